@@ -1,0 +1,64 @@
+# Guessable words; each target does all of its own set-up. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CORE := $(VENV)/.core-installed
+DEV := $(VENV)/.dev-installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help run setup test check bench torture fuzz oracle sample docs lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(CORE)  ## overview of this machine's Claude homes (or the built-in sample)
+	@$(BIN)/recollect
+
+setup: $(DEV)  ## virtual environment with every extra and the tools
+
+test: $(DEV)  ## the whole suite
+	$(PYTEST) -n auto --dist worksteal tests
+
+check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up to date
+	$(BIN)/ruff check src tests tools bench
+	$(BIN)/ruff format --check src tests tools bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/build_cli_reference.py --check
+
+bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
+	$(BIN)/python -m bench
+
+torture: $(DEV)  ## all of the kill, race and fault runs (minutes)
+	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly tests/crash
+
+fuzz: $(DEV)  ## coverage-guided fuzzing of reader and codec (needs atheris; FUZZ_SECONDS=60)
+	$(PIP) install --require-hashes -r requirements/fuzz.lock
+	$(BIN)/python tools/fuzz_codec.py
+
+oracle: $(DEV)  ## our files against real clients (RECOLLECT_CLIENTS=directory with client programs)
+	$(PYTEST) -n 0 -rs tests/oracle
+
+sample: $(DEV)  ## write the built-in sample home anew
+	$(BIN)/python tools/build_sample_home.py
+
+docs: $(DEV)  ## write the generated pages anew
+	$(BIN)/python tools/build_cli_reference.py
+
+lock: $(DEV)  ## pin the dependencies anew, with hashes and without addresses
+	$(PIP) install uv
+	tools/lock.sh $(BIN)/uv
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+
+$(CORE): requirements/core.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements/core.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements/dev.lock $(CORE)
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@

@@ -1,0 +1,172 @@
+"""Every failure recollect reports, and what the reader can do next.
+
+    RecollectError                    exit 1    root: catch this to catch all of ours
+    ├─ UsageError                     exit 2    the request itself is wrong
+    │  ├─ InvalidId                             a name that must never reach a path
+    │  └─ IllegalTransition                     a session or todo cannot go to that state
+    ├─ NotFound                       exit 3    no such session, project, home
+    │  └─ Ambiguous                             more than one fits
+    ├─ DamagedData                    exit 4    bytes that cannot be read as asked
+    ├─ LogLocked                      exit 5    another process holds the log
+    └─ StorageError                   exit 74   the file system said no
+       ├─ AppendFailed                          carries an Outcome: stored, not stored, unknown
+       │  ├─ SyncFailed                         a sync failed; final for this log object
+       │  └─ IdConflict                         the id is stored already, with other bytes
+       └─ LogUnusable                           the log was closed, or failed before
+
+A message names the object and the cause; ``hint`` names the next step. Nothing
+is raised without both, and a test walks the tree to see that it stays so.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from pathlib import Path
+
+
+class Outcome(enum.Enum):
+    """The only three answers to "is my entry on disk?" (promise P8)."""
+
+    STORED = "stored"
+    NOT_STORED = "not stored"
+    UNKNOWN = "unknown, safe to repeat"
+
+
+class RecollectError(Exception):
+    """Root of the tree. ``exit_code`` is what the command ends with."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})"
+
+
+class UsageError(RecollectError):
+    """The request cannot be carried out as it was put."""
+
+    exit_code = 2
+
+
+class InvalidId(UsageError):
+    """A name that is not safe as a file name, refused before any path is built."""
+
+    def __init__(self, what: str, value: str, reason: str) -> None:
+        shown = ascii(value if len(value) <= 60 else value[:57] + "...")
+        super().__init__(
+            f"{what} {shown}: {reason}",
+            hint="use letters, digits, '-', '_' and '.' as in 3f2a9c1e-…",
+        )
+        self.value, self.reason = value, reason
+
+
+class IllegalTransition(UsageError):
+    """A state machine was asked for a step it does not have."""
+
+    def __init__(self, what: str, current: str, wanted: str, allowed: tuple[str, ...]) -> None:
+        steps = ", ".join(allowed) if allowed else "nowhere: it is final"
+        super().__init__(
+            f"{what}: cannot go from {current} to {wanted}",
+            hint=f"from {current} it can go to {steps}",
+        )
+        self.current, self.wanted, self.allowed = current, wanted, allowed
+
+
+class NotFound(RecollectError):
+    """Nothing has that name."""
+
+    exit_code = 3
+
+
+class Ambiguous(NotFound):
+    """More than one thing has that name."""
+
+    def __init__(self, what: str, value: str, matches: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{what} {value!r} fits {len(matches)}: {', '.join(matches[:5])}",
+            hint="give more characters of the one you mean",
+        )
+        self.matches = matches
+
+
+class DamagedData(RecollectError):
+    """Bytes that could not be read as what they should be."""
+
+    exit_code = 4
+
+
+class LogLocked(RecollectError):
+    """Another process held the lock for longer than we were told to wait."""
+
+    exit_code = 5
+    outcome = Outcome.NOT_STORED
+
+    def __init__(self, log: Path, waited: float, holder: str) -> None:
+        super().__init__(
+            f"{log.name}: locked by {holder} for more than {waited:g} s; nothing was stored",
+            hint="wait for that process to finish, or give a longer timeout",
+        )
+        self.log, self.waited, self.holder = log, waited, holder
+
+
+class StorageError(RecollectError):
+    """The file system refused; the cause is kept in ``cause`` and ``__cause__``."""
+
+    exit_code = 74  # EX_IOERR
+
+    def __init__(self, operation: str, path: Path, cause: OSError | None, *, hint: str) -> None:
+        reason = cause.strerror or os.strerror(cause.errno or 0) if cause else "refused"
+        super().__init__(f"{operation} {path}: {reason}", hint=hint)
+        self.operation, self.path, self.cause = operation, path, cause
+
+
+class AppendFailed(StorageError):
+    """An append did not end as it should; ``outcome`` says whether the entry may exist."""
+
+    def __init__(
+        self, operation: str, path: Path, cause: OSError | None, outcome: Outcome, *, hint: str
+    ) -> None:
+        super().__init__(operation, path, cause, hint=f"{outcome.value}; {hint}")
+        self.outcome = outcome
+
+
+class SyncFailed(AppendFailed):
+    """A sync failed. The kernel may have dropped the bytes and report success next time (S4)."""
+
+    def __init__(self, path: Path, cause: OSError) -> None:
+        super().__init__(
+            "sync",
+            path,
+            cause,
+            Outcome.UNKNOWN,
+            hint="this log object takes no more entries; check the disk, open the log anew and append again",
+        )
+
+
+class IdConflict(AppendFailed):
+    """An entry with this id is in the log already, and it is not the same entry."""
+
+    def __init__(self, path: Path, entry_id: str) -> None:
+        super().__init__(
+            f"append of id {entry_id} to",
+            path,
+            None,
+            Outcome.NOT_STORED,
+            hint="an entry with that id but other bytes is stored; give the new entry an id of its own",
+        )
+        self.entry_id = entry_id
+
+
+class LogUnusable(StorageError):
+    """The log object was closed, or an earlier failure ended it."""
+
+    outcome = Outcome.NOT_STORED
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__("append to", path, None, hint="open the log anew")
+        self.message = f"append to {path}: {reason}; nothing was stored"

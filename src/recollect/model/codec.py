@@ -1,0 +1,139 @@
+"""One line of bytes, one entry: the only way in and out of the model.
+
+``decode`` never raises. A line is an ``Entry``, a ``Damage`` with a stable code,
+or nothing at all (a blank line). Limits are checked before any parser runs, and
+what a parser refuses is named by cause, so that repair knows what to do.
+
+``encode`` gives an entry's own bytes back. ``changed`` is the only way to get an
+entry with other contents: it replaces single fields and leaves every other
+byte of the line as it was, unknown fields and their order included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Raw
+
+from recollect.model import json_text
+from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, Notice
+from recollect.model.dialects import claude, sniff
+from recollect.model.entry import KIND_OF, Entry
+
+_BOM = b"\xef\xbb\xbf"
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode(line: Line, limits: Limits = DEFAULT_LIMITS) -> Entry | Damage | None:
+    """What one line means. Blank lines mean nothing (rule L5)."""
+    text = line.data
+    if len(text) > limits.line_bytes:
+        return _damage(line, DamageCode.OVERSIZE, f"{len(text)} bytes, limit {limits.line_bytes}", keep=False)
+    notices: tuple[Notice, ...] = ()
+    if text[:1] != b"{" or text[-1:] != b"}":
+        text, notices = _trimmed(text)
+        if not text:
+            return None
+    if json_text.deeper_than(text, limits.depth):
+        return _damage(line, DamageCode.TOO_DEEP, f"nested more than {limits.depth} levels")
+    if not text.isascii():
+        try:
+            text.decode()
+        except UnicodeDecodeError as problem:
+            return _invalid_utf8(line, text, notices, problem)
+    try:
+        return _entry(line, text, notices)
+    except msgspec.ValidationError:
+        return _damage(line, DamageCode.NOT_AN_OBJECT, f"JSON, but not an object: {_excerpt(text)}")
+    except _NOT_JSON as problem:
+        return _mended(line, text, notices) or _refused(line, text, str(problem))
+
+
+def encode(entry: Entry) -> bytes:
+    """The line to write: the entry's own bytes and a newline."""
+    return entry.raw + b"\n"
+
+
+def changed(entry: Entry, changes: Mapping[str, object]) -> Entry:
+    """The same entry with some top-level fields replaced or added, by their JSON names.
+
+    Every field that is not named keeps its exact JSON. Raises ``ValueError``
+    where the line is not valid JSON to begin with.
+    """
+    try:
+        fields: dict[str, object] = dict(msgspec.json.decode(_trimmed(entry.raw)[0], type=dict[str, Raw]))
+    except _NOT_JSON as problem:
+        raise ValueError(f"the line is not sound JSON: {problem}") from None
+    fields.update(changes)
+    result = decode(Line(msgspec.json.encode(fields), entry.offset))
+    if not isinstance(result, Entry):
+        raise ValueError("the changed line could not be read back")  # noqa: TRY004 - not about types
+    return result
+
+
+def _entry(line: Line, text: bytes, notices: tuple[Notice, ...]) -> Entry:
+    body, more = claude.decode(text)
+    dialect, body = sniff.settled(text, body)
+    return Entry(KIND_OF[type(body)], body, line.data, dialect, line.offset, notices + more)
+
+
+def _trimmed(text: bytes) -> tuple[bytes, tuple[Notice, ...]]:
+    notices: tuple[Notice, ...] = ()
+    if text.startswith(_BOM):
+        text, notices = text[len(_BOM) :], (Notice.BOM,)
+    if text.endswith(b"\r"):
+        notices += (Notice.CRLF,)
+    return text.strip(b" \t\r"), notices
+
+
+def _invalid_utf8(
+    line: Line, text: bytes, notices: tuple[Notice, ...], problem: UnicodeDecodeError
+) -> Damage:
+    """Damage, but the rest is kept readable: the client shows such a line with replacement characters."""
+    if b"\0" in text:
+        return _refused(line, text, "")
+    readable = _readable(line, json_text.valid_utf8(text), notices)
+    where = f"byte {line.offset + problem.start}: {problem.reason}"
+    return Damage(DamageCode.INVALID_UTF8, line.offset, len(line.data) + 1, where, line.data, readable)
+
+
+def _mended(line: Line, text: bytes, notices: tuple[Notice, ...]) -> Entry | None:
+    """Half a surrogate pair is legal JSON to the client and an error to the parser: read it as U+FFFD."""
+    mended = json_text.without_lone_surrogates(text)
+    return None if mended == text else _readable(line, mended, (*notices, Notice.LONE_SURROGATE))
+
+
+def _readable(line: Line, text: bytes, notices: tuple[Notice, ...]) -> Entry | None:
+    try:
+        return _entry(line, json_text.without_lone_surrogates(text), notices)
+    except _NOT_JSON:
+        return None
+
+
+def _refused(line: Line, text: bytes, problem: str) -> Damage:
+    """Name the reason why ``text`` is not JSON."""
+    if b"\0" in text:
+        rest = text.strip(b"\0 \t\r")
+        readable = _readable(line, rest, ()) if rest and b"\0" not in rest else None
+        return Damage(
+            DamageCode.NUL_RUN,
+            line.offset,
+            len(line.data) + 1,
+            f"{text.count(0)} NUL bytes",
+            line.data,
+            readable,
+        )
+    objects = json_text.object_count(text.decode("utf-8", "replace"))
+    if objects > 1:
+        return _damage(line, DamageCode.GLUED, f"{objects} objects on one line")
+    return _damage(line, DamageCode.INVALID_JSON, f"{problem}: {_excerpt(text)}")
+
+
+def _damage(line: Line, code: DamageCode, detail: str, *, keep: bool = True) -> Damage:
+    return Damage(code, line.offset, len(line.data) + 1, detail, line.data if keep else b"")
+
+
+def _excerpt(text: bytes) -> str:
+    """The start of a line, with control characters made visible: transcripts are hostile."""
+    return ascii(text[:40].decode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""One file per way of writing entries. Everything above them knows only ``Entry``."""

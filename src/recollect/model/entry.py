@@ -1,0 +1,507 @@
+"""Entry: what one line means, whichever dialect it was written in.
+
+An ``Entry`` is a thin shell around two things that never change: ``raw``, the
+exact bytes of the line, and ``body``, one of the kinds below. Everything above
+the codec works with kinds and never asks which program wrote the line.
+
+Fields that recollect reasons about are typed here. The many others that
+clients write stay in ``raw`` and are reached by ``fields()``; they come out
+again untouched because an unchanged entry is written as its own bytes.
+
+Two kinds stand for what we do not understand. ``Unknown`` is a type that did
+not exist when this was written. ``UnknownShape`` is a known type whose contents
+are not what that type promises; it still tells id, parent and time where it
+can, because the chain of a conversation may run through it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Mapping
+
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from recollect.model.blocks import Block, TextBlock, blocks_of
+from recollect.model.damage import Notice
+from recollect.model.usage import Usage
+
+
+class Dialect(enum.StrEnum):
+    """Ways of writing entries."""
+
+    CLAUDE = "claude"
+    FLAT = "flat"
+    EVENTS = "events"
+
+
+class Kind(enum.StrEnum):
+    """What an entry is. The values are the client's own type names where it has one."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    ATTACHMENT = "attachment"
+    PROGRESS = "progress"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    SUMMARY = "summary"
+    CUSTOM_TITLE = "custom-title"
+    AI_TITLE = "ai-title"
+    AGENT_NAME = "agent-name"
+    AGENT_COLOR = "agent-color"
+    AGENT_SETTING = "agent-setting"
+    TAG = "tag"
+    LAST_PROMPT = "last-prompt"
+    PR_LINK = "pr-link"
+    FRAME_LINK = "frame-link"
+    MODE = "mode"
+    PERMISSION_MODE = "permission-mode"
+    QUEUE_OPERATION = "queue-operation"
+    FILE_HISTORY_SNAPSHOT = "file-history-snapshot"
+    FILE_HISTORY_DELTA = "file-history-delta"
+    FILE_HISTORY = "file-history"
+    CONTENT_REPLACEMENT = "content-replacement"
+    COST_STATE = "cost-state"
+    TOOLS_USED = "tools-used"
+    API_REQUEST_SHAPE = "api-request-shape"
+    API_REQUEST_BLOB = "api-request-blob"
+    API_REQUEST = "api-request"
+    ATIS_LATCH = "atis-latch"
+    UNKNOWN = "unknown"
+    UNKNOWN_SHAPE = "unknown-shape"
+
+
+class Body(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
+    """What every kind may carry."""
+
+    session_id: str | None = None
+    timestamp: str | None = None
+
+
+class ForkedFrom(Struct, frozen=True, rename="camel"):
+    """Where a copied entry came from."""
+
+    session_id: str | None = None
+    message_uuid: str | None = None
+
+
+class ChainBody(Body, frozen=True, kw_only=True):
+    """An entry that is a link of the conversation."""
+
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    agent_id: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    user_type: str | None = None
+    entrypoint: str | None = None
+    slug: str | None = None
+    forked_from: ForkedFrom | None = None
+    team_name: str | None = None
+    agent_name: str | None = None
+
+
+class Message(Struct, frozen=True):
+    """What was said. ``content`` is text or blocks, as it stood in the line."""
+
+    content: str | list[Block]
+    role: str | None = None
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The content as blocks; plain text is one text block."""
+        return [TextBlock(self.content)] if isinstance(self.content, str) else self.content
+
+
+class ApiMessage(Message, frozen=True):
+    """An answer of the API; several lines share one ``id`` and repeat its usage."""
+
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: Usage | None = None
+
+
+class User(ChainBody, frozen=True, kw_only=True, tag="user"):
+    """A prompt, a tool result, or something the client said in the user's name."""
+
+    message: Message
+    tool_use_result: Raw | UnsetType = UNSET
+    source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
+    is_compact_summary: bool | None = None
+    is_visible_in_transcript_only: bool | None = None
+    prompt_id: str | None = None
+    permission_mode: str | None = None
+
+
+class Assistant(ChainBody, frozen=True, kw_only=True, tag="assistant"):
+    """One line of an answer, mostly one content block."""
+
+    message: ApiMessage
+    request_id: str | None = None
+    is_api_error_message: bool | None = None
+    # Not written since 1.0.24, but by other writers: what the client thought it cost.
+    cost_usd: float | int | None = field(default=None, name="costUSD")
+    duration_ms: float | int | None = None
+
+
+class CompactMetadata(Struct, frozen=True, rename="camel"):
+    """How a compaction came about and what it kept."""
+
+    trigger: str | None = None
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+    duration_ms: float | int | None = None
+    preserved_segment: Raw | UnsetType = UNSET
+    preserved_messages: Raw | UnsetType = UNSET
+
+
+class System(ChainBody, frozen=True, kw_only=True, tag="system"):
+    """A note of the client. Some writers put the text into a ``message`` as others do."""
+
+    subtype: str | None = None
+    content: Raw | UnsetType = UNSET
+    level: str | None = None
+    message: Message | None = None
+    compact_metadata: CompactMetadata | None = None
+    duration_ms: float | int | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says, wherever the writer put it."""
+        blocks = self.message.blocks if self.message else blocks_of(self.content)
+        return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+class Attachment(ChainBody, frozen=True, kw_only=True, tag="attachment"):
+    """What the client told the model besides the prompt."""
+
+    attachment: Raw
+    rendered: Raw | UnsetType = UNSET
+    rendered_role: str | None = None
+
+
+class Progress(ChainBody, frozen=True, kw_only=True, tag="progress"):
+    """News from a running tool (2.1.30); a link in the chain all the same."""
+
+    data: Raw | UnsetType = UNSET
+    tool_use_id: str | None = field(default=None, name="toolUseID")
+    parent_tool_use_id: str | None = field(default=None, name="parentToolUseID")
+
+
+class ToolCall(ChainBody, frozen=True, kw_only=True):
+    """A call that stands on a line of its own (``flat`` and ``events`` dialects)."""
+
+    name: str
+    call_id: str | None = None
+    input: Raw = field(default_factory=lambda: Raw(b"{}"))
+
+
+class ToolResult(ChainBody, frozen=True, kw_only=True):
+    """A result that stands on a line of its own (``flat`` and ``events`` dialects)."""
+
+    name: str | None = None
+    call_id: str | None = None
+    content: Raw | UnsetType = UNSET
+    error: str | None = None
+    duration_ms: float | int | None = None
+
+
+class Summary(Body, frozen=True, kw_only=True):
+    """A title of the old days, or another writer's condensed conversation."""
+
+    summary: str
+    leaf_uuid: str | None = None
+    message_count: int | None = None
+
+
+class CustomTitle(Body, frozen=True, kw_only=True, tag="custom-title"):
+    """The user's title; "" clears it."""
+
+    custom_title: str
+
+
+class AiTitle(Body, frozen=True, kw_only=True, tag="ai-title"):
+    """A generated title."""
+
+    ai_title: str
+
+
+class AgentName(Body, frozen=True, kw_only=True, tag="agent-name"):
+    """Repeats the custom title."""
+
+    agent_name: str
+
+
+class AgentColor(Body, frozen=True, kw_only=True, tag="agent-color"):
+    """Colour of an agent in a team."""
+
+    agent_color: str | None = None
+
+
+class AgentSetting(Body, frozen=True, kw_only=True, tag="agent-setting"):
+    """Which agent definition the session runs."""
+
+    agent_setting: str | None = None
+
+
+class Tag(Body, frozen=True, kw_only=True, tag="tag"):
+    """The user's tag; "" clears it."""
+
+    tag: str
+
+
+class LastPrompt(Body, frozen=True, kw_only=True, tag="last-prompt"):
+    """Which leaf the conversation ended at."""
+
+    leaf_uuid: str | None = None
+    last_prompt: str | None = None
+    explicit: bool | None = None
+
+
+class PrLink(Body, frozen=True, kw_only=True, tag="pr-link"):
+    """A pull request that belongs to the session."""
+
+    pr_number: int | None = None
+    pr_url: str | None = None
+    pr_repository: str | None = None
+
+
+class FrameLink(Body, frozen=True, kw_only=True, tag="frame-link"):
+    """A linked frame."""
+
+    path: str | None = None
+    frame_url: str | None = None
+    title: str | None = None
+
+
+class Mode(Body, frozen=True, kw_only=True, tag="mode"):
+    """The client's mode."""
+
+    mode: str
+
+
+class PermissionMode(Body, frozen=True, kw_only=True, tag="permission-mode"):
+    """The client's permission mode."""
+
+    permission_mode: str
+
+
+class QueueOperation(Body, frozen=True, kw_only=True, tag="queue-operation"):
+    """A prompt entering or leaving the queue; nothing to do with a session's start or end."""
+
+    operation: str
+    content: Raw | UnsetType = UNSET
+
+
+class FileHistorySnapshot(Body, frozen=True, kw_only=True, tag="file-history-snapshot"):
+    """Which backups belong to a prompt."""
+
+    snapshot: Raw
+    message_id: str | None = None
+    is_snapshot_update: bool | None = None
+
+
+class FileHistoryDelta(Body, frozen=True, kw_only=True, tag="file-history-delta"):
+    """A file first touched during a turn."""
+
+    tracking_path: str
+    backup: Raw | UnsetType = UNSET
+    message_id: str | None = None
+    snapshot_message_id: str | None = None
+
+
+class FileHistory(Body, frozen=True, kw_only=True, tag="file-history"):
+    """Another writer's note that a file was edited, created or deleted."""
+
+    path: str
+    operation: str | None = None
+    snippet: str | None = None
+
+
+class ContentReplacement(Body, frozen=True, kw_only=True, tag="content-replacement"):
+    """Large results that were replaced in later requests."""
+
+    replacements: Raw
+
+
+class CostState(Body, frozen=True, kw_only=True, tag="cost-state"):
+    """The client's own running total."""
+
+    model_usage: Raw | UnsetType = UNSET
+    # Kept as JSON text: a float would round what was written, and money is exact.
+    total_cost_usd: Raw | UnsetType = field(default=UNSET, name="totalCostUSD")
+    total_duration: float | int | None = None
+    start_time: float | int | None = None
+
+
+class ToolsUsed(Body, frozen=True, kw_only=True, tag="tools-used"):
+    """Names of the tools a session used."""
+
+    tools: list[str]
+
+
+class ApiRequestShape(Body, frozen=True, kw_only=True, tag="api-request-shape"):
+    """System prompt and tool schemas, by hash."""
+
+    shape_hash: str
+    shape: Raw | UnsetType = UNSET
+    agent_id: str | None = None
+
+
+class ApiRequestBlob(Body, frozen=True, kw_only=True, tag="api-request-blob"):
+    """One message that was sent, by hash."""
+
+    hash: str
+    message: Raw | UnsetType = UNSET
+    agent_id: str | None = None
+
+
+class ApiRequest(Body, frozen=True, kw_only=True, tag="api-request"):
+    """A request as the hashes of its parts."""
+
+    id: str
+    shape_hash: str | None = None
+    base: str | None = None
+    keep: int | None = None
+    tail: list[str] | None = None
+    params: Raw | UnsetType = UNSET
+    agent_id: str | None = None
+
+
+class AtisLatch(Body, frozen=True, kw_only=True, tag="atis-latch"):
+    """Meaning unknown; kept."""
+
+    atis: str | None = None
+
+
+class Unknown(ChainBody, frozen=True, kw_only=True):
+    """A type that is not known here. ``type_name`` is empty where the line names none."""
+
+    type_name: str = ""
+
+
+class UnknownShape(ChainBody, frozen=True, kw_only=True):
+    """A known type whose contents are not what that type promises."""
+
+    type_name: str
+    problem: str
+
+
+class Entry(Struct, frozen=True):
+    """One line's meaning together with its exact bytes.
+
+    ``raw`` has no newline; ``length`` counts it, so ``offset + length`` is where
+    the next line starts. ``offset`` is meaningful only within one log.
+    """
+
+    kind: Kind
+    body: Body
+    raw: bytes
+    dialect: Dialect = Dialect.CLAUDE
+    offset: int = 0
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """Bytes the line takes in its log, newline included."""
+        return len(self.raw) + 1
+
+    @property
+    def end(self) -> int:
+        """Where the next line starts."""
+        return self.offset + len(self.raw) + 1
+
+    @property
+    def chain(self) -> ChainBody | None:
+        """The body where it is, or may be, a link of the conversation."""
+        return self.body if isinstance(self.body, ChainBody) else None
+
+    @property
+    def uuid(self) -> str | None:
+        """Id of the entry; metadata has none."""
+        return self.body.uuid if isinstance(self.body, ChainBody) else None
+
+    @property
+    def parent_uuid(self) -> str | None:
+        """Id of the entry it follows."""
+        return self.body.parent_uuid if isinstance(self.body, ChainBody) else None
+
+    @property
+    def session_id(self) -> str | None:
+        """The session the line says it belongs to; the file name decides."""
+        return self.body.session_id
+
+    @property
+    def at(self) -> dt.datetime | None:
+        """When it was written, in UTC; None where the line does not say so in a readable way."""
+        return parsed_time(self.body.timestamp)
+
+    @property
+    def message(self) -> Message | None:
+        """What was said, for the kinds that say something."""
+        body = self.body
+        return body.message if isinstance(body, User | Assistant | System) else None
+
+    def fields(self) -> Mapping[str, object]:
+        """Every field of the line as plain values, unknown ones included."""
+        from recollect.model.json_text import loose_object
+
+        return loose_object(self.raw)
+
+
+def parsed_time(text: str | None) -> dt.datetime | None:
+    """An ISO 8601 time as an aware UTC datetime, or None. A time without a zone counts as UTC."""
+    if not text:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+# Kinds that the claude dialect decodes by their tag alone.
+TAGGED: tuple[type[Body], ...] = (
+    User,
+    Assistant,
+    System,
+    Attachment,
+    Progress,
+    CustomTitle,
+    AiTitle,
+    AgentName,
+    AgentColor,
+    AgentSetting,
+    Tag,
+    LastPrompt,
+    PrLink,
+    FrameLink,
+    Mode,
+    PermissionMode,
+    QueueOperation,
+    FileHistorySnapshot,
+    FileHistoryDelta,
+    FileHistory,
+    ContentReplacement,
+    CostState,
+    ToolsUsed,
+    ApiRequestShape,
+    ApiRequestBlob,
+    ApiRequest,
+    AtisLatch,
+)
+KIND_OF: dict[type[Body], Kind] = {
+    **{body: Kind(str(body.__struct_config__.tag)) for body in TAGGED},
+    Summary: Kind.SUMMARY,
+    ToolCall: Kind.TOOL_CALL,
+    ToolResult: Kind.TOOL_RESULT,
+    Unknown: Kind.UNKNOWN,
+    UnknownShape: Kind.UNKNOWN_SHAPE,
+}

@@ -1,0 +1,107 @@
+"""JSON as hostile text: depth before parsing, mending, and values no parser may choke on.
+
+The typed decoders are strict on purpose. What they refuse but the client reads
+(lone surrogates, numbers beyond every range) is handled here, off the fast path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+_NOT_STRUCTURE = bytes(sorted(set(range(256)) - set(b'"[]{}')))
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
+    re.DOTALL,
+)
+_HUGE_INTEGER_DIGITS = 4000
+_PIECE = 64 * 1024
+
+
+def deeper_than(text: bytes, limit: int) -> bool:
+    """Whether brackets outside strings nest more than ``limit`` deep.
+
+    Works by whole-buffer operations: a loop over characters would cost more
+    than parsing. What is left after dropping strings is only brackets, and
+    removing adjacent pairs takes one round per level.
+    """
+    if text.count(b"[") + text.count(b"{") <= limit:
+        return False
+    brackets = _brackets(text).replace(b"{", b"[").replace(b"}", b"]")
+    for _ in range(limit):
+        shorter = brackets.replace(b"[]", b"")
+        if len(shorter) == len(brackets):
+            return brackets.count(b"[") > limit  # what is left was never closed
+        brackets = shorter
+    return b"[" in brackets
+
+
+def _brackets(text: bytes) -> bytes:
+    """The brackets of ``text`` that are not inside strings, in order."""
+    unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    structure = unescaped.translate(None, _NOT_STRUCTURE)
+    outside: list[bytes] = []
+    in_string = False
+    # Piece by piece: splitting the whole at its quotes would cost twelve times the line in memory.
+    for start in range(0, len(structure), _PIECE):
+        parts = structure[start : start + _PIECE].split(b'"')
+        outside.append(b"".join(parts[in_string::2]))
+        in_string ^= len(parts) % 2 == 0
+    return b"".join(outside)
+
+
+def without_lone_surrogates(text: bytes) -> bytes:
+    """The same JSON with each escaped half of a surrogate pair replaced by U+FFFD, as the client reads it."""
+
+    def mended(match: re.Match[bytes]) -> bytes:
+        escape = match.group()
+        lone = len(escape) == 6 and escape[1:2] == b"u"
+        return rb"\ufffd" if lone else escape
+
+    return _ESCAPE.sub(mended, text)
+
+
+def valid_utf8(text: bytes) -> bytes:
+    """The same text with every byte that is not UTF-8 replaced by U+FFFD."""
+    return text.decode("utf-8", "replace").encode()
+
+
+def object_count(text: str) -> int:
+    """How many JSON objects stand one after another in ``text``; 0 if anything else does too."""
+    decoder, position, count = json.JSONDecoder(), 0, 0
+    while position < len(text):
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return 0
+        if not isinstance(value, dict):
+            return 0
+        count += 1
+        while position < len(text) and text[position] in " \t\r":
+            position += 1
+    return count
+
+
+def loose_value(raw: bytes | msgspec.Raw) -> object:
+    """Well-formed JSON as plain values; numbers outside every range become floats or stay text."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = without_lone_surrogates(valid_utf8(bytes(raw)))
+    try:
+        return json.loads(text.lstrip(b"\xef\xbb\xbf"), parse_int=_any_integer)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _any_integer(digits: str) -> int | str:
+    return int(digits) if len(digits) < _HUGE_INTEGER_DIGITS else digits
+
+
+def loose_object(raw: bytes) -> Mapping[str, object]:
+    """A line's fields as plain values; empty where the line is not an object."""
+    value = loose_value(raw)
+    return value if isinstance(value, dict) else {}

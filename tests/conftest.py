@@ -1,0 +1,43 @@
+"""Every test gets a home of its own; none may see this machine's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# One profile for all machines: example counts, never wall time, decide when a property test ends.
+settings.register_profile(
+    "recollect",
+    deadline=None,
+    max_examples=int(os.environ.get("RECOLLECT_EXAMPLES", "100")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("recollect")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """HOME, the XDG directories and CLAUDE_CONFIG_DIR point into a fresh directory, for every test."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg-config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "xdg-data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "xdg-cache"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
+    for name in ("RECOLLECT_DATA", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The documents and transcripts beside the project; tests that need them skip where they are not."""
+    if not SHARED.is_dir():
+        pytest.skip(f"{SHARED} is not here: cases that read real transcripts are skipped")
+    return SHARED
