@@ -1,0 +1,104 @@
+"""A project's directory name, computed as the clients compute it.
+
+A key is the working directory with everything but ASCII letters and digits
+turned into hyphens. That loses information on purpose: ``/a/b``, ``/a-b`` and
+``/a.b`` share the key ``-a-b``, so a key is never decoded and never proof that
+two sessions belong together; the ``cwd`` inside the entries is.
+
+The client counts UTF-16 code units and does not normalise: an emoji gives two
+hyphens, an accent typed as its own character gives one more. The Python Agent
+SDK normalises to NFC and counts characters, so for such paths it names another
+directory. We write the client's key and read both (``candidate_keys``).
+
+Paths come in as text, also with the lone surrogates that ``os.fsdecode`` makes
+of undecodable bytes; none of these functions raises for them. They do not look
+at the disk: resolving links is the caller's work, and comes first.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import struct
+import unicodedata
+from collections.abc import Iterable
+
+from recollect.model.ids import ProjectKey
+
+LONGEST_PLAIN_KEY = 200
+"""Longer names are cut here and get a hash of the whole path behind a hyphen."""
+
+_NOT_KEPT = re.compile(r"[^a-zA-Z0-9]")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def project_key(path: str) -> ProjectKey:
+    """The directory name the client (2.1.197 and later) uses for an absolute, resolved path."""
+    name = _NOT_KEPT.sub(_hyphen_per_utf16_unit, path)
+    return _shortened(name, _utf16_units(path))
+
+
+def sdk_project_key(path: str) -> ProjectKey:
+    """The directory name the Python Agent SDK would use: NFC, one hyphen per character."""
+    composed = unicodedata.normalize("NFC", path)
+    return _shortened(_NOT_KEPT.sub("-", composed), map(ord, composed))
+
+
+def candidate_keys(path: str) -> tuple[ProjectKey, ...]:
+    """Every exact name under which sessions of ``path`` may lie, the client's own first."""
+    return tuple(dict.fromkeys((project_key(path), sdk_project_key(path))))
+
+
+def same_long_prefix(name: str, key: ProjectKey) -> bool:
+    """Whether ``name`` differs from the over-long ``key`` in nothing but the hash at its end.
+
+    Earlier native builds used another hash, so the client accepts such a
+    directory when it reads. A key that was never cut has no such relatives.
+    """
+    return len(key) > LONGEST_PLAIN_KEY and name.startswith(key[:LONGEST_PLAIN_KEY] + "-")
+
+
+def flat_project_hash(path: str) -> ProjectKey:
+    """The directory name in the flat layout: 20 characters of base64url(SHA-256 of the path)."""
+    digest = hashlib.sha256(_path_bytes(path)).digest()
+    return ProjectKey(base64.urlsafe_b64encode(digest)[:20].decode("ascii"))
+
+
+def _hyphen_per_utf16_unit(match: re.Match[str]) -> str:
+    return "--" if match[0] > "\uffff" else "-"
+
+
+def _shortened(name: str, units: Iterable[int]) -> ProjectKey:
+    if len(name) <= LONGEST_PLAIN_KEY:
+        return ProjectKey(name)
+    return ProjectKey(f"{name[:LONGEST_PLAIN_KEY]}-{_base36(_hash32(units))}")
+
+
+def _utf16_units(text: str) -> tuple[int, ...]:
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return struct.unpack(f"<{len(raw) // 2}H", raw)
+
+
+def _hash32(units: Iterable[int]) -> int:
+    """``h * 31 + unit``, kept in a signed 32-bit integer as JavaScript does; its absolute value."""
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return value if value < 0x80000000 else 0x100000000 - value
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, rest = divmod(number, 36)
+        digits = _DIGITS[rest] + digits
+    return digits or "0"
+
+
+def _path_bytes(path: str) -> bytes:
+    """The bytes the operating system knows the path by, where it has any."""
+    try:
+        return path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate no file system made: still the same answer every time
+        return path.encode("utf-8", "surrogatepass")

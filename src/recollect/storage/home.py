@@ -1,0 +1,539 @@
+"""One Claude home, seen read-only: where everything in it lies, and what is there.
+
+Every path below ``~/.claude`` that recollect knows is built in this module and
+nowhere else. Ids come in as types, so no name taken from a transcript can lead
+out of its directory. Directories are listed when asked for and never kept, so
+the answer is as old as the question.
+
+Nothing here raises for what others left in the home. A missing directory is an
+empty one; what cannot be read is in ``problems``; a name that is not an id is
+listed with ``id`` None; a file that vanishes while we look was never there.
+Nothing here writes, creates or locks.
+
+Links: a linked log is read through the link and keeps the link's path, as the
+client does it. A linked project directory is listed unless it is one already
+listed, or contains the listing itself. A session's side directory may be a
+link too; below it links to directories are not followed.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from recollect.errors import InvalidId
+from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId
+from recollect.model.project_key import candidate_keys, project_key, same_long_prefix
+from recollect.storage.peek import (
+    Problem,
+    Problems,
+    is_directory,
+    is_link,
+    list_directory,
+    peek_lines,
+    regular_file,
+)
+
+_Id = TypeVar("_Id", SessionId, AgentId, ProjectKey)
+_Seen: TypeAlias = tuple[Path, int, int, int, int]  # the fields of SeenFile, in order
+_LOG, _AGENT = ".jsonl", "agent-"
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+# How far into a log its working directory or owner is looked for: the first line that
+# says so starts within a few kilobytes in every real file.
+_HEAD = 1 << 20
+
+
+class SeenFile(msgspec.Struct, frozen=True):
+    """A file as it was when it was listed; device and inode are 0 where the system does not say."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+
+
+class ProjectDir(msgspec.Struct, frozen=True):
+    """A directory below ``projects/``; ``key`` is None where its name is not one a client makes.
+
+    It may hold sessions of several working directories, whose paths give the
+    same key. Which session ran where is said by its entries (``first_cwd``).
+    """
+
+    key: ProjectKey | None
+    name: str
+    path: Path
+    is_link: bool = False
+
+    @property
+    def memory(self) -> Path:
+        """Auto memory: a directory of notes, often empty."""
+        return self.path / "memory"
+
+    def log(self, session: SessionId) -> Path:
+        """The log of ``session``, there or not."""
+        return self.path / f"{SessionId(session)}{_LOG}"
+
+    def side_dir(self, session: SessionId) -> Path:
+        """Where the side files of ``session`` lie, if it has any."""
+        return self.path / SessionId(session)
+
+
+class LogFile(SeenFile, frozen=True):
+    """A log of a session or of a sub-agent."""
+
+    def first_cwd(self) -> str | None:
+        """The working directory of the first entry that names one.
+
+        It tells sessions apart that share a project directory. Reads the head
+        only; None where the log names none there, or cannot be read.
+        """
+        return _first_text(self.path, "cwd")
+
+
+class SessionFile(LogFile, frozen=True):
+    """A session's log. ``id`` is None for a name no client gives; such a log is still readable by path."""
+
+    id: SessionId | None
+
+    @property
+    def is_uuid(self) -> bool:
+        """Whether the client would list it: it passes over every other name."""
+        return self.id is not None and self.id.is_uuid
+
+    @property
+    def side_dir(self) -> Path:
+        """Sub-agents, large tool results and the title file of this session."""
+        return self.path.with_suffix("")
+
+    @property
+    def subagents(self) -> Path:
+        """Logs of sub-agents (client 2.1.x)."""
+        return self.side_dir / "subagents"
+
+    @property
+    def tool_results(self) -> Path:
+        """Tool output that was too large for the log."""
+        return self.side_dir / "tool-results"
+
+    @property
+    def custom_title(self) -> Path:
+        """The title file that ``/rename`` writes beside its entry (2.1.325)."""
+        return self.side_dir / "custom-title.json"
+
+
+class AgentFile(LogFile, frozen=True):
+    """A sub-agent's log. Only the nested layout says by its place whose agent it is."""
+
+    agent_id: AgentId | None
+    meta_path: Path | None
+    layout: Literal["flat", "nested"]
+    session: SessionId | None
+
+    def owner(self) -> SessionId | None:
+        """The session it worked for: by its directory, or else by its first entry."""
+        if self.session is not None:
+            return self.session
+        named = _first_text(self.path, "session_id")
+        return None if named is None else _id_or_none(SessionId, named)
+
+
+class TodoFile(SeenFile, frozen=True):
+    """``todos/<session>-agent-<agent>.json``; the main agent's list carries the session's own id twice."""
+
+    session: SessionId | None
+    agent: AgentId | None
+
+
+class TaskFile(SeenFile, frozen=True):
+    """``tasks/<session>/<number>.json``; ``number`` is None for a name that is none."""
+
+    number: int | None
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """How much a home holds. A log that two names lead to counts once."""
+
+    projects: int
+    sessions: int
+    agents: int
+    bytes: int
+
+
+class Content(enum.Enum):
+    """What client 2.1.325 finds when ``--continue`` looks into a log."""
+
+    CONVERSATION = "a conversation"
+    EMPTY = "an empty file"
+    NO_TIMESTAMPS = "entries without a usable timestamp"
+    SIDECHAIN = "sub-agent lines only"
+    METADATA = "metadata only"
+    GARBAGE = "nothing that reads as an entry"
+
+
+_CONTINUED = frozenset([Content.CONVERSATION, Content.EMPTY, Content.NO_TIMESTAMPS])
+
+
+class LatestSession(msgspec.Struct, frozen=True):
+    """The log ``--continue`` takes, and what it holds."""
+
+    file: SessionFile
+    content: Content
+
+    @property
+    def empty(self) -> bool:
+        """Whether the client would continue with no history at all, and say nothing about it."""
+        return self.content is not Content.CONVERSATION
+
+
+class ClaudeHome:
+    """A read-only view of one Claude configuration root."""
+
+    def __init__(self, root: Path, config_file: Path | None = None) -> None:
+        self.root = root
+        self.config_file = config_file
+        self._problems = Problems()
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What the last look at each place could not read."""
+        return list(self._problems)
+
+    def note_problem(self, path: Path, reason: str | OSError) -> None:
+        """For readers of this home: say what was left out of an answer, and why."""
+        self._problems.note(path, reason)
+
+    # --- where things lie -------------------------------------------------------------------
+
+    @property
+    def projects_dir(self) -> Path:
+        """One directory per project key."""
+        return self.root / "projects"
+
+    @property
+    def live_dir(self) -> Path:
+        """One marker per running client. The ``.key`` files beside them are secrets: never read."""
+        return self.root / "sessions"
+
+    @property
+    def todos_dir(self) -> Path:
+        """Todo lists, up to client 2.1.30."""
+        return self.root / "todos"
+
+    @property
+    def plans_dir(self) -> Path:
+        """Plan mode documents, ``<three-word-slug>.md``."""
+        return self.root / "plans"
+
+    @property
+    def paste_cache_dir(self) -> Path:
+        """Long pastes that ``history.jsonl`` refers to, ``<hash>.txt``."""
+        return self.root / "paste-cache"
+
+    @property
+    def statsig_dir(self) -> Path:
+        """Cached feature evaluations."""
+        return self.root / "statsig"
+
+    @property
+    def backups_dir(self) -> Path:
+        """Copies of the global config file (2.1.197 and later)."""
+        return self.root / "backups"
+
+    @property
+    def settings_file(self) -> Path:
+        """User settings: permissions, hooks, environment, retention."""
+        return self.root / "settings.json"
+
+    @property
+    def history_file(self) -> Path:
+        """Prompt history of the interactive mode, all projects."""
+        return self.root / "history.jsonl"
+
+    def project_dir(self, key: ProjectKey) -> Path:
+        """The directory of one project key."""
+        return self.projects_dir / ProjectKey(key)
+
+    def session_log(self, key: ProjectKey, session: SessionId) -> Path:
+        """The log of one session."""
+        return self.project_dir(key) / f"{SessionId(session)}{_LOG}"
+
+    def session_dir(self, key: ProjectKey, session: SessionId) -> Path:
+        """The side files of one session."""
+        return self.project_dir(key) / SessionId(session)
+
+    def file_history_dir(self, session: SessionId) -> Path:
+        """File backups for rewind, ``<hash>@v<n>``."""
+        return self.root / "file-history" / SessionId(session)
+
+    def tasks_dir(self, session: SessionId) -> Path:
+        """The task list of one session (2.1.197 and later)."""
+        return self.root / "tasks" / SessionId(session)
+
+    def session_env_dir(self, session: SessionId) -> Path:
+        """Made when a shell tool runs; usually empty."""
+        return self.root / "session-env" / SessionId(session)
+
+    def plan_file(self, slug: EntryId) -> Path:
+        """One plan mode document by its slug."""
+        return self.plans_dir / f"{EntryId(slug)}.md"
+
+    def paste_file(self, content_hash: EntryId) -> Path:
+        """One long paste by the hash that ``history.jsonl`` gives."""
+        return self.paste_cache_dir / f"{EntryId(content_hash)}.txt"
+
+    # --- what is there ----------------------------------------------------------------------
+
+    def projects(self) -> Iterator[ProjectDir]:
+        """Every project directory once: real ones first, then links to somewhere else."""
+        listed = self._entries(self.projects_dir)
+        base = os.path.realpath(self.projects_dir)
+        seen: set[str] = set()
+        for entry in sorted(listed, key=is_link):
+            target = self._directory_behind(entry, base)
+            if target is not None and target not in seen:
+                seen.add(target)
+                yield _project(Path(entry.path), is_link(entry))
+
+    def sessions(self, project: ProjectDir | None = None) -> Iterator[SessionFile]:
+        """The logs of one project, or of all, by name. Logs of sub-agents are never sessions."""
+        for directory in self.projects() if project is None else (project,):
+            entries = self._entries(directory.path)
+            logs = (entry for entry in entries if not entry.name.startswith(_AGENT))
+            for seen in self._files(logs, _LOG):
+                session = _id_or_none(SessionId, seen[0].name.removesuffix(_LOG))
+                yield SessionFile(*seen, id=session)
+
+    def agents(self, session: SessionFile) -> Iterator[AgentFile]:
+        """The sub-agents of one session in both layouts.
+
+        The flat layout costs a look into every agent log of the project; to
+        sort out a whole project use ``project_agents`` once, and ``owner``.
+        """
+        yield from self._nested_agents(session.subagents, session.id)
+        if session.id is not None:
+            for agent in self._flat_agents(session.path.parent):
+                if agent.owner() == session.id:
+                    yield agent
+
+    def project_agents(self, project: ProjectDir) -> Iterator[AgentFile]:
+        """Every sub-agent's log of a project, also those whose session's log is gone."""
+        yield from self._flat_agents(project.path)
+        for entry in self._entries(project.path):
+            if self._is_directory(entry, follow=True):
+                session = _id_or_none(SessionId, entry.name)
+                yield from self._nested_agents(Path(entry.path, "subagents"), session)
+
+    def live_markers(self) -> list[Path]:
+        """The markers of running clients, ``<pid>.json``; never the ``.key`` files beside them."""
+        return [seen[0] for seen in self._files(self._entries(self.live_dir), ".json")]
+
+    def todos(self) -> Iterator[TodoFile]:
+        """Every todo list; most of them are empty."""
+        for seen in self._files(self._entries(self.todos_dir), ".json"):
+            session, _, agent = seen[0].stem.partition("-agent-")
+            yield TodoFile(
+                *seen,
+                session=_id_or_none(SessionId, session),
+                agent=_id_or_none(AgentId, agent),
+            )
+
+    def task_lists(self) -> Iterator[SessionId]:
+        """The sessions that have a task list."""
+        for entry in self._entries(self.root / "tasks"):
+            session = _id_or_none(SessionId, entry.name)
+            if session is not None and is_directory(entry, self._problems):
+                yield session
+
+    def tasks(self, session: SessionId) -> list[TaskFile]:
+        """The tasks of one session in the order of their numbers."""
+        found = [
+            TaskFile(*seen, number=_number(seen[0].stem))
+            for seen in self._files(self._entries(self.tasks_dir(session)), ".json")
+        ]
+        return sorted(found, key=lambda task: (task.number is None, task.number or 0, task.path.name))
+
+    def totals(self) -> Totals:
+        """Count projects, sessions, sub-agents and the bytes of their logs."""
+        projects = sessions = agents = size = 0
+        counted: set[tuple[int, int]] = set()
+        for project in self.projects():
+            projects += 1
+            for log in chain[SessionFile | AgentFile](self.sessions(project), self.project_agents(project)):
+                if log.inode and (log.device, log.inode) in counted:
+                    continue
+                counted.add((log.device, log.inode))
+                agents += isinstance(log, AgentFile)
+                sessions += isinstance(log, SessionFile)
+                size += log.size
+        return Totals(projects, sessions, agents, size)
+
+    # --- by working directory ---------------------------------------------------------------
+
+    def project_dirs_for(self, cwd: str) -> list[ProjectDir]:
+        """The directories that may hold sessions of a working directory, in reading order.
+
+        First the client's key, then the SDK's, then directories whose over-long
+        name differs in the hash only. Each **may be shared by several working
+        directories**: filter by ``SessionFile.first_cwd``.
+        """
+        keys = candidate_keys(_resolved(cwd))
+        exact = [self.project_dir(key) for key in keys]
+        found = [_project(path, path.is_symlink()) for path in exact if is_directory(path, self._problems)]
+        taken = {project.name for project in found}
+        return found + [project for project in self._long_relatives(keys) if project.name not in taken]
+
+    def latest_session(self, cwd: str) -> LatestSession | None:
+        """The session ``claude --continue`` (2.1.325) takes in ``cwd``; None where it starts a new one.
+
+        Newest file time first. Passed over: names that are no UUID, logs of
+        sub-agents, logs that hold only sub-agent lines, only metadata or only
+        garbage. An empty log, or one without timestamps, *is* taken.
+        """
+        logs = [log for project in self._continue_dirs(cwd) for log in self.sessions(project) if log.is_uuid]
+        for log in sorted(logs, key=lambda log: log.mtime_ns, reverse=True):
+            content = self._content(log)
+            if content in _CONTINUED:
+                return LatestSession(log, content)
+        return None
+
+    def _continue_dirs(self, cwd: str) -> list[ProjectDir]:
+        key = project_key(_resolved(cwd))  # the client knows nothing of the SDK's key
+        path = self.project_dir(key)
+        if is_directory(path, self._problems):
+            return [_project(path, path.is_symlink())]
+        return list(self._long_relatives((key,)))
+
+    def _long_relatives(self, keys: tuple[ProjectKey, ...]) -> Iterator[ProjectDir]:
+        if any(same_long_prefix(key, key) for key in keys):
+            for project in self.projects():
+                if any(same_long_prefix(project.name, key) for key in keys):
+                    yield project
+
+    def _content(self, log: SessionFile) -> Content | None:
+        """Read up to the first line that decides; None for a log that cannot be read."""
+        if log.size == 0:
+            return Content.EMPTY
+        content = Content.GARBAGE
+        try:
+            for line in peek_lines(log.path):
+                if line.type not in ("user", "assistant"):
+                    content = Content.METADATA if content is Content.GARBAGE else content
+                elif line.is_sidechain is True:
+                    content = Content.SIDECHAIN if content is not Content.NO_TIMESTAMPS else content
+                elif _is_time(line.timestamp):
+                    return Content.CONVERSATION
+                else:
+                    content = Content.NO_TIMESTAMPS
+        except FileNotFoundError:
+            return None
+        except OSError as cause:
+            self._problems.note(log.path, cause)
+            return None
+        return content
+
+    # --- listing ----------------------------------------------------------------------------
+
+    def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
+        return list_directory(directory, self._problems)
+
+    def _is_directory(self, entry: os.DirEntry[str], *, follow: bool = False) -> bool:
+        # Logs are by far the most entries; their names save the system call.
+        is_log = entry.name.endswith(_LOG)
+        return not is_log and is_directory(entry, self._problems, follow=follow)
+
+    def _directory_behind(self, entry: os.DirEntry[str], base: str) -> str | None:
+        """The real path of a project directory; None for files, and for links that lead back up."""
+        if not is_directory(entry, self._problems):
+            return None
+        target = os.path.realpath(entry.path)
+        if Path(base).is_relative_to(target):
+            self._problems.note(Path(entry.path), "link to a directory above it")
+            return None
+        return target
+
+    def _files(self, entries: Iterable[os.DirEntry[str]], ending: str) -> Iterator[_Seen]:
+        for entry in entries:
+            status = regular_file(entry, self._problems) if entry.name.endswith(ending) else None
+            if status is not None:
+                path = Path(entry.path)
+                yield path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+
+    def _flat_agents(self, directory: Path) -> Iterator[AgentFile]:
+        return self._agents(self._entries(directory), "flat", None)
+
+    def _nested_agents(self, directory: Path, session: SessionId | None) -> Iterator[AgentFile]:
+        waiting = [directory]
+        while waiting:
+            entries = self._entries(waiting.pop())
+            yield from self._agents(entries, "nested", session)
+            waiting += [Path(entry.path) for entry in reversed(entries) if self._is_directory(entry)]
+
+    def _agents(
+        self, entries: list[os.DirEntry[str]], layout: Literal["flat", "nested"], session: SessionId | None
+    ) -> Iterator[AgentFile]:
+        names = {entry.name for entry in entries}
+        for seen in self._files((entry for entry in entries if entry.name.startswith(_AGENT)), _LOG):
+            stem = seen[0].name.removesuffix(_LOG)
+            meta = f"{stem}.meta.json"
+            yield AgentFile(
+                *seen,
+                agent_id=_id_or_none(AgentId, stem.removeprefix(_AGENT)),
+                meta_path=seen[0].with_name(meta) if meta in names else None,
+                layout=layout,
+                session=session,
+            )
+
+
+def _project(path: Path, is_link: bool) -> ProjectDir:
+    return ProjectDir(_id_or_none(ProjectKey, path.name), path.name, path, is_link)
+
+
+def _id_or_none(kind: type[_Id], text: str) -> _Id | None:
+    try:
+        return kind(text)
+    except InvalidId:
+        return None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else None
+
+
+def _resolved(cwd: str) -> str:
+    """The path a key is made of: links followed, except for a path of another kind of system."""
+    if os.name != "nt" and _WINDOWS_PATH.match(cwd):
+        return cwd
+    try:
+        return os.path.realpath(cwd)
+    except ValueError:  # a NUL inside: no directory has that name, but a key it has
+        return cwd
+
+
+def _first_text(path: Path, field: Literal["cwd", "session_id"]) -> str | None:
+    try:
+        for line in peek_lines(path, within=_HEAD):
+            value = getattr(line, field)
+            if isinstance(value, str) and value:
+                return value
+    except OSError:
+        return None
+    return None
+
+
+def _is_time(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True

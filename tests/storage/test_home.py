@@ -1,0 +1,705 @@
+"""A Claude home as others left it: every file found, nothing raised, nothing changed.
+
+Counts of the sample homes were taken with ``find``; what ``--continue`` takes is from oracle.md B.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import InvalidId
+from recollect.model.ids import EntryId, ProjectKey, SessionId
+from recollect.model.project_key import project_key, sdk_project_key
+from recollect.storage import home as home_module
+from recollect.storage import peek
+from recollect.storage.home import ClaudeHome, Content, ProjectDir
+
+ONE = "11111111-1111-4111-8111-111111111111"
+TWO = "22222222-2222-4222-8222-222222222222"
+THREE = "33333333-3333-4333-8333-333333333333"
+TIME = "2026-01-31T10:00:00.000Z"
+
+
+def line(kind: str = "user", **fields: object) -> bytes:
+    return json.dumps({"type": kind, **fields}).encode() + b"\n"
+
+
+def message(kind: str = "user", **fields: object) -> bytes:
+    return line(kind, **{"uuid": "u", "timestamp": TIME, "message": {"content": "x"}, **fields})
+
+
+def write(path: Path, *lines: bytes, at: int | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(lines))
+    if at is not None:
+        os.utime(path, ns=(at * 10**9, at * 10**9))
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> ClaudeHome:
+    """An empty home."""
+    (tmp_path / ".claude").mkdir()
+    return ClaudeHome(tmp_path / ".claude")
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> str:
+    """A working directory without links on the way to it."""
+    (tmp_path / "work").mkdir()
+    return os.path.realpath(tmp_path / "work")
+
+
+def project(home: ClaudeHome, name: str = "-srv") -> ProjectDir:
+    path = home.projects_dir / name
+    path.mkdir(parents=True, exist_ok=True)
+    return ProjectDir(ProjectKey(name), name, path)
+
+
+def reasons(home: ClaudeHome) -> dict[str, str]:
+    return {problem.path.name: problem.reason for problem in home.problems}
+
+
+class TestPaths:
+    def test_every_path_is_where_format_md_says(self) -> None:
+        """The layout of section 1, one path each."""
+        home, key, session = ClaudeHome(Path("/h")), ProjectKey("-srv"), SessionId(ONE)
+
+        assert [
+            f"/h/projects/-srv/{ONE}.jsonl",
+            f"/h/projects/-srv/{ONE}",
+            f"/h/file-history/{ONE}",
+            f"/h/tasks/{ONE}",
+            f"/h/session-env/{ONE}",
+            "/h/plans/three-word-slug.md",
+            "/h/paste-cache/6c07d7fed8c0ae12.txt",
+            "/h/todos",
+            "/h/settings.json",
+            "/h/history.jsonl",
+            "/h/statsig",
+            "/h/backups",
+            "/h/sessions",
+        ] == [
+            path.as_posix()
+            for path in (
+                home.session_log(key, session),
+                home.session_dir(key, session),
+                home.file_history_dir(session),
+                home.tasks_dir(session),
+                home.session_env_dir(session),
+                home.plan_file(EntryId("three-word-slug")),
+                home.paste_file(EntryId("6c07d7fed8c0ae12")),
+                home.todos_dir,
+                home.settings_file,
+                home.history_file,
+                home.statsig_dir,
+                home.backups_dir,
+                home.live_dir,
+            )
+        ]
+
+    def test_side_files_lie_beside_their_log(self, home: ClaudeHome) -> None:
+        """Sub-agents, tool results and title file in the directory named as the session; memory per project."""
+        srv = project(home)
+        write(srv.log(SessionId(ONE)))
+
+        (session,) = home.sessions(srv)
+
+        assert [srv.path / ONE / name for name in ("subagents", "tool-results", "custom-title.json")] == [
+            session.subagents,
+            session.tool_results,
+            session.custom_title,
+        ]
+        assert (srv.path / ONE, srv.path / "memory") == (srv.side_dir(SessionId(ONE)), srv.memory)
+
+    def test_a_name_that_is_no_id_builds_no_path(self, home: ClaudeHome) -> None:
+        """Even when the type checker was not asked."""
+        untyped: Callable[..., Path] = home.session_log
+
+        with pytest.raises(InvalidId):
+            untyped("-srv", "../../x")
+
+
+class TestListing:
+    def test_a_home_that_is_not_there_is_empty(self, tmp_path: Path) -> None:
+        """No directory, no problem."""
+        home = ClaudeHome(tmp_path / "none")
+
+        found = [*home.projects(), *home.sessions(), *home.todos(), *home.task_lists(), *home.live_markers()]
+
+        assert ([], [], (0, 0, 0, 0)) == (found, home.problems, tuple_of(home))
+
+    def test_agent_logs_and_other_files_are_no_sessions(self, home: ClaudeHome) -> None:
+        """Only names that end in .jsonl and do not begin with agent-."""
+        srv = project(home)
+        for name in (
+            f"{ONE}.jsonl",
+            "agent-024fb80.jsonl",
+            f"{TWO}.jsonl.gz",
+            "notes.txt",
+            f"{ONE}.jsonl.lock",
+        ):
+            write(srv.path / name)
+
+        assert [ONE] == [session.id for session in home.sessions()]
+
+    def test_a_session_comes_with_its_status(self, home: ClaudeHome) -> None:
+        """Size, time, inode and device as the file system has them."""
+        path = write(project(home).log(SessionId(ONE)), b"12345", at=1000)
+
+        (session,) = home.sessions()
+
+        assert (5, 1000 * 10**9, path.stat().st_ino, path.stat().st_dev, True) == (
+            session.size,
+            session.mtime_ns,
+            session.inode,
+            session.device,
+            session.is_uuid,
+        )
+
+    def test_weird_names_are_kept_without_an_id(self, home: ClaudeHome) -> None:
+        """They can be read by path; the client would not list them."""
+        directory = project(home).path
+        for name in ("with space.jsonl", "2025-11-16.jsonl", ".hidden.jsonl", f"{ONE.upper()}a.jsonl"):
+            write(directory / name)
+        os.mkdir(os.fsencode(home.projects_dir) + b"/-\xff")
+        write(Path(os.fsdecode(os.fsencode(home.projects_dir) + b"/-\xff/x\xfe.jsonl")))
+
+        found = {ascii(session.path.stem): (session.id, session.is_uuid) for session in home.sessions()}
+
+        assert {
+            "'with space'": (None, False),
+            "'2025-11-16'": ("2025-11-16", False),
+            "'.hidden'": (None, False),
+            f"'{ONE.upper()}a'": (f"{ONE.upper()}a", False),
+            "'x\\udcfe'": (None, False),
+        } == found
+        assert {"-srv": "-srv", "-\udcff": None} == {found.name: found.key for found in home.projects()}
+
+    def test_a_directory_closed_to_us_is_a_problem_not_an_error(
+        self, home: ClaudeHome, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The others are still listed."""
+        write(project(home, "-a").log(SessionId(ONE)))
+        write(project(home, "-b").log(SessionId(TWO)))
+        real = os.scandir
+
+        def scandir(path: Path) -> object:
+            if path.name == "-a":
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+
+        assert [TWO] == [session.id for session in home.sessions()]
+        assert {"-a": "Permission denied"} == reasons(home)
+
+    @pytest.mark.skipif(getattr(os, "geteuid", int)() == 0, reason="nothing is closed to root")
+    def test_a_directory_that_may_be_listed_but_not_entered_is_a_problem(self, home: ClaudeHome) -> None:
+        """Its names are visible, its files are not."""
+        srv = project(home)
+        write(srv.log(SessionId(ONE)))
+        srv.path.chmod(0o400)
+        try:
+            assert ([], {f"{ONE}.jsonl": "Permission denied"}) == (list(home.sessions()), reasons(home))
+        finally:
+            srv.path.chmod(0o700)
+
+    def test_a_file_that_vanishes_while_we_look_was_never_there(self, home: ClaudeHome) -> None:
+        """The listing goes on behind it."""
+        srv = project(home)
+        for name in (ONE, TWO, THREE):
+            write(srv.log(SessionId(name)))
+        listing = home.sessions(srv)
+        first = next(listing)
+        srv.log(SessionId(TWO)).unlink()
+
+        assert [ONE, THREE] == [first.id, *(session.id for session in listing)]
+        assert [] == home.problems
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in the file system here")
+    def test_pipes_and_directories_are_no_logs(self, home: ClaudeHome) -> None:
+        """They are named as problems, and never opened."""
+        directory = project(home).path
+        os.mkfifo(directory / f"{ONE}.jsonl")
+        (directory / f"{TWO}.jsonl").mkdir()
+
+        assert [] == list(home.sessions())
+        assert {f"{ONE}.jsonl": "not a regular file", f"{TWO}.jsonl": "not a regular file"} == reasons(home)
+
+    def test_a_linked_log_is_read_through_and_keeps_its_name(self, home: ClaudeHome, tmp_path: Path) -> None:
+        """A link stays a link; one that leads nowhere is a problem."""
+        srv = project(home)
+        write(tmp_path / "elsewhere", message(cwd="/srv"))
+        srv.log(SessionId(ONE)).symlink_to(tmp_path / "elsewhere")
+        srv.log(SessionId(TWO)).symlink_to(tmp_path / "nowhere")
+
+        (session,) = home.sessions()
+
+        assert (srv.log(SessionId(ONE)), "/srv") == (session.path, session.first_cwd())
+        assert {f"{TWO}.jsonl": "link to a file that is not there"} == reasons(home)
+
+    def test_a_linked_project_is_listed_once(self, home: ClaudeHome, tmp_path: Path) -> None:
+        """A second name of a listed directory adds nothing; a directory elsewhere is followed."""
+        write(project(home, "-real").log(SessionId(ONE)))
+        write(tmp_path / "outside" / f"{TWO}.jsonl")
+        (home.projects_dir / "-alias").symlink_to("-real")
+        (home.projects_dir / "-moved").symlink_to(tmp_path / "outside")
+
+        assert [("-real", False), ("-moved", True)] == [(p.name, p.is_link) for p in home.projects()]
+        assert {ONE, TWO} == {session.id for session in home.sessions()}
+
+    def test_links_that_lead_in_circles_end(self, home: ClaudeHome) -> None:
+        """To themselves, to the listing, to above it: none is followed."""
+        nested = project(home).path / ONE / "subagents"
+        write(nested / "agent-a1.jsonl")
+        (nested / "again").symlink_to(nested)
+        (home.projects_dir / "-self").symlink_to("-self")
+        (home.projects_dir / "-all").symlink_to(".")
+        (home.projects_dir / "-up").symlink_to("..")
+        write(home.history_file)
+
+        assert (1, 0, 1, 0) == tuple_of(home)
+        assert {"-self", "-all", "-up"} == set(reasons(home))
+
+    def test_two_names_of_one_log_count_once(self, home: ClaudeHome) -> None:
+        """A hard link or a link to another project's log adds no bytes."""
+        log = write(project(home, "-a").log(SessionId(ONE)), b"12345")
+        os.link(log, project(home, "-b").log(SessionId(ONE)))
+        project(home, "-c").log(SessionId(ONE)).symlink_to(log)
+
+        assert (3, 1, 0, 5) == tuple_of(home)
+
+    def test_looking_writes_nothing(self, home: ClaudeHome, workdir: str) -> None:
+        """Goal H10: size, times of change, inode and mode of everything stay as they were."""
+        own = project(home, project_key(workdir))
+        write(own.log(SessionId(ONE)), message(cwd=workdir))
+        write(own.path / "agent-024fb80.jsonl", message(sessionId=ONE))
+        write(own.path / ONE / "subagents" / "agent-a1.jsonl")
+        write(home.todos_dir / f"{ONE}-agent-{ONE}.json", b"[]")
+        write(home.tasks_dir(SessionId(ONE)) / "1.json", b"{}")
+        before = state_of(home.root)
+
+        home.latest_session(workdir), home.project_dirs_for(workdir), home.totals(), home.live_markers()
+        for session in home.sessions():
+            session.first_cwd(), list(home.agents(session))
+        list(home.todos()), [home.tasks(session) for session in home.task_lists()]
+
+        assert before == state_of(home.root)
+        assert [] == home.problems
+
+
+class TestAgents:
+    def test_both_layouts_belong_to_their_session(self, home: ClaudeHome) -> None:
+        """Nested by directory, workflows included; flat by the session id in the first entry."""
+        srv = project(home)
+        write(srv.log(SessionId(ONE)))
+        write(srv.path / "agent-024fb80.jsonl", message(sessionId=ONE))
+        write(srv.path / "agent-9999999.jsonl", message(sessionId=TWO))
+        write(srv.path / ONE / "subagents" / "agent-a1.jsonl")
+        meta = write(srv.path / ONE / "subagents" / "agent-a1.meta.json", b"{}")
+        write(srv.path / ONE / "subagents" / "workflows" / "run" / "agent-a2.jsonl")
+
+        (session,) = home.sessions(srv)
+
+        assert [
+            ("a1", "nested", ONE, meta),
+            ("a2", "nested", ONE, None),
+            ("024fb80", "flat", ONE, None),
+        ] == [(a.agent_id, a.layout, a.owner(), a.meta_path) for a in home.agents(session)]
+
+    def test_agents_of_a_deleted_session_are_still_in_their_project(self, home: ClaudeHome) -> None:
+        """Their usage counts although the session's log is gone."""
+        srv = project(home)
+        write(srv.path / TWO / "subagents" / "agent-a1.jsonl")
+
+        assert [("a1", TWO)] == [(agent.agent_id, agent.owner()) for agent in home.project_agents(srv)]
+
+    def test_a_side_directory_may_be_a_link(self, home: ClaudeHome, tmp_path: Path) -> None:
+        """Session by session and project by project the same agents are found."""
+        srv = project(home)
+        write(srv.log(SessionId(ONE)))
+        write(tmp_path / "big disk" / "subagents" / "agent-a1.jsonl")
+        (srv.path / ONE).symlink_to(tmp_path / "big disk")
+        (session,) = home.sessions(srv)
+
+        assert ["a1"] == [agent.agent_id for agent in home.agents(session)]
+        assert list(home.agents(session)) == list(home.project_agents(srv))
+
+    @pytest.mark.parametrize("head", [b"", b"garbage\n", message(sessionId=7), message(sessionId="../x")])
+    def test_an_agent_whose_owner_cannot_be_known_has_none(self, home: ClaudeHome, head: bytes) -> None:
+        """Empty, damaged, of a strange shape, or hostile."""
+        srv = project(home)
+        write(srv.path / "agent-.jsonl", head)
+
+        (agent,) = home.project_agents(srv)
+
+        assert (None, None) == (agent.agent_id, agent.owner())
+
+    def test_a_thousand_directories_inside_one_another_end(self, home: ClaudeHome) -> None:
+        """Depth is bounded by the system's path length, not by our stack."""
+        srv = project(home)
+        levels = [srv.path / ONE / "subagents"]
+        levels += [levels[0] / "/".join("d" * depth) for depth in range(1, 1200)]
+        (srv.path / ONE).mkdir()
+        for directory in levels:
+            directory.mkdir()
+        log = write(levels[-1] / "agent-a1.jsonl")
+
+        found = [agent.agent_id for agent in home.project_agents(srv)]
+
+        log.unlink()
+        for directory in reversed(levels):  # the runner's own clean-up cannot go this deep
+            directory.rmdir()
+        assert ["a1"] == found
+
+
+class TestTodosAndTasks:
+    def test_todo_names_hold_session_and_agent(self, home: ClaudeHome) -> None:
+        """The main agent's list has the session's id twice; other names are listed without ids."""
+        for name in (f"{ONE}-agent-{ONE}", f"{ONE}-agent-a1", f"{TWO}", "x y"):
+            write(home.todos_dir / f"{name}.json", b"[]")
+
+        assert [(ONE, ONE), (ONE, "a1"), (TWO, None), (None, None)] == [
+            (todo.session, todo.agent) for todo in home.todos()
+        ]
+
+    def test_tasks_come_in_the_order_of_their_numbers(self, home: ClaudeHome) -> None:
+        """Ten after nine, names that are no number last, the lock not at all."""
+        for name in ("10.json", "9.json", "1.json", "x.json", ".lock"):
+            write(home.tasks_dir(SessionId(ONE)) / name, b"{}")
+
+        assert [1, 9, 10, None] == [task.number for task in home.tasks(SessionId(ONE))]
+        assert [ONE] == list(home.task_lists())
+
+
+class TestWorkingDirectory:
+    def test_links_are_resolved_before_the_key_is_made(self, home: ClaudeHome, workdir: str) -> None:
+        """A link to a directory uses the key of that directory."""
+        project(home, project_key(workdir))
+        os.symlink(workdir, workdir + "-link")
+
+        assert [project_key(workdir)] == [found.key for found in home.project_dirs_for(workdir + "-link")]
+
+    def test_the_clients_directory_comes_before_the_sdks(self, home: ClaudeHome, workdir: str) -> None:
+        """For a path with an accent of its own the two differ, and both are read."""
+        cwd = workdir + "/e\u0301"
+        project(home, project_key(cwd)), project(home, sdk_project_key(cwd))
+
+        assert [project_key(cwd), sdk_project_key(cwd)] == [found.key for found in home.project_dirs_for(cwd)]
+
+    def test_a_long_name_is_found_with_any_hash(self, home: ClaudeHome) -> None:
+        """The exact one first, then those with the same 200 characters in front."""
+        cwd = "/nowhere/" + "a" * 250
+        key = project_key(cwd)
+        for name in (key[:200] + "-0other", key, key[:199] + "b-0other"):
+            project(home, name)
+
+        assert [key, key[:200] + "-0other"] == [found.name for found in home.project_dirs_for(cwd)]
+
+    def test_a_path_of_another_system_is_taken_as_it_stands(self, home: ClaudeHome) -> None:
+        """A home copied from Windows can be asked by the paths in its entries."""
+        project(home, "D--DeskTop-x")
+
+        assert ["D--DeskTop-x"] == [found.name for found in home.project_dirs_for("D:\\DeskTop\\x")]
+
+    def test_a_directory_without_sessions_has_none(self, home: ClaudeHome, workdir: str) -> None:
+        """Also where the path could not even exist."""
+        assert ([], []) == (home.project_dirs_for(workdir), home.project_dirs_for("/a\0b"))
+
+    def test_sessions_that_share_a_directory_are_told_apart_by_their_cwd(self, home: ClaudeHome) -> None:
+        """Goal H6: /srv/a-b, /srv/a.b and /srv/a/b have one key, and three sessions."""
+        cwds = {ONE: "/srv/a-b", TWO: "/srv/a.b", THREE: "/srv/a/b"}
+        for session, cwd in cwds.items():
+            write(project(home, "-srv-a-b").log(SessionId(session)), line("mode"), message(cwd=cwd))
+
+        (shared,) = home.project_dirs_for("/srv/a.b")
+
+        assert cwds == {session.id: session.first_cwd() for session in home.sessions(shared)}
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"garbage\n", line("summary"), message(cwd=""), message(cwd=["/"])]
+    )
+    def test_a_log_that_names_no_directory_has_none(self, home: ClaudeHome, content: bytes) -> None:
+        """Empty, damaged, only a title, or of a strange shape."""
+        write(project(home).log(SessionId(ONE)), content)
+
+        assert [None] == [session.first_cwd() for session in home.sessions()]
+
+
+NOT_TAKEN = {
+    "sub-agent lines only": [message(isSidechain=True), message("assistant", isSidechain=True)],
+    "metadata only": [line("summary", summary="x"), line("custom-title"), line("mode", timestamp=TIME)],
+    "garbage": [b"not json\n", b"null\n", b"[]\n", b"\0\0\n", b"\n"],
+    "a torn line": [message()[:-9]],
+}
+TAKEN_EMPTY = {
+    Content.EMPTY: [],
+    Content.NO_TIMESTAMPS: [
+        message(timestamp=None),
+        message(timestamp="yesterday"),
+        message(isSidechain=True),
+    ],
+}
+
+
+class TestLatest:
+    """``claude --continue`` as measured on 2.1.325."""
+
+    @pytest.fixture
+    def own(self, home: ClaudeHome, workdir: str) -> ProjectDir:
+        """The project of the working directory, with one ordinary session of middling age."""
+        own = project(home, project_key(workdir))
+        write(own.log(SessionId(ONE)), line("mode"), message(cwd="/elsewhere"), at=2000)
+        return own
+
+    def test_the_newest_file_wins_whatever_its_entries_say(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir
+    ) -> None:
+        """File time decides, not the entries' timestamps."""
+        write(own.log(SessionId(TWO)), message(timestamp="1999-01-01T00:00:00Z"), at=3000)
+        write(own.log(SessionId(THREE)), message(timestamp="2099-01-01T00:00:00Z"), at=1000)
+
+        latest = home.latest_session(workdir)
+
+        assert latest is not None
+        assert (TWO, Content.CONVERSATION, False) == (latest.file.id, latest.content, latest.empty)
+
+    @pytest.mark.parametrize("name", ["agent-024fb80", "notes", TWO.upper().replace("2", "A"), "2025-11-16"])
+    def test_a_newer_file_of_another_name_is_passed_over(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, name: str
+    ) -> None:
+        """Sub-agents, and whatever is no lower-case UUID."""
+        write(own.path / f"{name}.jsonl", message(), at=3000)
+
+        assert ONE == latest_id(home, workdir)
+
+    @pytest.mark.parametrize("lines", NOT_TAKEN.values(), ids=NOT_TAKEN.keys())
+    def test_a_newer_log_without_a_conversation_is_passed_over(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, lines: list[bytes]
+    ) -> None:
+        """Sidechains, metadata, garbage."""
+        write(own.log(SessionId(TWO)), *lines, at=3000)
+
+        assert ONE == latest_id(home, workdir)
+
+    @pytest.mark.parametrize(
+        ("content", "lines"), TAKEN_EMPTY.items(), ids=lambda value: getattr(value, "name", "")
+    )
+    def test_a_newer_log_that_yields_nothing_is_taken_and_reported(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, content: Content, lines: list[bytes]
+    ) -> None:
+        """The client takes an empty file, or one without timestamps, and silently starts with no history."""
+        write(own.log(SessionId(TWO)), *lines, at=3000)
+
+        latest = home.latest_session(workdir)
+
+        assert latest is not None
+        assert (TWO, content, True) == (latest.file.id, latest.content, latest.empty)
+
+    @pytest.mark.parametrize(
+        "first",
+        [
+            message(isSidechain=True),
+            message(timestamp=None),
+            line("api-request-blob", data="x" * 9999),
+            b"broken\n",
+        ],
+    )
+    def test_a_conversation_counts_wherever_it_starts(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, first: bytes
+    ) -> None:
+        """Behind sidechains, lines without time, metadata and damage."""
+        write(own.log(SessionId(TWO)), first, message("assistant"), at=3000)
+
+        latest = home.latest_session(workdir)
+
+        assert latest is not None
+        assert (TWO, Content.CONVERSATION) == (latest.file.id, latest.content)
+
+    def test_no_more_is_read_than_decides(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Newest log first, its first message, and there it ends."""
+        write(own.log(SessionId(TWO)), line("mode"), message(), message(), message(), at=3000)
+        seen: list[str] = []
+
+        def counted(path: Path, **limits: int) -> Iterator[peek.Peek]:
+            for found in peek.peek_lines(path, **limits):
+                seen.append(path.stem)
+                yield found
+
+        monkeypatch.setattr(home_module, "peek_lines", counted)
+
+        assert (TWO, [TWO, TWO]) == (latest_id(home, workdir), seen)
+
+    def test_the_sdks_directory_is_unknown_to_the_client(self, home: ClaudeHome, workdir: str) -> None:
+        """A session that only the SDK's key leads to is not continued."""
+        cwd = workdir + "/e\u0301"
+        write(project(home, sdk_project_key(cwd)).log(SessionId(ONE)), message())
+
+        assert None is latest_id(home, cwd)
+
+    def test_another_hash_is_looked_at_only_where_the_right_one_is_missing(self, home: ClaudeHome) -> None:
+        """Long paths: the exact directory, else those with the same beginning."""
+        cwd = "/nowhere/" + "a" * 250
+        key = project_key(cwd)
+        write(project(home, key[:200] + "-0other").log(SessionId(ONE)), message(), at=3000)
+        before = latest_id(home, cwd)
+        write(project(home, key).log(SessionId(TWO)), message(), at=2000)
+
+        assert (ONE, TWO) == (before, latest_id(home, cwd))
+
+    def test_where_nothing_fits_a_new_session_starts(self, home: ClaudeHome, workdir: str) -> None:
+        """No directory, or nothing in it but garbage."""
+        first = latest_id(home, workdir)
+        write(project(home, project_key(workdir)).log(SessionId(ONE)), b"garbage\n")
+
+        assert (None, None) == (first, latest_id(home, workdir))
+
+    def test_a_log_that_cannot_be_opened_is_passed_over(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And named as a problem."""
+        write(own.log(SessionId(TWO)), message(), at=3000)
+        real = os.open
+
+        def guarded(path: Path, flags: int) -> int:
+            if path.stem == TWO:
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, flags)
+
+        monkeypatch.setattr(os, "open", guarded)
+
+        assert (ONE, {f"{TWO}.jsonl": "Permission denied"}) == (latest_id(home, workdir), reasons(home))
+
+
+SAMPLE_AGENTS = {
+    "2.0.28-print": {"flat": 71},
+    "2.0.76-interactive": {"flat": 2},
+    "2.0.76-print": {"flat": 75},
+    "2.1.30-print": {"nested": 3},
+    "2.1.197-print": {"nested": 9},
+    "2.1.325-print": {"nested": 9},
+}
+
+
+class TestRealHomes:
+    """The homes that seven real clients wrote."""
+
+    @pytest.fixture
+    def homes(self, shared: Path) -> dict[str, ClaudeHome]:
+        """One home per client version and mode."""
+        return {p.parent.name: ClaudeHome(p) for p in sorted(shared.glob("samples/claude-home/*/.claude"))}
+
+    def test_every_project_directory_is_named_by_our_key(self, homes: dict[str, ClaudeHome]) -> None:
+        """158 directories, each named as its sessions' working directory demands."""
+        names = {
+            (home.root, directory.name): {
+                project_key(cwd)
+                for log in (*home.sessions(directory), *home.project_agents(directory))
+                if (cwd := log.first_cwd()) is not None
+            }
+            for home in homes.values()
+            for directory in home.projects()
+        }
+
+        assert 158 == len(names)
+        assert {name: {name[1]} for name in names} == names
+
+    def test_directories_from_other_machines_are_named_by_our_key(self, shared: Path) -> None:
+        """macOS, Linux and Windows paths, Chinese ones too; hand-named collections aside."""
+        found = {
+            directory.name: {project_key(log.first_cwd() or "/none") for log in home.sessions(directory)}
+            for root in shared.glob("corpus/*/projects")
+            for home in [ClaudeHome(root.parent)]
+            for directory in home.projects()
+            if directory.name not in ("fixtures", "sample-project")
+        }
+
+        assert 9 == len(found)
+        assert {name: {name} for name in found} == found
+
+    def test_sub_agents_are_found_in_the_layout_of_their_version(self, homes: dict[str, ClaudeHome]) -> None:
+        """Flat in the 2.0 line, nested in 2.1."""
+        counts = {
+            name: dict(Counter(agent.layout for p in home.projects() for agent in home.project_agents(p)))
+            for name, home in homes.items()
+        }
+
+        assert SAMPLE_AGENTS == {name: count for name, count in counts.items() if count}
+
+    def test_every_sub_agent_belongs_to_a_session_of_its_project(self, homes: dict[str, ClaudeHome]) -> None:
+        """Asking session by session finds each agent whose session has a log, and no other."""
+        by_session = {a.path for h in homes.values() for s in h.sessions() for a in h.agents(s)}
+        by_project = {
+            agent.path
+            for home in homes.values()
+            for directory in home.projects()
+            for ids in [{session.id for session in home.sessions(directory)}]
+            for agent in home.project_agents(directory)
+            if agent.owner() in ids
+        }
+
+        assert by_project == by_session
+        assert 169 == len(by_session)
+
+    def test_meta_files_are_found_from_2_1_197_on(self, homes: dict[str, ClaudeHome]) -> None:
+        """All nine of each later version have one, none of the three of 2.1.30."""
+        metas = {
+            name: sum(
+                agent.meta_path is not None for p in home.projects() for agent in home.project_agents(p)
+            )
+            for name, home in homes.items()
+        }
+
+        assert {"2.1.197-print": 9, "2.1.325-print": 9} == {name: n for name, n in metas.items() if n}
+
+    def test_todo_and_task_names_parse(self, homes: dict[str, ClaudeHome]) -> None:
+        """177 todo lists with both ids, two task lists with two tasks each."""
+        todos = [todo for home in homes.values() for todo in home.todos()]
+        tasks = [[task.number for task in h.tasks(s)] for h in homes.values() for s in h.task_lists()]
+
+        assert (177, 177) == (
+            len(todos),
+            sum(todo.session is not None and todo.agent is not None for todo in todos),
+        )
+        assert [[1, 2], [1, 2]] == tasks
+
+    def test_no_real_home_has_a_problem(self, homes: dict[str, ClaudeHome]) -> None:
+        """239 sessions and 169 agents over all versions, and nothing unreadable."""
+        totals = [home.totals() for home in homes.values()]
+
+        assert (239, 169) == (sum(t.sessions for t in totals), sum(t.agents for t in totals))
+        assert [] == [problem for home in homes.values() for problem in home.problems]
+
+
+def latest_id(home: ClaudeHome, cwd: str) -> str | None:
+    latest = home.latest_session(cwd)
+    return latest.file.id if latest else None
+
+
+def tuple_of(home: ClaudeHome) -> tuple[int, int, int, int]:
+    totals = home.totals()
+    return totals.projects, totals.sessions, totals.agents, totals.bytes
+
+
+def state_of(root: Path) -> dict[str, tuple[int, ...]]:
+    states: dict[str, tuple[int, ...]] = {}
+    for path in [root, *root.rglob("*")]:
+        now = path.lstat()
+        states[str(path)] = (
+            now.st_size,
+            now.st_mtime_ns,
+            now.st_ctime_ns,
+            now.st_ino,
+            now.st_mode,
+            now.st_nlink,
+        )
+    return states
