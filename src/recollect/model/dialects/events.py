@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from recollect.model.blocks import TextBlock, blocks_of
 from recollect.model.dialects.lenient import RawFields, WrongShape, struct_of, text_field
 from recollect.model.entry import Assistant, Body, System, ToolCall, ToolResult, User
 
@@ -83,7 +84,7 @@ def _tool_result(fields: RawFields) -> Body:
 
 
 def _error_text(content: Raw | UnsetType) -> str:
-    return "" if isinstance(content, UnsetType) else str(msgspec.json.decode(content))
+    return "\n".join(block.text for block in blocks_of(content) if isinstance(block, TextBlock))
 
 
 _READERS = {

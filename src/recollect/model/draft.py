@@ -1,0 +1,475 @@
+"""What someone wants to say, before it has an id, a time and a place in a conversation.
+
+A ``Draft`` is content alone; a ``Stamp`` is everything the world adds to it. The
+two become lines of bytes, without their newlines, in the dialect of the log they
+go to. There is no clock and no randomness here: the caller brings the stamp,
+so the same draft and stamp always give the same bytes and a repeated append can
+be recognised.
+
+The promise of ``claude_line`` is that clients 2.0.76, 2.1.197 and 2.1.325 load
+the line: every field they stumble over when it is missing is always written
+(``model``, the four token counts, ``message.id``, a content list for answers).
+A draft for which that promise cannot be kept is refused with ``UsageError``
+before any byte is stored, and every line is read back by our own codec first.
+
+``flat_lines`` keeps everything that was said. Bookkeeping that the flat dialect
+has no place for is left out: response ids, ``toolUseResult``, the lifetime of
+cache writes, the marks of meta and sub-agent lines. To turn whole logs into
+another dialect, and be told what got lost, use ``convert``.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from recollect.model.blocks import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from recollect.model.codec import decode
+from recollect.model.damage import Damage, Line
+from recollect.model.dialects import flat
+from recollect.model.entry import Entry, Kind
+from recollect.model.ids import is_uuid
+from recollect.model.made_ids import derived_id, derived_uuid
+from recollect.model.strict_json import block_list, encoded, given, json_of, refusal
+from recollect.model.usage import Usage
+
+Content = str | Sequence[Block]
+
+_MILLISECOND = dt.timedelta(milliseconds=1)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CHAIN_TYPES = frozenset(
+    ["user", "assistant", "system", "attachment", "progress", "tool_call", "tool_use", "tool_result"]
+)
+_TIMED_METADATA = frozenset([Kind.PR_LINK, Kind.QUEUE_OPERATION])
+_SET_BY_THE_STAMP = ("type", "uuid", "parentUuid", "sessionId", "session_id")
+_ONLY_ANSWERED = (ToolUseBlock, ThinkingBlock, RedactedThinkingBlock)
+_ONLY_ASKED = (ToolResultBlock, ImageBlock, DocumentBlock)
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """Something to be written. Make one with the functions below."""
+
+
+class UserDraft(Draft, frozen=True, kw_only=True):
+    """A prompt, or the results of calls."""
+
+    content: str | tuple[Block, ...]
+    is_meta: bool = False
+    tool: str = ""
+    tool_use_result: Raw | UnsetType = UNSET
+
+
+class AssistantDraft(Draft, frozen=True, kw_only=True):
+    """An answer, or one line of it."""
+
+    content: tuple[Block, ...]
+    model: str
+    usage: Usage | None = None
+    message_id: str | None = None
+    request_id: str | None = None
+    stop_reason: str | None = None
+
+
+class MetadataDraft(Draft, frozen=True, kw_only=True):
+    """A line about the session as a whole."""
+
+    type_name: str
+    fields: dict[str, Raw]
+
+
+class Stamp(Struct, frozen=True, kw_only=True):
+    """Who, when and where. ``parent_uuid`` is the entry this one follows, None for a first one."""
+
+    uuid: str
+    parent_uuid: str | None
+    session_id: str
+    timestamp: dt.datetime
+    cwd: str
+    version: str
+    git_branch: str = ""
+    is_sidechain: bool = False
+    agent_id: str | None = None
+
+
+# ---- drafts ----------------------------------------------------------------------------------------------
+
+
+def user(content: Content, *, is_meta: bool = False) -> UserDraft:
+    """A prompt. ``is_meta`` marks text the user did not type: sent to the model, hidden from people."""
+    said = content if isinstance(content, str) else tuple(content)
+    _refuse_empty("user", said)
+    if not isinstance(said, str):
+        _refuse_blocks("user", said, _ONLY_ANSWERED)
+    return UserDraft(content=said, is_meta=is_meta)
+
+
+def assistant(
+    content: Content,
+    *,
+    model: str,
+    usage: Usage | None = None,
+    message_id: str | None = None,
+    request_id: str | None = None,
+    stop_reason: str | UnsetType | None = UNSET,
+) -> AssistantDraft:
+    """An answer of ``model``.
+
+    Lines of one response share ``message_id`` and repeat ``usage``; it is counted
+    once. Without ``usage`` the counts are written as 0, as the client does for
+    answers of its own making. ``stop_reason`` follows from the content if not given.
+    """
+    said: tuple[Block, ...] = (TextBlock(content),) if isinstance(content, str) else tuple(content)
+    _refuse_empty("assistant", said)
+    _refuse_blocks("assistant", said, _ONLY_ASKED)
+    if not model:
+        raise refusal("assistant: model is empty", "name the model that answered, or '<synthetic>'")
+    if isinstance(stop_reason, UnsetType):
+        stop_reason = "tool_use" if any(isinstance(block, ToolUseBlock) for block in said) else "end_turn"
+    return AssistantDraft(
+        content=said,
+        model=model,
+        usage=usage,
+        message_id=message_id,
+        request_id=request_id,
+        stop_reason=stop_reason,
+    )
+
+
+def tool_result(
+    tool_use_id: str,
+    content: Content = "",
+    is_error: bool = False,
+    tool_use_result: object = None,
+    *,
+    tool: str = "",
+) -> UserDraft:
+    """What a call gave back. ``tool`` is its name; only the flat dialect writes it down."""
+    _refuse_nameless("tool_result", tool_use_id=tool_use_id)
+    body = json_of("tool_result", content) if isinstance(content, str) else block_list(tuple(content))
+    block = ToolResultBlock(tool_use_id, body, True if is_error else None)
+    rich = UNSET if tool_use_result is None else json_of("toolUseResult", tool_use_result)
+    return UserDraft(content=(block,), tool=tool, tool_use_result=rich)
+
+
+def custom_title(title: str) -> MetadataDraft:
+    """The user's title for the session; "" clears it."""
+    return metadata(Kind.CUSTOM_TITLE, customTitle=title)
+
+
+def tag(name: str) -> MetadataDraft:
+    """The user's tag for the session; "" clears it."""
+    return metadata(Kind.TAG, tag=name)
+
+
+def metadata(type_name: str, /, **fields: object) -> MetadataDraft:
+    """Any other line about the session, with its fields under their names on disk.
+
+    Own data belongs here too, under a type of its own: clients keep away from
+    types they do not know as long as they are no links of the conversation.
+    """
+    if not type_name or type_name in _CHAIN_TYPES:
+        raise refusal(
+            f"metadata: {type_name!r} is part of a conversation", "use user, assistant, tool_result"
+        )
+    taken = [name for name in _SET_BY_THE_STAMP if name in fields]
+    if taken:
+        raise refusal(f"{type_name}: {taken[0]} is not for the caller to set", "leave it out")
+    return MetadataDraft(
+        type_name=str(type_name),
+        fields={name: json_of(f"{type_name}.{name}", value) for name, value in fields.items()},
+    )
+
+
+# ---- blocks ----------------------------------------------------------------------------------------------
+
+
+def text(words: str) -> TextBlock:
+    """Prose."""
+    return TextBlock(words)
+
+
+def thinking(words: str, signature: str | None = None) -> ThinkingBlock:
+    """Reasoning. The API only takes it back with the signature it came with."""
+    return ThinkingBlock(words, signature)
+
+
+def tool_use(call_id: str, name: str, arguments: Mapping[str, object]) -> ToolUseBlock:
+    """A call the model asked for."""
+    _refuse_nameless("tool_use", id=call_id, name=name)
+    return ToolUseBlock(call_id, name, json_of(f"input of {name}", dict(arguments)))
+
+
+def image(data: bytes, media_type: str) -> ImageBlock:
+    """A picture, from its file's bytes."""
+    source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode("ascii")}
+    return ImageBlock(json_of("image", source))
+
+
+# ---- lines -----------------------------------------------------------------------------------------------
+
+
+def claude_line(draft: Draft, stamp: Stamp) -> bytes:
+    """The draft as one line of the claude dialect, without its newline."""
+    match draft:
+        case UserDraft():
+            fields = _user_fields(draft, stamp)
+        case AssistantDraft():
+            fields = _assistant_fields(draft, stamp)
+        case MetadataDraft():
+            fields = _metadata_fields(draft, stamp)
+        case _:
+            raise TypeError(f"{type(draft).__name__} is not a draft")
+    return _read_back(encoded(fields))
+
+
+def claude_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
+    """The draft as the client lays it out: one line for each block, each the child of the one before.
+
+    Clients load several blocks on one line too, but 2.0.76 then writes that line
+    and all that follow it a second time, block by block, with other ids. The
+    first line has the stamp's id and time; each further one an id made from it
+    and a millisecond more, so take id and time of the last for what comes next.
+    """
+    first, lines = stamp.uuid, []
+    for piece in _one_block_each(draft, stamp):
+        lines.append(claude_line(piece, stamp))
+        stamp = msgspec.structs.replace(
+            stamp,
+            uuid=derived_uuid(first, len(lines)),
+            parent_uuid=stamp.uuid,
+            timestamp=stamp.timestamp + _MILLISECOND,
+        )
+    return lines
+
+
+def flat_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
+    """The draft in the flat dialect: what was said first, then one line for each call or result.
+
+    The first line has the stamp's id, each further one an id made from it. Text
+    alone is written as text; where there are other blocks too, the list is kept
+    as it is. The dialect has no metadata: titles and tags keep their own form.
+    """
+    if isinstance(draft, MetadataDraft):
+        return [claude_line(draft, stamp)]
+    _check_chain(stamp)
+    match draft:
+        case UserDraft():
+            lines = _flat_user(draft, stamp)
+        case AssistantDraft():
+            lines = _flat_assistant(draft, stamp)
+        case _:
+            raise TypeError(f"{type(draft).__name__} is not a draft")
+    return [
+        _read_back(encoded(msgspec.structs.replace(line, uuid=_nth_uuid(stamp.uuid, n))))
+        for n, line in enumerate(lines)
+    ]
+
+
+def iso_time(moment: dt.datetime) -> str:
+    """A moment as the clients write it: UTC, milliseconds, ``Z``. A time without a zone counts as UTC."""
+    utc = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+    return utc.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+# ---- claude ----------------------------------------------------------------------------------------------
+
+
+def _one_block_each(draft: Draft, stamp: Stamp) -> list[Draft]:
+    content = draft.content if isinstance(draft, UserDraft | AssistantDraft) else ""
+    if isinstance(content, str) or len(content) < 2:
+        return [draft]
+    if isinstance(draft, AssistantDraft):
+        seed = draft.message_id or draft.request_id or stamp.uuid
+        draft = msgspec.structs.replace(draft, message_id=draft.message_id or derived_id("msg_", seed))
+    return [msgspec.structs.replace(draft, content=(block,)) for block in content]
+
+
+def _context(stamp: Stamp) -> dict[str, Any]:
+    """What every link of a conversation starts with, in the client's own order."""
+    _check_chain(stamp)
+    fields: dict[str, Any] = {
+        "parentUuid": stamp.parent_uuid,
+        "isSidechain": stamp.is_sidechain,
+        "userType": "external",
+        # Directory and branch may hold bytes that are no UTF-8. They describe, they are not what
+        # was said: losing a character of them is better than losing the entry.
+        "cwd": _SURROGATE.sub("\ufffd", stamp.cwd),
+        "sessionId": stamp.session_id,
+        "version": stamp.version,
+        "gitBranch": _SURROGATE.sub("\ufffd", stamp.git_branch),
+    }
+    if stamp.agent_id is not None:
+        fields["agentId"] = stamp.agent_id
+    return fields
+
+
+def _user_fields(draft: UserDraft, stamp: Stamp) -> dict[str, Any]:
+    fields = _context(stamp)
+    content = draft.content if isinstance(draft.content, str) else block_list(draft.content)
+    fields |= {"type": "user", "message": {"role": "user", "content": content}}
+    if draft.is_meta:
+        fields["isMeta"] = True
+    fields |= {"uuid": stamp.uuid, "timestamp": iso_time(stamp.timestamp)}
+    if not isinstance(draft.tool_use_result, UnsetType):
+        fields["toolUseResult"] = draft.tool_use_result
+    return fields
+
+
+def _assistant_fields(draft: AssistantDraft, stamp: Stamp) -> dict[str, Any]:
+    # One seed for both ids: lines that share either belong to one response and must be counted once.
+    seed = draft.message_id or draft.request_id or stamp.uuid
+    message = {
+        "id": draft.message_id or derived_id("msg_", seed),
+        "type": "message",
+        "role": "assistant",
+        "model": draft.model,
+        "content": block_list(draft.content),
+        "stop_reason": draft.stop_reason,
+        "stop_sequence": None,
+        "usage": _usage_fields(draft.usage or Usage()),
+    }
+    fields = _context(stamp)
+    fields |= {"type": "assistant", "message": message}
+    fields["requestId"] = draft.request_id or derived_id("req_", seed)
+    return fields | {"uuid": stamp.uuid, "timestamp": iso_time(stamp.timestamp)}
+
+
+def _usage_fields(usage: Usage) -> dict[str, Any]:
+    counts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    fields: dict[str, Any] = {name: getattr(usage, name) or 0 for name in counts}
+    return fields | {name: value for name, value in given(usage).items() if name not in counts}
+
+
+def _metadata_fields(draft: MetadataDraft, stamp: Stamp) -> dict[str, Any]:
+    """``type`` comes first: list tools find a tag only in lines that begin with ``{"type":"tag"``."""
+    fields: dict[str, Any] = {"type": draft.type_name, **draft.fields, "sessionId": stamp.session_id}
+    if draft.type_name in _TIMED_METADATA:
+        fields.setdefault("timestamp", iso_time(stamp.timestamp))
+    return fields
+
+
+# ---- flat ------------------------------------------------------------------------------------------------
+
+
+def _flat_user(draft: UserDraft, stamp: Stamp) -> list[flat.FlatLine]:
+    time = iso_time(stamp.timestamp)
+    origin = flat.FlatMetadata(session_id=stamp.session_id)
+    if isinstance(draft.content, str):
+        return [flat.FlatUser(json_of("user", draft.content), time, origin)]
+    results = [block for block in draft.content if isinstance(block, ToolResultBlock)]
+    said = tuple(block for block in draft.content if not isinstance(block, ToolResultBlock))
+    lines: list[flat.FlatLine] = [flat_result(block, draft.tool, time) for block in results]
+    if said:
+        lines.append(flat.FlatUser(_flat_content(said), time, origin))
+    return lines
+
+
+def _flat_assistant(draft: AssistantDraft, stamp: Stamp) -> list[flat.FlatLine]:
+    time = iso_time(stamp.timestamp)
+    calls = [block for block in draft.content if isinstance(block, ToolUseBlock)]
+    said = tuple(block for block in draft.content if not isinstance(block, ToolUseBlock))
+    lines: list[flat.FlatLine] = []
+    if said or draft.usage is not None:
+        usage = flat_usage(draft.usage)
+        lines.append(flat.FlatAssistant(_flat_content(said), time, usage, draft.model, draft.stop_reason))
+    lines += [flat.FlatToolCall(call.name, call.input, time, call.id) for call in calls]
+    return lines
+
+
+def flat_usage(usage: Usage | None) -> flat.FlatUsage:
+    """The four counts under the names of the flat dialect."""
+    if usage is None:
+        return flat.FlatUsage()
+    return flat.FlatUsage(
+        usage.input_tokens or 0,
+        usage.output_tokens or 0,
+        usage.cache_creation_input_tokens or 0,
+        usage.cache_read_input_tokens or 0,
+    )
+
+
+def flat_result(block: ToolResultBlock, tool: str, time: str | None) -> flat.FlatToolResult:
+    """A result on a line of its own. ``tool`` is written even when empty: it tells the dialect."""
+    result: Raw | UnsetType = Raw(b'""') if isinstance(block.content, UnsetType) else block.content
+    error = None
+    if block.is_error:
+        error = block.text()
+        if all(isinstance(part, TextBlock) for part in block.blocks()):
+            result = UNSET  # the text says it all; only a picture is worth writing it twice
+    return flat.FlatToolResult(tool, result, error, time, tool_call_id=block.tool_use_id)
+
+
+def _flat_content(blocks: tuple[Block, ...]) -> Raw:
+    if len(blocks) > 1 or not all(isinstance(block, TextBlock) for block in blocks):
+        return block_list(blocks)
+    return json_of("content", "".join(block.text for block in blocks if isinstance(block, TextBlock)))
+
+
+def _nth_uuid(uuid: str, index: int) -> str:
+    return derived_uuid(uuid, index) if index else uuid
+
+
+# ---- what is refused -------------------------------------------------------------------------------------
+
+
+def _refuse_empty(what: str, content: str | tuple[Block, ...]) -> None:
+    if not content or (not isinstance(content, str) and TextBlock("") in content):
+        raise refusal(f"{what}: there is nothing in it", "clients show '(no content)' for it; leave it out")
+
+
+def _refuse_blocks(what: str, blocks: tuple[Block, ...], wrong: tuple[type, ...]) -> None:
+    for block in blocks:
+        if isinstance(block, wrong):
+            name = type(block).__name__
+            raise refusal(
+                f"{what}: cannot hold a {name}", "the API refuses it there; put it into the other role"
+            )
+
+
+def _refuse_nameless(what: str, **names: str) -> None:
+    for field, value in names.items():
+        if not value:
+            raise refusal(f"{what}: {field} is empty", "a call and its result are joined by it; give one")
+
+
+def _check_chain(stamp: Stamp) -> None:
+    if not is_uuid(stamp.uuid):
+        raise refusal(f"uuid {stamp.uuid!r} is not a lower-case UUID", "make one with uuid.uuid4()")
+    if stamp.parent_uuid == stamp.uuid:
+        raise refusal(
+            f"entry {stamp.uuid} would follow itself", "client 2.0.76 hangs on that; name its parent"
+        )
+    if stamp.parent_uuid == "":
+        raise refusal("parent_uuid is empty", "use None for the first entry of a conversation")
+
+
+def _read_back(line: bytes) -> bytes:
+    """The line, once our own reader has understood it: whoever writes must be able to read."""
+    # Strings never hold a bare newline, so one here stands between the tokens of JSON someone handed in.
+    with contextlib.suppress(msgspec.DecodeError):
+        line = msgspec.json.format(line, indent=-1) if b"\n" in line else line
+    found = decode(Line(line))
+    if isinstance(found, Damage):
+        raise refusal(
+            f"the line could not be read back: {found.code}, {found.detail}", "give simpler content"
+        )
+    if not isinstance(found, Entry) or found.kind is Kind.UNKNOWN_SHAPE:
+        problem = getattr(found.body, "problem", "") if isinstance(found, Entry) else "blank"
+        raise refusal(f"the line would not be what its type promises: {problem}", "give that field")
+    return line
