@@ -1,1 +1,270 @@
-"""recollect."""
+"""Keep every coding-agent session: read it losslessly, append to it durably.
+
+    import recollect
+
+    store = recollect.Store("logs/")
+    with store.create(project="/srv/app") as log:
+        log.append(recollect.user("Hello"))          # returns after the sync
+
+    for item in recollect.LogReader(log.path):       # Entry or Damage, never an exception
+        ...
+
+Names are imported from their rooms on first use, so that ``import recollect``
+costs next to nothing. ``__all__`` is the public interface; what is not in it may
+change without notice.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # what type checkers take for true; importing typing would cost 10 ms
+if TYPE_CHECKING:
+    from recollect.errors import (
+        AppendFailed as AppendFailed,
+    )
+    from recollect.errors import (
+        LogLocked as LogLocked,
+    )
+    from recollect.errors import (
+        NotFound as NotFound,
+    )
+    from recollect.errors import (
+        Outcome as Outcome,
+    )
+    from recollect.errors import (
+        RecollectError as RecollectError,
+    )
+    from recollect.errors import (
+        StorageError as StorageError,
+    )
+    from recollect.errors import (
+        SyncFailed as SyncFailed,
+    )
+    from recollect.model.codec import (
+        changed as changed,
+    )
+    from recollect.model.codec import (
+        decode as decode,
+    )
+    from recollect.model.codec import (
+        encode as encode,
+    )
+    from recollect.model.convert import (
+        claude_to_flat as claude_to_flat,
+    )
+    from recollect.model.convert import (
+        flat_to_claude as flat_to_claude,
+    )
+    from recollect.model.damage import (
+        Damage as Damage,
+    )
+    from recollect.model.damage import (
+        DamageCode as DamageCode,
+    )
+    from recollect.model.damage import (
+        Limits as Limits,
+    )
+    from recollect.model.damage import (
+        Line as Line,
+    )
+    from recollect.model.damage import (
+        Notice as Notice,
+    )
+    from recollect.model.damage import (
+        Pending as Pending,
+    )
+    from recollect.model.draft import (
+        Draft as Draft,
+    )
+    from recollect.model.draft import (
+        assistant as assistant,
+    )
+    from recollect.model.draft import (
+        custom_title as custom_title,
+    )
+    from recollect.model.draft import (
+        metadata as metadata,
+    )
+    from recollect.model.draft import (
+        tag as tag,
+    )
+    from recollect.model.draft import (
+        tool_result as tool_result,
+    )
+    from recollect.model.draft import (
+        user as user,
+    )
+    from recollect.model.entry import (
+        Dialect as Dialect,
+    )
+    from recollect.model.entry import (
+        Entry as Entry,
+    )
+    from recollect.model.entry import (
+        Kind as Kind,
+    )
+    from recollect.model.ids import (
+        AgentId as AgentId,
+    )
+    from recollect.model.ids import (
+        EntryId as EntryId,
+    )
+    from recollect.model.ids import (
+        ProjectKey as ProjectKey,
+    )
+    from recollect.model.ids import (
+        SessionId as SessionId,
+    )
+    from recollect.model.lifecycle import (
+        SessionState as SessionState,
+    )
+    from recollect.model.money import (
+        Spending as Spending,
+    )
+    from recollect.model.usage import (
+        Tokens as Tokens,
+    )
+    from recollect.model.usage import (
+        Usage as Usage,
+    )
+    from recollect.storage.aio_log import (
+        AsyncLog as AsyncLog,
+    )
+    from recollect.storage.aio_reader import (
+        AsyncLogReader as AsyncLogReader,
+    )
+    from recollect.storage.cache import (
+        ConversationCache as ConversationCache,
+    )
+    from recollect.storage.follow import (
+        follow as follow,
+    )
+    from recollect.storage.glance import (
+        Glance as Glance,
+    )
+    from recollect.storage.glance import (
+        glance as glance,
+    )
+    from recollect.storage.home import (
+        ClaudeHome as ClaudeHome,
+    )
+    from recollect.storage.loader import (
+        ConversationLoader as ConversationLoader,
+    )
+    from recollect.storage.log import (
+        Log as Log,
+    )
+    from recollect.storage.log import (
+        SyncPolicy as SyncPolicy,
+    )
+    from recollect.storage.places import (
+        claude_homes as claude_homes,
+    )
+    from recollect.storage.reader import (
+        LogReader as LogReader,
+    )
+    from recollect.storage.store import (
+        SessionLog as SessionLog,
+    )
+    from recollect.storage.store import (
+        Store as Store,
+    )
+    from recollect.storage.store import (
+        StoredSession as StoredSession,
+    )
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "recollect.errors": ("AppendFailed LogLocked NotFound Outcome RecollectError StorageError SyncFailed"),
+    "recollect.model.codec": "changed decode encode",
+    "recollect.model.convert": "claude_to_flat flat_to_claude",
+    "recollect.model.damage": "Damage DamageCode Limits Line Notice Pending",
+    "recollect.model.draft": "Draft assistant custom_title metadata tag tool_result user",
+    "recollect.model.entry": "Dialect Entry Kind",
+    "recollect.model.ids": "AgentId EntryId ProjectKey SessionId",
+    "recollect.model.lifecycle": "SessionState",
+    "recollect.model.money": "Spending",
+    "recollect.model.usage": "Tokens Usage",
+    "recollect.storage.aio_log": "AsyncLog",
+    "recollect.storage.aio_reader": "AsyncLogReader",
+    "recollect.storage.cache": "ConversationCache",
+    "recollect.storage.follow": "follow",
+    "recollect.storage.glance": "Glance glance",
+    "recollect.storage.home": "ClaudeHome",
+    "recollect.storage.loader": "ConversationLoader",
+    "recollect.storage.log": "Log SyncPolicy",
+    "recollect.storage.places": "claude_homes",
+    "recollect.storage.reader": "LogReader",
+    "recollect.storage.store": "SessionLog Store StoredSession",
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+
+__all__ = [
+    "AgentId",
+    "AppendFailed",
+    "AsyncLog",
+    "AsyncLogReader",
+    "ClaudeHome",
+    "ConversationCache",
+    "ConversationLoader",
+    "Damage",
+    "DamageCode",
+    "Dialect",
+    "Draft",
+    "Entry",
+    "EntryId",
+    "Glance",
+    "Kind",
+    "Limits",
+    "Line",
+    "Log",
+    "LogLocked",
+    "LogReader",
+    "NotFound",
+    "Notice",
+    "Outcome",
+    "Pending",
+    "ProjectKey",
+    "RecollectError",
+    "SessionId",
+    "SessionLog",
+    "SessionState",
+    "Spending",
+    "StorageError",
+    "Store",
+    "StoredSession",
+    "SyncFailed",
+    "SyncPolicy",
+    "Tokens",
+    "Usage",
+    "__version__",
+    "assistant",
+    "changed",
+    "claude_homes",
+    "claude_to_flat",
+    "custom_title",
+    "decode",
+    "encode",
+    "flat_to_claude",
+    "follow",
+    "glance",
+    "metadata",
+    "tag",
+    "tool_result",
+    "user",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its room on first use (PEP 562)."""
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'recollect' has no attribute {name!r}")
+    import importlib
+
+    value: object = getattr(importlib.import_module(_ROOM_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

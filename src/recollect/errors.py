@@ -22,7 +22,10 @@ from __future__ import annotations
 
 import enum
 import os
-from pathlib import Path
+
+TYPE_CHECKING = False  # see recollect/__init__.py
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Outcome(enum.Enum):

@@ -1,7 +1,7 @@
-"""Two narrow looks at a line that never build its text.
+"""Narrow looks at a line that never build its text.
 
 A cost report over gigabytes needs five numbers a line; a list of sessions needs
-ids, links and times. Both are read here by decoders that skip everything else,
+ids, links and times. They are read here by decoders that skip everything else,
 several times faster than ``codec.decode``. A line whose narrow look fails is read
 again by the codec, so nothing is left out because it is odd.
 """
@@ -12,8 +12,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.codec import decode
-from recollect.model.damage import Damage, Line
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.entry import Assistant, ChainBody
+from recollect.model.json_text import deeper_than
 from recollect.model.usage import Usage
 
 
@@ -149,3 +150,22 @@ def _envelope_by_codec(data: bytes) -> Envelope | None:
         is_meta=links.is_meta,
         cwd=links.cwd,
     )
+
+
+def damage_of(line: Line) -> Damage | None:
+    """What is wrong with a line, as the codec says it, without building sound ones."""
+    data = line.data
+    if deeper_than(data, DEFAULT_LIMITS.depth):
+        return _damage_by_codec(line)
+    try:
+        _envelope.decode(data)
+        if not data.isascii():
+            data.decode()
+    except _REFUSED:
+        return _damage_by_codec(line)
+    return None
+
+
+def _damage_by_codec(line: Line) -> Damage | None:
+    item = decode(line)
+    return item if isinstance(item, Damage) else None

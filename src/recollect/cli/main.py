@@ -1,0 +1,165 @@
+"""The entry point: global options, the table of commands, errors to exit codes.
+
+Start-up is a feature. This module imports the standard library's ``sys`` and
+nothing of ours but the error tree; a command's module, and through it storage
+and the model, is imported only when that command runs. ``tests/cli`` holds the
+list of modules ``recollect --help`` may load.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # see recollect/__init__.py
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+# Command -> (module, one line for the help). The order is the order of the help.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "overview": ("recollect.cli.overview", "what is on this machine (also without a command)"),
+}
+_DEFAULT = "overview"
+_WITH_VALUE = ("--home", "--data")
+
+HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
+
+Keeps every coding-agent session you ever had: readable, lossless, durable.
+Reads Claude homes and never changes them. Without a command: an overview.
+
+Commands:
+{commands}
+
+Global options, before the command:
+  --home DIR     look at this Claude home instead of this machine's (repeatable)
+  --data DIR     recollect's own directory (default: $XDG_DATA_HOME/recollect)
+  --version      print the version
+  -h, --help     show this text; `recollect COMMAND --help` for one command
+
+Example:
+  recollect
+  recollect --home ~/backup/.claude --json
+
+Exit status: 0 ok, 1 findings, 2 usage, 3 not found or ambiguous, 4 damaged data,
+5 locked or busy, 74 I/O error, 130 interrupted.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; every failure becomes a message and an exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        print("recollect: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return _reader_went_away()
+    except OSError as problem:
+        place = f"{problem.filename}: " if problem.filename else ""
+        return _failed(f"{place}{problem.strerror or problem}", "check the disk and the permissions", 74)
+    except Exception as problem:
+        from recollect.errors import RecollectError
+
+        if not isinstance(problem, RecollectError):
+            raise
+        return _failed(problem.message, problem.hint, problem.exit_code)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    options, rest = _global_options(arguments)
+    if rest[:1] in (["-h"], ["--help"]):
+        print(help_text(), end="")
+        return 0
+    if rest[:1] == ["--version"]:
+        from recollect import __version__
+
+        print(f"recollect {__version__}")
+        return 0
+    named = bool(rest) and not rest[0].startswith("-")
+    command = rest[0] if named else _DEFAULT
+    if command not in COMMANDS:
+        return _unknown_command(command)
+    return _run(command, options, rest[1:] if named else rest)
+
+
+def _global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Take the global options off the front, positionally: what follows the command is the command's."""
+    options: dict[str, list[str]] = {name: [] for name in _WITH_VALUE}
+    position = 0
+    while position < len(arguments):
+        name, equals, value = arguments[position].partition("=")
+        if name not in _WITH_VALUE:
+            break
+        if not equals:
+            position += 1
+            value = arguments[position] if position < len(arguments) else ""
+        if not value:
+            from recollect.errors import UsageError
+
+            raise UsageError(f"{name}: needs a directory", hint=f"write {name} DIR before the command")
+        options[name].append(value)
+        position += 1
+    return options, arguments[position:]
+
+
+def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
+    import importlib
+
+    module = importlib.import_module(COMMANDS[command][0])
+    parser = command_parser(command)
+    parsed: Namespace = parser.parse_args(arguments)
+    data = options["--data"]
+    parsed.homes, parsed.data = options["--home"], data[-1] if data else None
+    code: int = module.run(parsed)
+    return code
+
+
+def command_parser(command: str) -> ArgumentParser:
+    """The parser of one command, built by its own module."""
+    import argparse
+    import importlib
+
+    module = importlib.import_module(COMMANDS[command][0])
+    parser = argparse.ArgumentParser(
+        prog=f"recollect {command}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_options(parser)
+    return parser
+
+
+def help_text() -> str:
+    """The text of ``recollect --help``."""
+    longest = max(map(len, COMMANDS))
+    lines = [f"  {name:<{longest}}   {about}" for name, (_, about) in COMMANDS.items()]
+    return HELP.format(commands="\n".join(lines))
+
+
+def _unknown_command(command: str) -> int:
+    import difflib
+
+    near = difflib.get_close_matches(command, COMMANDS, 1)
+    hint = f"did you mean `recollect {near[0]}`?" if near else "`recollect --help` lists the commands"
+    return _failed(f"no command {command!a}", hint, 2)
+
+
+def _failed(message: str, hint: str, code: int) -> int:
+    from recollect.cli.text import visible
+
+    print(f"recollect: {visible(message)}\n  {visible(hint)}", file=sys.stderr)
+    return code
+
+
+def _reader_went_away() -> int:
+    """``recollect | head`` is not an error; keep Python from complaining at exit."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

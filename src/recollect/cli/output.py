@@ -1,0 +1,54 @@
+"""How a command speaks: answers to stdout, notes to stderr, colour only on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def coloured() -> bool:
+    """Whether stdout takes colour: a terminal, and nobody asked for none."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, style: str) -> str:
+    """Text in a style, on a terminal; else the text."""
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if coloured() else text
+
+
+def say(text: str = "") -> None:
+    """A line of the answer."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """A remark that is not part of the answer."""
+    print(text, file=sys.stderr)
+
+
+def print_json(document: object) -> None:
+    """One JSON document on stdout and nothing else."""
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
+    sys.stdout.buffer.write(text + b"\n")
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal's stderr, fed by (done, total) in bytes; None where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(label), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

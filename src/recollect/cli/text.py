@@ -1,0 +1,93 @@
+"""Text for a terminal. Transcript text is hostile: nothing it holds may drive the terminal.
+
+Control characters (C0 and C1), bidirectional overrides, zero-width and other
+invisible characters are shown as visible escapes. Tab and newline are the only
+controls that survive, and only where the caller asks for more than one line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import unicodedata
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+
+def visible(text: str) -> str:
+    """One line that shows every character it holds."""
+    return "".join(map(_shown, text)) if not (text.isascii() and text.isprintable()) else text
+
+
+def visible_lines(text: str) -> str:
+    """Several lines; tab and newline keep their meaning, all else is made visible."""
+    return "".join(c if c in "\t\n" else _shown(c) for c in text)
+
+
+def _shown(character: str) -> str:
+    if character == "\n":
+        return " "
+    if character == "\t":
+        return " "
+    if unicodedata.category(character) not in _INVISIBLE:
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
+
+
+def width(text: str) -> int:
+    """Columns a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shortened(text: str, columns: int) -> str:
+    """At most so many columns, with an ellipsis where something was cut."""
+    if width(text) <= columns:
+        return text
+    kept, used = [], 1
+    for character in text:
+        used += _columns(character)
+        if used > columns:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def padded(text: str, columns: int) -> str:
+    """Filled with spaces to so many columns."""
+    return text + " " * max(columns - width(text), 0)
+
+
+def size(count: int) -> str:
+    """Bytes for people, in powers of ten as disks are sold."""
+    if count < 1000:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        amount /= 1000
+        if amount < 999.5 or unit == "TB":
+            return f"{amount:.1f} {unit}" if amount < 99.95 else f"{amount:.0f} {unit}"
+    raise AssertionError("unreachable")
+
+
+def ago(moment: dt.datetime, now: dt.datetime) -> str:
+    """How long ago, in the largest unit that fits; a time in the future is said to be one."""
+    seconds = int((now - moment).total_seconds())
+    if seconds < 0:
+        return "in the future" if seconds < -60 else "just now"
+    for name, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {name} ago"
+    return "just now"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 session``, ``12,345 sessions``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,192 @@
+"""What is on this machine: homes, projects, sessions, bytes, the newest sessions, damaged lines.
+
+Listing costs one directory scan. Looking for damage means reading every byte,
+so it starts with the newest logs and stops when its time is up; the answer then
+says how much was looked at (law 10: never wrong silently).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import heapq
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import RecollectError
+from recollect.model.damage import Damage
+from recollect.model.scan import damage_of
+from recollect.storage.glance import glance
+from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
+from recollect.storage.live import live_sessions
+from recollect.storage.places import HomeRoot
+from recollect.storage.reader import read_lines
+
+LOOK_SECONDS = 1.2
+
+
+class HomeSummary(Struct, frozen=True):
+    """One home and how much it holds."""
+
+    path: Path
+    origin: str
+    exists: bool
+    projects: int = 0
+    sessions: int = 0
+    agents: int = 0
+    bytes: int = 0
+
+
+class SessionSummary(Struct, frozen=True):
+    """A line of the list of newest sessions."""
+
+    id: str
+    title: str
+    cwd: str
+    last_at: dt.datetime | None
+    modified_at: dt.datetime
+    bytes: int
+    live: bool
+
+
+class DamageSummary(Struct, frozen=True):
+    """Lines that could not be read, in the logs that were looked at."""
+
+    lines: int
+    by_code: dict[str, int]
+    logs: tuple[Path, ...]
+    logs_checked: int
+    bytes_checked: int
+    bytes_total: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every byte was looked at."""
+        return self.bytes_checked >= self.bytes_total
+
+
+class Overview(Struct, frozen=True):
+    """The answer to "what is here?"."""
+
+    homes: tuple[HomeSummary, ...]
+    projects: int
+    sessions: int
+    agents: int
+    bytes: int
+    newest: tuple[SessionSummary, ...]
+    damage: DamageSummary
+    problems: tuple[str, ...]
+
+
+class _Found(Struct):
+    """Everything one scan of one home saw."""
+
+    summary: HomeSummary
+    sessions: list[SessionFile]
+    logs: list[SessionFile | AgentFile]
+
+
+def overview(
+    homes: Sequence[HomeRoot],
+    *,
+    newest: int = 5,
+    look_seconds: float | None = LOOK_SECONDS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Overview:
+    """Look at the homes. ``look_seconds`` bounds the search for damage; None looks at every byte."""
+    found: list[_Found] = []
+    live: set[str] = set()
+    problems: list[str] = []
+    for root in homes:
+        home = ClaudeHome(root.path, root.config_file)
+        found.append(_scan(home, root))
+        live |= {str(one.session_id) for one in live_sessions(home)}
+        problems += [f"{problem.path}: {problem.reason}" for problem in home.problems]
+    sessions = [session for one in found for session in one.sessions]
+    logs = sorted(
+        itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime_ns, reverse=True
+    )
+    return Overview(
+        homes=tuple(one.summary for one in found),
+        projects=sum(one.summary.projects for one in found),
+        sessions=len(sessions),
+        agents=sum(one.summary.agents for one in found),
+        bytes=sum(log.size for log in logs),
+        newest=tuple(_newest(sessions, newest, live)),
+        damage=look_for_damage(logs, look_seconds, progress),
+        problems=tuple(problems),
+    )
+
+
+def _scan(home: ClaudeHome, root: HomeRoot) -> _Found:
+    if not root.exists:
+        return _Found(HomeSummary(root.path, root.origin, exists=False), [], [])
+    projects = 0
+    sessions: list[SessionFile] = []
+    agents: list[AgentFile] = []
+    for project in home.projects():
+        projects += 1
+        sessions += home.sessions(project)
+        agents += home.project_agents(project)
+    logs: list[SessionFile | AgentFile] = [*sessions, *agents]
+    size = sum(log.size for log in logs)
+    summary = HomeSummary(root.path, root.origin, True, projects, len(sessions), len(agents), size)
+    return _Found(summary, sessions, logs)
+
+
+def _newest(sessions: Iterable[SessionFile], count: int, live: set[str]) -> list[SessionSummary]:
+    """Chosen by file time, which costs nothing; put in order by what the entries say (S11)."""
+    logs = heapq.nlargest(count, sessions, key=lambda log: log.mtime_ns)
+    found = [_summary(log, live) for log in logs]
+    return sorted(found, key=lambda one: one.last_at or one.modified_at, reverse=True)
+
+
+def _summary(log: SessionFile, live: set[str]) -> SessionSummary:
+    seen = glance(log.path)
+    name = str(log.id) if log.id else log.path.name
+    return SessionSummary(
+        id=name,
+        title=seen.title or "",
+        cwd=seen.cwd or "",
+        last_at=seen.last_at,
+        modified_at=dt.datetime.fromtimestamp(log.mtime_ns / 1e9, dt.UTC),
+        bytes=log.size,
+        live=name in live,
+    )
+
+
+def look_for_damage(
+    logs: Sequence[SessionFile | AgentFile],
+    seconds: float | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> DamageSummary:
+    """Count the lines that cannot be read, in the order given, until the time is up."""
+    total = sum(log.size for log in logs)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    codes: Counter[str] = Counter()
+    damaged: list[Path] = []
+    checked = count = 0
+    for log in logs:
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        found = _damage_in(log.path)
+        codes.update(found)
+        if found:
+            damaged.append(log.path)
+        checked += log.size
+        count += 1
+        if progress is not None:
+            progress(checked, total)
+    return DamageSummary(codes.total(), dict(codes), tuple(damaged), count, checked, total)
+
+
+def _damage_in(path: Path) -> list[str]:
+    try:
+        items = (item if isinstance(item, Damage) else damage_of(item) for item in read_lines(path))
+        return [str(item.code) for item in items if item is not None]
+    except RecollectError:
+        return ["unreadable-file"]

@@ -1,0 +1,348 @@
+"""Our own durable store of sessions, and their life from first entry to trash.
+
+A store is a directory of logs in one of two layouts. ``create`` starts a session,
+``open`` resumes one with its totals, ``delete`` moves it to the trash with every
+byte, ``restore`` brings it back. A session's state is worked out from what is on
+disk (is there a log, when was its last entry, is it in the trash), so no second
+file can disagree with the log.
+
+A new session has no file until its first entry: an empty log would be what
+``claude --continue`` picks up, and it would pick up nothing.
+
+One writer per session is the rule of the format, not of the lock: two processes
+that append to one session lose nothing, but, as with the client itself, their
+entries may form two branches.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct, structs
+
+from recollect.errors import Ambiguous, IdConflict, NotFound, UsageError
+from recollect.model.codec import decode
+from recollect.model.damage import Damage, Line
+from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
+from recollect.model.entry import Entry, parsed_time
+from recollect.model.ids import AgentId, ProjectKey, SessionId
+from recollect.model.ledger import Ledger
+from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
+from recollect.model.money import Spending
+from recollect.model.scan import Envelope, envelope_of, usage_of
+from recollect.storage import fsops
+from recollect.storage.glance import glance
+from recollect.storage.lock import FileLock
+from recollect.storage.log import Log, SyncPolicy
+from recollect.storage.reader import LogReader, read_lines
+from recollect.storage.store_layout import StoredLog, StoreLayout, StorePaths
+
+# The client version whose format we write (docs/design/format.md says what that means).
+FORMAT_VERSION = "2.1.325"
+_STEP = dt.timedelta(milliseconds=1)
+_REPEAT_WINDOW = 1_000  # entries from the end among which a repeated id is looked for
+
+Clock = Callable[[], dt.datetime]
+NewId = Callable[[], str]
+
+
+def _utc_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def _random_id() -> str:
+    return str(uuid.uuid4())
+
+
+class StoredSession(Struct, frozen=True):
+    """One session of the store, as it is on disk."""
+
+    id: SessionId
+    key: ProjectKey
+    state: SessionState
+    path: Path
+    size: int
+    last_at: dt.datetime | None
+
+
+class Trashed(Struct, frozen=True):
+    """A session in the trash; ``batch`` is what brings it back."""
+
+    batch: str
+    id: SessionId
+    key: ProjectKey
+    path: Path
+
+
+class Place(Struct, frozen=True):
+    """Which log, and what its entries say about where they were written."""
+
+    path: Path
+    key: ProjectKey
+    session: SessionId
+    cwd: str
+    git_branch: str = ""
+    agent: AgentId | None = None
+
+
+class Store:
+    """A directory of sessions."""
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        layout: StoreLayout | str = StoreLayout.CLAUDE,
+        life: dt.timedelta = DEFAULT_LIFE,
+        sync: SyncPolicy = SyncPolicy.ALWAYS,
+        lock_timeout: float = 10.0,
+        clock: Clock = _utc_now,
+        new_id: NewId = _random_id,
+    ) -> None:
+        self.paths = StorePaths(Path(root).absolute(), StoreLayout(layout))
+        self.life, self.clock, self.new_id = life, clock, new_id
+        self._sync, self._lock_timeout = sync, lock_timeout
+
+    def create(self, project: str | Path, *, session: str | None = None, git_branch: str = "") -> SessionLog:
+        """A new session of the project. Nothing is written before the first entry.
+
+        In the flat layout the day is the session, so creating it again on one
+        day goes on with the day's log.
+        """
+        cwd = str(Path(project).resolve())
+        key = self.paths.layout.key(cwd)
+        name = self.paths.layout.require_session(SessionId(session or self._fresh_name()))
+        place = Place(self.paths.log(key, name), key, name, cwd, git_branch)
+        if self.paths.require_inside(place.path).exists():
+            if self.paths.layout is StoreLayout.FLAT:
+                return self._resumed(place)
+            raise UsageError(f"session {name}: exists already", hint="open it, or create one without a name")
+        return SessionLog(self, place, SessionState.CREATED)
+
+    def open(self, session: str) -> SessionLog:
+        """Resume a session by id, or by the start of an id that fits only one."""
+        found = self.find(session)
+        seen = glance(found.path)
+        return self._resumed(Place(found.path, found.key, found.id, seen.cwd or "", seen.git_branch or ""))
+
+    def find(self, session: str) -> StoredSession:
+        """The one session with this id, or with an id that starts so."""
+        logs = [log for log in self.paths.logs() if log.session.startswith(session)]
+        exact = [log for log in logs if log.session == session] or logs
+        if not session or not exact:
+            raise NotFound(
+                f"session {session!r}: not in the store {self.paths.root}",
+                hint="list the store's sessions; a deleted one can be restored",
+            )
+        if len(exact) > 1:
+            places = tuple(f"{log.key}/{log.session}" for log in exact)
+            raise Ambiguous("session", session, places)
+        return self._stored(exact[0])
+
+    def sessions(self, project: str | Path | None = None) -> list[StoredSession]:
+        """Every session, or those of one project, newest entry first."""
+        key = None if project is None else self.paths.layout.key(str(Path(project).resolve()))
+        found = [self._stored(log) for log in self.paths.logs(key)]
+        long_ago = dt.datetime.min.replace(tzinfo=dt.UTC)
+        return sorted(found, key=lambda one: one.last_at or long_ago, reverse=True)
+
+    def delete(self, session: str) -> Trashed:
+        """Move a session and its side files to the trash. It waits for a writer to let go first."""
+        found = self.find(session)
+        moved(found.state, SessionState.DELETED, found.id)
+        stamp = self.clock().strftime("%Y%m%dT%H%M%S")
+        batch = f"{stamp}-{self.new_id()[:8]}"
+        with FileLock(self.paths.lock(found.path), self._lock_timeout, guards=found.path):
+            for source in self._files_of(found.key, found.id):
+                fsops.move(source, self.paths.trashed(source, batch))
+        return Trashed(batch, found.id, found.key, self.paths.trashed(found.path, batch))
+
+    def trash(self) -> list[Trashed]:
+        """What can be restored, oldest first."""
+        pattern = "*/projects/*/*.jsonl"
+        return [
+            Trashed(path.parts[-4], SessionId(path.stem), ProjectKey(path.parts[-2]), path)
+            for path in sorted(self.paths.trash_dir.glob(pattern))
+        ]
+
+    def restore(self, batch: str) -> StoredSession:
+        """Bring back what one ``delete`` took away, byte for byte."""
+        found = [one for one in self.trash() if one.batch == batch]
+        if not found:
+            raise NotFound(f"trash {batch!r}: nothing to restore", hint="trash() lists what there is")
+        trashed = found[0]
+        log = self.paths.log(trashed.key, trashed.id)
+        if log.exists():
+            raise UsageError(
+                f"restore {batch}: session {trashed.id} is in the store again",
+                hint="delete or rename that one first; nothing was changed",
+            )
+        with FileLock(self.paths.lock(log), self._lock_timeout, guards=log):
+            for target in self._files_of(trashed.key, trashed.id, missing=True):
+                source = self.paths.trashed(target, batch)
+                if source.exists():
+                    fsops.move(source, target)
+        return self.find(trashed.id)
+
+    def log_at(self, path: Path) -> Log:
+        """A durable log with this store's settings."""
+        self.paths.require_inside(path)
+        return Log(path, lock_path=self.paths.lock(path), sync=self._sync, lock_timeout=self._lock_timeout)
+
+    def _files_of(self, key: ProjectKey, session: SessionId, *, missing: bool = False) -> list[Path]:
+        places = [self.paths.log(key, session), self.paths.session_dir(key, session)]
+        return [place for place in places if missing or place.exists()]
+
+    def _stored(self, log: StoredLog) -> StoredSession:
+        last = glance(log.path).last_at
+        expired = has_expired(last, self.clock(), self.life)
+        state = SessionState.EXPIRED if expired else SessionState.ACTIVE
+        return StoredSession(log.session, log.key, state, log.path, log.size, last)
+
+    def _resumed(self, place: Place) -> SessionLog:
+        return SessionLog(self, place, moved(SessionState.ACTIVE, SessionState.RESUMED, place.session))
+
+    def _fresh_name(self) -> str:
+        if self.paths.layout is StoreLayout.FLAT:
+            return self.clock().date().isoformat()
+        return self.new_id()
+
+
+class SessionLog:
+    """One open session: what was said goes in, with ids, links and times of the store's making."""
+
+    def __init__(self, store: Store, place: Place, state: SessionState) -> None:
+        self.place, self.state = place, state
+        self._store = store
+        self._log = store.log_at(place.path)
+        self._ledger = Ledger()
+        self._last_uuid: str | None = None
+        self._last_at: dt.datetime | None = None
+        self._seen = 0
+        self._catch_up()
+
+    @property
+    def id(self) -> SessionId:
+        """The session's id; a sub-agent's log belongs to the same session."""
+        return self.place.session
+
+    @property
+    def path(self) -> Path:
+        """The log."""
+        return self.place.path
+
+    @property
+    def spending(self) -> Spending:
+        """Tokens and money of the whole session, each response counted once."""
+        return self._ledger.total()
+
+    def agent_log(self, agent: str) -> SessionLog:
+        """The log of a sub-agent of this session (claude layout)."""
+        if self._store.paths.layout is StoreLayout.FLAT:
+            raise UsageError("flat layout: has no sub-agents", hint="use a store with layout='claude'")
+        agent_id = AgentId(agent)
+        path = self._store.paths.agent_log(self.place.key, self.id, agent_id)
+        state = SessionState.RESUMED if path.exists() else SessionState.CREATED
+        return SessionLog(self._store, structs.replace(self.place, path=path, agent=agent_id), state)
+
+    def append(self, draft: Draft, *, entry_id: str | None = None) -> str:
+        """Store one entry and return its id, after the sync.
+
+        Give ``entry_id`` to make a repeat harmless: an entry that is in the log
+        already under this id, saying the same, is not stored a second time.
+        """
+        if entry_id is not None and self._is_stored(entry_id, draft):
+            return entry_id
+        return self._append([draft], [entry_id or self._store.new_id()])[0]
+
+    def append_many(self, drafts: Sequence[Draft]) -> list[str]:
+        """Store several entries with one write and one sync; returns their ids."""
+        return self._append(drafts, [self._store.new_id() for _ in drafts])
+
+    def _append(self, drafts: Sequence[Draft], ids: list[str]) -> list[str]:
+        self._catch_up()
+        self._log.append_many(self._stamped(drafts, ids))
+        self._catch_up()
+        self.state = moved(self.state, SessionState.ACTIVE, self.id)
+        return ids
+
+    def entries(self) -> Iterable[Entry | Damage]:
+        """Everything in the log, from the start."""
+        return LogReader(self.path).entries() if self.path.exists() else ()
+
+    def close(self) -> None:
+        """Sync what is left and let go of the file."""
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _stamped(self, drafts: Sequence[Draft], ids: Sequence[str]) -> list[tuple[bytes, str | None]]:
+        lines: list[tuple[bytes, str | None]] = []
+        parent, at = self._last_uuid, self._last_at
+        for draft, entry_id in zip(drafts, ids, strict=True):
+            now = self._store.clock()
+            # Rising times in file order: older clients choose the leaf by time (format section 4).
+            at = now if at is None or now > at else at + _STEP
+            for line in self._lines(draft, entry_id, parent, at):
+                seen = envelope_of(line) or Envelope()
+                lines.append((line, seen.uuid))
+                parent, at = seen.uuid or parent, parsed_time(seen.timestamp) or at
+        return lines
+
+    def _lines(self, draft: Draft, entry_id: str, parent: str | None, at: dt.datetime) -> list[bytes]:
+        stamp = Stamp(
+            uuid=entry_id,
+            parent_uuid=parent,
+            session_id=str(self.id),  # msgspec encodes str itself, not its subclasses
+            timestamp=at,
+            cwd=self.place.cwd,
+            version=FORMAT_VERSION,
+            git_branch=self.place.git_branch,
+            is_sidechain=self.place.agent is not None,
+            agent_id=None if self.place.agent is None else str(self.place.agent),
+        )
+        is_flat = self._store.paths.layout is StoreLayout.FLAT
+        return flat_lines(draft, stamp) if is_flat else claude_lines(draft, stamp)
+
+    def _is_stored(self, entry_id: str, draft: Draft) -> bool:
+        """Whether the id is in the log already, saying the same; saying something else is a conflict."""
+        recent = LogReader(self.path).tail(_REPEAT_WINDOW).items if self.path.exists() else []
+        stored = [item for item in recent if isinstance(item, Entry) and item.uuid == entry_id]
+        if not stored:
+            return False
+        ours = decode(Line(self._lines(draft, entry_id, None, self._store.clock())[0]))
+        if isinstance(ours, Entry) and ours.message == stored[0].message:
+            return True
+        raise IdConflict(self.path, entry_id)
+
+    def _catch_up(self) -> None:
+        """Take in what is new in the log, also what another process wrote."""
+        try:
+            if self.path.stat().st_size <= self._seen:
+                return
+        except FileNotFoundError:
+            return
+        for item in read_lines(self.path, self._seen):
+            self._seen = item.end
+            if isinstance(item, Line):
+                self._take_in(item)
+
+    def _take_in(self, line: Line) -> None:
+        record = usage_of(line.data)
+        if record is not None:
+            self._ledger.add(record)
+        seen = envelope_of(line.data)
+        if seen is not None and seen.uuid is not None:
+            self._last_uuid = seen.uuid
+            self._last_at = parsed_time(seen.timestamp) or self._last_at

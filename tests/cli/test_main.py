@@ -1,0 +1,83 @@
+"""The command line as a user meets it: help, wrong use, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.main import COMMANDS, main
+
+RECOLLECT = [sys.executable, "-m", "recollect"]
+
+
+def test_help_names_every_command_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 0, each command on a line, something to paste, the exit codes."""
+    assert 0 == main(["--help"])
+    text = capsys.readouterr().out
+
+    assert all(f"  {name}" in text for name in COMMANDS)
+    assert "Example:" in text
+    assert "Exit status:" in text
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it does, what it costs, a line to paste."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+
+    assert 0 == ended.value.code
+    assert "Example:\n  recollect" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["overviw"], 2, "did you mean `recollect overview`?"),
+        (["\x1b[2J"], 2, "no command"),
+        (["--home"], 2, "needs a directory"),
+        (["--home", "/no/such/place"], 3, "no such directory"),
+    ],
+)
+def test_wrong_use_says_what_to_do_next(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr, without a traceback and without control characters, with the documented exit code."""
+    assert code == main(arguments)
+    captured = capsys.readouterr()
+
+    assert (captured.out, True) == ("", words in captured.err)
+    assert "\x1b" not in captured.err
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    """argparse ends with 2, as documented."""
+    ran = subprocess.run([*RECOLLECT, "overview", "--nonsense"], capture_output=True, text=True, check=False)
+
+    assert (2, "") == (ran.returncode, ran.stdout)
+    assert "--nonsense" in ran.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    """``recollect | head -1`` leaves no traceback."""
+    command = f"{sys.executable} -m recollect --json | head -c 1"
+    ran = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+
+    assert (ran.stdout, ran.stderr) == ("{", "")
+
+
+def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An interrupted command says so in one line."""
+
+    def interrupted(arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recollect.cli.main._dispatch", interrupted)
+
+    assert 130 == main([])
+    assert "interrupted" in capsys.readouterr().err

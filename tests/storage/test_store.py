@@ -1,0 +1,239 @@
+"""Our own store: a session's life, its totals, its trash, in both layouts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, UsageError
+from recollect.model import draft
+from recollect.model.entry import Dialect, Entry
+from recollect.model.lifecycle import SessionState
+from recollect.model.usage import Tokens, Usage
+from recollect.storage.reader import LogReader
+from recollect.storage.store import Store
+
+SONNET = "claude-sonnet-4-5-20250929"
+START = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
+
+
+class Clock:
+    """A clock the test moves."""
+
+    def __init__(self, now: dt.datetime = START) -> None:
+        self.now = now
+
+    def __call__(self) -> dt.datetime:
+        return self.now
+
+
+def answer(output: int, message_id: str | None = None) -> draft.Draft:
+    """An answer that used 100 tokens of input and ``output`` of output."""
+    usage = Usage(input_tokens=100, output_tokens=output)
+    return draft.assistant("Hi", model=SONNET, usage=usage, message_id=message_id)
+
+
+def entries(path: Path) -> list[Entry]:
+    """All entries of a log; damage fails the test."""
+    items = list(LogReader(path))
+    assert all(isinstance(item, Entry) for item in items)
+    return [item for item in items if isinstance(item, Entry)]
+
+
+@pytest.mark.parametrize("layout", ["claude", "flat"])
+def test_a_session_lives_from_created_to_restored(tmp_path: Path, layout: str) -> None:
+    """created, active, resumed, active, expired, deleted, and back with every byte."""
+    clock = Clock()
+    store = Store(tmp_path / "store", layout=layout, clock=clock)
+    log = store.create("/srv/app")
+    assert SessionState.CREATED == log.state
+    log.append(draft.user("Hello"))
+    assert SessionState.ACTIVE == log.state
+    log.close()
+
+    resumed = store.open(log.id)
+    assert SessionState.RESUMED == resumed.state
+    resumed.append(answer(5))
+    assert SessionState.ACTIVE == resumed.state
+    resumed.close()
+    content = log.path.read_bytes()
+
+    clock.now += dt.timedelta(days=30)
+    assert SessionState.ACTIVE == store.find(log.id).state
+    clock.now += dt.timedelta(seconds=1)
+    assert SessionState.EXPIRED == store.find(log.id).state
+    trashed = store.delete(log.id)
+    assert ([], [trashed]) == (store.sessions(), store.trash())
+    assert content == trashed.path.read_bytes()
+    with pytest.raises(NotFound):
+        store.open(log.id)
+
+    assert log.id == store.restore(trashed.batch).id
+    assert (content, []) == (log.path.read_bytes(), store.trash())
+
+
+def test_nothing_is_on_disk_before_the_first_entry(tmp_path: Path) -> None:
+    """An empty log would capture `claude --continue`."""
+    store = Store(tmp_path / "store")
+    store.create("/srv/app").close()
+
+    assert not (tmp_path / "store").exists()
+
+
+def test_entries_are_chained_and_their_times_rise(tmp_path: Path) -> None:
+    """Each has the one before as its parent; a clock that stands or goes back is overruled by 1 ms."""
+    clock = Clock()
+    with Store(tmp_path, clock=clock).create("/srv/app") as log:
+        ids = log.append_many([draft.user("a"), answer(1)])
+        clock.now -= dt.timedelta(hours=1)
+        ids.append(log.append(draft.user("b")))
+        log.append(draft.custom_title("T"))
+        ids.append(log.append(answer(2)))
+    chain = [entry for entry in entries(log.path) if entry.uuid]
+
+    assert ids == [entry.uuid for entry in chain]
+    assert [None, *ids[:-1]] == [entry.parent_uuid for entry in chain]
+    assert [START + dt.timedelta(milliseconds=n) for n in range(4)] == [entry.at for entry in chain]
+
+
+def test_reopening_continues_the_chain_after_a_foreign_entry(tmp_path: Path) -> None:
+    """What another program appended meanwhile becomes the parent of what follows."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log:
+        log.append(draft.user("a"))
+        foreign = {"type": "user", "uuid": "f", "parentUuid": None, "message": {"content": "x"}}
+        with log.path.open("ab") as file:
+            file.write(json.dumps(foreign).encode() + b"\n")
+        log.append(draft.user("b"))
+
+    assert "f" == entries(log.path)[-1].parent_uuid
+
+
+@pytest.mark.parametrize("layout", ["claude", "flat"])
+def test_totals_are_there_after_resuming(tmp_path: Path, layout: str) -> None:
+    """Two answers of 100 + 2,150 and 100 + 850 tokens on Sonnet 4.5: 600 + 45,000 micro-dollars."""
+    store = Store(tmp_path, layout=layout)
+    with store.create("/srv/app") as log:
+        log.append_many([draft.user("a"), answer(2_150, "m1"), draft.user("b"), answer(850, "m2")])
+        spent = log.spending
+    resumed = store.open(log.id)
+
+    assert spent == resumed.spending
+    assert Tokens(input=200, output=3_000) == spent.tokens
+    assert 200 * 3_000 + 3_000 * 15_000 == spent.nano_usd
+
+
+def test_lines_of_one_response_are_counted_once(tmp_path: Path) -> None:
+    """Three lines with one message id repeat one usage."""
+    with Store(tmp_path).create("/srv/app") as log:
+        log.append_many([answer(7, "m"), answer(7, "m"), answer(7, "m")])
+
+        assert Tokens(input=100, output=7) == log.spending.tokens
+
+
+def test_the_flat_layout_has_a_log_per_day_in_its_own_dialect(tmp_path: Path) -> None:
+    """Creating again on the same day goes on with the day's log; the next day has its own."""
+    clock = Clock()
+    store = Store(tmp_path, layout="flat", clock=clock)
+    for _ in range(2):
+        with store.create("/srv/app") as log:
+            log.append(draft.user("a"))
+    clock.now += dt.timedelta(days=1)
+    with store.create("/srv/app") as next_day:
+        next_day.append(draft.user("b"))
+
+    assert ("2026-11-01", "2026-11-02") == (log.id, next_day.id)
+    assert [Dialect.FLAT] * 2 == [entry.dialect for entry in entries(log.path)]
+
+
+def test_sub_agents_have_logs_of_their_own(tmp_path: Path) -> None:
+    """Same session id, own chain, marked as sidechain, in the session's directory; trashed with it."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log:
+        log.append(draft.user("a"))
+        with log.agent_log("a753668") as agent:
+            agent.append(draft.user("look"))
+    line = entries(agent.path)[0]
+
+    assert agent.path == log.path.with_suffix("") / "subagents" / "agent-a753668.jsonl"
+    assert (log.id, None, True) == (line.session_id, line.parent_uuid, line.fields()["isSidechain"])
+    batch = store.delete(log.id).batch
+    assert not agent.path.exists()
+    store.restore(batch)
+    assert agent.path.exists()
+
+
+def test_a_repeated_append_with_the_same_id_stores_nothing_twice(tmp_path: Path) -> None:
+    """Also from a process that does not know the first attempt succeeded; other words are a conflict."""
+    store = Store(tmp_path)
+    entry_id = "11111111-2222-4333-8444-555555555555"
+    with store.create("/srv/app") as log:
+        log.append(draft.user("a"), entry_id=entry_id)
+    with store.open(log.id) as again:
+        assert entry_id == again.append(draft.user("a"), entry_id=entry_id)
+        with pytest.raises(IdConflict):
+            again.append(draft.user("b"), entry_id=entry_id)
+
+    assert [entry_id] == [entry.uuid for entry in entries(log.path)]
+
+
+def test_files_are_private_under_any_umask(tmp_path: Path) -> None:
+    """Logs and locks 0600, directories 0700, also with umask 000."""
+    import os
+
+    before = os.umask(0)
+    try:
+        store = Store(tmp_path / "store")
+        with store.create("/srv/app") as log:
+            log.append(draft.user("a"))
+        store.delete(log.id)
+    finally:
+        os.umask(before)
+    made = [tmp_path / "store", *(tmp_path / "store").rglob("*")]
+
+    assert {0o700} == {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_dir()}
+    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_file()}
+
+
+def test_a_session_is_found_by_the_start_of_its_id(tmp_path: Path) -> None:
+    """A unique prefix is enough; an ambiguous one lists what fits; nothing is not found."""
+    ids = iter(["aa000000-0000-4000-8000-000000000001", "aa000000-0000-4000-8000-000000000002"])
+    store = Store(tmp_path)
+    for name in ids:
+        with store.create("/srv/app", session=name) as log:
+            log.append(draft.user("a"))
+
+    assert log.id == store.find(log.id).id
+    with pytest.raises(Ambiguous) as both:
+        store.find("aa")
+    assert 2 == len(both.value.matches)
+    with pytest.raises(NotFound):
+        store.find("bb")
+    with pytest.raises(UsageError):
+        store.create("/srv/app", session=log.id)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "", "x" * 300, "a\0b", "no-uuid"])
+def test_no_name_leaves_the_store(tmp_path: Path, name: str) -> None:
+    """Names that are not the layout's own are refused before a path is built."""
+    with pytest.raises(InvalidId):
+        Store(tmp_path).create("/srv/app", session=name or "..")
+
+
+def test_a_restore_does_not_overwrite(tmp_path: Path) -> None:
+    """A session of the same id that came to life meanwhile is left alone."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log:
+        log.append(draft.user("old"))
+    trashed = store.delete(log.id)
+    with store.create("/srv/app", session=log.id) as new:
+        new.append(draft.user("new"))
+    content = new.path.read_bytes()
+
+    with pytest.raises(UsageError):
+        store.restore(trashed.batch)
+    assert (content, True) == (new.path.read_bytes(), trashed.path.exists())

@@ -1,0 +1,52 @@
+"""Documents say what is true today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import recollect.model.damage
+import recollect.model.entry
+from recollect.cli.main import COMMANDS
+from tools.build_cli_reference import PAGE, reference
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_cli_reference_is_what_help_says() -> None:
+    """``make docs`` writes it; this fails when a help text changed without it."""
+    assert reference() == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_readme_lists_every_command() -> None:
+    """Its table names each command that exists, and no other."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `recollect (\w+)", readme, re.MULTILINE))
+
+    assert set(COMMANDS) == named
+
+
+def test_agents_md_points_at_files_that_exist() -> None:
+    """Every path in its table is there."""
+    text = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:model|storage|services|cli)/[\w/]+\.py)`", text)
+
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / "src/recollect" / path).is_file()] == []
+
+
+def test_the_glossary_has_the_words_of_the_model() -> None:
+    """The values every reader meets are explained."""
+    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    words = [
+        *recollect.model.damage.__dict__,
+        "Entry",
+        "Kind",
+        "Dialect",
+        "Body",
+        "ChainBody",
+        "UnknownShape",
+    ]
+    wanted = [word for word in words if word in ("Line", "Damage", "Pending", "Notice") or word in words[-6:]]
+
+    assert [word for word in wanted if f"`{word}`" not in glossary] == []

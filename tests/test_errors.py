@@ -1,0 +1,57 @@
+"""Every failure names an object, a cause and a next step, and knows its exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect import errors
+from recollect.errors import Outcome, RecollectError
+
+LOG = Path("/srv/logs/s.jsonl")
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+EXAMPLES: list[tuple[RecollectError, int, str]] = [
+    (errors.UsageError("append: empty line", hint="give it content"), 2, "append"),
+    (errors.InvalidId("session id", "../x", "has a character that is not safe in a file name"), 2, "'../x'"),
+    (errors.IllegalTransition("session s", "created", "expired", ("active",)), 2, "session s"),
+    (errors.NotFound("session '3f'", hint="list them"), 3, "'3f'"),
+    (errors.Ambiguous("session", "3f", ("3fa", "3fb")), 3, "3fa, 3fb"),
+    (errors.DamagedData("log s: line 4", hint="run check"), 4, "line 4"),
+    (errors.LogLocked(LOG, 10, "pid 7"), 5, "pid 7"),
+    (errors.StorageError("open", LOG, FULL, hint="free space"), 74, "No space left"),
+    (errors.AppendFailed("append to", LOG, FULL, Outcome.NOT_STORED, hint="free space"), 74, "not stored"),
+    (errors.SyncFailed(LOG, FULL), 74, "unknown, safe to repeat"),
+    (errors.IdConflict(LOG, "u-1"), 74, "u-1"),
+    (errors.LogUnusable(LOG, "it was closed"), 74, "it was closed"),
+]
+
+
+def every_error() -> set[type[RecollectError]]:
+    """The whole tree below the root."""
+    found: set[type[RecollectError]] = set()
+    waiting = [RecollectError]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            if kind.__module__.startswith("recollect"):
+                found.add(kind)
+                waiting.append(kind)
+    return found
+
+
+@pytest.mark.parametrize(("error", "code", "words"), EXAMPLES, ids=lambda value: type(value).__name__)
+def test_an_error_says_what_why_and_what_next(error: RecollectError, code: int, words: str) -> None:
+    """The message names the object and the cause, the hint the next step."""
+    assert code == error.exit_code
+    assert words in str(error)
+    assert error.hint
+    assert str(error).endswith(f"({error.hint})")
+
+
+def test_every_error_class_is_in_the_table_and_in_the_drawing() -> None:
+    """No failure is added without an example here and a place in the tree of the module's docstring."""
+    assert every_error() == {type(error) for error, _, _ in EXAMPLES}
+    drawing = errors.__doc__ or ""
+    assert [kind.__name__ for kind in every_error() if kind.__name__ not in drawing] == []

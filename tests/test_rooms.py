@@ -1,0 +1,67 @@
+"""A line knows its room: who may open files, print, start processes, ask the time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "recollect"
+DURABLE_CALLS = {
+    "write",
+    "rename",
+    "replace",
+    "fsync",
+    "fdatasync",
+    "unlink",
+    "ftruncate",
+    "truncate",
+    "mkdir",
+    "rmdir",
+}
+
+
+def calls() -> Iterator[tuple[str, str, str]]:
+    """Every ``module.function(…)`` of the package: (file, module, function)."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                if isinstance(owner, ast.Name):
+                    yield path.relative_to(SOURCE).as_posix(), owner.id, node.func.attr
+
+
+def test_only_one_module_changes_files() -> None:
+    """Calls of the operating system that write, rename, sync or remove stand in ``storage/fsops.py``."""
+    elsewhere = {(file, name) for file, owner, name in calls() if owner == "os" and name in DURABLE_CALLS}
+
+    assert {file for file, _ in elsewhere} <= {"storage/fsops.py"}
+
+
+def test_the_model_does_not_ask_the_time() -> None:
+    """No clock and no randomness: the same input always gives the same entry."""
+    asked = [
+        (file, owner, name)
+        for file, owner, name in calls()
+        if file.startswith("model/") and name in {"now", "utcnow", "today", "monotonic", "uuid4", "random"}
+    ]
+
+    assert asked == []
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    """Names such as these say nothing about what is inside."""
+    vague = {"utils", "helpers", "common", "misc", "base", "manager"}
+
+    assert [path.name for path in SOURCE.rglob("*.py") if path.stem in vague] == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    """Each begins with a docstring."""
+    silent = [
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) is None
+    ]
+
+    assert silent == []
