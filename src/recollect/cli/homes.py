@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recollect.errors import NotFound
+from recollect.services.homes import Home
 from recollect.storage.places import HomeRoot, claude_homes, home_at
 
 
@@ -17,3 +18,8 @@ def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
                 f"home {home.path}: no such directory", hint="name a directory that holds projects/"
             )
     return homes or claude_homes()
+
+
+def open_home(named: Sequence[str]) -> Home:
+    """The homes to look at, as one."""
+    return Home(*[home.path for home in chosen_homes(named)])

@@ -1,0 +1,166 @@
+"""A line as a point of the message graph: ids, links and time, no content.
+
+Building the graph of a 50 MB session must not build its text, so a ``Node`` holds
+what the client looks at to find the conversation, and where the line stands. The
+entries that are really shown are decoded from there.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from recollect.model.codec import decode
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import Assistant, Entry, Kind, System, UnknownShape, User, parsed_time
+
+# Types the client treats as links of a conversation and as possible ends of one. Through all others,
+# such as progress, it only passes.
+MESSAGE_TYPES = frozenset(["user", "assistant"])
+LINK_TYPES = frozenset(["user", "assistant", "system", "attachment"])
+_TOOL_IDS = re.compile(rb'"tool_use_id"\s*:\s*"([^"\\]+)"')
+
+
+class Node(Struct, frozen=True, gc=False):
+    """One chain entry. ``type`` is the line's own word for what it is."""
+
+    uuid: str
+    type: str
+    offset: int
+    length: int
+    parent: str | None = None
+    subtype: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool = False
+    message_id: str | None = None
+    source_uuid: str | None = None
+    has_call: bool = False
+    result_ids: tuple[str, ...] = ()
+    is_compact_summary: bool = False
+    # Of a compaction's boundary: what it says it kept, undecoded.
+    compact_metadata: bytes | None = None
+
+    @property
+    def at_ms(self) -> int | None:
+        """Its time in milliseconds, or None."""
+        moment = parsed_time(self.timestamp)
+        return None if moment is None else round(moment.timestamp() * 1000)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether a conversation may end in it."""
+        return self.type in LINK_TYPES
+
+    @property
+    def is_message(self) -> bool:
+        """Whether somebody says something in it."""
+        return self.type in MESSAGE_TYPES
+
+    @property
+    def is_boundary(self) -> bool:
+        """Whether a compaction cut the conversation here."""
+        return self.type == "system" and self.subtype == "compact_boundary"
+
+
+class LeafMark(Struct, frozen=True, gc=False):
+    """A ``last-prompt`` line: where its writer thought the conversation ended."""
+
+    leaf: str | None
+    explicit: bool
+    offset: int
+
+
+class _Message(Struct):
+    id: str | None = None
+
+
+class _Line(Struct, rename="camel"):
+    type: str | None = None
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    subtype: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool | None = None
+    message: _Message | None = None
+    source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
+    tool_use_result: Raw | UnsetType = UNSET
+    is_compact_summary: bool | None = None
+    compact_metadata: Raw | UnsetType = UNSET
+    leaf_uuid: str | None = None
+    explicit: bool | None = None
+
+
+_line = msgspec.json.Decoder(_Line)
+_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def node_of(line: Line) -> Node | LeafMark | None:
+    """The point a line is in the graph; None for metadata, blank lines and damage."""
+    data = line.data
+    try:
+        seen = _line.decode(data)
+    except _REFUSED:
+        return _node_by_codec(line)
+    if seen.type == "last-prompt":
+        return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset)
+    if seen.uuid is None or seen.type is None:
+        return None
+    return Node(
+        seen.uuid,
+        seen.type,
+        line.offset,
+        len(data) + 1,
+        seen.parent_uuid,
+        seen.subtype,
+        seen.timestamp,
+        seen.is_sidechain is True,
+        seen.message.id if seen.message else None,
+        seen.source_tool_assistant_uuid,
+        seen.type == "assistant" and b'"tool_use"' in data,
+        _result_ids(data) if seen.type == "user" else (),
+        seen.is_compact_summary is True,
+        None if isinstance(seen.compact_metadata, UnsetType) else bytes(seen.compact_metadata),
+    )
+
+
+def _result_ids(data: bytes) -> tuple[str, ...]:
+    """The calls a user's line gives results for, without decoding the results."""
+    if b'"tool_result"' not in data:
+        return ()
+    return tuple(name.decode("utf-8", "replace") for name in _TOOL_IDS.findall(data))
+
+
+def node_of_entry(entry: Entry) -> Node | None:
+    """The point an entry is in the graph, by the lenient reading of its line.
+
+    A boundary read this way preserves nothing: its metadata is not what it should be.
+    """
+    chain = entry.chain
+    if chain is None or chain.uuid is None:
+        return None
+    body = entry.body
+    known_type = body.type_name if isinstance(body, UnknownShape) else entry.kind.value
+    type_name = str(entry.fields().get("type", "")) if entry.kind == Kind.UNKNOWN else known_type
+    return Node(
+        chain.uuid,
+        type_name,
+        entry.offset,
+        entry.length,
+        chain.parent_uuid,
+        body.subtype if isinstance(body, System) else None,
+        chain.timestamp,
+        chain.is_sidechain is True,
+        body.message.id if isinstance(body, Assistant) else None,
+        body.source_tool_assistant_uuid if isinstance(body, User) else None,
+        isinstance(body, Assistant) and b'"tool_use"' in entry.raw,
+        _result_ids(entry.raw) if isinstance(body, User) else (),
+        isinstance(body, User) and body.is_compact_summary is True,
+    )
+
+
+def _node_by_codec(line: Line) -> Node | LeafMark | None:
+    item = decode(line)
+    entry = item.readable if isinstance(item, Damage) else item
+    return None if entry is None else node_of_entry(entry)

@@ -1,0 +1,175 @@
+"""Every tool call with what became of it: result, error, denial, interruption, or nothing.
+
+A call is a block of an answer; its result is a block of a later user line, with a
+richer form beside it (``toolUseResult``). Calls that run in the background answer
+twice: at once that they were started, and later, in a task notification, how they ended.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Raw, Struct, UnsetType, structs
+
+from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
+from recollect.model.entry import Assistant, Entry, ToolCall, ToolResult, User
+from recollect.model.json_text import loose_value
+
+_DENIED = re.compile(
+    r"(Error: )?(User rejected tool use|The user doesn't want to|Permission to use |Claude requested permissions|"
+    r"This command requires approval|This Bash command contains multiple operations)"
+)
+_INTERRUPTED = "[Request interrupted by user"
+_NOTIFICATION = "<task-notification>"
+
+
+class CallStatus(enum.StrEnum):
+    """How a call ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+    RUNNING = "running"  # started in the background, no end seen
+    MISSING = "missing"
+
+
+class Call(Struct, frozen=True):
+    """One tool call from asking to answer."""
+
+    id: str
+    name: str
+    input: bytes
+    uuid: str | None
+    called_at: dt.datetime | None
+    status: CallStatus = CallStatus.MISSING
+    result_uuid: str | None = None
+    answered_at: dt.datetime | None = None
+    text: str = ""
+    duration_ms: float | None = None  # as recorded by the client
+    agent_id: str | None = None
+    in_background: bool = False
+
+    @property
+    def elapsed_ms(self) -> float | None:
+        """The recorded duration, else the time between call and answer; never negative (S11)."""
+        if self.duration_ms is not None:
+            return self.duration_ms
+        if self.called_at is None or self.answered_at is None:
+            return None
+        return max((self.answered_at - self.called_at).total_seconds() * 1000, 0.0)
+
+
+def tool_calls(entries: Iterable[Entry]) -> list[Call]:
+    """All calls in the order they were made, each with its first result."""
+    calls: dict[str, Call] = {}
+    for entry in entries:
+        body = entry.body
+        if isinstance(body, Assistant):
+            for block in body.message.blocks:
+                if isinstance(block, ToolUseBlock):
+                    calls.setdefault(block.id, _asked(block, entry))
+        elif isinstance(body, ToolCall) and body.call_id:
+            made = ToolUseBlock(body.call_id, body.name, body.input)
+            calls.setdefault(body.call_id, _asked(made, entry))
+        elif isinstance(body, User):
+            _answer(calls, entry, body)
+        elif isinstance(body, ToolResult) and body.call_id in calls:
+            calls[body.call_id] = _flat_answer(calls[body.call_id], entry, body)
+    return list(calls.values())
+
+
+def _asked(block: ToolUseBlock, entry: Entry) -> Call:
+    return Call(block.id, block.name, bytes(block.input), entry.uuid, entry.at)
+
+
+def _answer(calls: dict[str, Call], entry: Entry, body: User) -> None:
+    rich = {} if isinstance(body.tool_use_result, UnsetType) else _as_object(body.tool_use_result)
+    for block in body.message.blocks:
+        if isinstance(block, ToolResultBlock):
+            call = calls.get(block.tool_use_id)
+            if call is not None and call.status is CallStatus.MISSING:
+                calls[call.id] = _answered(call, block, entry, rich)
+        elif isinstance(block, TextBlock) and block.text.startswith(_NOTIFICATION):
+            _notify(calls, entry, block.text)
+
+
+def _answered(call: Call, block: ToolResultBlock, entry: Entry, rich: Mapping[str, object]) -> Call:
+    text = block.text()
+    background = rich.get("isAsync") is True or "backgroundTaskId" in rich
+    agent = rich.get("agentId")
+    return structs.replace(
+        call,
+        status=_status(block, text, entry, rich, background),
+        result_uuid=entry.uuid,
+        answered_at=entry.at,
+        text=text,
+        duration_ms=_duration(rich),
+        agent_id=agent if isinstance(agent, str) else None,
+        in_background=background,
+    )
+
+
+def _status(
+    block: ToolResultBlock, text: str, entry: Entry, rich: Mapping[str, object], background: bool
+) -> CallStatus:
+    fields = entry.fields()
+    decision = fields.get("permissionDecision")
+    rejected = isinstance(decision, dict) and decision.get("decision") == "reject"
+    if fields.get("toolDenialKind") or rejected or (block.is_error and _DENIED.match(text)):
+        return CallStatus.DENIED
+    if rich.get("interrupted") is True or text.startswith(_INTERRUPTED):
+        return CallStatus.INTERRUPTED
+    if block.is_error:
+        return CallStatus.ERROR
+    return CallStatus.RUNNING if background else CallStatus.OK
+
+
+def _notify(calls: dict[str, Call], entry: Entry, text: str) -> None:
+    """A background call has ended."""
+    call = calls.get(_tag(text, "tool-use-id"))
+    if call is None:
+        return
+    state = _tag(text, "status")
+    ends = {"completed": CallStatus.OK, "failed": CallStatus.ERROR, "killed": CallStatus.INTERRUPTED}
+    calls[call.id] = structs.replace(
+        call,
+        status=ends.get(state, call.status),
+        result_uuid=entry.uuid,
+        answered_at=entry.at,
+        text=_tag(text, "result") or _tag(text, "summary"),
+        duration_ms=None,
+    )
+
+
+def _tag(text: str, name: str) -> str:
+    found = re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
+    return found[1].strip() if found else ""
+
+
+def _flat_answer(call: Call, entry: Entry, body: ToolResult) -> Call:
+    text = body.error or ("" if isinstance(body.content, UnsetType) else str(loose_value(body.content)))
+    return structs.replace(
+        call,
+        status=CallStatus.ERROR if body.error is not None else CallStatus.OK,
+        result_uuid=entry.uuid,
+        answered_at=entry.at,
+        text=text,
+        duration_ms=body.duration_ms,
+    )
+
+
+def _duration(rich: Mapping[str, object]) -> float | None:
+    for name, factor in (("totalDurationMs", 1), ("durationMs", 1), ("durationSeconds", 1000)):
+        value = rich.get(name)
+        if isinstance(value, int | float) and value >= 0:
+            return value * factor
+    return None
+
+
+def _as_object(raw: Raw) -> Mapping[str, object]:
+    value = loose_value(raw)
+    return value if isinstance(value, dict) else {}

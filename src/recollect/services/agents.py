@@ -1,0 +1,101 @@
+"""The sub-agents of a session: found in every layout, tied to the calls that sent them, nested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from recollect.model.agents import Agent, inline_roots, linked, read_meta, with_meta
+from recollect.model.entry import Entry, User
+from recollect.model.graph import Graph
+from recollect.model.node import Node
+from recollect.model.tool_calls import Call, tool_calls
+from recollect.services.session import Session
+from recollect.storage.home import AgentFile
+from recollect.storage.peek import open_regular
+from recollect.storage.reader import LogReader
+
+
+def agents_of(session: Session, *, warm_ups: bool = False) -> list[Agent]:
+    """All sub-agents of a session, first sent first. Warm-up files are left out unless asked for."""
+    files = session.agents()
+    found = [_from_file(file) for file in files]
+    found += [_inline(session, node) for node in inline_roots(session.graph)]
+    calls = [*_calls(session.entries()), *(call for file in files for call in _calls(LogReader(file.path)))]
+    agents = _nested(linked(found, calls), files)
+    kept = [agent for agent in agents if warm_ups or not agent.is_warm_up]
+    return sorted(kept, key=lambda agent: (agent.first_at is None, str(agent.first_at), agent.id))
+
+
+def calls_of(session: Session) -> list[Call]:
+    """Every tool call of the session's main log, with what became of it."""
+    return _calls(session.entries())
+
+
+def _calls(items: Iterator[object] | LogReader) -> list[Call]:
+    return tool_calls(item for item in items if isinstance(item, Entry))
+
+
+def _from_file(file: AgentFile) -> Agent:
+    entries = [item for item in LogReader(file.path) if isinstance(item, Entry)]
+    name = str(file.agent_id) if file.agent_id is not None else file.path.stem.removeprefix("agent-")
+    agent = _summary(Agent(name, file.layout, path=str(file.path)), entries)
+    if file.meta_path is None:
+        return agent
+    with open_regular(file.meta_path) as meta:
+        return with_meta(agent, read_meta(meta.read(1 << 20)))
+
+
+def _inline(session: Session, root: Node) -> Agent:
+    entries = [entry for node in _below(session.graph, root) if (entry := session.load(node)) is not None]
+    return _summary(Agent(root.uuid, "inline", root=root.uuid), entries)
+
+
+def _below(graph: Graph, root: Node) -> list[Node]:
+    found, waiting, seen = [], [root.uuid], set[str]()
+    while waiting:
+        uuid = waiting.pop()
+        if uuid not in seen:
+            seen.add(uuid)
+            found.append(graph.nodes[uuid])
+            waiting += graph.children.get(uuid, ())
+    return sorted(found, key=lambda node: node.offset)
+
+
+def _summary(agent: Agent, entries: list[Entry]) -> Agent:
+    first = next((entry.body for entry in entries if isinstance(entry.body, User)), None)
+    times = [entry.at for entry in entries if entry.at is not None]
+    prompt = "".join(getattr(block, "text", "") for block in first.message.blocks[:1]) if first else ""
+    return structs.replace(
+        agent,
+        prompt=prompt if isinstance(prompt, str) else "",
+        first_at=min(times, default=None),
+        last_at=max(times, default=None),
+        messages=sum(entry.message is not None for entry in entries),
+    )
+
+
+def _nested(agents: list[Agent], files: list[AgentFile]) -> list[Agent]:
+    """Tell whose agent an agent is: the one in whose log its call stands."""
+    home_of = {
+        entry.uuid: str(file.agent_id)
+        for file in files
+        for entry in LogReader(file.path)
+        if isinstance(entry, Entry) and entry.uuid and any(agent.spawned_by == entry.uuid for agent in agents)
+    }
+    named = [
+        structs.replace(a, parent_agent=a.parent_agent or home_of.get(a.spawned_by or "")) for a in agents
+    ]
+    parents = {agent.id: agent.parent_agent for agent in named}
+    return [structs.replace(agent, depth=_depth(agent.id, parents)) for agent in named]
+
+
+def _depth(agent: str, parents: dict[str, str | None]) -> int:
+    depth, seen = 1, {agent}
+    above = parents.get(agent)
+    while above is not None and above not in seen:
+        seen.add(above)
+        depth += 1
+        above = parents.get(above)
+    return depth

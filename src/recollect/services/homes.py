@@ -1,0 +1,93 @@
+"""All homes of this machine as one, read-only: list sessions, find one by what people remember of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from recollect.errors import Ambiguous, NotFound
+from recollect.services.session import Session
+from recollect.storage.home import ClaudeHome, SessionFile
+from recollect.storage.live import live_sessions
+from recollect.storage.places import HomeRoot, claude_homes, home_at
+
+
+class Home:
+    """The Claude homes of this machine, or those given. Nothing is ever written to them."""
+
+    def __init__(self, *directories: str | Path) -> None:
+        roots = [home_at(directory) for directory in directories] or claude_homes()
+        self.roots: Sequence[HomeRoot] = roots
+        self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
+
+    def sessions(self, project: str | Path | None = None) -> Iterator[Session]:
+        """Every session, newest file first; ``project`` is a directory, or part of one's name."""
+        found = [(home, log) for home in self.homes for log in home.sessions()]
+        found.sort(key=lambda pair: pair[1].mtime_ns, reverse=True)
+        for home, log in found:
+            session = Session(home, log)
+            if project is None or _in_project(session, str(project)):
+                yield session
+
+    def session(self, name: str) -> Session:
+        """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
+        if name == "@last":
+            newest = next(self.sessions(), None)
+            if newest is None:
+                raise NotFound("@last: there is no session", hint="name another home with --home DIR")
+            return newest
+        by_path = self._by_path(name)
+        if by_path is not None:
+            return by_path
+        return self._only(name, self._by_id(name) or self._by_title(name))
+
+    def latest(self, cwd: str | Path) -> Session | None:
+        """The session ``claude --continue`` would take in a directory."""
+        for home in self.homes:
+            found = home.latest_session(str(cwd))
+            if found is not None:
+                return Session(home, found.file)
+        return None
+
+    def live_ids(self) -> set[str]:
+        """Sessions that a running client has open; a hint, never proof."""
+        return {str(one.session_id) for home in self.homes for one in live_sessions(home)}
+
+    def _by_path(self, name: str) -> Session | None:
+        path = Path(name).expanduser()
+        if not (name.endswith(".jsonl") or "/" in name) or not path.is_file():
+            return None
+        for home in self.homes:
+            for log in home.sessions():
+                if log.path.resolve() == path.resolve():
+                    return Session(home, log)
+        seen = path.stat()
+        log = SessionFile(path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=None)
+        return Session(ClaudeHome(path.parent), log)
+
+    def _by_id(self, name: str) -> list[Session]:
+        found = [session for session in self.sessions() if session.id.startswith(name)] if name else []
+        return [session for session in found if session.id == name] or found
+
+    def _by_title(self, name: str) -> list[Session]:
+        wanted = name.casefold()
+        sessions = list(self.sessions())
+        exact = [session for session in sessions if session.title.casefold() == wanted]
+        return exact or [session for session in sessions if wanted and wanted in session.title.casefold()]
+
+    def _only(self, name: str, found: list[Session]) -> Session:
+        if not found:
+            raise NotFound(f"session {name!r}: not found", hint="`recollect list` shows what there is")
+        if len(found) > 1:
+            raise Ambiguous("session", name, tuple(f"{one.id[:8]} {one.title[:40]!r}" for one in found))
+        return found[0]
+
+
+def _in_project(session: Session, project: str) -> bool:
+    cwd = session.cwd
+    if not cwd:
+        return False
+    wanted = str(Path(project).expanduser().resolve()) if "/" in project or project == "." else ""
+    if wanted:
+        return cwd == wanted or cwd.startswith(wanted.rstrip("/") + "/")
+    return project.casefold() in Path(cwd).name.casefold()

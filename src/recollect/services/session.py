@@ -1,0 +1,165 @@
+"""One session of a Claude home, to be read: its conversation, branches, agents, files, usage.
+
+Nothing is read before it is asked for, and nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import NotFound
+from recollect.model.conversation import Branch, BranchDifference, Conversation, branches, difference
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import Entry, System
+from recollect.model.graph import Graph
+from recollect.model.ids import SessionId
+from recollect.model.ledger import Ledger
+from recollect.model.money import Spending
+from recollect.model.node import Node
+from recollect.model.scan import usage_of
+from recollect.storage.glance import Glance, glance
+from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
+from recollect.storage.log_graph import LogGraph
+from recollect.storage.reader import LogReader, read_lines
+
+
+class Compaction(Struct, frozen=True):
+    """A place where the client cut the conversation and went on with a summary."""
+
+    boundary: str
+    at: str | None
+    trigger: str | None
+    pre_tokens: int | None
+    before: str | None  # the last entry before the cut: the leaf of the conversation "as before"
+
+
+class Session:
+    """A session's log and what lies beside it. Make one with ``Home.session``."""
+
+    def __init__(self, home: ClaudeHome, file: SessionFile) -> None:
+        self.home, self.file = home, file
+        self._log = LogGraph(file.path)
+
+    @property
+    def id(self) -> str:
+        """Its id; for a log with a name no client gives, that name."""
+        return str(self.file.id) if self.file.id is not None else self.file.path.stem
+
+    @property
+    def session_id(self) -> SessionId | None:
+        """Its id as a checked type, None for a name no client gives."""
+        return self.file.id
+
+    @property
+    def path(self) -> Path:
+        """Its log."""
+        return self.file.path
+
+    @functools.cached_property
+    def glance(self) -> Glance:
+        """What a list shows of it: title, times, directory."""
+        return glance(self.path)
+
+    @property
+    def title(self) -> str:
+        """Its title, in the client's order: custom, generated, last prompt, first prompt."""
+        return self.glance.title or ""
+
+    @property
+    def cwd(self) -> str:
+        """The directory it worked in, by its own entries."""
+        return self.glance.cwd or ""
+
+    @property
+    def graph(self) -> Graph:
+        """Its message graph."""
+        return self._log.graph
+
+    def load(self, node: Node) -> Entry | None:
+        """The entry behind a node of the graph."""
+        return self._log.load(node)
+
+    def entries(self) -> Iterator[Entry | Damage]:
+        """Everything in the log, in file order."""
+        return LogReader(self.path).entries()
+
+    def damage(self) -> list[Damage]:
+        """The lines that cannot be read."""
+        return self._log.damage()
+
+    def conversation(self, leaf: str | None = None, *, whole: bool = False) -> Conversation:
+        """The conversation as client 2.1.325 would load it, or the one that ends at ``leaf``.
+
+        ``whole`` keeps what compactions hide. A session in which the client would
+        find no conversation is ``NotFound``, with the reason.
+        """
+        node = self.graph.active_leaf if leaf is None else self._node(leaf)
+        if node is None:
+            raise NotFound(
+                f"session {self.id}: {self._why_not_found()}",
+                hint=f"its lines are in {self.path}; show --all-branches shows what can be shown",
+            )
+        return Conversation(self.graph, node, self.load, whole=whole)
+
+    def branches(self) -> list[Branch]:
+        """Every end of the conversation, the active one first."""
+        return branches(self.graph)
+
+    def difference(self, left: str, right: str) -> BranchDifference:
+        """How two branches, named by their leaves, differ."""
+        return difference(self.graph, self._node(left), self._node(right), self.load)
+
+    def compactions(self) -> list[Compaction]:
+        """Every compaction, in file order; ``conversation(leaf=compaction.before)`` shows it as before."""
+        found = []
+        for node in self.graph.nodes.values():
+            entry = self.load(node) if node.is_boundary else None
+            if entry is not None and isinstance(entry.body, System):
+                data = entry.body.compact_metadata
+                found.append(
+                    Compaction(
+                        node.uuid,
+                        node.timestamp,
+                        data.trigger if data else None,
+                        data.pre_tokens if data else None,
+                        entry.body.logical_parent_uuid or node.parent,
+                    )
+                )
+        return found
+
+    def agents(self) -> list[AgentFile]:
+        """The logs of its sub-agents, in both layouts."""
+        return list(self.home.agents(self.file))
+
+    def spending(self, *, with_agents: bool = True) -> Spending:
+        """Tokens and money, each response counted once."""
+        ledger = Ledger()
+        agents = [agent.path for agent in self.agents()] if with_agents else []
+        for path in (self.path, *agents):
+            for line in read_lines(path):
+                record = usage_of(line.data) if isinstance(line, Line) else None
+                if record is not None:
+                    ledger.add(record)
+        return ledger.total()
+
+    def _node(self, uuid: str) -> Node:
+        found = [node for name, node in self.graph.nodes.items() if name.startswith(uuid)] if uuid else []
+        exact = [node for node in found if node.uuid == uuid] or found
+        if len(exact) == 1:
+            return exact[0]
+        problem = "fits several entries" if exact else "is not in this session"
+        raise NotFound(f"entry {uuid!r} {problem}", hint=f"`recollect tree {self.id[:8]}` lists the branches")
+
+    def _why_not_found(self) -> str:
+        nodes = self.graph.nodes.values()
+        if not self.file.size:
+            return "the log is empty"
+        if not nodes:
+            return "it has metadata but no conversation"
+        if all(node.is_sidechain for node in nodes):
+            return "it holds sub-agent lines only"
+        return "no entry that could end a conversation has a readable time"

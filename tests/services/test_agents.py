@@ -1,0 +1,56 @@
+"""Sub-agents in every layout, tied to the calls that sent them. Expected pairs were read off the samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.model.agents import Link
+from recollect.services.agents import agents_of
+from recollect.services.homes import Home
+
+
+@pytest.mark.parametrize(
+    ("version", "session", "layout", "link", "calls"),
+    [
+        ("1.0.128-print", "69271253", "inline", Link.PROMPT, ["38x0", "43x0", "43x1"]),
+        ("2.0.76-print", "3165f5cd", "flat", Link.RESULT, ["50x0", "56x0", "56x1"]),
+        ("2.1.30-print", "8f6e1405", "nested", Link.RESULT, ["38x0", "42x0", "42x1"]),
+        ("2.1.325-print", "fd3cf568", "nested", Link.META, ["36x0", "38x0", "38x1"]),
+    ],
+)
+def test_every_agent_is_tied_to_its_call(
+    shared: Path, version: str, session: str, layout: str, link: Link, calls: list[str]
+) -> None:
+    """Three agents a session, each with the call that sent it, four messages long."""
+    home = Home(shared / "samples" / "claude-home" / version / ".claude")
+    agents = agents_of(home.session(session))
+
+    assert sorted(f"toolu_stub0000{call}" for call in calls) == sorted(
+        agent.tool_use_id or "" for agent in agents
+    )
+    assert {(layout, link, 4, "general-purpose", 1)} == {
+        (agent.layout, agent.link, agent.messages, agent.agent_type, agent.depth) for agent in agents
+    }
+    assert all(agent.spawned_by for agent in agents)
+
+
+def test_agents_of_agents_are_nested(shared: Path) -> None:
+    """The inner agent names the outer one as its parent."""
+    home = Home(shared / "samples" / "claude-home" / "2.1.325-print" / ".claude")
+    outer, inner = agents_of(home.session("2ac2f67e"))
+
+    assert ("a83cf3fb56f36d348", 1, None) == (outer.id, outer.depth, outer.parent_agent)
+    assert ("a1407db69709a6f72", 2, outer.id) == (inner.id, inner.depth, inner.parent_agent)
+
+
+def test_warm_up_files_are_recognised_and_agents_are_no_sessions(shared: Path) -> None:
+    """2.0.76 leaves files that belong to no call; no agent file is ever listed as a session."""
+    home = Home(shared / "samples" / "claude-home" / "2.0.76-print" / ".claude")
+    session = home.session("3165f5cd")
+
+    assert 3 == len(agents_of(session))
+    with_warm_ups = agents_of(session, warm_ups=True)
+    assert {"Warmup"} == {agent.prompt for agent in with_warm_ups if agent.is_warm_up}
+    assert not any(one.id.startswith("agent-") for one in home.sessions())
