@@ -83,6 +83,50 @@ def encoded(lines: list[Fields]) -> bytes:
     )
 
 
+_DEFAULTS = {
+    "isSidechain": False,
+    "userType": "external",
+    "cwd": "/x",
+    "sessionId": "s",
+    "version": "2.1.325",
+    "gitBranch": "",
+}
+_ANSWER_DEFAULTS = {
+    "type": "message",
+    "role": "assistant",
+    "model": SONNET,
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {
+        "input_tokens": 1,
+        "output_tokens": 1,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    },
+}
+
+
+def completed(line: Fields) -> Fields:
+    """A line of a recorded case with the fields that all of them share, which the file leaves out."""
+    if "uuid" not in line:
+        return line
+    full = {**_DEFAULTS, **line}
+    if line.get("type") == "assistant":
+        full["message"] = {**_ANSWER_DEFAULTS, **line["message"]}
+    return full
+
+
+def shortened(line: Fields) -> Fields:
+    """The same line without those fields."""
+    if "uuid" not in line:
+        return line
+    short = {name: value for name, value in line.items() if _DEFAULTS.get(name, ...) != value}
+    if line.get("type") == "assistant":
+        told = line["message"].items()
+        short["message"] = {name: value for name, value in told if _ANSWER_DEFAULTS.get(name, ...) != value}
+    return short
+
+
 def log_at(path: Path, lines: list[Fields]) -> Path:
     """Write a log."""
     path.parent.mkdir(parents=True, exist_ok=True)

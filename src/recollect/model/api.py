@@ -17,33 +17,25 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
+from recollect.model.client_words import (
+    INTERRUPTED_RESULT,
+    MISSING_RESULT,
+    NO_CONTENT,
+    NOTES_INSIDE,
+    NOTES_TAGGED,
+    REMINDER,
+    REMOVED_CALL,
+    REMOVED_RESULT,
+    TOOL_LOADED,
+    notification,
+    resumed_model,
+)
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
-from recollect.model.json_text import loose_value
+from recollect.model.json_text import loose_object, loose_value
 from recollect.model.money import SYNTHETIC_MODEL
 
 Json = dict[str, Any]
-
-NO_CONTENT = "(no content)"
-MISSING_RESULT = "[Tool result missing due to internal error]"
-REMOVED_CALL = "[Tool use interrupted]"
-REMOVED_RESULT = "[Orphaned tool result removed due to conversation resume]"
-INTERRUPTED_RESULT = (
-    "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is "
-    "unknown. Check whether it took effect before relying on it or running it again.]"
-)
 _THINKING = frozenset(["thinking", "redacted_thinking"])
-_REMINDER = ("<system-reminder>\n", "\n</system-reminder>")
-# How the client's own notes reach a model: inside the user's message, or beside it with the role
-# "system", there with or without their tags. Models it does not know get what its default model gets.
-_NOTES_INSIDE = (
-    "claude-sonnet-4-5",
-    "claude-sonnet-4-6",
-    "claude-opus-4-5",
-    "claude-opus-4-6",
-    "claude-opus-4-7",
-    "claude-haiku-4-5",
-)
-_NOTES_TAGGED = ("claude-sonnet-5",)
 
 
 class _Said(Struct):
@@ -66,9 +58,13 @@ class _Said(Struct):
 
 def api_messages(entries: Sequence[Entry]) -> list[Json]:
     """The messages the client would send before a new prompt, without its filler answers."""
-    said = [one for entry in entries for one in _said(entry)]
+    tools = _announced_tools(entries)
+    said = [one for entry in entries for one in _said(entry, tools)]
     said = _with_open_calls_closed(_without_dead_answers(said))
-    turns = _merged(_notes_first(said), _model_of(said))
+    model = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
+    turns = _merged(_notes_first(_without_foreign_thinking(said, model)), model)
+    if _ends_in_error(entries) and turns and turns[-1].role == "system":
+        turns.pop()  # no filler answer follows, so these notes go behind the new prompt
     _pair_calls(turns)
     return [{"role": turn.role, "content": _final(turn)} for turn in turns]
 
@@ -76,39 +72,91 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
 # ---- what each entry says --------------------------------------------------------------------------------
 
 
-class _MessageOnly(Struct):
+class _Origin(Struct):
+    kind: str | None = None
+
+
+class _Line(Struct):
     message: Raw
+    origin: _Origin | None = None
 
 
 class _ContentOnly(Struct):
     content: Raw
 
 
-def _said(entry: Entry) -> Iterable[_Said]:
+def _announced_tools(entries: Sequence[Entry]) -> set[str]:
+    """Tools the client offered by name only; a result may refer to those, and to no others."""
+    found: set[str] = set()
+    for entry in entries:
+        if isinstance(entry.body, Attachment):
+            told = loose_object(bytes(entry.body.attachment))
+            names = told.get("addedNames") if told.get("type") == "deferred_tools_delta" else None
+            found.update(name for name in names if isinstance(name, str)) if isinstance(names, list) else None
+    return found
+
+
+def _said(entry: Entry, tools: set[str]) -> Iterable[_Said]:
     body = entry.body
     if isinstance(body, User):
-        yield _Said("user", _content_of(entry))
+        yield _Said("user", _of_user(_content_of(entry), tools))
     elif isinstance(body, Assistant):
         if not (body.is_api_error_message and body.message.model == SYNTHETIC_MODEL):
             model = body.message.model if body.message.model != SYNTHETIC_MODEL else ""
-            yield _Said("assistant", _as_blocks(_content_of(entry)), body.message.id, model=model or "")
+            blocks = [_of_model(block) for block in _as_blocks(_content_of(entry))]
+            yield _Said("assistant", blocks, body.message.id, model=model or "")
     elif isinstance(body, System) and body.subtype == "local_command":
         yield _Said("user", body.text)
     elif isinstance(body, Attachment) and not isinstance(body.rendered, UnsetType):
         yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
 
 
+def _ends_in_error(entries: Sequence[Entry]) -> bool:
+    last = next((one.body for one in reversed(entries) if isinstance(one.body, User | Assistant)), None)
+    return isinstance(last, Assistant) and last.is_api_error_message is True
+
+
+def _of_user(content: str | list[Json], tools: set[str]) -> str | list[Json]:
+    """Results keep references to tools that were announced, and say that those are loaded."""
+    if isinstance(content, str):
+        return content
+    blocks = [_with_known_tools(block, tools) for block in content]
+    loaded = any(_references(block) for block in blocks)
+    return [*blocks, _text(TOOL_LOADED)] if loaded else blocks
+
+
+def _with_known_tools(block: Json, tools: set[str]) -> Json:
+    unknown = [part for part in _references(block) if part.get("tool_name") not in tools]
+    return (
+        {**block, "content": [part for part in block["content"] if part not in unknown]} if unknown else block
+    )
+
+
+def _references(block: Json) -> list[Json]:
+    content = block.get("content") if block.get("type") == "tool_result" else None
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_reference"]
+
+
+def _of_model(block: Json) -> Json:
+    """Calls go out under the names the client's tools have today."""
+    renamed = block.get("type") == "tool_use" and block.get("name") == "Task"
+    return {**block, "name": "Agent"} if renamed else block
+
+
 def _content_of(entry: Entry) -> str | list[Json]:
     """The content as plain values, exactly as it stands in the line."""
+    from_task = False
     try:
-        message = msgspec.json.decode(entry.raw, type=_MessageOnly).message
-        content = loose_value(msgspec.json.decode(message, type=_ContentOnly).content)
+        line = msgspec.json.decode(entry.raw, type=_Line)
+        content = loose_value(msgspec.json.decode(line.message, type=_ContentOnly).content)
+        from_task = line.origin is not None and line.origin.kind == "task-notification"
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = entry.fields().get("message")
         content = said.get("content") if isinstance(said, dict) else ""
     if isinstance(content, list):
         return [block for block in content if isinstance(block, dict)]
-    return str(content)
+    return notification(str(content)) if from_task else str(content)
 
 
 def _notes(rendered: object, role: str) -> Iterable[_Said]:
@@ -121,11 +169,6 @@ def _notes(rendered: object, role: str) -> Iterable[_Said]:
             parts.append([block for block in content if isinstance(block, dict)])
     if parts:
         yield _Said("note", parts[0], note_role=role, more=parts[1:])
-
-
-def _model_of(said: Sequence[_Said]) -> str:
-    """The model the client goes on with: that of the last answer it keeps."""
-    return next((one.model for one in reversed(said) if one.model), "")
 
 
 # ---- answers that came to nothing ------------------------------------------------------------------------
@@ -143,6 +186,14 @@ def _without_dead_answers(said: list[_Said]) -> list[_Said]:
         if one.role != "assistant"
         or not ((_is_thinking(one) and one.message_id not in spoken) or _is_white_space(one))
     ]
+
+
+def _without_foreign_thinking(said: list[_Said], model: str) -> list[_Said]:
+    """Only the model that goes on gets its own thinking back."""
+    for one in said:
+        if one.role == "assistant" and one.model != model:
+            one.content = [block for block in one.blocks if block.get("type") not in _THINKING]
+    return said
 
 
 def _start_of_open_end(said: list[_Said]) -> int:
@@ -215,7 +266,7 @@ def _notes_first(said: list[_Said]) -> list[_Said]:
 
 
 def _merged(said: list[_Said], model: str) -> list[_Said]:
-    inside = model.startswith(_NOTES_INSIDE)
+    inside = model.startswith(NOTES_INSIDE)
     turns: list[_Said] = []
     beside: list[str] = []
     for one in said:
@@ -236,8 +287,8 @@ def _merged(said: list[_Said], model: str) -> list[_Said]:
 def _tagged(note: _Said, model: str) -> str:
     blocks = [block for part in (note.content, *note.more) for block in _as_blocks(part)]
     text = "\n".join(str(block.get("text", "")) for block in blocks)
-    bare = text.removeprefix(_REMINDER[0]).removesuffix(_REMINDER[1])
-    return f"{_REMINDER[0]}{bare}{_REMINDER[1]}" if model.startswith(_NOTES_TAGGED) else bare
+    bare = text.removeprefix(REMINDER[0]).removesuffix(REMINDER[1])
+    return f"{REMINDER[0]}{bare}{REMINDER[1]}" if model.startswith(NOTES_TAGGED) else bare
 
 
 def _put_beside(turns: list[_Said], notes: list[str]) -> None:
@@ -380,10 +431,12 @@ def _final_result(block: Json) -> Json:
     content = block.get("content")
     if not isinstance(content, list):
         return block
-    kept = [part for part in content if not isinstance(part, dict) or part.get("type") != "tool_reference"]
-    if block.get("is_error") is True:
-        kept = [part for part in kept if isinstance(part, dict) and part.get("type") == "text"]
-    return {**block, "content": kept}
+    if block.get("is_error") is not True:
+        return block
+    return {
+        **block,
+        "content": [part for part in content if isinstance(part, dict) and part.get("type") == "text"],
+    }
 
 
 def _text(text: str) -> Json:
