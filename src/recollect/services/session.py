@@ -14,17 +14,17 @@ from msgspec import Struct
 from recollect.errors import NotFound
 from recollect.model.conversation import Branch, BranchDifference, Conversation, branches, difference
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import Entry, System
+from recollect.model.entry import Entry, Kind, Summary, System
 from recollect.model.graph import Graph
 from recollect.model.ids import SessionId
 from recollect.model.ledger import Ledger
 from recollect.model.money import Spending
 from recollect.model.node import Node
 from recollect.model.scan import usage_of
-from recollect.storage.glance import Glance, glance
+from recollect.storage.glance import Glance, glance, marked_entries
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.log_graph import LogGraph
-from recollect.storage.reader import LogReader, read_lines
+from recollect.storage.reader import LogReader, OpenLog, read_lines
 
 
 class Compaction(Struct, frozen=True):
@@ -130,6 +130,21 @@ class Session:
                     )
                 )
         return found
+
+    def summaries(self) -> list[str]:
+        """Titles that older clients gave this conversation, newest first.
+
+        They name the leaf they stand for and mostly lie in *another* log of the
+        project, so all logs beside this one are searched for them.
+        """
+        found: dict[str, None] = {}
+        for log in sorted(self.path.parent.glob("*.jsonl"), key=lambda path: path.name):
+            with OpenLog(log) as opened:
+                for entry in marked_entries(opened, opened.committed_end(), {Kind.SUMMARY}):
+                    body = entry.body
+                    if isinstance(body, Summary) and body.leaf_uuid in self.graph.nodes:
+                        found[body.summary] = None
+        return list(found)
 
     def agents(self) -> list[AgentFile]:
         """The logs of its sub-agents, in both layouts."""
