@@ -1,0 +1,238 @@
+"""Todos and tasks: what is to be done, how far it is, and which steps are left.
+
+Both are lists of small JSON objects that clients have written in several shapes
+(``priority`` and ``id`` in 1.0, ``activeForm`` since, tasks with ``blocks`` in
+2.1). The one idea: an item keeps the JSON of every field it came with, and
+writing puts only the fields that changed in their place, so a rewrite loses
+nothing that we do not know.
+
+    pending ──► in_progress ──► completed
+       └──────┬──────┘
+              ▼
+          cancelled
+
+Every other step raises ``IllegalTransition``, also from a status that is not
+one of the four. The client itself knows no ``cancelled``: a task in that state
+is still on disk, but client 2.1.325 does not list it.
+
+Bytes come in and go out; where they lie is for ``storage`` to say. What is not
+a list (todos) or not an object (a task) is a ``ValueError``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+import msgspec
+from msgspec import Raw, Struct
+
+from recollect.errors import IllegalTransition
+from recollect.model.damage import DEFAULT_LIMITS
+from recollect.model.json_text import deeper_than
+from recollect.model.strict_json import json_of
+
+_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class TodoStatus(enum.StrEnum):
+    """How far an item is."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+
+_NEXT: dict[str, tuple[TodoStatus, ...]] = {
+    TodoStatus.PENDING: (TodoStatus.IN_PROGRESS, TodoStatus.CANCELLED),
+    TodoStatus.IN_PROGRESS: (TodoStatus.COMPLETED, TodoStatus.CANCELLED),
+    TodoStatus.COMPLETED: (),
+    TodoStatus.CANCELLED: (),
+}
+
+
+def next_steps(status: str) -> tuple[TodoStatus, ...]:
+    """Where an item can go from here; nowhere from a final status, or from one we do not know."""
+    return _NEXT.get(status, ())
+
+
+def checked_step(what: str, current: str, wanted: TodoStatus) -> TodoStatus:
+    """``wanted``, if the step is allowed; ``IllegalTransition`` if not."""
+    steps = next_steps(current)
+    if wanted not in steps:
+        raise IllegalTransition(what, current or "no status", wanted, steps)
+    return wanted
+
+
+class TodoItem(Struct, frozen=True):
+    """One line of a todo list. ``status`` is text: others may write what ``TodoStatus`` does not know.
+
+    ``kept`` is the item as it stood, field by field, None for a new one; ``odd`` is the JSON of an
+    element that was no object at all, which is written back as it is.
+    """
+
+    content: str
+    status: str = TodoStatus.PENDING
+    active_form: str | None = None
+    priority: str | None = None
+    id: str | None = None
+    kept: dict[str, bytes] | None = None
+    odd: bytes = b""
+
+    def moved(self, wanted: TodoStatus) -> Self:
+        """The same item one step further."""
+        step = checked_step(f"todo {_excerpt(self.content)}", self.status, TodoStatus(wanted))
+        return msgspec.structs.replace(self, status=step)
+
+
+class Task(Struct, frozen=True):
+    """One file of a task list. ``id`` is the number in its file name, as text."""
+
+    id: str
+    subject: str
+    description: str = ""
+    active_form: str | None = None
+    status: str = TodoStatus.PENDING
+    blocks: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    kept: dict[str, bytes] | None = None
+
+    def moved(self, wanted: TodoStatus) -> Self:
+        """The same task one step further."""
+        step = checked_step(f"task {self.id}", self.status, TodoStatus(wanted))
+        return msgspec.structs.replace(self, status=step)
+
+
+def decode_todos(data: bytes) -> tuple[TodoItem, ...]:
+    """The items of a todo file. ``ValueError`` where it is not a list."""
+    _refuse_depth(data)
+    try:
+        parts = msgspec.json.decode(data, type=list[Raw])
+    except _REFUSED as problem:
+        raise ValueError(f"not a list of todos: {problem}") from None
+    return tuple(_todo(part) for part in parts)
+
+
+def encode_todos(items: Iterable[TodoItem]) -> bytes:
+    """The items as a client writes them: indented by two, no newline at the end."""
+    return _pretty([Raw(item.odd) if item.odd else _merged(item.kept, _todo_fields(item)) for item in items])
+
+
+def decode_task(data: bytes) -> Task:
+    """The task of one file. ``ValueError`` where it is not an object."""
+    _refuse_depth(data)
+    try:
+        fields = msgspec.json.decode(data, type=dict[str, Raw])
+    except _REFUSED as problem:
+        raise ValueError(f"not a task: {problem}") from None
+    return Task(
+        _text(fields, "id") or "",
+        _text(fields, "subject") or "",
+        _text(fields, "description") or "",
+        _text(fields, "activeForm"),
+        _text(fields, "status") or "",
+        _texts(fields, "blocks"),
+        _texts(fields, "blockedBy"),
+        _bytes(fields),
+    )
+
+
+def encode_task(task: Task) -> bytes:
+    """The task as a client writes it. ``blocks`` and ``blockedBy`` always stand there: it needs both."""
+    return _pretty(_merged(task.kept, _task_fields(task)))
+
+
+def next_task_id(numbers: Iterable[int], high_water_mark: int = 0) -> str:
+    """One more than the highest number in use, or ever in use before its task was deleted."""
+    return str(max([high_water_mark, *numbers]) + 1)
+
+
+# ---- fields in and out -----------------------------------------------------------------------------------
+
+
+def _todo(part: Raw) -> TodoItem:
+    try:
+        fields = msgspec.json.decode(part, type=dict[str, Raw])
+    except _REFUSED:
+        return TodoItem("", "", odd=bytes(part))
+    return TodoItem(
+        _text(fields, "content") or "",
+        _text(fields, "status") or "",
+        _text(fields, "activeForm"),
+        _text(fields, "priority"),
+        _text(fields, "id"),
+        _bytes(fields),
+    )
+
+
+def _todo_fields(item: TodoItem) -> dict[str, object]:
+    return {
+        "content": item.content,
+        "status": item.status,
+        "activeForm": item.active_form,
+        "priority": item.priority,
+        "id": item.id,
+    }
+
+
+def _task_fields(task: Task) -> dict[str, object]:
+    return {
+        "id": task.id,
+        "subject": task.subject,
+        "description": task.description,
+        "activeForm": task.active_form,
+        "status": task.status,
+        "blocks": task.blocks,
+        "blockedBy": task.blocked_by,
+    }
+
+
+def _merged(kept: Mapping[str, bytes] | None, fields: Mapping[str, object]) -> dict[str, Raw]:
+    """The fields as they stood, each that says something else now replaced at its place."""
+    merged = {name: Raw(json) for name, json in (kept or {}).items()}
+    for name, value in fields.items():
+        if value is None:
+            continue
+        stood = _texts(merged, name) if isinstance(value, tuple) else _text(merged, name) or ""
+        needed = name not in merged and (kept is None or isinstance(value, tuple))
+        if needed or value != stood:
+            merged[name] = json_of(name, value)
+    return merged
+
+
+def _pretty(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2)
+
+
+def _text(fields: Mapping[str, Raw], name: str) -> str | None:
+    """A field as text. A number stands for its digits: some writers number their items."""
+    try:
+        value = msgspec.json.decode(fields[name]) if name in fields else None
+    except _REFUSED:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+def _texts(fields: Mapping[str, Raw], name: str) -> tuple[str, ...]:
+    try:
+        parts = msgspec.json.decode(fields[name], type=list[str | int]) if name in fields else []
+    except _REFUSED:
+        return ()
+    return tuple(str(part) for part in parts)
+
+
+def _bytes(fields: Mapping[str, Raw]) -> dict[str, bytes]:
+    return {name: bytes(raw) for name, raw in fields.items()}
+
+
+def _refuse_depth(data: bytes) -> None:
+    if deeper_than(data, DEFAULT_LIMITS.depth):
+        raise ValueError(f"nested more than {DEFAULT_LIMITS.depth} levels")
+
+
+def _excerpt(text: str) -> str:
+    return ascii(text if len(text) <= 40 else text[:37] + "...")

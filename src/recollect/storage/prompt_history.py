@@ -1,0 +1,204 @@
+"""What was typed, in every project: ``history.jsonl`` and the pastes it points to.
+
+The interactive client appends one line a prompt, slash commands and ``!`` lines
+included. Long pastes stand in the line as ``[Pasted text #1 +399 lines]``; their
+text lies in ``paste-cache/<hash>.txt``, the hash being that of the text, and is
+read and checked only when somebody asks for it.
+
+The file is someone else's log: lines up to the last newline are read (S3), a
+line that is no prompt is passed over and counted in ``home.problems``, and no
+file at all is no prompts. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import DamagedData, InvalidId, NotFound, UsageError
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
+from recollect.model.entry import parsed_time
+from recollect.model.ids import EntryId
+from recollect.model.json_text import deeper_than, loose_object
+from recollect.storage import beneath
+from recollect.storage.home import ClaudeHome
+from recollect.storage.reader import OpenLog
+
+_HASH_DIGITS = 16
+_REFERENCE = re.compile(r"\[Pasted text #([0-9]{1,9})(?: \+[0-9]+ lines)?\]", re.ASCII)
+
+
+class Paste(Struct, frozen=True):
+    """Something pasted into a prompt: its text, or the hash under which the text was put aside."""
+
+    number: str
+    kind: str
+    content: str | None = None
+    content_hash: str | None = None
+
+
+class Prompt(Struct, frozen=True):
+    """One thing a person typed. ``session_id`` is missing in what early clients wrote.
+
+    ``offset`` is where the line starts in ``history.jsonl``.
+    """
+
+    display: str
+    at: dt.datetime | None
+    project: str | None
+    session_id: str | None
+    pastes: tuple[Paste, ...]
+    offset: int
+
+
+class PromptPage(Struct, frozen=True):
+    """Some prompts, newest first. ``before`` asks for the next page; None: there is none."""
+
+    prompts: list[Prompt]
+    before: int | None
+
+
+class _Line(Struct, rename="camel"):
+    display: str
+    timestamp: float | int | str | None = None
+    project: str | None = None
+    session_id: str | None = None
+    pasted_contents: dict[str, object] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+
+def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]:
+    """Every prompt, in the order of the file or from its end."""
+    opened = _opened(home)
+    if opened is None:
+        return
+    with opened as log:
+        lines = log.lines_backwards(log.committed_end()) if newest_first else log.lines()
+        yield from _prompts_of(home, lines)
+
+
+def page(home: ClaudeHome, *, before: int | None = None, limit: int = 50) -> PromptPage:
+    """The newest prompts, or those before an earlier page; reads about as much as it returns."""
+    if limit < 1:
+        raise UsageError(f"page of {limit} prompts: too few", hint="ask for at least one prompt a page")
+    opened = _opened(home)
+    if opened is None:
+        return PromptPage([], None)
+    with opened as log:
+        end = log.committed_end()
+        end = end if before is None or before >= end else log.line_start(before)
+        found = list(islice(_prompts_of(home, log.lines_backwards(end)), limit))
+    more = len(found) == limit and found[-1].offset > 0
+    return PromptPage(found, found[-1].offset if more else None)
+
+
+def paste_text(home: ClaudeHome, paste: Paste) -> str:
+    """The text of a paste. ``NotFound`` if it is gone, ``DamagedData`` if what lies there is another text."""
+    if paste.content is not None:
+        return paste.content
+    try:
+        name = EntryId(paste.content_hash or "")
+    except InvalidId:
+        raise NotFound(
+            f"paste {paste.number}: no text was kept", hint="only its place in the prompt is left"
+        ) from None
+    path = home.paste_file(name)
+    data = beneath.read_file(home.root, path.relative_to(home.root).parts)
+    if hashlib.sha256(data).hexdigest()[:_HASH_DIGITS] != name:
+        raise DamagedData(
+            f"{path}: not the text that was pasted", hint="the file was changed or cut off since"
+        )
+    return data.decode("utf-8", "replace")
+
+
+def full_text(home: ClaudeHome, prompt: Prompt) -> str:
+    """The prompt with every pasted text in its place; a paste whose text is lost stays a reference."""
+    known = {paste.number: paste for paste in prompt.pastes if paste.kind == "text"}
+
+    def expanded(reference: re.Match[str]) -> str:
+        paste = known.get(reference[1])
+        try:
+            return reference[0] if paste is None else paste_text(home, paste)
+        except (NotFound, DamagedData):
+            return reference[0]
+
+    return _REFERENCE.sub(expanded, prompt.display)
+
+
+def _opened(home: ClaudeHome) -> OpenLog | None:
+    try:
+        return OpenLog(home.history_file)
+    except NotFound:
+        return None
+
+
+def _prompts_of(home: ClaudeHome, lines: Iterator[Line | Damage]) -> Iterator[Prompt]:
+    unreadable = 0
+    for line in lines:
+        if isinstance(line, Line) and not line.data.strip():
+            continue
+        prompt = _prompt(line) if isinstance(line, Line) else None
+        if prompt is not None:
+            yield prompt
+            continue
+        unreadable += 1
+        home.note_problem(home.history_file, f"{unreadable} of its lines are no prompts")
+
+
+def _prompt(line: Line) -> Prompt | None:
+    if deeper_than(line.data, DEFAULT_LIMITS.depth):
+        return None
+    try:
+        return _from_fields(_decoder.decode(line.data), line.offset)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _leniently(line)
+
+
+def _leniently(line: Line) -> Prompt | None:
+    """A line that is damaged or shaped in another way still counts if it says what was typed."""
+    fields = loose_object(line.data)
+    display, pasted = fields.get("display"), fields.get("pastedContents")
+    if not isinstance(display, str):
+        return None
+    time = fields.get("timestamp")
+    read = _Line(
+        display,
+        time if isinstance(time, float | int | str) else None,
+        _text(fields, "project"),
+        _text(fields, "sessionId"),
+        pasted if isinstance(pasted, dict) else None,
+    )
+    return _from_fields(read, line.offset)
+
+
+def _from_fields(read: _Line, offset: int) -> Prompt:
+    pasted = (read.pasted_contents or {}).items()
+    pastes = tuple(_paste(number, given) for number, given in pasted if isinstance(given, dict))
+    return Prompt(read.display, _time(read.timestamp), read.project, read.session_id, pastes, offset)
+
+
+def _paste(number: str, given: Mapping[str, object]) -> Paste:
+    return Paste(number, _text(given, "type") or "text", _text(given, "content"), _text(given, "contentHash"))
+
+
+def _text(fields: Mapping[str, object], name: str) -> str | None:
+    value = fields.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _time(value: float | str | None) -> dt.datetime | None:
+    """Milliseconds since 1970, as clients write them; text as other writers may."""
+    if value is None or isinstance(value, str):
+        return parsed_time(value)
+    try:
+        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
+    except (OverflowError, ValueError):  # ValueError: not a number at all
+        return None

@@ -1,0 +1,250 @@
+"""The prompt history: everything typed, from either end, whatever state the file is in."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import DamagedData, NotFound, StorageError, UsageError
+from recollect.storage.home import ClaudeHome
+from recollect.storage.prompt_history import Paste, full_text, page, paste_text, prompts
+
+TEXT = "a long paste\nof two lines"
+HASH = hashlib.sha256(TEXT.encode()).hexdigest()[:16]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> ClaudeHome:
+    return ClaudeHome(tmp_path)
+
+
+def typed(display: str, **more: Any) -> bytes:
+    return json.dumps(
+        {"display": display, "pastedContents": {}, "timestamp": 0, "project": "/w", **more}
+    ).encode()
+
+
+def put(home: ClaudeHome, *lines: bytes) -> None:
+    home.history_file.write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+def displays(home: ClaudeHome, *, newest_first: bool = False) -> list[str]:
+    return [prompt.display for prompt in prompts(home, newest_first=newest_first)]
+
+
+# ---- real histories --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("client", "count", "first_session"),
+    [("1.0.128", 9, None), ("2.0.76", 7, "10b0a0f8-5bfe-44c5-90a5-aac215076487"),
+     ("2.1.325", 25, "a9e213c4-1051-4259-9848-edb35dfcaa33")],
+)  # fmt: skip
+def test_real_histories_are_read_whole(
+    shared: Path, client: str, count: int, first_session: str | None
+) -> None:
+    """Every line is a prompt; the earliest clients named no session."""
+    home = ClaudeHome(shared / f"samples/claude-home/{client}-interactive/.claude")
+
+    found = list(prompts(home))
+
+    assert (count, first_session, []) == (len(found), found[0].session_id, home.problems)
+
+
+def test_a_real_prompt_has_its_time_project_and_text(shared: Path) -> None:
+    """Times are milliseconds since 1970: 1794767982216 is 18:39:42.216 on that day."""
+    home = ClaudeHome(shared / "samples/claude-home/2.1.325-interactive/.claude")
+
+    prompt = list(prompts(home))[2]
+
+    assert (
+        "!echo from bash mode",
+        "/tmp/demo/w-tui/everyday",
+        dt.datetime(2026, 11, 15, 18, 39, 42, 216000, dt.UTC),
+    ) == (
+        prompt.display,
+        prompt.project,
+        prompt.at,
+    )
+
+
+def test_a_real_paste_is_put_back_in_its_place(shared: Path) -> None:
+    """The sample's paste has 400 lines and 6,289 bytes; the reference before it was 27 characters."""
+    home = ClaudeHome(shared / "samples/claude-home/2.1.325-interactive/.claude")
+    (prompt,) = [prompt for prompt in prompts(home) if prompt.pastes]
+
+    text = full_text(home, prompt)
+
+    assert (6289 + len(prompt.display) - len("[Pasted text #1 +399 lines]"), 399) == (
+        len(text),
+        text.count("\n"),
+    )
+
+
+# ---- order and pages -------------------------------------------------------------------------------------
+
+
+def test_the_newest_come_first_when_asked(home: ClaudeHome) -> None:
+    """The same prompts, the other way round."""
+    put(home, typed("1"), typed("2"), typed("3"))
+
+    assert ["3", "2", "1"] == displays(home, newest_first=True)
+
+
+def test_pages_from_the_end_give_every_prompt_once(home: ClaudeHome) -> None:
+    """Seven prompts in pages of three: three, three, one, and no more."""
+    put(home, *(typed(str(number)) for number in range(7)))
+    pages, before = [], None
+    while True:
+        found = page(home, before=before, limit=3)
+        pages.append([prompt.display for prompt in found.prompts])
+        before = found.before
+        if before is None:
+            break
+
+    assert [["6", "5", "4"], ["3", "2", "1"], ["0"]] == pages
+
+
+def test_a_page_that_ends_at_the_first_prompt_is_the_last(home: ClaudeHome) -> None:
+    """Two prompts in a page of two: nothing is before them."""
+    put(home, typed("1"), typed("2"))
+
+    assert None is page(home, limit=2).before
+
+
+def test_a_page_of_none_is_refused(home: ClaudeHome) -> None:
+    """It would never end."""
+    with pytest.raises(UsageError):
+        page(home, limit=0)
+
+
+@given(st.lists(st.booleans(), max_size=12), st.integers(1, 4))
+def test_pages_and_streams_agree_beside_damage(tmp_path: Path, sound: list[bool], limit: int) -> None:
+    """Wherever damaged lines stand, both ways of reading find the same prompts."""
+    home = ClaudeHome(tmp_path)
+    put(home, *(typed(str(number)) if good else b"{torn" for number, good in enumerate(sound)))
+    paged: list[str] = []
+    found = page(home, limit=limit)
+    while True:
+        paged += [prompt.display for prompt in found.prompts]
+        if found.before is None:
+            break
+        found = page(home, before=found.before, limit=limit)
+
+    assert [str(number) for number, good in enumerate(sound) if good] == paged[::-1] == displays(home)
+
+
+# ---- damage ----------------------------------------------------------------------------------------------
+
+
+def test_no_history_is_no_prompts(home: ClaudeHome) -> None:
+    """Print mode writes none."""
+    assert ([], []) == (displays(home), page(home).prompts)
+
+
+def test_damage_costs_its_own_line_and_is_counted(home: ClaudeHome) -> None:
+    """Torn, glued, foreign and NUL lines are passed over; blank ones are nothing."""
+    put(home, typed("1"), b'{"display": "torn', b"", b"[]", b'{"x": 1}', b"\0\0", typed("2"))
+
+    assert ["1", "2"] == displays(home)
+    assert ["4 of its lines are no prompts"] == [problem.reason for problem in home.problems]
+
+
+def test_a_line_that_is_being_written_does_not_exist_yet(home: ClaudeHome) -> None:
+    """Only lines that end in a newline are read (S3)."""
+    home.history_file.write_bytes(typed("1") + b"\n" + typed("2"))
+
+    assert ["1"] == displays(home)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"display":"caf\xe9"}', "caf\ufffd"),
+        (b'{"display":"\\ud83d x"}', "\ufffd x"),
+        (b'{"display":"x","timestamp":[],"project":7,"sessionId":{},"pastedContents":"none"}', "x"),
+        (b'{"display":"x","timestamp":1e999,"pastedContents":{"1":5}}', "x"),
+        (b'{"display":"x","timestamp":-1e300}', "x"),
+        (b"\xef\xbb\xbf" + b'{"display":"x"}', "x"),
+    ],
+)
+def test_an_odd_line_still_tells_what_was_typed(home: ClaudeHome, line: bytes, expected: str) -> None:
+    """Odd bytes and odd fields cost themselves, not the prompt."""
+    put(home, line)
+
+    assert [expected] == displays(home)
+
+
+def test_deep_nesting_is_refused_before_it_is_parsed(home: ClaudeHome) -> None:
+    """A hundred thousand brackets are one damaged line, and so are seventy: sixty-four is the limit (L3)."""
+    deep = b'{"display":"x","y":' + b"[" * 70 + b"]" * 70 + b"}"
+    put(home, b'{"display":"x","pastedContents":' + b"[" * 100_000, deep, typed("1"))
+
+    assert ["1"] == displays(home)
+
+
+# ---- pastes ----------------------------------------------------------------------------------------------
+
+
+def cached(home: ClaudeHome, name: str, data: bytes) -> Path:
+    home.paste_cache_dir.mkdir()
+    path = home.paste_cache_dir / f"{name}.txt"
+    path.write_bytes(data)
+    return path
+
+
+def test_a_short_paste_stands_in_the_line(home: ClaudeHome) -> None:
+    """Then no file is looked for."""
+    put(
+        home, typed("[Pasted text #1] ?", pastedContents={"1": {"id": 1, "type": "text", "content": "short"}})
+    )
+
+    assert "short ?" == full_text(home, next(prompts(home)))
+
+
+def test_a_long_paste_lies_in_the_cache(home: ClaudeHome) -> None:
+    """Its name is the beginning of its hash."""
+    cached(home, HASH, TEXT.encode())
+
+    assert TEXT == paste_text(home, Paste("1", "text", content_hash=HASH))
+
+
+def test_another_text_under_that_name_is_not_handed_out(home: ClaudeHome) -> None:
+    """One character more and it is not what was pasted."""
+    cached(home, HASH, TEXT.encode() + b"!")
+
+    with pytest.raises(DamagedData, match="not the text that was pasted"):
+        paste_text(home, Paste("1", "text", content_hash=HASH))
+
+
+@pytest.mark.parametrize("name", [HASH, "../../etc/passwd", "", "..", "a/b", "x" * 300])
+def test_a_paste_that_is_gone_or_never_had_a_good_name_is_not_found(home: ClaudeHome, name: str) -> None:
+    """A hash from the file is a wish; only a plain name is looked for."""
+    with pytest.raises(NotFound):
+        paste_text(home, Paste("1", "text", content_hash=name))
+
+
+def test_a_link_in_the_cache_is_not_followed(home: ClaudeHome, tmp_path: Path) -> None:
+    """Even if what it points to has the right hash."""
+    target = tmp_path / "elsewhere"
+    target.write_text(TEXT)
+    home.paste_cache_dir.mkdir()
+    (home.paste_cache_dir / f"{HASH}.txt").symlink_to(target)
+
+    with pytest.raises(StorageError, match="links are not followed"):
+        paste_text(home, Paste("1", "text", content_hash=HASH))
+
+
+def test_a_lost_paste_leaves_its_reference(home: ClaudeHome) -> None:
+    """The prompt stays readable; pictures stay references too."""
+    pasted = {"1": {"type": "text", "contentHash": HASH}, "2": {"type": "image", "content": "base64"}}
+    put(home, typed("[Pasted text #1 +1 lines] [Image #2]", pastedContents=pasted))
+
+    assert "[Pasted text #1 +1 lines] [Image #2]" == full_text(home, next(prompts(home)))
