@@ -2,6 +2,10 @@
 
     import recollect
 
+    home = recollect.Home()                          # the homes of this machine, read-only
+    for message in home.session("@last").conversation().messages[-50:]:
+        ...
+
     store = recollect.Store("logs/")
     with store.create(project="/srv/app") as log:
         log.append(recollect.user("Hello"))          # returns after the sync
@@ -47,6 +51,12 @@ if TYPE_CHECKING:
     )
     from recollect.model.codec import (
         encode as encode,
+    )
+    from recollect.model.conversation import (
+        Conversation as Conversation,
+    )
+    from recollect.model.conversation import (
+        Spoken as Spoken,
     )
     from recollect.model.convert import (
         claude_to_flat as claude_to_flat,
@@ -126,6 +136,12 @@ if TYPE_CHECKING:
     from recollect.model.usage import (
         Usage as Usage,
     )
+    from recollect.services.homes import (
+        Home as Home,
+    )
+    from recollect.services.session import (
+        Session as Session,
+    )
     from recollect.storage.aio_log import (
         AsyncLog as AsyncLog,
     )
@@ -185,6 +201,9 @@ _ROOMS = {
     "recollect.model.lifecycle": "SessionState",
     "recollect.model.money": "Spending",
     "recollect.model.usage": "Tokens Usage",
+    "recollect.services.homes": "Home",
+    "recollect.services.session": "Session",
+    "recollect.model.conversation": "Conversation Spoken",
     "recollect.storage.aio_log": "AsyncLog",
     "recollect.storage.aio_reader": "AsyncLogReader",
     "recollect.storage.cache": "ConversationCache",
@@ -205,6 +224,7 @@ __all__ = [
     "AsyncLog",
     "AsyncLogReader",
     "ClaudeHome",
+    "Conversation",
     "ConversationCache",
     "ConversationLoader",
     "Damage",
@@ -214,6 +234,7 @@ __all__ = [
     "Entry",
     "EntryId",
     "Glance",
+    "Home",
     "Kind",
     "Limits",
     "Line",
@@ -226,10 +247,12 @@ __all__ = [
     "Pending",
     "ProjectKey",
     "RecollectError",
+    "Session",
     "SessionId",
     "SessionLog",
     "SessionState",
     "Spending",
+    "Spoken",
     "StorageError",
     "Store",
     "StoredSession",

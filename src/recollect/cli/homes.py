@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from recollect.errors import NotFound
 from recollect.services.homes import Home
 from recollect.storage.places import HomeRoot, claude_homes, home_at
 
+SAMPLE = ":sample"
+
 
 def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
     """The homes to look at. One that was named on the command line must be there."""
-    homes = [home_at(directory) for directory in named]
+    homes = [sample() if directory == SAMPLE else home_at(directory) for directory in named]
     for home in homes:
         if not home.exists:
             raise NotFound(
@@ -20,6 +24,20 @@ def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
     return homes or claude_homes()
 
 
+def sample() -> HomeRoot:
+    """The home that ships with the package: read it, do not write to it."""
+    from recollect.sample import sample_home
+
+    return structs.replace(home_at(sample_home()), origin="built-in sample")
+
+
 def open_home(named: Sequence[str]) -> Home:
-    """The homes to look at, as one."""
-    return Home(*[home.path for home in chosen_homes(named)])
+    """The homes to look at, as one. A machine without any is told so, with a way to try things out."""
+    homes = chosen_homes(named)
+    if not any(home.exists for home in homes):
+        looked = ", ".join(str(home.path) for home in homes) or "~/.claude and ~/.config/claude"
+        raise NotFound(
+            f"no Claude home on this machine: looked for {looked}",
+            hint=f"name one with --home DIR, or try the built-in sample with --home {SAMPLE}",
+        )
+    return Home(*[home.path for home in homes])

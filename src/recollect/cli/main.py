@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 # Command -> (module, one line for the help). The order is the order of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "overview": ("recollect.cli.overview", "what is on this machine (also without a command)"),
+    "list": ("recollect.cli.list", "sessions, newest first"),
+    "show": ("recollect.cli.show", "a conversation as the client would load it"),
+    "tree": ("recollect.cli.tree", "branches, forks, compactions and agents of a session"),
+    "agents": ("recollect.cli.agents", "sub-agents of a session and the calls that sent them"),
+    "files": ("recollect.cli.files", "every version of every file a session touched"),
+    "todos": ("recollect.cli.todos", "todos and tasks with their states"),
+    "export": ("recollect.cli.export", "a session as Markdown, JSON, JSONL or flat"),
+    "resume": ("recollect.cli.resume", "find a session and go on with it in the client"),
+    "fork": ("recollect.cli.fork", "a new session that starts as a copy of another"),
+    "rename": ("recollect.cli.rename", "give a session a title"),
+    "tag": ("recollect.cli.tag", "give a session a tag"),
+    "rm": ("recollect.cli.rm", "move a session to the trash, or bring it back"),
 }
 _DEFAULT = "overview"
 _WITH_VALUE = ("--home", "--data")
@@ -31,7 +43,8 @@ Commands:
 {commands}
 
 Global options, before the command:
-  --home DIR     look at this Claude home instead of this machine's (repeatable)
+  --home DIR     look at this Claude home instead of this machine's (repeatable);
+                 :sample is the one that ships with recollect
   --data DIR     recollect's own directory (default: $XDG_DATA_HOME/recollect)
   --version      print the version
   -h, --help     show this text; `recollect COMMAND --help` for one command

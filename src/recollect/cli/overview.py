@@ -15,13 +15,11 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from msgspec import structs
-
 from recollect.cli import output
-from recollect.cli.homes import chosen_homes
+from recollect.cli.homes import SAMPLE, chosen_homes, sample
 from recollect.cli.text import ago, counted, padded, shortened, size, visible
 from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
-from recollect.storage.places import HomeRoot, home_at
+from recollect.storage.places import HomeRoot
 
 _TITLE_COLUMNS = 44
 
@@ -39,9 +37,7 @@ def run(options: Namespace) -> int:
     homes = missing = chosen_homes(options.homes)
     is_sample = not any(home.exists for home in homes)
     if is_sample:
-        from recollect.sample import sample_home
-
-        homes = [structs.replace(home_at(sample_home()), origin="built-in sample")]
+        homes = [sample()]
     answer = _look(homes, full=options.full)
     if options.json:
         output.print_json(_document(answer, is_sample))
@@ -64,6 +60,7 @@ def _explain_sample(missing: list[HomeRoot]) -> None:
     looked = ", ".join(f"{home.path} ({home.origin})" for home in missing) or "~/.claude and ~/.config/claude"
     output.say(f"No Claude home on this machine: looked for {visible(looked)}.")
     output.say("This is the built-in sample home; point at your own with --home DIR or $CLAUDE_CONFIG_DIR.")
+    output.say(f"Every command takes --home {SAMPLE} to try it on the sample.")
     output.say()
 
 
