@@ -10,17 +10,19 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from bench.report import Row, table
 from recollect.storage.log import Log
 
 LINE = b'{"uuid":"%012d","pad":"' + b"x" * 986 + b'"}'
 ROUNDS = 20
 PER_ROUND = 100
 BATCH = 100
+THREADS = 8
 RATIO_BUDGET = 1.5
 RATE_BUDGET = 20_000
 
@@ -30,8 +32,8 @@ def line(number: int) -> tuple[bytes, str]:
     return LINE % number, f"{number:012d}"
 
 
-def measure_single(directory: Path) -> dict[str, Any]:
-    """Seconds per 1 KB entry, bare and through Log; the ratio of the medians."""
+def measure_single(directory: Path) -> list[Row]:
+    """One entry at a time, bare and through Log, and the ratio of the medians."""
     bare_times: list[float] = []
     log_times: list[float] = []
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -52,43 +54,55 @@ def measure_single(directory: Path) -> dict[str, Any]:
             _time(log_append, start, log_times)
     os.close(bare)
     ratio = statistics.median(log_times) / statistics.median(bare_times)
-    return {
-        "name": "durable append of 1 KB",
-        "bare_p50_us": _microseconds(bare_times, 0.5),
-        "bare_p99_us": _microseconds(bare_times, 0.99),
-        "log_p50_us": _microseconds(log_times, 0.5),
-        "log_p99_us": _microseconds(log_times, 0.99),
-        "ratio_p50": round(ratio, 3),
-        "budget": f"<= {RATIO_BUDGET}",
-        "ok": ratio <= RATIO_BUDGET,
-    }
+    return [
+        Row("bare write + fdatasync of 1 KB, p50 / p99", _p50_p99(bare_times), "", None),
+        Row("Log.append of 1 KB, p50 / p99", _p50_p99(log_times), "", None),
+        Row("Log.append against bare, p50", f"{ratio:.2f} x", f"<= {RATIO_BUDGET} x", ratio <= RATIO_BUDGET),
+    ]
 
 
-def measure_batches(directory: Path) -> dict[str, Any]:
+def measure_batches(directory: Path) -> Row:
     """Entries a second when 100 of 1 KB share one write and one sync."""
+    batches = [
+        [line(number) for number in range(start, start + BATCH)]
+        for start in range(0, ROUNDS * PER_ROUND * 5, BATCH)
+    ]
     with Log(directory / "batches.jsonl") as log:
-        log.append(*line(0))
-        batches = [
-            [line(number) for number in range(start, start + BATCH)]
-            for start in range(1, ROUNDS * PER_ROUND * 5, BATCH)
-        ]
         before = time.perf_counter()
         for batch in batches:
             log.append_many(batch)
-        seconds = time.perf_counter() - before
-    rate = len(batches) * BATCH / seconds
-    return {
-        "name": f"durable append in batches of {BATCH}",
-        "entries_per_second": round(rate),
-        "budget": f">= {RATE_BUDGET}",
-        "ok": rate >= RATE_BUDGET,
-    }
+        rate = len(batches) * BATCH / (time.perf_counter() - before)
+    return Row(
+        f"durable batches of {BATCH}", f"{rate:,.0f} entries/s", f">= {RATE_BUDGET:,}/s", rate >= RATE_BUDGET
+    )
 
 
-def run(directory: Path | None = None) -> list[dict[str, Any]]:
-    """All measurements; by default in a directory of the working tree, since /tmp may be memory."""
+def measure_threads(directory: Path) -> Row:
+    """Entries a second when eight threads append one at a time to one Log and share its syncs."""
+    with Log(directory / "threads.jsonl") as log:
+
+        def append_some(thread: int) -> None:
+            for number in range(PER_ROUND * 2):
+                log.append(*line(thread * 1_000_000 + number))
+
+        threads = [threading.Thread(target=append_some, args=(number,)) for number in range(THREADS)]
+        before = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        rate = THREADS * PER_ROUND * 2 / (time.perf_counter() - before)
+    return Row(f"{THREADS} threads, one entry each time", f"{rate:,.0f} entries/s", "", None)
+
+
+def run(directory: Path | None = None) -> list[Row]:
+    """All measurements; by default below the working directory, since a temporary one may be memory."""
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=directory or Path.cwd()) as place:
-        return [measure_single(Path(place)), measure_batches(Path(place))]
+        return [
+            *measure_single(Path(place)),
+            measure_batches(Path(place)),
+            measure_threads(Path(place)),
+        ]
 
 
 def _time(append: Callable[[int], None], start: int, times: list[float]) -> None:
@@ -98,17 +112,15 @@ def _time(append: Callable[[int], None], start: int, times: list[float]) -> None
         times.append(time.perf_counter() - before)
 
 
-def _microseconds(times: list[float], share: float) -> float:
-    return round(sorted(times)[int(share * (len(times) - 1))] * 1e6, 1)
+def _p50_p99(times: list[float]) -> str:
+    ordered = sorted(times)
+    p50, p99 = ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
+    return f"{p50 * 1e6:.0f} / {p99 * 1e6:.0f} µs"
 
 
 def main() -> None:
     """Print a small table."""
-    for row in run():
-        print(f"{'ok ' if row['ok'] else 'OVER'} {row['name']} (budget {row['budget']})")
-        for key, value in row.items():
-            if key not in {"name", "ok", "budget"}:
-                print(f"     {key:<20} {value:>12,}")
+    print(table("Durable append", run()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,364 @@
+"""The calls that make bytes durable, each in one place.
+
+Everything recollect writes goes through here, so that what is assumed of an
+operating system can be read on one page and failed on purpose in one sweep.
+
+The promise: files are 0600 and directories 0700 under any umask, because a
+transcript holds secrets; a descriptor never survives an ``exec``; a symbolic
+link or a pipe in the place of a file is refused, not followed; a sync that
+fails is an error, never a warning.
+
+Nothing here locks, retries a failed sync or knows what a line is. Every function raises
+the plain ``OSError``: its caller knows whether an entry is at stake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import re
+import stat
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+
+# Flags that some systems lack are nought there; O_NONBLOCK keeps a planted pipe from hanging an open.
+_SAFE = (
+    getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_NETWORK_TYPES = re.compile(
+    r"9p|acfs|afpfs|afs|beegfs|ceph|ceph-fuse|cifs|coda|davfs2?|gcsfuse|glusterfs|lustre|ncpfs|nfs4?|orangefs"
+    r"|prl_fs|pvfs2|rclone|s3fs|smb[23]|smbfs|sshfs|vboxsf"
+)
+_NEXT_STEP = {
+    errno.ENOSPC: "free space on that disk, then append again",
+    errno.EDQUOT: "raise the quota or remove files under it, then append again",
+    errno.EFBIG: "raise the file-size limit (ulimit -f) or start a new session",
+    errno.EROFS: "the file system is read-only: mount it for writing, or use another directory",
+    errno.EACCES: "check owner and mode of the file and its directory",
+    errno.EPERM: "check owner, mode and attributes of the file and its directory",
+    errno.EIO: "the disk reports an error: look at the system log, then append again",
+    errno.ELOOP: "a symbolic link stands there: name the file itself",
+    errno.EMFILE: "close other files or raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "the whole system has too many open files: close some",
+    errno.ENAMETOOLONG: "use a shorter directory name",
+    errno.EISDIR: "a directory stands there: use another name",
+    errno.ENOTDIR: "a file stands where a directory should be: use another directory",
+}
+
+
+class NetworkFileSystem(RuntimeWarning):
+    """A log lies on a network file system, where appends of two machines can overlap (S1)."""
+
+
+class Opened(NamedTuple):
+    """A fresh descriptor, and whether this call created its file."""
+
+    fd: int
+    created: bool
+
+
+class Identity(NamedTuple):
+    """What stays the same while a file is open and changes when another takes its name (S6)."""
+
+    device: int
+    inode: int
+
+
+def next_step(cause: OSError | None) -> str:
+    """What a person can do about this failure."""
+    return _NEXT_STEP.get((cause and cause.errno) or 0, "append again once the cause is gone")
+
+
+# --- opening -----------------------------------------------------------------
+
+
+def open_append(path: Path) -> Opened:
+    """Open for reading and for appending; create the file when there is none."""
+    return _open_or_create(path, os.O_RDWR | os.O_APPEND)
+
+
+def open_lock_file(path: Path) -> int:
+    """Open for reading and writing; create the file when there is none."""
+    return _open_or_create(path, os.O_RDWR).fd
+
+
+def open_nofollow(path: Path) -> int:
+    """Open an existing regular file for reading."""
+    return _open_regular(path, os.O_RDONLY)
+
+
+def _open_or_create(path: Path, flags: int) -> Opened:
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return Opened(_open_regular(path, flags), created=False)
+        # O_EXCL tells us that we made the file, so a mode someone chose is never changed.
+        with contextlib.suppress(FileExistsError):
+            return Opened(_create(path, flags), created=True)
+
+
+def _open_regular(path: Path, flags: int) -> int:
+    fd = os.open(path, flags | _SAFE)
+    try:
+        regular = stat.S_ISREG(os.fstat(fd).st_mode)
+    except BaseException:
+        close_quietly(fd)
+        raise
+    if not regular:
+        close_quietly(fd)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return fd
+
+
+def _create(path: Path, flags: int) -> int:
+    fd = os.open(path, flags | _SAFE | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    try:
+        # A umask can only take bits away; put back those it took from the owner.
+        if hasattr(os, "fchmod") and stat.S_IMODE(os.fstat(fd).st_mode) != FILE_MODE:
+            os.fchmod(fd, FILE_MODE)
+    except BaseException:
+        close_quietly(fd)
+        raise
+    return fd
+
+
+def make_directories(path: Path) -> list[Path]:
+    """Create what is missing of ``path``, outermost first, each name durable before the next (S5)."""
+    missing: list[Path] = []
+    while not path.is_dir():
+        missing.append(path)
+        if path.parent == path:
+            break
+        path = path.parent
+    created = []
+    for directory in reversed(missing):
+        try:
+            directory.mkdir(DIRECTORY_MODE)
+        except FileExistsError:
+            if not directory.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory)) from None
+            continue
+        if stat.S_IMODE(directory.stat().st_mode) & DIRECTORY_MODE != DIRECTORY_MODE:
+            directory.chmod(DIRECTORY_MODE)
+        sync_dir(directory.parent)
+        created.append(directory)
+    return created
+
+
+def close(fd: int) -> None:
+    """Close; whatever comes back, the descriptor is gone afterwards."""
+    os.close(fd)
+
+
+def close_quietly(fd: int) -> None:
+    """Close where nothing hangs on the answer: all that was promised is synced already."""
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+# --- looking -----------------------------------------------------------------
+
+
+def identity_of(fd: int) -> Identity:
+    """Device and inode of an open file."""
+    found = os.fstat(fd)
+    return Identity(found.st_dev, found.st_ino)
+
+
+def identity_at(path: str) -> tuple[int, int] | None:
+    """Device and inode the path names now, not following a link; None where there is nothing."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def size_of(fd: int) -> int:
+    """Length of an open file."""
+    return os.fstat(fd).st_size
+
+
+def go_to_end(fd: int) -> int:
+    """Move to the end and say where that is."""
+    return os.lseek(fd, 0, os.SEEK_END)
+
+
+def position(fd: int) -> int:
+    """Where the descriptor stands: after an append, the end of what it wrote."""
+    return os.lseek(fd, 0, os.SEEK_CUR)
+
+
+def pread(fd: int, length: int, offset: int) -> bytes:
+    """Read up to ``length`` bytes at ``offset``; fewer only at the end of the file."""
+    data = _pread(fd, length, offset)
+    if len(data) == length or not data:
+        return data
+    parts = [data]
+    got = len(data)
+    while got < length and (data := _pread(fd, length - got, offset + got)):
+        parts.append(data)
+        got += len(data)
+    return b"".join(parts)
+
+
+if sys.platform == "win32":
+
+    def _pread(fd: int, length: int, offset: int) -> bytes:
+        """Windows has no positioned read; the move is harmless, since writes there append or seek."""
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, length)
+
+else:
+    _pread = os.pread
+
+
+# --- writing -----------------------------------------------------------------
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte; a short write is normal and goes on where it stopped (S2)."""
+    written = os.write(fd, data)
+    if written == len(data):
+        return
+    rest = memoryview(data)[written:]
+    while rest:
+        written = os.write(fd, rest)
+        if written == 0:
+            raise OSError(errno.EIO, "the system accepted no more bytes")
+        rest = rest[written:]
+
+
+def overwrite_start(fd: int, data: bytes) -> None:
+    """Put ``data`` at the start of the file, in one call, without a sync: for hints only."""
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.write(fd, data)
+
+
+def truncate(fd: int, size: int) -> None:
+    """Cut the file. Only for bytes the caller has written itself and not acknowledged (P4)."""
+    os.ftruncate(fd, size)
+
+
+def sync_data(fd: int) -> None:
+    """Return when the bytes, and the length needed to find them again, are on the disk."""
+    if not _full_sync(fd):
+        _sync_data(fd)
+
+
+def sync_file(fd: int) -> None:
+    """As ``sync_data``, with mode and times too."""
+    if not _full_sync(fd):
+        os.fsync(fd)
+
+
+_sync_data = os.fdatasync if hasattr(os, "fdatasync") else os.fsync
+
+
+def _full_sync(fd: int) -> bool:
+    """On macOS fsync stops at the drive's cache; F_FULLFSYNC does not. False where it does not exist."""
+    if sys.platform != "darwin":
+        return False
+    import fcntl
+
+    try:
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    except OSError as cause:
+        if cause.errno not in {errno.EINVAL, errno.ENOTSUP, errno.ENOTTY}:
+            raise
+        return False
+    return True
+
+
+def sync_dir(path: Path) -> None:
+    """Make names in a directory durable: after create, rename and unlink (S5)."""
+    if sys.platform == "win32":
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as cause:
+        # Some file systems cannot sync a directory and say so; every other answer is a failure.
+        if cause.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        close_quietly(fd)
+
+
+def replace_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+    """Give ``path`` new content: a crash leaves the old or the new, never a mixture.
+
+    For small files that are read as a whole. Never for a log: a writer that has the old file open would
+    go on writing to a file without a name (S6).
+    """
+    temporary = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.tmp")
+    fd = _create(temporary, os.O_WRONLY)
+    try:
+        try:
+            if mode != FILE_MODE and hasattr(os, "fchmod"):
+                os.fchmod(fd, mode)
+            write_all(fd, data)
+            sync_file(fd)
+        finally:
+            close(fd)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    # Not before the rename: a crash could bring the old name back (S5).
+    sync_dir(path.parent)
+
+
+def move(source: Path, target: Path) -> None:
+    """Give a file or directory another name on the same file system, durably; nothing is overwritten.
+
+    The caller holds the lock of whatever it moves: between the look and the
+    rename nobody of ours may create the target.
+    """
+    make_directories(target.parent)
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    source.rename(target)
+    sync_dir(target.parent)
+    sync_dir(source.parent)
+
+
+# --- where are we ------------------------------------------------------------
+
+
+def network_file_system(place: Path | int) -> str | None:
+    """The type of the network file system that holds a path or descriptor; None when local or not known."""
+    found = os.fstat(place) if isinstance(place, int) else place.stat()
+    kind = _file_system_type(found.st_dev) or ""
+    return kind if _NETWORK_TYPES.fullmatch(kind.removeprefix("fuse.")) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _file_system_type(device: int) -> str | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return type_of_device(mounts, os.major(device), os.minor(device))
+
+
+def type_of_device(mountinfo: str, major: int, minor: int) -> str | None:
+    """Look a device up in the text of /proc/self/mountinfo (proc(5): the type follows a lone dash)."""
+    wanted = f"{major}:{minor}"
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) > 2 and fields[2] == wanted and after:
+            return after.split()[0]
+    return None

@@ -1,0 +1,97 @@
+"""Many callers, one commit: who comes while a commit runs shares the next.
+
+A sync costs a few hundred microseconds however many lines it covers (S13). So
+callers join the batch that is open. The first to join leads it: it waits for the
+batch before it to end, closes its own to newcomers and commits it. The others
+wait for their leader and for nobody else.
+
+A lone caller pays for two locks that nobody contends for. This module does not know what a
+commit is; what became of a job is written on the job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
+
+
+class _Batch(Generic[Job]):
+    __slots__ = ("done", "jobs", "leader")
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.leader: object | None = None
+        # Held until the batch is over; made when somebody is there to wait for it.
+        self.done: threading.Lock | None = None
+
+
+class GroupCommit(Generic[Job]):
+    """Gathers jobs of many threads into batches, which are committed one at a time.
+
+    ``between_batches`` is held during a commit: take it for what must not happen beside one.
+    """
+
+    def __init__(self) -> None:
+        self._joining = threading.Lock()
+        self.between_batches = threading.Lock()
+        self._open: _Batch[Job] = _Batch()
+
+    def run(self, jobs: Iterable[Job], commit: Callable[[list[Job]], None]) -> None:
+        """Return when a commit that held these jobs has ended; it must mark each job itself.
+
+        An interrupt ends its leader only: the followers come back, with their jobs unmarked if need be.
+        """
+        me = object()
+        batch: _Batch[Job] | None = None
+        try:
+            with self._joining:
+                batch = self._open
+                self._join(batch, jobs, me)
+            if batch.leader is me:
+                with self.between_batches:
+                    self._close(batch)
+                    commit(batch.jobs)
+            else:
+                self._wait(batch)
+        finally:
+            # Again if an interrupt ended it half way: followers of a dead leader would wait for ever.
+            ended = False
+            try:
+                self._end(batch, me)
+                ended = True
+            finally:
+                if not ended:
+                    self._end(batch, me)
+
+    def _join(self, batch: _Batch[Job], jobs: Iterable[Job], me: object) -> None:
+        batch.jobs.extend(jobs)
+        if batch.leader is None:
+            batch.leader = me
+        elif batch.done is None:
+            done = threading.Lock()
+            done.acquire()
+            batch.done = done
+
+    def _close(self, batch: _Batch[Job]) -> None:
+        with self._joining:
+            if self._open is batch:
+                self._open = _Batch()
+
+    def _wait(self, batch: _Batch[Job]) -> None:
+        # One statement that takes and frees: an interrupt between two would shut out the other followers.
+        with contextlib.suppress(RuntimeError), batch.done or contextlib.nullcontext():
+            pass
+
+    def _end(self, batch: _Batch[Job] | None, me: object) -> None:
+        if batch is None or batch.leader is not me:
+            return
+        if self._open is batch:
+            self._close(batch)
+        if batch.done is not None:
+            # Released more than once, by design: who comes after the first release finds it free, and that is all.
+            with contextlib.suppress(RuntimeError):
+                batch.done.release()

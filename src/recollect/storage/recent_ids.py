@@ -1,0 +1,97 @@
+"""The newest ids of a log and where each stands, so that a repeated append is seen (P9).
+
+Two sources: what this process appended, and the whole lines at the end of the
+file when it was opened or has grown. Only places are kept, never lines: whether
+a repeat is the same entry is decided by comparing with the bytes in the file.
+
+An id older than this memory is no error: the line is then stored twice, and
+readers keep the first (L8).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+REMEMBERED = 4096
+TAIL_WINDOW = 64 * 1024
+
+
+class _Place(NamedTuple):
+    offset: int
+    length: int
+
+
+class _Identified(msgspec.Struct):
+    uuid: str | None = None
+
+
+_top_level = msgspec.json.Decoder(_Identified)
+
+
+class RecentIds:
+    """The last few thousand ids of one file, which is read through ``read(offset, length)``."""
+
+    def __init__(self, read: Callable[[int, int], bytes], capacity: int = REMEMBERED) -> None:
+        self._read = read
+        self._capacity = capacity
+        self._places: OrderedDict[str, _Place] = OrderedDict()
+        # Always the start of a line. Every whole line before it is known, or was too far from the end.
+        self._known_to = 0
+
+    def catch_up(self, end: int) -> None:
+        """Take in the lines that were added since the last time, of a file that now ends at ``end``."""
+        if end < self._known_to:
+            self.forget()  # somebody cut the file: places beyond the cut mean nothing now
+        start = max(self._known_to, end - TAIL_WINDOW)
+        if start >= end:
+            return
+        data = self._read(start, end - start)
+        first = 0 if start == self._known_to else data.find(b"\n") + 1
+        if first or start == self._known_to:
+            self._known_to = self._learn(data, first, start)
+
+    def remember(self, entry_id: str, offset: int, length: int) -> None:
+        """Note where an id stands; of two places the first counts (L8)."""
+        self._places.setdefault(entry_id, _Place(offset, length))
+        if len(self._places) > self._capacity:
+            self._places.popitem(last=False)
+
+    def reached(self, start: int, end: int) -> None:
+        """The lines from ``start`` to ``end`` are our own: no need to read them back."""
+        if self._known_to == start:
+            self._known_to = end
+
+    def find(self, entry_id: str) -> _Place | None:
+        """Where the first line with this id stands, as far as is known."""
+        return self._places.get(entry_id)
+
+    def holds(self, place: _Place, line: bytes) -> bool:
+        """Whether exactly this line stands there."""
+        return place.length == len(line) + 1 and self._read(place.offset, place.length) == line + b"\n"
+
+    def forget(self) -> None:
+        """Drop everything: the file is not the one the places were found in."""
+        self._places.clear()
+        self._known_to = 0
+
+    def _learn(self, data: bytes, start: int, offset: int) -> int:
+        while (end := data.find(b"\n", start)) >= 0:
+            entry_id = _id_of(data[start:end])
+            if entry_id is not None:
+                self.remember(entry_id, offset + start, end + 1 - start)
+            start = end + 1
+        return offset + start
+
+
+def _id_of(line: bytes) -> str | None:
+    # Only the top-level field counts: progress lines carry whole entries, ids and all, inside.
+    if b'"uuid"' not in line:
+        return None
+    try:
+        return _top_level.decode(line).uuid
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
