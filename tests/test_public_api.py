@@ -22,7 +22,7 @@ def test_every_public_name_is_there_and_documented() -> None:
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     """A misspelt name fails as in any module."""
     with pytest.raises(AttributeError, match="Stoer"):
-        _ = recollect.Stoer  # type: ignore[attr-defined]
+        _ = recollect.Stoer
 
 
 def modules_after(code: str) -> set[str]:

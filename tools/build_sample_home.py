@@ -19,7 +19,8 @@ from pathlib import Path
 
 from recollect.model import draft
 from recollect.model.blocks import Block, ToolUseBlock
-from recollect.model.draft import Draft, Stamp, claude_line, derived_id, derived_uuid
+from recollect.model.draft import Draft, Stamp, claude_line
+from recollect.model.made_ids import derived_id, derived_uuid
 from recollect.model.project_key import project_key
 from recollect.model.usage import CacheCreation, Usage
 from recollect.sample import sample_home
