@@ -20,6 +20,7 @@ EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.NotFound("session '3f'", hint="list them"), 3, "'3f'"),
     (errors.Ambiguous("session", "3f", ("3fa", "3fb")), 3, "3fa, 3fb"),
     (errors.DamagedData("log s: line 4", hint="run check"), 4, "line 4"),
+    (errors.Busy("session s: a client has it open", hint="leave it there first"), 5, "client"),
     (errors.LogLocked(LOG, 10, "pid 7"), 5, "pid 7"),
     (errors.StorageError("open", LOG, FULL, hint="free space"), 74, "No space left"),
     (errors.AppendFailed("append to", LOG, FULL, Outcome.NOT_STORED, hint="free space"), 74, "not stored"),

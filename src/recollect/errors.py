@@ -7,7 +7,8 @@
     ├─ NotFound                       exit 3    no such session, project, home
     │  └─ Ambiguous                             more than one fits
     ├─ DamagedData                    exit 4    bytes that cannot be read as asked
-    ├─ LogLocked                      exit 5    another process holds the log
+    ├─ Busy                           exit 5    somebody else is at it
+    │  └─ LogLocked                             another process holds the log
     └─ StorageError                   exit 74   the file system said no
        ├─ AppendFailed                          carries an Outcome: stored, not stored, unknown
        │  ├─ SyncFailed                         a sync failed; final for this log object
@@ -103,10 +104,15 @@ class DamagedData(RecollectError):
     exit_code = 4
 
 
-class LogLocked(RecollectError):
-    """Another process held the lock for longer than we were told to wait."""
+class Busy(RecollectError):
+    """Somebody else is at work on it."""
 
     exit_code = 5
+
+
+class LogLocked(Busy):
+    """Another process held the lock for longer than we were told to wait."""
+
     outcome = Outcome.NOT_STORED
 
     def __init__(self, log: Path, waited: float, holder: str) -> None:

@@ -102,6 +102,21 @@ def test_a_title_we_cleared_is_not_found(client: Client, data: Path) -> None:
     assert (1, []) == (run.returncode, client.stub.conversations())
 
 
+@pytest.mark.parametrize("title", ["New", ""])
+def test_our_line_beats_the_title_file(client: Client, data: Path, title: str) -> None:
+    """E7: the file that 2.1.325 writes beside its own title line needs no change from us."""
+    if client.version != "2.1.325":
+        pytest.skip("only 2.1.325 writes that file")
+    drafts, _ = TALKS["plain talk"]
+    path = client.put(SESSION, written(client, drafts))
+    path.with_suffix("").mkdir()
+    (path.with_suffix("") / "custom-title.json").write_text('{"customTitle":"Old"}')
+    label.apply(label.titled(session_of(path), title), data)
+    codes = [client.ask(PROMPT, "--resume", name).returncode for name in ("Old", "New")]
+
+    assert [1, 0 if title else 1] == codes
+
+
 def test_a_client_keeps_title_and_tag(client: Client, data: Path) -> None:
     """E7: after it has gone on with the session, both are still what we said."""
     drafts, _ = TALKS["plain talk"]

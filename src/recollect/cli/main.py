@@ -37,7 +37,8 @@ _WITH_VALUE = ("--home", "--data")
 HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
 
 Keeps every coding-agent session you ever had: readable, lossless, durable.
-Reads Claude homes and never changes them. Without a command: an overview.
+Looking changes nothing; what would change something prints a plan and waits for
+--apply. Without a command: an overview.
 
 Commands:
 {commands}

@@ -31,6 +31,12 @@ class Home:
 
     def session(self, name: str) -> Session:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
+        if not self.homes and not Path(name).is_file():
+            looked = ", ".join(str(root.path) for root in self.roots) or "~/.claude and ~/.config/claude"
+            raise NotFound(
+                f"session {name!r}: there is no Claude home at {looked}",
+                hint="name one with --home DIR, or try the built-in sample with --home :sample",
+            )
         if name == "@last":
             newest = next(self.sessions(), None)
             if newest is None:
@@ -70,7 +76,7 @@ class Home:
         return [session for session in found if session.id == name] or found
 
     def _by_title(self, name: str) -> list[Session]:
-        wanted = name.casefold()
+        wanted = name.strip().casefold()
         sessions = list(self.sessions())
         exact = [session for session in sessions if session.title.casefold() == wanted]
         return exact or [session for session in sessions if wanted and wanted in session.title.casefold()]

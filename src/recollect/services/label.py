@@ -1,0 +1,98 @@
+"""Give a session a title or a tag: one small metadata line at the end of its log.
+
+This is what the client's own ``/rename`` does, and the one thing we append to a
+log that is not ours. The line goes in by one write with a sync, on a line of its
+own even behind a torn one, so a client that has the session open is not disturbed;
+it notices the line and repeats it. An empty text clears the title or tag.
+
+Nothing is decided here about conversations: no line with a ``uuid`` is ever written.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import unicodedata
+import uuid
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from recollect.errors import NotFound, UsageError
+from recollect.model import draft
+from recollect.model.draft import MetadataDraft, Stamp
+from recollect.services.session import Session
+from recollect.storage.home_locks import lock_path
+from recollect.storage.log import Log
+
+LONGEST = 200
+_UNSEEN = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
+_JOINER = "\u200d"  # holds emoji together; the one invisible character people do type
+
+
+class Labelling(Struct, frozen=True):
+    """A title or tag to be given: what it is now, what it will be, and the line that says so."""
+
+    what: Literal["title", "tag"]
+    session: str
+    path: Path
+    before: str
+    after: str
+    line: bytes
+
+
+def titled(session: Session, title: str) -> Labelling:
+    """The plan to rename a session."""
+    title = checked_label("title", title)
+    before = session.glance.custom_title or ""
+    return _planned("title", session, before, title, draft.custom_title(title))
+
+
+def tagged(session: Session, tag: str) -> Labelling:
+    """The plan to tag a session."""
+    tag = checked_label("tag", tag)
+    return _planned("tag", session, session.glance.tag or "", tag, draft.tag(tag))
+
+
+def apply(plan: Labelling, data: Path) -> None:
+    """Append the line. ``data`` is our own directory, where the lock lies."""
+    # A log behind a link is written where it lies: the link stays a link, as with the client.
+    log = plan.path.resolve()
+    if not log.is_file():
+        raise NotFound(f"session {plan.session}: its log is gone", hint=f"it was {plan.path}")
+    with Log(log, lock_path=lock_path(log, data)) as open_log:
+        open_log.append(plan.line)
+
+
+def checked_label(what: str, text: str) -> str:
+    """The text without spaces around it; what would be invisible, or endless, is refused."""
+    text = text.strip()
+    if len(text) > LONGEST:
+        raise UsageError(f"{what}: {len(text)} characters", hint=f"use at most {LONGEST}")
+    odd = next((one for one in text if unicodedata.category(one) in _UNSEEN and one != _JOINER), None)
+    if odd is not None:
+        raise UsageError(f"{what}: holds the character U+{ord(odd):04X}", hint="use text that can be seen")
+    return text
+
+
+def title_line(session_id: str, title: str) -> bytes:
+    """The metadata line of a title."""
+    return _line(session_id, draft.custom_title(title))
+
+
+def _planned(
+    what: Literal["title", "tag"], session: Session, before: str, after: str, label: MetadataDraft
+) -> Labelling:
+    return Labelling(what, session.id, session.path, before, after, _line(session.id, label))
+
+
+def _line(session_id: str, label: MetadataDraft) -> bytes:
+    stamp = Stamp(
+        uuid=str(uuid.uuid4()),
+        parent_uuid=None,
+        session_id=str(session_id),
+        timestamp=dt.datetime.now(dt.UTC),
+        cwd="",
+        version="",
+    )
+    return draft.claude_line(label, stamp)

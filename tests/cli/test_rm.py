@@ -1,0 +1,130 @@
+"""`recollect rm`: to the trash and back, planned first."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.main import main
+from recollect.services.homes import Home
+from tests.small_home import ONE, TALK, TWO, open_in_this_process, put, state
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The JSON document a command printed."""
+    assert 0 == main([*arguments, "--json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_without_apply_nothing_changes(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It lists what would go, and the line to type."""
+    log = put(own_home / ".claude", ONE, TALK)
+    before = state(own_home)
+    assert 0 == main(["rm", ONE[:4]])
+    shown = capsys.readouterr().out
+
+    assert before == state(own_home)
+    assert str(log) in shown
+    assert f"recollect rm {ONE} --apply" in shown
+
+
+def test_it_goes_is_listed_and_comes_back(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the undo command it printed; afterwards the home is as before and the trash empty."""
+    home = own_home / ".claude"
+    put(home, ONE, TALK)
+    before = state(home)
+    removed = answer(capsys, "rm", ONE, "--apply")
+    listed = answer(capsys, "rm", "--list")
+    left = len(list(Home().sessions()))
+    back = answer(capsys, *removed["undo"][0].split()[1:])
+
+    batch = removed["sessions"][0]["batch"]
+    assert (True, 0) == (removed["applied"], left)
+    assert [(batch, ONE, "Q1")] == [(one["batch"], one["session"], one["title"]) for one in listed["batches"]]
+    assert (batch, True, before) == (back["batch"], back["applied"], state(home))
+    assert {"batches": [], "total": 0} == answer(capsys, "rm", "--list")
+
+
+def test_several_go_at_once(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each into a batch of its own; one that is named twice goes once."""
+    put(own_home / ".claude", ONE, TALK)
+    put(own_home / ".claude", TWO, TALK)
+    removed = answer(capsys, "rm", ONE, TWO, ONE[:6], "--apply")
+
+    assert [ONE, TWO] == [one["session"] for one in removed["sessions"]]
+    assert 2 == len(set(removed["undo"]))
+
+
+def test_an_open_session_is_refused(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 5 with the reason; the plan says it before."""
+    home = own_home / ".claude"
+    put(home, ONE, TALK)
+    open_in_this_process(home, ONE)
+    before = state(home)
+    planned = answer(capsys, "rm", ONE)
+    code = main(["rm", ONE, "--apply"])
+
+    assert (os.getpid(), 5, before) == (planned["sessions"][0]["open_in"], code, state(home))
+    assert f"a client has it open (process {os.getpid()})" in capsys.readouterr().err
+
+
+def test_what_went_before_a_refusal_can_still_be_undone(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of two went, the second is open: the undo of the first is printed."""
+    put(own_home / ".claude", ONE, TALK)
+    put(own_home / ".claude", TWO, TALK)
+    open_in_this_process(own_home / ".claude", TWO)
+
+    assert 5 == main(["rm", ONE, TWO, "--apply"])
+    assert 1 == capsys.readouterr().out.count("Undo with: recollect rm --restore")
+
+
+def test_a_restore_is_planned_first(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing moves, and what stands in the way is named."""
+    log = put(own_home / ".claude", ONE, TALK)
+    answer(capsys, "rm", ONE, "--apply")
+    put(own_home / ".claude", ONE, TALK[:1])
+    before = state(own_home)
+    planned = answer(capsys, "rm", "--restore", ONE)
+    code = main(["rm", "--restore", ONE, "--apply"])
+
+    assert ([str(log)], 2) == (planned["obstacles"], code)
+    assert before.keys() == state(own_home).keys()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["rm"], ["rm", ONE, "--list"], ["rm", "--list", "--restore", "x"]], ids=" ".join
+)
+def test_it_wants_one_thing_at_a_time(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2."""
+    assert 2 == main(arguments)
+    assert "--restore BATCH" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["rm", "nope"], ["rm", "--restore", "nope"]], ids=" ".join)
+def test_what_is_not_there_is_not_found(
+    own_home: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 3."""
+    put(own_home / ".claude", ONE, TALK)
+
+    assert 3 == main(arguments)
+    assert "'nope'" in capsys.readouterr().err
+
+
+def test_hostile_titles_do_not_reach_the_terminal(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither in the plan nor in the list."""
+    title = {"type": "custom-title", "customTitle": "\x1b[31mRed", "sessionId": ONE}
+    put(own_home / ".claude", ONE, [*TALK, title])
+    main(["rm", ONE])
+    main(["rm", ONE, "--apply"])
+    main(["rm", "--list"])
+    shown = capsys.readouterr().out
+
+    assert (False, 3) == ("\x1b" in shown, shown.count("\\x1b[31mRed"))
