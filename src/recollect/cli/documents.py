@@ -1,0 +1,168 @@
+"""The JSON documents that several commands print, and how they reach stdout.
+
+Messages are written one a line as they are read, so that a session of any size
+costs the memory of one message. Blocks come out as they stand in the log, with
+the fields recollect knows nothing of. On a terminal, characters that JSON would
+let through and a terminal obeys are escaped; the document stays the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath, PureWindowsPath
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from recollect.model.blocks import Block, UnknownBlock
+from recollect.model.conversation import Spoken
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import Assistant, Entry, User
+from recollect.model.loss import Loss
+from recollect.model.money import Spending
+from recollect.model.node import Node, node_of
+from recollect.services.session import Session
+from recollect.storage.reader import read_lines
+
+_UNSAFE_ON_A_TERMINAL = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+
+
+class _Content(Struct):
+    content: str | list[Raw]
+
+
+class _Message(Struct):
+    message: _Content
+
+
+_content = msgspec.json.Decoder(_Message)
+
+
+def encoded(value: object) -> bytes:
+    """A value as JSON. Text no encoding has (half a surrogate pair in a file name) is escaped, not refused."""
+    try:
+        return msgspec.json.encode(value, enc_hook=str)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value, enc_hook=str), default=str).encode()
+
+
+def write(pieces: Iterable[bytes]) -> None:
+    """Pieces of one document to stdout."""
+    on_terminal = sys.stdout.isatty()
+    sys.stdout.flush()
+    for piece in pieces:
+        sys.stdout.buffer.write(_escaped(piece) if on_terminal else piece)
+    sys.stdout.buffer.flush()
+
+
+def _escaped(piece: bytes) -> bytes:
+    text = piece.decode("utf-8", "replace")
+    return _UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\u{ord(found.group()):04x}", text).encode()
+
+
+def print_document(document: dict[str, object]) -> None:
+    """One whole document, indented."""
+    write([msgspec.json.format(encoded(document), indent=2), b"\n"])
+
+
+def conversation_pieces(
+    session: str, messages: Iterable[dict[str, object]], total: int, findings: Iterable[Damage]
+) -> Iterator[bytes]:
+    """The document of ``show --json``, one message a line; ``findings`` are looked for last."""
+    yield b'{"session": ' + encoded(session) + b',\n"messages": ['
+    separator = b"\n"
+    for message in messages:
+        yield separator + encoded(message)
+        separator = b",\n"
+    yield b'\n],\n"total": ' + encoded(total) + b",\n"
+    yield b'"findings": ' + encoded([finding(damage) for damage in findings]) + b"}\n"
+
+
+def message(spoken: Spoken) -> dict[str, object]:
+    """One message."""
+    return {
+        "uuid": spoken.uuid,
+        "parent_uuid": spoken.parent_uuid,
+        "role": spoken.role,
+        "at": spoken.at,
+        "blocks": _blocks(spoken),
+        "model": spoken.model,
+        "usage": spoken.usage,
+    }
+
+
+def _blocks(spoken: Spoken) -> list[object]:
+    if not all(isinstance(entry.body, User | Assistant) for entry in spoken.entries):
+        return [_typed(block) for block in spoken.blocks]
+    return [block for entry in spoken.entries for block in _written(entry)]
+
+
+def _written(entry: Entry) -> list[object]:
+    """The blocks as they stand in the line; where the line is odd, what could be made of them."""
+    try:
+        entry.raw.decode()
+        content = _content.decode(entry.raw).message.content
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return [_typed(block) for block in (entry.message.blocks if entry.message else ())]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _typed(block: Block) -> object:
+    return Raw(block.json) if isinstance(block, UnknownBlock) else block
+
+
+def finding(damage: Damage) -> dict[str, object]:
+    """One line that cannot be read."""
+    return {"code": damage.code, "offset": damage.offset, "what": damage.detail}
+
+
+def loss(one: Loss) -> dict[str, object]:
+    """What a conversion left behind."""
+    return {"code": one.code, "what": one.what, "offset": one.offset, "count": one.count}
+
+
+def session(one: Session, *, agents: int, live: bool) -> dict[str, Any]:
+    """One session of ``list --json``. Reads its log for the count and the cost."""
+    spending = one.spending()
+    seen = one.glance
+    document: dict[str, Any] = {
+        "id": one.id,
+        "project": project_name(one),
+        "cwd": seen.cwd,
+        "title": one.title,
+        "first_at": seen.first_at,
+        "last_at": seen.last_at,
+        "messages": message_count(one),
+        "bytes": one.file.size,
+        "agents": agents,
+        "cost_usd": cost(spending),
+        "live": live,
+    }
+    if spending.unpriced:
+        document["unpriced"] = sorted(spending.unpriced)
+    return document
+
+
+def cost(spending: Spending) -> str | None:
+    """Dollars to the last digit; nothing where a model has no known price (law 6)."""
+    return None if spending.unpriced else format(spending.usd, "f")
+
+
+def project_name(one: Session) -> str:
+    """The name of the directory the session worked in; of its log's where it names none."""
+    cwd = one.cwd
+    kind = PureWindowsPath if "\\" in cwd and "/" not in cwd else PurePath
+    return kind(cwd).name or cwd or one.path.parent.name
+
+
+def message_count(one: Session) -> int:
+    """How many entries of the main conversation somebody says something in; a repeated one counts once."""
+    points = (node_of(line) for line in read_lines(one.path) if isinstance(line, Line))
+    spoken = (point for point in points if isinstance(point, Node) and point.is_message)
+    return len({node.uuid for node in spoken if not node.is_sidechain})

@@ -1,0 +1,167 @@
+"""Write a session as Markdown, as JSON, as its own lines, or in the flat dialect.
+
+md is for reading, json is the document of `show --json`, jsonl is the log byte for byte,
+flat drops what that dialect has no place for and says so on stderr. Goes to stdout, or
+with --output to a new file that only you can read; it is complete or not there at all.
+--json reports on the file that was written. The session is not changed.
+
+Example:
+  recollect export @last > talk.md
+  recollect export 3f2a --format jsonl --output 3f2a.jsonl
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.cli import documents, markdown_view, output
+from recollect.cli.conversation_view import Tools, View
+from recollect.cli.homes import open_home
+from recollect.cli.show import tell_damage
+from recollect.cli.text import size, visible
+from recollect.errors import UsageError
+from recollect.model.conversation import Messages
+from recollect.model.damage import Damage
+from recollect.model.loss import Loss
+from recollect.services import export, history
+from recollect.services.session import Session
+
+_FORMATS = ("md", "json", "jsonl", "flat")
+
+
+class _Content(Struct):
+    """What is written, piece by piece, and what there is to say about it afterwards."""
+
+    pieces: Iterable[bytes]
+    losses: list[Loss] = []
+    findings: Callable[[], list[Damage]] = list
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("session", nargs="?", metavar="S", help="id or its start, title, path, or @last")
+    parser.add_argument("--format", default="md", metavar="|".join(_FORMATS), help="default md")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="a new file instead of stdout")
+    parser.add_argument("--force", action="store_true", help="replace FILE where it is there already")
+    parser.add_argument("--whole", action="store_true", help="also what compactions hide")
+    parser.add_argument(
+        "--tools", choices=[str(one) for one in Tools], default="full", help="in md; default full"
+    )
+    parser.add_argument("--thinking", action="store_true", help="in md: also what the model thought")
+    parser.add_argument("--json", action="store_true", help="report on FILE as one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Write the session."""
+    _check(options)
+    session = open_home(options.homes).session(options.session)
+    content = _CONTENT[options.format](session, options)
+    if options.output is None:
+        documents.write(content.pieces)
+        written = 0
+    else:
+        written = export.write_file(options.output, content.pieces, force=options.force)
+    _report(session, options, content, written)
+    return 0
+
+
+def _check(options: Namespace) -> None:
+    if options.session is None:
+        raise UsageError(
+            "export: which session?", hint="for example: recollect export @last --output talk.md"
+        )
+    if options.format not in _FORMATS:
+        later = "html is not there yet; " if options.format == "html" else ""
+        raise UsageError(
+            f"--format {options.format!a}: not one of {', '.join(_FORMATS)}", hint=f"{later}md is for reading"
+        )
+    if options.output is not None:
+        export.check_target(options.output, force=options.force)
+    elif options.json:
+        raise UsageError(
+            "--json: reports on a file, and none was named",
+            hint="add --output FILE, or use --format json for the conversation itself",
+        )
+    elif options.format in ("jsonl", "flat") and sys.stdout.isatty():
+        raise UsageError(
+            f"--format {options.format}: lines of a log do not go to a terminal",
+            hint="add --output FILE, or send it through a pipe",
+        )
+
+
+def _markdown(session: Session, options: Namespace) -> _Content:
+    messages = _messages(session, options)
+    view = View(Tools(options.tools), options.thinking)
+
+    def pieces() -> Iterator[bytes]:
+        yield markdown_view.document_head(session.title, session.id, session.cwd).encode("utf-8", "replace")
+        for spoken in messages:
+            yield markdown_view.message(spoken, view).encode("utf-8", "replace")
+
+    return _Content(pieces(), findings=session.damage)
+
+
+def _json(session: Session, options: Namespace) -> _Content:
+    messages = _messages(session, options)
+    found: list[Damage] = []
+
+    def looked_for() -> Iterator[Damage]:
+        found.extend(session.damage())
+        yield from found
+
+    said = map(documents.message, messages)
+    pieces = documents.conversation_pieces(session.id, said, len(messages), looked_for())
+    return _Content(pieces, findings=lambda: found)
+
+
+def _jsonl(session: Session, options: Namespace) -> _Content:
+    return _Content(export.log_bytes(session.path))
+
+
+def _flat(session: Session, options: Namespace) -> _Content:
+    conversion = export.flat(session, whole=options.whole)
+    return _Content(export.flat_bytes(conversion), losses=conversion.losses)
+
+
+_CONTENT: dict[str, Callable[[Session, Namespace], _Content]] = {
+    "md": _markdown,
+    "json": _json,
+    "jsonl": _jsonl,
+    "flat": _flat,
+}
+
+
+def _messages(session: Session, options: Namespace) -> Messages:
+    conversation = session.conversation(whole=options.whole)
+    return history.whole_messages(session, conversation) if options.whole else conversation.messages
+
+
+def _report(session: Session, options: Namespace, content: _Content, written: int) -> None:
+    findings = content.findings()
+    if options.json:
+        documents.print_document(
+            {
+                "session": session.id,
+                "format": options.format,
+                "output": str(options.output),
+                "bytes": written,
+                "losses": [documents.loss(loss) for loss in content.losses],
+                "findings": [documents.finding(damage) for damage in findings],
+            }
+        )
+        return
+    for loss in content.losses:
+        output.note(
+            visible(
+                f"not carried over: {loss.what} ({loss.code}), {loss.count:,}, first at byte {loss.offset}"
+            )
+        )
+    if findings:
+        tell_damage(findings)
+    if options.output is not None:
+        output.note(f"wrote {size(written)} to {visible(str(options.output))}")

@@ -1,0 +1,71 @@
+"""Long output on a terminal goes through the user's pager, piece by piece as it is made.
+
+Only a terminal is paged. ``less`` is told to leave at once where everything fits
+on one screen and to pass on colours and nothing else; text is made safe before
+it comes here. A user who quits the pager has seen enough: that is no error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def paged(*, enabled: bool = True) -> Iterator[Callable[[str], None]]:
+    """Where text goes: into a pager on a terminal, else straight to stdout."""
+    command = _command() if enabled and sys.stdout.isatty() else []
+    if not command:
+        yield _straight
+        return
+    import subprocess
+
+    environment = {**os.environ, "LESS": os.environ.get("LESS", "FRX")}
+    sys.stdout.flush()
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, env=environment, text=True, encoding="utf-8", errors="replace"
+    ) as pager:
+        pipe = pager.stdin
+        if pipe is None:
+            raise AssertionError("stdin was asked for")
+
+        def write(text: str) -> None:
+            pipe.write(text + "\n")
+            pipe.flush()
+
+        try:
+            yield write
+            pipe.close()
+        except BrokenPipeError:
+            _give_up(pipe.close)
+
+
+def _straight(text: str) -> None:
+    # At once, for whoever waits at the other end of a pipe: a long session takes a while.
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _give_up(close: Callable[[], None]) -> None:
+    """Closing flushes once more into the pipe nobody reads."""
+    import contextlib
+
+    with contextlib.suppress(BrokenPipeError):
+        close()
+
+
+def _command() -> list[str]:
+    import shlex
+    import shutil
+
+    try:
+        words = shlex.split(os.environ.get("PAGER") or "less")
+    except ValueError:
+        return []
+    if not words or words[0] == "cat" or shutil.which(words[0]) is None:
+        return []
+    is_less = Path(words[0]).name == "less"
+    return [*words, "-R"] if is_less else words

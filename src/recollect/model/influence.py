@@ -1,0 +1,34 @@
+"""Entries through which a transcript speaks to the model in the client's name.
+
+A ``prompt_snapshot`` becomes the system prompt when client 2.1.325 resumes, and
+``rendered`` notes are sent as they stand. Whoever writes a file therefore controls
+what the model is told: a transcript from elsewhere is code. This names such
+entries so that an importer or a viewer can show them before anybody resumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, UnsetType
+
+from recollect.model.entry import Attachment, Entry
+from recollect.model.json_text import loose_object
+
+
+class Influence(Struct, frozen=True):
+    """One entry that speaks in the client's name."""
+
+    uuid: str | None
+    offset: int
+    what: str  # prompt_snapshot or rendered
+
+
+def influences(items: Iterable[object]) -> Iterator[Influence]:
+    """All of them, in file order."""
+    for item in items:
+        if isinstance(item, Entry) and isinstance(item.body, Attachment):
+            if loose_object(bytes(item.body.attachment)).get("type") == "prompt_snapshot":
+                yield Influence(item.uuid, item.offset, "prompt_snapshot")
+            if not isinstance(item.body.rendered, UnsetType):
+                yield Influence(item.uuid, item.offset, "rendered")

@@ -1,0 +1,158 @@
+"""`recollect list`: which sessions there are."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.main import main
+from tests.cli.session_logs import OTHER, SESSION, SessionLog, drives_a_terminal, hostile, talk, text
+
+
+def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert 0 == main(["list", "--json", *arguments])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def two_sessions(home: Path) -> Path:
+    """The first at ten o'clock with a sub-agent, the second, whose file is older, at half past."""
+    log = talk().write(home)
+    agents = log.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    SessionLog().prompt("k1", "Look", isSidechain=True).write(agents)
+    (agents / "projects/-srv-app" / f"{SESSION}.jsonl").rename(agents / "agent-a1.jsonl")
+    later = SessionLog(OTHER, "/srv/other", minute=30).prompt("v1", "Hello").answer("w1", text("Hi"))
+    os.utime(later.write(home), (1, 1))
+    return home
+
+
+def test_it_gives_every_key_others_rely_on(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two answers of a million input tokens at three dollars; one sub-agent, counted, not listed."""
+    home = two_sessions(own_home / ".claude")
+    document = listed(capsys)
+    first = next(one for one in document["sessions"] if one["id"] == SESSION)
+
+    assert {
+        "id": SESSION,
+        "project": "app",
+        "cwd": "/srv/app",
+        "title": "Why is it red?",
+        "first_at": "2026-11-15T10:00:00Z",
+        "last_at": "2026-11-15T10:00:30Z",
+        "messages": 4,
+        "bytes": (home / "projects/-srv-app" / f"{SESSION}.jsonl").stat().st_size,
+        "agents": 1,
+        "cost_usd": "6",
+        "live": False,
+    } == first
+    assert 2 == document["total"]
+
+
+def test_newest_is_first_by_what_the_entries_say(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half past ten comes before ten, though its file has the older time (S11)."""
+    two_sessions(own_home / ".claude")
+
+    assert [OTHER, SESSION] == [one["id"] for one in listed(capsys)["sessions"]]
+
+
+def test_a_model_without_a_price_makes_the_cost_unknown(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never 0 and never a guess: null, and the models are named (law 6)."""
+    SessionLog().prompt("u", "Hi").answer("a", text("Yo"), model="unheard-of-1").write(own_home / ".claude")
+    one = listed(capsys)["sessions"][0]
+
+    assert (None, ["unheard-of-1"]) == (one["cost_usd"], one["unpriced"])
+
+
+def test_sub_agent_lines_and_repeats_are_no_messages(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One prompt written twice and one line of an agent: one message."""
+    log = SessionLog().prompt("u", "Hi")
+    log.raw(log.lines[0]).prompt("k", "Sub", None, isSidechain=True).write(own_home / ".claude")
+
+    assert 1 == listed(capsys)["sessions"][0]["messages"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-p", "other"], [OTHER]),
+        (["-p", "/srv/app"], [SESSION]),
+        (["--limit", "1"], [OTHER]),
+        (["--since", "2026-11-16"], []),
+        (["--until", "2026-11-13"], []),
+        (["--since", "20261114", "--until", "2026-11-16"], [OTHER, SESSION]),
+    ],
+)
+def test_it_can_be_narrowed(
+    own_home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], expected: list[str]
+) -> None:
+    """By directory, by the name of one, by number, by time."""
+    two_sessions(own_home / ".claude")
+
+    assert expected == [one["id"] for one in listed(capsys, *arguments)["sessions"]]
+
+
+def test_a_line_has_what_people_look_for(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Start of the id, title, directory, agents, tag."""
+    home = two_sessions(own_home / ".claude")
+    log = home / "projects/-srv-app" / f"{SESSION}.jsonl"
+    log.write_text(log.read_text() + json.dumps({"type": "tag", "tag": "red", "sessionId": SESSION}) + "\n")
+
+    assert 0 == main(["list", "-p", "app"])
+    words = capsys.readouterr().out.split()
+
+    assert ["3f2a9c1e", "Why", "/srv/app", "agent", "#red"] == [
+        word for word in words if word in {"3f2a9c1e", "Why", "/srv/app", "agent", "#red"}
+    ]
+
+
+def test_what_is_not_shown_is_told(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shortened list says so, on stderr."""
+    two_sessions(own_home / ".claude")
+    main(["list", "--limit", "1"])
+
+    assert "1 of 2 sessions; --all shows the others\n" == capsys.readouterr().err
+
+
+def test_an_empty_home_is_told_where_was_looked(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No sessions is no failure."""
+    (own_home / ".claude" / "projects").mkdir(parents=True)
+
+    assert 0 == main(["list"])
+    captured = capsys.readouterr()
+    assert ("", True) == (captured.out, f"looked in {own_home / '.claude'}" in captured.err)
+
+
+@pytest.mark.parametrize("arguments", [["--limit", "0"], ["--limit", "-3"], ["--since", "soon"]])
+def test_wrong_use_is_a_usage_error(
+    own_home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """Exit 2 and nothing on stdout."""
+    talk().write(own_home / ".claude")
+
+    assert 2 == main(["list", *arguments])
+    assert "" == capsys.readouterr().out
+
+
+def test_hostile_text_is_shown_not_sent(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """W4: nothing of one hundred payloads in title, tag and directory reaches the terminal."""
+    hostile().write(own_home / ".claude")
+    main(["list"])
+    captured = capsys.readouterr()
+
+    assert "\\x00" in captured.out
+    assert [] == drives_a_terminal(captured.out + captured.err)
+
+
+def test_a_home_that_is_missing_is_not_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """A home named on the command line must be there."""
+    assert 3 == main(["--home", "/no/such/place", "list"])
+    assert "no such directory" in capsys.readouterr().err
