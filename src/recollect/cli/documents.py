@@ -1,16 +1,12 @@
-"""The JSON documents that several commands print, and how they reach stdout.
+"""The JSON documents that several commands print.
 
 Messages are written one a line as they are read, so that a session of any size
 costs the memory of one message. Blocks come out as they stand in the log, with
-the fields recollect knows nothing of. On a terminal, characters that JSON would
-let through and a terminal obeys are escaped; the document stays the same.
+the fields recollect knows nothing of.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath, PureWindowsPath
 from typing import Any
@@ -18,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from recollect.cli.output import json_bytes
 from recollect.model.blocks import Block, UnknownBlock
 from recollect.model.conversation import Spoken
 from recollect.model.damage import Damage, Line
@@ -27,10 +24,6 @@ from recollect.model.money import Spending
 from recollect.model.node import Node, node_of
 from recollect.services.session import Session
 from recollect.storage.reader import read_lines
-
-_UNSAFE_ON_A_TERMINAL = re.compile(
-    "[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
-)
 
 
 class _Content(Struct):
@@ -44,44 +37,17 @@ class _Message(Struct):
 _content = msgspec.json.Decoder(_Message)
 
 
-def encoded(value: object) -> bytes:
-    """A value as JSON. Text no encoding has (half a surrogate pair in a file name) is escaped, not refused."""
-    try:
-        return msgspec.json.encode(value, enc_hook=str)
-    except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(value, enc_hook=str), default=str).encode()
-
-
-def write(pieces: Iterable[bytes]) -> None:
-    """Pieces of one document to stdout."""
-    on_terminal = sys.stdout.isatty()
-    sys.stdout.flush()
-    for piece in pieces:
-        sys.stdout.buffer.write(_escaped(piece) if on_terminal else piece)
-    sys.stdout.buffer.flush()
-
-
-def _escaped(piece: bytes) -> bytes:
-    text = piece.decode("utf-8", "replace")
-    return _UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\u{ord(found.group()):04x}", text).encode()
-
-
-def print_document(document: dict[str, object]) -> None:
-    """One whole document, indented."""
-    write([msgspec.json.format(encoded(document), indent=2), b"\n"])
-
-
 def conversation_pieces(
     session: str, messages: Iterable[dict[str, object]], total: int, findings: Iterable[Damage]
 ) -> Iterator[bytes]:
     """The document of ``show --json``, one message a line; ``findings`` are looked for last."""
-    yield b'{"session": ' + encoded(session) + b',\n"messages": ['
+    yield b'{"session": ' + json_bytes(session) + b',\n"messages": ['
     separator = b"\n"
     for message in messages:
-        yield separator + encoded(message)
+        yield separator + json_bytes(message)
         separator = b",\n"
-    yield b'\n],\n"total": ' + encoded(total) + b",\n"
-    yield b'"findings": ' + encoded([finding(damage) for damage in findings]) + b"}\n"
+    yield b'\n],\n"total": ' + json_bytes(total) + b",\n"
+    yield b'"findings": ' + json_bytes([finding(damage) for damage in findings]) + b"}\n"
 
 
 def message(spoken: Spoken) -> dict[str, object]:

@@ -62,7 +62,7 @@ def run(options: Namespace) -> int:
     session = open_home(options.homes).session(options.session)
     content = _CONTENT[options.format](session, options)
     if options.output is None:
-        documents.write(content.pieces)
+        output.write_json(content.pieces)
         written = 0
     else:
         written = export.write_file(options.output, content.pieces, force=options.force)
@@ -144,7 +144,7 @@ def _messages(session: Session, options: Namespace) -> Messages:
 def _report(session: Session, options: Namespace, content: _Content, written: int) -> None:
     findings = content.findings()
     if options.json:
-        documents.print_document(
+        output.print_json(
             {
                 "session": session.id,
                 "format": options.format,

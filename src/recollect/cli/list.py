@@ -122,7 +122,7 @@ def _print_json(sessions: list[Session], agents: Counter[str], live: set[str], t
             done += session.file.size
             if progress is not None:
                 progress(done, size_of_all)
-    documents.print_document({"sessions": rows, "total": total})
+    output.print_json({"sessions": rows, "total": total})
 
 
 def _line(session: Session, agents: int, live: bool, now: dt.datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -30,13 +30,43 @@ def note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def json_bytes(value: object) -> bytes:
+    """A value as JSON. Text no encoding has (half a surrogate pair in a file name) is escaped, not refused."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value, enc_hook=str)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(value, enc_hook=str), default=str).encode()
+
+
+def write_json(pieces: Iterable[bytes]) -> None:
+    """Pieces of one document to stdout; what would drive a terminal is escaped there."""
+    on_terminal = sys.stdout.isatty()
+    sys.stdout.flush()
+    for piece in pieces:
+        sys.stdout.buffer.write(_escaped(piece) if on_terminal else piece)
+    sys.stdout.buffer.flush()
+
+
 def print_json(document: object) -> None:
     """One JSON document on stdout and nothing else."""
     import msgspec
 
-    text = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
-    sys.stdout.buffer.write(text + b"\n")
-    sys.stdout.buffer.flush()
+    write_json([msgspec.json.format(json_bytes(document), indent=2), b"\n"])
+
+
+def _escaped(piece: bytes) -> bytes:
+    """JSON that shows every character: controls, overrides and invisible ones as their escapes."""
+    import unicodedata
+
+    hidden = ("Cc", "Cf", "Co", "Zl", "Zp")
+    return "".join(
+        f"\\u{ord(c):04x}" if ord(c) > 0x7E and ord(c) <= 0xFFFF and unicodedata.category(c) in hidden else c
+        for c in piece.decode("utf-8", "replace")
+    ).encode()
 
 
 @contextmanager

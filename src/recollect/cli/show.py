@@ -152,7 +152,7 @@ def _print_json(reading: _Reading, options: Namespace) -> list[Damage]:
         yield from damage
 
     messages = (documents.message(spoken) for _, spoken in _chosen(reading, options))
-    documents.write(documents.conversation_pieces(reading.session, messages, reading.total, looked_for()))
+    output.write_json(documents.conversation_pieces(reading.session, messages, reading.total, looked_for()))
     return damage
 
 
@@ -185,7 +185,7 @@ def _print_api(reading: _Reading, options: Namespace) -> list[Damage]:
     messages = conversation.to_api() if conversation is not None else []
     damage = reading.damage()
     if options.json:
-        documents.print_document({"session": reading.session, "messages": messages})
+        output.print_json({"session": reading.session, "messages": messages})
         return damage
     view = View(Tools(options.tools), options.thinking)
     safe = _as_it_is if options.raw else conversation_view.safe_text
@@ -199,7 +199,7 @@ def _api_texts(
     messages: Iterable[dict[str, object]], view: View, safe: Callable[[str], str]
 ) -> Iterator[str]:
     for one in messages:
-        blocks = tuple(blocks_of(Raw(documents.encoded(one["content"]))))
+        blocks = tuple(blocks_of(Raw(output.json_bytes(one["content"]))))
         spoken = Spoken("", None, str(one["role"]), None, blocks, ())
         yield "\n".join(conversation_view.lines(spoken, view, safe))
 

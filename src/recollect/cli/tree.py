@@ -64,7 +64,7 @@ def run(options: Namespace) -> int:
         _print_difference(session, *options.diff, as_json=options.json)
         return 0
     if options.json:
-        documents.print_document(_document(session))
+        output.print_json(_document(session))
         return 0
     for line in _lines(session):
         output.say(line)
@@ -278,7 +278,7 @@ def _what(session: Session, node: Node) -> str:
 def _print_difference(session: Session, left: str, right: str, *, as_json: bool) -> None:
     found = session.difference(left, right)
     if as_json:
-        documents.print_document(
+        output.print_json(
             {
                 "session": session.id,
                 "common": found.common,

@@ -61,7 +61,7 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], load: Load) -> list[No
     for node in chain:
         complete.append(node)
         if node.message_id and ends.get(node.message_id) == node.uuid:
-            beside = _beside(graph, lines[node.message_id], seen, strays, load)
+            beside = _beside(graph, lines.get(node.message_id, []), seen, strays, load)
             complete += [
                 one for one in beside if not one.result_ids or not answered.issuperset(one.result_ids)
             ]

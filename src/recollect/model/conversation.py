@@ -146,6 +146,7 @@ class Branch(Struct, frozen=True):
 def branches(graph: Graph) -> list[Branch]:
     """Every end of the conversation, the active one first, then the latest."""
     active = graph.active_leaf
+    on_the_way = {node.uuid for node in graph.ancestors(active.uuid)} if active is not None else set()
     found = []
     for leaf in graph.leaves:
         if not leaf.is_link or leaf.is_sidechain:
@@ -156,10 +157,7 @@ def branches(graph: Graph) -> list[Branch]:
                 break
             own.append(node)
         fork = graph.parent_of(own[-1])
-        is_active = active is not None and any(
-            node.uuid == leaf.uuid for node in graph.ancestors(active.uuid)
-        )
-        found.append(Branch(leaf.uuid, fork, len(own), leaf.timestamp, is_active))
+        found.append(Branch(leaf.uuid, fork, len(own), leaf.timestamp, leaf.uuid in on_the_way))
     order = {leaf.uuid: leaf.offset for leaf in graph.leaves}
     return sorted(found, key=lambda branch: (branch.active, order[branch.leaf]), reverse=True)
 

@@ -13,6 +13,7 @@ from recollect.model.node import Node
 from recollect.model.tool_calls import Call, tool_calls
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile
+from recollect.storage.log_graph import LogGraph
 from recollect.storage.peek import open_regular
 from recollect.storage.reader import LogReader
 
@@ -78,11 +79,12 @@ def _summary(agent: Agent, entries: list[Entry]) -> Agent:
 
 def _nested(agents: list[Agent], files: list[AgentFile]) -> list[Agent]:
     """Tell whose agent an agent is: the one in whose log its call stands."""
+    senders = {agent.spawned_by for agent in agents}
     home_of = {
-        entry.uuid: str(file.agent_id)
+        node.uuid: str(file.agent_id)
         for file in files
-        for entry in LogReader(file.path)
-        if isinstance(entry, Entry) and entry.uuid and any(agent.spawned_by == entry.uuid for agent in agents)
+        for node in LogGraph(file.path).graph.nodes.values()
+        if node.uuid in senders
     }
     named = [
         structs.replace(a, parent_agent=a.parent_agent or home_of.get(a.spawned_by or "")) for a in agents
