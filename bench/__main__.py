@@ -1,16 +1,17 @@
-"""``python -m bench [decoding|append|reading]``: run the benchmarks and print figures beside budgets."""
+"""``python -m bench [decoding|append|reading|graphs]``: run the benchmarks and print figures beside budgets."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import append, decoding, reading
+from bench import append, decoding, graphs, reading
 from bench.report import table
 
 SUITES = {
     "decoding": ("Decoding real transcripts", decoding.run),
     "append": ("Durable append", append.run),
     "reading": ("Reading large logs", reading.run),
+    "graphs": ("Message graph", graphs.run),
 }
 
 

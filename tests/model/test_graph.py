@@ -48,7 +48,7 @@ def test_roots_leaves_children_and_orphans() -> None:
     assert ["u1"] == [node.uuid for node in graph.roots]
     assert ["a2", "w2", "o"] == [node.uuid for node in graph.leaves]
     assert ["o"] == [node.uuid for node in graph.orphans]
-    assert ["u2", "v2"] == graph.children["a1"]
+    assert [["u2", "v2"], ["a1"], []] == [list(graph.children(uuid)) for uuid in ("a1", "u1", "a2")]
     assert ([], []) == (graph.cycles, graph.duplicates)
 
 

@@ -148,7 +148,7 @@ def _lines(session: Session) -> Iterator[str]:
 def _rows(graph: Graph, active: set[str]) -> Iterator[_Row]:
     """Entries with a line of their own, each branch before the one that goes on at its parent's depth."""
     main = {uuid: node for uuid, node in graph.nodes.items() if not node.is_sidechain}
-    children = {uuid: [one for one in graph.children.get(uuid, ()) if one in main] for uuid in main}
+    children = {uuid: [one for one in graph.children(uuid) if one in main] for uuid in main}
     starts = [uuid for uuid, node in main.items() if graph.parent_of(node) not in main]
     starts += [circle[0] for circle in graph.cycles if circle[0] in main]  # they hang off no root
     order = _downwards(children, starts)

@@ -53,15 +53,16 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], load: Load) -> list[No
     ends = {node.message_id: node.uuid for node in chain if node.type == "assistant" and node.message_id}
     lines: dict[str, list[Node]] = {}
     for node in graph.nodes.values():
-        if node.type == "assistant" and node.message_id in ends and not node.is_sidechain:
+        of_interest = node.has_call or node.uuid not in seen
+        if of_interest and node.type == "assistant" and node.message_id in ends and not node.is_sidechain:
             lines.setdefault(node.message_id or "", []).append(node)
     answered = {call for node in chain for call in node.result_ids}
     strays = _stray_results(graph, seen)
     complete: list[Node] = []
     for node in chain:
         complete.append(node)
-        if node.message_id and ends.get(node.message_id) == node.uuid:
-            beside = _beside(graph, lines.get(node.message_id, []), seen, strays, load)
+        if node.message_id in lines and ends.get(node.message_id) == node.uuid:
+            beside = _beside(graph, lines[node.message_id or ""], seen, strays, load)
             complete += [
                 one for one in beside if not one.result_ids or not answered.issuperset(one.result_ids)
             ]
@@ -100,7 +101,7 @@ def _beside(
 
 
 def _followers(graph: Graph, node: Node) -> list[Node]:
-    return [graph.nodes[uuid] for uuid in graph.children.get(node.uuid, ())]
+    return [graph.nodes[uuid] for uuid in graph.children(node.uuid)]
 
 
 def _hangs_off_a_call(graph: Graph, node: Node) -> bool:

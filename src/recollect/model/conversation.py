@@ -163,7 +163,7 @@ def branches(graph: Graph) -> list[Branch]:
 
 
 def _spoken_children(graph: Graph, node: Node) -> list[str]:
-    return [uuid for uuid in graph.children.get(node.uuid, ()) if not graph.nodes[uuid].is_sidechain]
+    return [uuid for uuid in graph.children(node.uuid) if not graph.nodes[uuid].is_sidechain]
 
 
 class BranchDifference(Struct, frozen=True):

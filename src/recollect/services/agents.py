@@ -60,7 +60,7 @@ def _below(graph: Graph, root: Node) -> list[Node]:
         if uuid not in seen:
             seen.add(uuid)
             found.append(graph.nodes[uuid])
-            waiting += graph.children.get(uuid, ())
+            waiting += graph.children(uuid)
     return sorted(found, key=lambda node: node.offset)
 
 

@@ -203,5 +203,5 @@ def _below(graph: Graph, root: Node) -> list[Node]:
         uuid = waiting.pop()
         if uuid not in found and graph.nodes[uuid].is_sidechain:
             found[uuid] = graph.nodes[uuid]
-            waiting += graph.children.get(uuid, ())
+            waiting += graph.children(uuid)
     return sorted(found.values(), key=lambda node: node.offset)

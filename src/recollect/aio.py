@@ -1,0 +1,390 @@
+"""The library for programs with an event loop: the same rooms, awaited.
+
+    async with await recollect.aio.Store("logs/").create("/srv/app") as log:
+        await log.append(recollect.user("Hello"))        # returns after the sync
+
+    session = await recollect.aio.Home().session("3f2a")
+    conversation = await session.conversation()
+    last = await conversation.messages(-50)              # reads those fifty only
+
+Every class here holds its synchronous twin and nothing else; each wait for a
+disk is made in a thread, so that the loop goes on. Names and meanings are the
+twin's, so its documentation is the one to read. What a property of the twin
+would read from disk is a method here, because it has to be awaited.
+
+Two promises are added. What is called on one object in some order is done in that
+order, also when nobody awaited in between; and a cancelled call is never left
+half done behind the caller's back: its thread is waited for, so when the
+cancellation arrives the work has either happened or not begun.
+
+For many small appends to one log use ``AsyncLog``, which makes one write of
+those that wait together. Nothing here is faster than its twin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import itertools
+import weakref
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from recollect.model.conversation import Branch, BranchDifference, Spoken
+from recollect.model.conversation import Conversation as SyncConversation
+from recollect.model.damage import Damage
+from recollect.model.draft import Draft
+from recollect.model.entry import Entry
+from recollect.model.graph import Graph
+from recollect.model.ids import SessionId
+from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
+from recollect.model.money import Spending
+from recollect.model.node import Node
+from recollect.services.homes import Home as SyncHome
+from recollect.services.session import Compaction
+from recollect.services.session import Session as SyncSession
+from recollect.storage.aio_log import AsyncLog
+from recollect.storage.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow
+from recollect.storage.glance import Glance
+from recollect.storage.home import AgentFile
+from recollect.storage.log import SyncPolicy
+from recollect.storage.places import HomeRoot
+from recollect.storage.store import SessionLog as SyncSessionLog
+from recollect.storage.store import Store as SyncStore
+from recollect.storage.store import StoredSession, Trashed
+from recollect.storage.store_layout import StoreLayout
+
+__all__ = [
+    "AsyncConversationLoader",
+    "AsyncLog",
+    "AsyncLogReader",
+    "Conversation",
+    "Home",
+    "InOrder",
+    "Session",
+    "SessionLog",
+    "Store",
+    "async_follow",
+    "in_thread",
+]
+
+_BATCH = 64
+_Result = TypeVar("_Result")
+_Item = TypeVar("_Item")
+
+
+async def in_thread(work: Callable[[], _Result]) -> _Result:
+    """What ``work`` returns, done in a thread. A cancellation waits for the thread to end."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        # Not left running: whoever cancels may close, delete or repeat next, and must not meet it.
+        while not running.done():
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError:
+                continue
+        if not running.cancelled():
+            running.exception()  # looked at, so that the loop does not complain about it
+        raise
+
+
+class InOrder:
+    """Runs work in threads: for one key one after another in the order of the calls, else side by side.
+
+    It orders the calls of one event loop; several loops may share it, but no
+    order holds among them.
+    """
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, weakref.WeakValueDictionary[Hashable, asyncio.Lock]
+        ] = weakref.WeakKeyDictionary()
+
+    async def run(self, key: Hashable, work: Callable[[], _Result]) -> _Result:
+        """What ``work`` returns, once everything that was asked for before under ``key`` is done."""
+        locks = self._locks.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
+        # The lock lives as long as somebody holds or awaits it; asyncio's is fair, which makes the order.
+        lock = locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            return await in_thread(work)
+
+
+async def _streamed(start: Callable[[], Iterator[_Item]]) -> AsyncGenerator[_Item, None]:
+    """Items of an iterator that reads the disk, some at a time."""
+    items = await in_thread(start)
+    try:
+        while batch := await in_thread(lambda: list(itertools.islice(items, _BATCH))):
+            for item in batch:
+                yield item
+    finally:
+        if isinstance(items, Generator):
+            items.close()
+
+
+class Home:
+    """The Claude homes of this machine, or those given, for an event loop. Nothing is written to them."""
+
+    def __init__(self, *directories: str | Path) -> None:
+        self._home = SyncHome(*directories)
+
+    @property
+    def roots(self) -> Sequence[HomeRoot]:
+        """The directories looked at, also those that are not there."""
+        return self._home.roots
+
+    async def sessions(self, project: str | Path | None = None) -> AsyncGenerator[Session, None]:
+        """Every session, newest file first; ``project`` is a directory, or part of one's name."""
+        async for session in _streamed(lambda: self._home.sessions(project)):
+            yield Session(session)
+
+    async def session(self, name: str) -> Session:
+        """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
+        return Session(await in_thread(lambda: self._home.session(name)))
+
+    async def latest(self, cwd: str | Path) -> Session | None:
+        """The session ``claude --continue`` would take in a directory."""
+        found = await in_thread(lambda: self._home.latest(cwd))
+        return None if found is None else Session(found)
+
+    async def live_ids(self) -> set[str]:
+        """Sessions that a running client has open; a hint, never proof."""
+        return await in_thread(self._home.live_ids)
+
+
+class Session:
+    """One session of a Claude home, for an event loop. Make one with ``Home.session``."""
+
+    def __init__(self, session: SyncSession) -> None:
+        self._session = session
+
+    @property
+    def id(self) -> str:
+        """Its id; for a log with a name no client gives, that name."""
+        return self._session.id
+
+    @property
+    def session_id(self) -> SessionId | None:
+        """Its id as a checked type, None for a name no client gives."""
+        return self._session.session_id
+
+    @property
+    def path(self) -> Path:
+        """Its log."""
+        return self._session.path
+
+    async def glance(self) -> Glance:
+        """What a list shows of it: title, times, directory."""
+        return await in_thread(lambda: self._session.glance)
+
+    async def title(self) -> str:
+        """Its title, in the client's order: custom, generated, last prompt, first prompt."""
+        return await in_thread(lambda: self._session.title)
+
+    async def cwd(self) -> str:
+        """The directory it worked in, by its own entries."""
+        return await in_thread(lambda: self._session.cwd)
+
+    async def graph(self) -> Graph:
+        """Its message graph."""
+        return await in_thread(lambda: self._session.graph)
+
+    async def load(self, node: Node) -> Entry | None:
+        """The entry behind a node of the graph."""
+        return await in_thread(lambda: self._session.load(node))
+
+    def entries(self) -> AsyncGenerator[Entry | Damage, None]:
+        """Everything in the log, in file order, a batch in memory at a time."""
+        return AsyncLogReader(self.path).entries()
+
+    async def damage(self) -> list[Damage]:
+        """The lines that cannot be read."""
+        return await in_thread(self._session.damage)
+
+    async def conversation(self, leaf: str | None = None, *, whole: bool = False) -> Conversation:
+        """The conversation as client 2.1.325 would load it, or the one that ends at ``leaf``."""
+        return Conversation(await in_thread(lambda: self._session.conversation(leaf, whole=whole)))
+
+    async def branches(self) -> list[Branch]:
+        """Every end of the conversation, the active one first."""
+        return await in_thread(self._session.branches)
+
+    async def difference(self, left: str, right: str) -> BranchDifference:
+        """How two branches, named by their leaves, differ."""
+        return await in_thread(lambda: self._session.difference(left, right))
+
+    async def compactions(self) -> list[Compaction]:
+        """Every compaction, in file order."""
+        return await in_thread(self._session.compactions)
+
+    async def summaries(self) -> list[str]:
+        """Titles that older clients gave this conversation, newest first."""
+        return await in_thread(self._session.summaries)
+
+    async def agents(self) -> list[AgentFile]:
+        """The logs of its sub-agents, in both layouts."""
+        return await in_thread(self._session.agents)
+
+    async def spending(self, *, with_agents: bool = True) -> Spending:
+        """Tokens and money, each response counted once."""
+        return await in_thread(lambda: self._session.spending(with_agents=with_agents))
+
+
+class Conversation:
+    """The entries from a root to one leaf, for an event loop; contents are read when asked for."""
+
+    def __init__(self, conversation: SyncConversation) -> None:
+        self._conversation = conversation
+
+    def __len__(self) -> int:
+        """How many messages it has."""
+        return len(self._conversation.messages)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it was found in."""
+        return self._conversation.graph
+
+    @property
+    def leaf(self) -> Node:
+        """Where it ends."""
+        return self._conversation.leaf
+
+    @property
+    def history(self) -> list[Node]:
+        """Its entries, with those that compactions hide."""
+        return self._conversation.history
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Its entries, as the model would see them."""
+        return self._conversation.nodes
+
+    @property
+    def hidden(self) -> int:
+        """How many entries the last compaction keeps from the model."""
+        return self._conversation.hidden
+
+    async def messages(self, start: int | None = None, stop: int | None = None) -> list[Spoken]:
+        """The messages from ``start`` to ``stop``, counted as in a slice; only those are read."""
+        return await in_thread(lambda: self._conversation.messages[start:stop])
+
+    async def entries(self) -> list[Entry]:
+        """Every entry of the conversation, read from the log."""
+        return await in_thread(self._conversation.entries)
+
+    async def to_api(self) -> list[dict[str, Any]]:
+        """The Messages-API list client 2.1.325 would send, before the new prompt and without its fillers."""
+        return await in_thread(self._conversation.to_api)
+
+
+class Store:
+    """A directory of sessions of our own, for an event loop. Takes what ``recollect.Store`` takes."""
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        layout: StoreLayout | str = StoreLayout.CLAUDE,
+        life: dt.timedelta = DEFAULT_LIFE,
+        sync: SyncPolicy = SyncPolicy.ALWAYS,
+        lock_timeout: float = 10.0,
+    ) -> None:
+        self._store = SyncStore(root, layout=layout, life=life, sync=sync, lock_timeout=lock_timeout)
+
+    @property
+    def root(self) -> Path:
+        """The directory."""
+        return self._store.paths.root
+
+    async def create(
+        self, project: str | Path, *, session: str | None = None, git_branch: str = ""
+    ) -> SessionLog:
+        """A new session of the project. Nothing is written before the first entry."""
+        return SessionLog(
+            await in_thread(lambda: self._store.create(project, session=session, git_branch=git_branch))
+        )
+
+    async def open(self, session: str) -> SessionLog:
+        """Resume a session by id, or by the start of an id that fits only one."""
+        return SessionLog(await in_thread(lambda: self._store.open(session)))
+
+    async def find(self, session: str) -> StoredSession:
+        """The one session with this id, or with an id that starts so."""
+        return await in_thread(lambda: self._store.find(session))
+
+    async def sessions(self, project: str | Path | None = None) -> list[StoredSession]:
+        """Every session, or those of one project, newest entry first."""
+        return await in_thread(lambda: self._store.sessions(project))
+
+    async def delete(self, session: str) -> Trashed:
+        """Move a session and its side files to the trash."""
+        return await in_thread(lambda: self._store.delete(session))
+
+    async def trash(self) -> list[Trashed]:
+        """What can be restored, oldest first."""
+        return await in_thread(self._store.trash)
+
+    async def restore(self, batch: str) -> StoredSession:
+        """Bring back what one ``delete`` took away, byte for byte."""
+        return await in_thread(lambda: self._store.restore(batch))
+
+
+class SessionLog:
+    """One open session, for an event loop: entries are chained in the order of the calls."""
+
+    def __init__(self, log: SyncSessionLog) -> None:
+        self._log = log
+        self._turns = InOrder()
+
+    @property
+    def id(self) -> SessionId:
+        """The session's id; a sub-agent's log belongs to the same session."""
+        return self._log.id
+
+    @property
+    def path(self) -> Path:
+        """The log."""
+        return self._log.path
+
+    @property
+    def state(self) -> SessionState:
+        """Created, resumed or active."""
+        return self._log.state
+
+    @property
+    def spending(self) -> Spending:
+        """Tokens and money of what was in the log at the last append, each response counted once."""
+        return self._log.spending
+
+    async def agent_log(self, agent: str) -> SessionLog:
+        """The log of a sub-agent of this session (claude layout)."""
+        return SessionLog(await in_thread(lambda: self._log.agent_log(agent)))
+
+    async def append(self, draft: Draft, *, entry_id: str | None = None) -> str:
+        """Store one entry and return its id, after the sync. With ``entry_id`` a repeat is harmless."""
+        return await self._turns.run(self, lambda: self._log.append(draft, entry_id=entry_id))
+
+    async def append_many(self, drafts: Sequence[Draft]) -> list[str]:
+        """Store several entries with one write and one sync; returns their ids."""
+        return await self._turns.run(self, lambda: self._log.append_many(drafts))
+
+    async def entries(self) -> AsyncGenerator[Entry | Damage, None]:
+        """Everything in the log, from the start, a batch in memory at a time."""
+        async for item in _streamed(lambda: iter(self._log.entries())):
+            yield item
+
+    async def close(self) -> None:
+        """Wait for what was asked for before, sync what is left and let go of the file."""
+        await self._turns.run(self, self._log.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
