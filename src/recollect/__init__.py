@@ -95,6 +95,9 @@ if TYPE_CHECKING:
         metadata as metadata,
     )
     from recollect.model.draft import (
+        system as system,
+    )
+    from recollect.model.draft import (
         tag as tag,
     )
     from recollect.model.draft import (
@@ -195,7 +198,7 @@ _ROOMS = {
     "recollect.model.codec": "changed decode encode",
     "recollect.model.convert": "claude_to_flat flat_to_claude",
     "recollect.model.damage": "Damage DamageCode Limits Line Notice Pending",
-    "recollect.model.draft": "Draft assistant custom_title metadata tag tool_result user",
+    "recollect.model.draft": "Draft assistant custom_title metadata system tag tool_result user",
     "recollect.model.entry": "Dialect Entry Kind",
     "recollect.model.ids": "AgentId EntryId ProjectKey SessionId",
     "recollect.model.lifecycle": "SessionState",
@@ -272,6 +275,7 @@ __all__ = [
     "follow",
     "glance",
     "metadata",
+    "system",
     "tag",
     "tool_result",
     "user",

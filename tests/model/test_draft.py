@@ -19,7 +19,7 @@ from recollect.model.blocks import Block, RedactedThinkingBlock, ToolResultBlock
 from recollect.model.codec import decode
 from recollect.model.damage import Line
 from recollect.model.draft import Stamp, claude_line, claude_lines, flat_lines
-from recollect.model.entry import Dialect, Entry, Kind
+from recollect.model.entry import Dialect, Entry, Kind, System
 from recollect.model.made_ids import derived_id, derived_uuid
 from recollect.model.usage import CacheCreation, Usage
 
@@ -211,6 +211,62 @@ class TestClaudeLines:
         assert {"command": "a\nb"} == json.loads(line)["message"]["content"][0]["input"]
 
 
+class TestSystemNotes:
+    """Section 3.4 of the format: links of the chain with a text of their own and no message."""
+
+    def test_a_note_is_a_link_with_its_text_in_content(self) -> None:
+        """Type, subtype, content, level and ``isMeta`` as the client has them, in the place the stamp names."""
+        line = line_of(draft.system("Grüße 🙂"))
+
+        assert {
+            "parentUuid": PARENT,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": "/srv/app",
+            "sessionId": "11111111-2222-4333-8444-555555555555",
+            "version": "2.0.76",
+            "gitBranch": "main",
+            "type": "system",
+            "subtype": "informational",
+            "content": "Grüße 🙂",
+            "isMeta": False,
+            "level": "info",
+            "uuid": UUID,
+            "timestamp": "2026-03-04T05:06:07.089Z",
+        } == line
+
+    def test_a_note_is_read_back_as_one(self) -> None:
+        """One line, a system entry that says the text, linked to what it follows."""
+        (line,) = claude_lines(draft.system("Now in plan mode"), STAMP)
+        entry = decode(Line(line))
+
+        assert isinstance(entry, Entry)
+        assert isinstance(entry.body, System)
+        assert (Kind.SYSTEM, UUID, PARENT, "Now in plan mode") == (
+            entry.kind,
+            entry.uuid,
+            entry.parent_uuid,
+            entry.body.text,
+        )
+
+    def test_a_note_may_be_louder(self) -> None:
+        """The level is one of those the client knows."""
+        assert "warning" == line_of(draft.system("x", level="warning"))["level"]
+
+    def test_a_sub_agents_note_says_so(self) -> None:
+        """Like every other link of its chain."""
+        line = line_of(draft.system("x"), is_sidechain=True, agent_id="a753668")
+
+        assert (True, "a753668") == (line["isSidechain"], line["agentId"])
+
+    def test_the_flat_dialect_has_no_place_for_it(self) -> None:
+        """It is refused, not dropped, and the refusal says where it could go."""
+        with pytest.raises(UsageError, match="flat dialect has no place") as refused:
+            flat_lines(draft.system("x"), STAMP)
+
+        assert "layout='claude'" in refused.value.hint
+
+
 class TestOneBlockALine:
     """Client 2.0.76 repeats the rest of a session when it meets a line with two blocks."""
 
@@ -383,6 +439,8 @@ class TestRefused:
             lambda: draft.assistant("", model="m"),
             lambda: draft.assistant([], model="m"),
             lambda: draft.assistant("x", model=""),
+            lambda: draft.system(""),
+            lambda: draft.system("x", level="loud"),
             lambda: draft.tool_result("", "x"),
             lambda: draft.tool_use("", "Bash", {}),
             lambda: draft.tool_use("toolu_1", "", {}),
@@ -415,6 +473,8 @@ class TestRefused:
             (draft.assistant([draft.text("\ud800")], model="m"), {}),
             (draft.assistant("x", model="\ud800"), {}),
             (draft.assistant("x", model="m", usage=Usage(10**5000)), {}),
+            (draft.system("\ud800"), {}),
+            (draft.system("x"), {"parent_uuid": UUID}),
             (draft.user("x"), {"uuid": "not-a-uuid"}),
             (draft.user("x"), {"uuid": UUID.upper()}),
             (draft.user("x"), {"parent_uuid": UUID}),

@@ -151,9 +151,14 @@ class Client:
             directory.mkdir(parents=True)
         self.cwd = self.cwd.resolve()
 
+    @property
+    def config(self) -> Path:
+        """Its configuration root."""
+        return self._home / ".claude"
+
     def put(self, session_id: str, lines: list[bytes]) -> Path:
         """Store a session where the client looks for those of its working directory."""
-        directory = self._home / ".claude" / "projects" / project_key(str(self.cwd))
+        directory = self.config / "projects" / project_key(str(self.cwd))
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{session_id}.jsonl"
         path.write_bytes(b"".join(line + b"\n" for line in lines))

@@ -15,7 +15,7 @@ from recollect.model.entry import Dialect, Entry
 from recollect.model.lifecycle import SessionState
 from recollect.model.usage import Tokens, Usage
 from recollect.storage.reader import LogReader
-from recollect.storage.store import Store
+from recollect.storage.store import Placed, Store
 
 SONNET = "claude-sonnet-4-5-20250929"
 START = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
@@ -100,6 +100,53 @@ def test_entries_are_chained_and_their_times_rise(tmp_path: Path) -> None:
     assert [START + dt.timedelta(milliseconds=n) for n in range(4)] == [entry.at for entry in chain]
 
 
+def test_a_placed_draft_chooses_its_parent_and_its_time(tmp_path: Path) -> None:
+    """Each alone or both; what is not chosen is as for any other, and the next entry follows on."""
+    clock = Clock()
+    earlier = START - dt.timedelta(days=1)
+    with Store(tmp_path, clock=clock).create("/srv/app") as log:
+        first = log.append(draft.user("a"))
+        second = log.append(Placed(draft=draft.user("b"), at=earlier))
+        third = log.append(Placed(draft=draft.user("c"), parent=first))
+        fourth = log.append(Placed(draft=draft.system("d"), parent=None, at=earlier))
+        log.append(draft.user("e"))
+
+    assert [
+        (first, None, START),
+        (second, first, earlier),
+        (third, first, START),
+        (fourth, None, earlier),
+    ] == [(entry.uuid, entry.parent_uuid, entry.at) for entry in entries(log.path)[:4]]
+    last = entries(log.path)[4]
+    assert (fourth, START) == (last.parent_uuid, last.at)
+
+
+def test_lines_of_a_placed_draft_are_one_chain(tmp_path: Path) -> None:
+    """The first line follows the chosen parent, the second line the first, a millisecond later."""
+    with Store(tmp_path, clock=Clock()).create("/srv/app") as log:
+        first = log.append(draft.user("a"))
+        log.append(draft.user("b"))
+        branch = log.append(
+            Placed(draft=draft.user([draft.text("c"), draft.text("d")]), parent=first, at=START)
+        )
+    written = entries(log.path)
+
+    assert [None, first, first, branch] == [entry.parent_uuid for entry in written]
+    assert [START, START + dt.timedelta(milliseconds=1)] == [entry.at for entry in written[2:]]
+
+
+def test_a_placed_draft_is_stored_once_under_its_id(tmp_path: Path) -> None:
+    """A repeat is known by what it says, wherever and whenever it is placed; other words are a conflict."""
+    entry_id = "11111111-2222-4333-8444-555555555555"
+    with Store(tmp_path).create("/srv/app") as log:
+        for at in (START, None):
+            assert entry_id == log.append(Placed(draft=draft.user("a"), at=at), entry_id=entry_id)
+        with pytest.raises(IdConflict):
+            log.append(Placed(draft=draft.user("b")), entry_id=entry_id)
+
+    assert [START] == [entry.at for entry in entries(log.path)]
+
+
 def test_reopening_continues_the_chain_after_a_foreign_entry(tmp_path: Path) -> None:
     """What another program appended meanwhile becomes the parent of what follows."""
     store = Store(tmp_path)
@@ -179,6 +226,16 @@ def test_a_repeated_append_with_the_same_id_stores_nothing_twice(tmp_path: Path)
             again.append(draft.user("b"), entry_id=entry_id)
 
     assert [entry_id] == [entry.uuid for entry in entries(log.path)]
+
+
+def test_a_repeated_note_with_other_words_is_a_conflict_too(tmp_path: Path) -> None:
+    """System notes carry their words elsewhere than messages do, and are compared all the same."""
+    entry_id = "11111111-2222-4333-8444-555555555555"
+    with Store(tmp_path).create("/srv/app") as log:
+        log.append(draft.system("one"), entry_id=entry_id)
+        assert entry_id == log.append(draft.system("one"), entry_id=entry_id)
+        with pytest.raises(IdConflict):
+            log.append(draft.system("two"), entry_id=entry_id)
 
 
 def test_files_are_private_under_any_umask(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ before any byte is stored, and every line is read back by our own codec first.
 
 ``flat_lines`` keeps everything that was said. Bookkeeping that the flat dialect
 has no place for is left out: response ids, ``toolUseResult``, the lifetime of
-cache writes, the marks of meta and sub-agent lines. To turn whole logs into
+cache writes, the marks of meta and sub-agent lines. A system note is not bookkeeping:
+somebody said it, so there it is refused. To turn whole logs into
 another dialect, and be told what got lost, use ``convert``.
 """
 
@@ -58,6 +59,7 @@ _CHAIN_TYPES = frozenset(
 )
 _TIMED_METADATA = frozenset([Kind.PR_LINK, Kind.QUEUE_OPERATION])
 _SET_BY_THE_STAMP = ("type", "uuid", "parentUuid", "sessionId", "session_id")
+_LEVELS = ("info", "notice", "warning", "error", "suggestion")
 _ONLY_ANSWERED = (ToolUseBlock, ThinkingBlock, RedactedThinkingBlock)
 _ONLY_ASKED = (ToolResultBlock, ImageBlock, DocumentBlock)
 
@@ -84,6 +86,13 @@ class AssistantDraft(Draft, frozen=True, kw_only=True):
     message_id: str | None = None
     request_id: str | None = None
     stop_reason: str | None = None
+
+
+class SystemDraft(Draft, frozen=True, kw_only=True):
+    """A note of the client: a link of the conversation that people see and the model does not."""
+
+    content: str
+    level: str = "info"
 
 
 class MetadataDraft(Draft, frozen=True, kw_only=True):
@@ -167,6 +176,14 @@ def tool_result(
     return UserDraft(content=(block,), tool=tool, tool_use_result=rich)
 
 
+def system(content: str, *, level: str = "info") -> SystemDraft:
+    """A note to the people who read along, not sent to the model. The flat dialect has no place for it."""
+    _refuse_empty("system", content)
+    if level not in _LEVELS:
+        raise refusal(f"system: clients know no level {level!r}", f"use one of {', '.join(_LEVELS)}")
+    return SystemDraft(content=content, level=level)
+
+
 def custom_title(title: str) -> MetadataDraft:
     """The user's title for the session; "" clears it."""
     return metadata(Kind.CUSTOM_TITLE, customTitle=title)
@@ -185,7 +202,7 @@ def metadata(type_name: str, /, **fields: object) -> MetadataDraft:
     """
     if not type_name or type_name in _CHAIN_TYPES:
         raise refusal(
-            f"metadata: {type_name!r} is part of a conversation", "use user, assistant, tool_result"
+            f"metadata: {type_name!r} is part of a conversation", "use user, assistant, tool_result, system"
         )
     taken = [name for name in _SET_BY_THE_STAMP if name in fields]
     if taken:
@@ -231,6 +248,8 @@ def claude_line(draft: Draft, stamp: Stamp) -> bytes:
             fields = _user_fields(draft, stamp)
         case AssistantDraft():
             fields = _assistant_fields(draft, stamp)
+        case SystemDraft():
+            fields = _system_fields(draft, stamp)
         case MetadataDraft():
             fields = _metadata_fields(draft, stamp)
         case _:
@@ -273,6 +292,11 @@ def flat_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
             lines = _flat_user(draft, stamp)
         case AssistantDraft():
             lines = _flat_assistant(draft, stamp)
+        case SystemDraft():
+            raise refusal(
+                "system: the flat dialect has no place for a note of the client",
+                "leave it out, or keep the session in a store with layout='claude'",
+            )
         case _:
             raise TypeError(f"{type(draft).__name__} is not a draft")
     return [
@@ -348,6 +372,13 @@ def _assistant_fields(draft: AssistantDraft, stamp: Stamp) -> dict[str, Any]:
     fields |= {"type": "assistant", "message": message}
     fields["requestId"] = draft.request_id or derived_id("req_", seed)
     return fields | {"uuid": stamp.uuid, "timestamp": iso_time(stamp.timestamp)}
+
+
+def _system_fields(draft: SystemDraft, stamp: Stamp) -> dict[str, Any]:
+    fields = _context(stamp)
+    fields |= {"type": "system", "uuid": stamp.uuid, "timestamp": iso_time(stamp.timestamp)}
+    note = {"content": draft.content, "isMeta": False, "level": draft.level}
+    return fields | {"subtype": "informational", **note}
 
 
 def _usage_fields(usage: Usage) -> dict[str, Any]:

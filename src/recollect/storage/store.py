@@ -23,13 +23,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.errors import Ambiguous, IdConflict, NotFound, UsageError
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
 from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
-from recollect.model.entry import Entry, parsed_time
+from recollect.model.entry import Entry, System, parsed_time
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.ledger import Ledger
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
@@ -88,6 +88,20 @@ class Place(Struct, frozen=True):
     cwd: str
     git_branch: str = ""
     agent: AgentId | None = None
+
+
+class Placed(Draft, frozen=True, kw_only=True):
+    """A draft that says itself which entry it follows, or when it was said.
+
+    Without ``parent`` it follows the last entry of the log, with None it follows
+    none; naming an earlier one starts a branch there. Nobody checks that the parent
+    is in the log, and the flat dialect, which has no parents, leaves it out. Without
+    ``at`` the store's clock is asked, and times rise; a time that is given is taken as it is.
+    """
+
+    draft: Draft
+    parent: str | UnsetType | None = UNSET
+    at: dt.datetime | None = None
 
 
 class Store:
@@ -255,6 +269,7 @@ class SessionLog:
 
         Give ``entry_id`` to make a repeat harmless: an entry that is in the log
         already under this id, saying the same, is not stored a second time.
+        Give a ``Placed`` draft to choose the parent or the time.
         """
         if entry_id is not None and self._is_stored(entry_id, draft):
             return entry_id
@@ -301,6 +316,9 @@ class SessionLog:
         return lines
 
     def _lines(self, draft: Draft, entry_id: str, parent: str | None, at: dt.datetime) -> list[bytes]:
+        if isinstance(draft, Placed):
+            chosen = parent if isinstance(draft.parent, UnsetType) else draft.parent
+            return self._lines(draft.draft, entry_id, chosen, draft.at or at)
         stamp = Stamp(
             uuid=entry_id,
             parent_uuid=parent,
@@ -322,7 +340,7 @@ class SessionLog:
         if not stored:
             return False
         ours = decode(Line(self._lines(draft, entry_id, None, self._store.clock())[0]))
-        if isinstance(ours, Entry) and ours.message == stored[0].message:
+        if isinstance(ours, Entry) and _words(ours) == _words(stored[0]):
             return True
         raise IdConflict(self.path, entry_id)
 
@@ -346,3 +364,8 @@ class SessionLog:
         if seen is not None and seen.uuid is not None:
             self._last_uuid = seen.uuid
             self._last_at = parsed_time(seen.timestamp) or self._last_at
+
+
+def _words(entry: Entry) -> object:
+    """What an entry says, apart from when and where."""
+    return entry.body.text if isinstance(entry.body, System) else entry.message

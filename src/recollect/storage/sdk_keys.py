@@ -1,0 +1,140 @@
+"""Where a key of the Claude Agent SDK lies on disk, and the SDK's own words for keys and answers.
+
+The main transcript of a session lies where a Claude home would have it, its
+sub-agents below it. Keys are opaque: any text becomes a safe file name, reversible,
+and different texts become different names, also where upper and lower case are one.
+Only keys that are paths are spelt as clients spell them: there case is the path's.
+
+The types repeat the SDK's field by field, so that nothing has to be imported from
+it. Nothing here touches a disk.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NotRequired, Required, TypedDict
+
+import msgspec
+
+from recollect.errors import InvalidId
+from recollect.storage.store_layout import StorePaths
+
+LOG_SUFFIX = ".jsonl"
+_LOCK, _SUMMARY = ".transcript.lock", ".summary.json"
+_LONGEST = 200
+_KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
+# A working directory as clients name it; on systems where case does not count, such paths are one too.
+_PATH_KEY = re.compile(r"(?:-|[A-Za-z]--)[A-Za-z0-9-]*")
+_PLAIN = re.compile(r"[a-z0-9-][a-z0-9_-]*")
+_DEVICES = re.compile(r"con|prn|aux|nul|(?:com|lpt)[0-9]")
+_ESCAPED, _HASHED = "x_", "h_"
+
+
+class SessionKey(TypedDict):
+    """Names one transcript: a session's own, or with ``subpath`` that of a sub-agent."""
+
+    project_key: str
+    session_id: str
+    subpath: NotRequired[str]
+
+
+class SessionListSubkeysKey(TypedDict):
+    """Names a session."""
+
+    project_key: str
+    session_id: str
+
+
+class SessionStoreEntry(TypedDict, total=False):
+    """One line of a transcript; fields that are not named here are kept too."""
+
+    type: Required[str]
+    uuid: str
+    timestamp: str
+
+
+class SessionStoreListEntry(TypedDict):
+    """A session and when its transcript was last written, in milliseconds."""
+
+    session_id: str
+    mtime: int
+
+
+class SessionSummaryEntry(TypedDict):
+    """What a list shows of a session; ``data`` belongs to the SDK."""
+
+    session_id: str
+    mtime: int
+    data: dict[str, Any]
+
+
+class TranscriptPlace(msgspec.Struct, frozen=True):
+    """Where the transcript of one key lies, and what guards it."""
+
+    key: SessionKey
+    log: Path
+    session_dir: Path
+    is_main: bool
+
+    @property
+    def lock(self) -> Path:
+        """One for a session and its sub-agents, so that a deletion meets no append."""
+        return self.session_dir.with_name(self.session_dir.name + _LOCK)
+
+    @property
+    def summary(self) -> Path:
+        """The file that remembers the session's summary."""
+        return self.session_dir.with_name(self.session_dir.name + _SUMMARY)
+
+
+def place_of(paths: StorePaths, key: SessionKey) -> TranscriptPlace:
+    """Where a key lies. Touches no disk."""
+    project = paths.projects_dir / project_name(key["project_key"])
+    session = project / safe_name("session id", key["session_id"])
+    subpath = key.get("subpath")
+    if subpath is None:
+        return TranscriptPlace(key, session.with_name(session.name + LOG_SUFFIX), session, is_main=True)
+    if not subpath:
+        raise InvalidId("subpath", "", "is empty; leave it out for the session itself")
+    *directories, last = (safe_name("subpath", part) for part in subpath.split("/"))
+    return TranscriptPlace(key, session.joinpath(*directories, last + LOG_SUFFIX), session, is_main=False)
+
+
+def safe_name(what: str, text: str) -> str:
+    """A text as one safe file name without a dot, reversible, its own for every text."""
+    if _PLAIN.fullmatch(text) and not text.startswith((_ESCAPED, _HASHED)) and not _DEVICES.fullmatch(text):
+        name = text
+    else:
+        raw = text.encode("utf-8", "surrogatepass")
+        name = _ESCAPED + "".join(chr(byte) if byte in _KEPT else f"_{byte:02x}" for byte in raw)
+    if len(name) > _LONGEST:
+        raise InvalidId(what, text, "is too long for a file name")
+    return name
+
+
+def text_of(name: str) -> str | None:
+    """What ``safe_name`` made a name of; None for a name it does not make."""
+    if not name.startswith(_ESCAPED):
+        text: str | None = name
+    else:
+        raw = re.sub(r"_([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), name[len(_ESCAPED) :])
+        try:
+            text = raw.encode("latin-1").decode("utf-8", "surrogatepass")
+        except UnicodeError:
+            return None
+    try:
+        return text if text is not None and safe_name("name", text) == name else None
+    except InvalidId:
+        return None
+
+
+def project_name(project_key: str) -> str:
+    """A project's directory. It is never turned back, so what is too long may become a hash."""
+    if _PATH_KEY.fullmatch(project_key) and len(project_key) <= 240:
+        return project_key
+    try:
+        return safe_name("project key", project_key)
+    except InvalidId:
+        return _HASHED + sha256(project_key.encode("utf-8", "surrogatepass")).hexdigest()
