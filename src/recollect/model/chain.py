@@ -30,7 +30,7 @@ def chain_to(graph: Graph, leaf: Node, load: Load) -> list[Node]:
         seen.add(current.uuid)
         current = _before(graph, current, seen)
     found.reverse()
-    return _with_parallel_lines(graph, found, load)
+    return _with_parallel_lines(graph, found, seen, load)
 
 
 def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
@@ -47,35 +47,42 @@ def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
     return None
 
 
-def _with_parallel_lines(graph: Graph, chain: list[Node], load: Load) -> list[Node]:
+def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:
     """Put the other lines of each answer, and what hangs off its calls, behind its last line."""
-    seen = {node.uuid for node in chain}
-    ends = {node.message_id: node.uuid for node in chain if node.type == "assistant" and node.message_id}
-    lines: dict[str, list[Node]] = {}
-    for node in graph.nodes.values():
-        of_interest = node.has_call or node.uuid not in seen
-        if of_interest and node.type == "assistant" and node.message_id in ends and not node.is_sidechain:
-            lines.setdefault(node.message_id or "", []).append(node)
+    aside = [node for node in graph.nodes.values() if node.uuid not in seen and not node.is_sidechain]
+    if not aside:
+        return chain
+    answers = _answers_with_lines(chain, aside)
+    ends = {node.message_id: node.uuid for node in chain if node.message_id in answers}
     answered = {call for node in chain for call in node.result_ids}
-    strays = _stray_results(graph, seen)
+    strays = _by_call(aside)
     complete: list[Node] = []
     for node in chain:
         complete.append(node)
-        if node.message_id in lines and ends.get(node.message_id) == node.uuid:
-            beside = _beside(graph, lines[node.message_id or ""], seen, strays, load)
+        if node.message_id in answers and ends.get(node.message_id) == node.uuid:
+            beside = _beside(graph, answers[node.message_id or ""], seen, strays, load)
             complete += [
                 one for one in beside if not one.result_ids or not answered.issuperset(one.result_ids)
             ]
     return complete
 
 
-def _stray_results(graph: Graph, seen: set[str]) -> dict[str, list[Node]]:
+def _answers_with_lines(chain: list[Node], aside: list[Node]) -> dict[str, list[Node]]:
+    """By message id: the lines of an answer that made calls, or that do not stand on the chain."""
+    answers: dict[str, list[Node]] = {}
+    lines = [node for node in chain if node.has_call] + [node for node in aside if node.type == "assistant"]
+    for node in sorted(lines, key=lambda node: node.offset):
+        if node.message_id:
+            answers.setdefault(node.message_id, []).append(node)
+    return answers
+
+
+def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
     """Results that are not on the chain, by the call they answer."""
     strays: dict[str, list[Node]] = {}
-    for node in graph.nodes.values():
-        if node.result_ids and node.uuid not in seen and not node.is_sidechain:
-            for call in node.result_ids:
-                strays.setdefault(call, []).append(node)
+    for node in aside:
+        for call in node.result_ids:
+            strays.setdefault(call, []).append(node)
     return strays
 
 

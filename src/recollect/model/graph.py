@@ -117,10 +117,12 @@ class Graph:
         return self.relinked.get(node.uuid, node.parent)
 
     def _take(self, node: Node) -> None:
-        # Taken out and put back: the last copy counts, and stands where it was written.
-        if self.nodes.pop(node.uuid, None) is not None:
-            self.duplicates.append(node.uuid)
+        known = len(self.nodes)
         self.nodes[node.uuid] = node
+        if len(self.nodes) == known:
+            # Taken out and put back: the last copy counts, and stands where it was written.
+            self.nodes[node.uuid] = self.nodes.pop(node.uuid)
+            self.duplicates.append(node.uuid)
 
     @property
     def roots(self) -> list[Node]:
@@ -220,6 +222,8 @@ class Graph:
 
     def _end_below(self, node: Node) -> Node:
         """Down to an end, by the follower that stands latest; a link that closes a circle is not followed."""
+        if not self.children(node.uuid):
+            return node
         seen = {one.uuid for one in self.ancestors(node.uuid)}
         while True:
             followers = [
