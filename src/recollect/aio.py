@@ -55,6 +55,7 @@ from recollect.storage.store import SessionLog as SyncSessionLog
 from recollect.storage.store import Store as SyncStore
 from recollect.storage.store import StoredSession, Trashed
 from recollect.storage.store_layout import StoreLayout
+from recollect.storage.thread_hop import in_thread
 
 __all__ = [
     "AsyncConversationLoader",
@@ -73,23 +74,6 @@ __all__ = [
 _BATCH = 64
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
-
-
-async def in_thread(work: Callable[[], _Result]) -> _Result:
-    """What ``work`` returns, done in a thread. A cancellation waits for the thread to end."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        # Not left running: whoever cancels may close, delete or repeat next, and must not meet it.
-        while not running.done():
-            try:
-                await asyncio.wait([running])
-            except asyncio.CancelledError:
-                continue
-        if not running.cancelled():
-            running.exception()  # looked at, so that the loop does not complain about it
-        raise
 
 
 class InOrder:

@@ -16,6 +16,7 @@ import pytest
 from recollect.errors import InvalidId
 from recollect.model.ids import EntryId, ProjectKey, SessionId
 from recollect.model.project_key import project_key, sdk_project_key
+from recollect.model.scan import Envelope
 from recollect.storage import home as home_module
 from recollect.storage import peek
 from recollect.storage.home import ClaudeHome, Content, ProjectDir
@@ -530,7 +531,7 @@ class TestLatest:
         write(own.log(SessionId(TWO)), line("mode"), message(), message(), message(), at=3000)
         seen: list[str] = []
 
-        def counted(path: Path, **limits: int) -> Iterator[peek.Peek]:
+        def counted(path: Path, **limits: int) -> Iterator[Envelope]:
             for found in peek.peek_lines(path, **limits):
                 seen.append(path.stem)
                 yield found

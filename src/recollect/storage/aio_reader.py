@@ -25,6 +25,7 @@ from recollect.model.ids import SessionId
 from recollect.storage.follow import Followed, Follower, FollowFrom
 from recollect.storage.loader import ConversationLoader
 from recollect.storage.reader import LogReader, Page
+from recollect.storage.thread_hop import in_thread
 
 _BATCH_ITEMS = 256
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -105,7 +106,7 @@ async def async_follow(
     follower = Follower(path, offset, limits)
     try:
         while not stop.is_set():
-            news = await _in_thread(follower.look)
+            news = await in_thread(follower.look)
             for item in news:
                 yield item
             if not news:
@@ -126,7 +127,7 @@ async def _streamed(items: Generator[Item, None, None]) -> AsyncGenerator[Item, 
         failure: RecollectError | None = None
         batch: list[Item] = []
         while failure is None:
-            batch, failure = await _in_thread(lambda: _batch(items))
+            batch, failure = await in_thread(lambda: _batch(items))
             for item in batch:
                 yield item
             if not batch and failure is None:
@@ -149,19 +150,3 @@ def _batch(items: Generator[Item, None, None]) -> tuple[list[Item], RecollectErr
     except RecollectError as failure:
         return batch, failure
     return batch, None
-
-
-async def _in_thread(work: Callable[[], Result]) -> Result:
-    """Run ``work`` in a thread; when cancelled, wait for it to end before the cancellation goes on."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        while not running.done():
-            try:
-                await asyncio.wait([running])
-            except asyncio.CancelledError:
-                continue  # cancelled twice: the thread still reads
-        if not running.cancelled():
-            running.exception()  # looked at, so that the loop does not complain about it
-        raise

@@ -13,18 +13,17 @@ entries: whoever wants the entry reads the log with the tolerant reader.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO
 
 import msgspec
 
 from recollect.model.damage import DEFAULT_LIMITS
+from recollect.model.scan import Envelope, envelope_of
 
-_BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
 # O_NONBLOCK: opening a pipe must fail our check, not wait for a writer that never comes.
 _OPEN_FLAGS = (
@@ -129,28 +128,7 @@ def open_regular(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-class Peek(msgspec.Struct, rename="camel"):
-    """The fields that say what a line is. Any value may stand in any of them: the file is not ours."""
-
-    type: Any = None
-    timestamp: Any = None
-    is_sidechain: Any = None
-    session_id: Any = None
-    cwd: Any = None
-
-
-_decoder = msgspec.json.Decoder(Peek)
-
-
-def peek(line: bytes) -> Peek | None:
-    """What the line says about itself; None for anything the client would not read as an object."""
-    try:
-        return _decoder.decode(line)
-    except (ValueError, RecursionError):
-        return _peek_leniently(line)
-
-
-def peek_lines(path: Path, *, within: int | None = None) -> Iterator[Peek]:
+def peek_lines(path: Path, *, within: int | None = None) -> Iterator[Envelope]:
     """The readable lines from the head of a log, none that starts after byte ``within``.
 
     The unterminated last line counts if it reads as a whole, as it does for the client.
@@ -160,7 +138,7 @@ def peek_lines(path: Path, *, within: int | None = None) -> Iterator[Peek]:
             line = _next_line(log)
             if line is None:
                 return
-            found = peek(line)
+            found = envelope_of(line.rstrip(b"\r\n"))
             if found is not None:
                 yield found
 
@@ -176,19 +154,3 @@ def _next_line(log: BinaryIO) -> bytes | None:
     while line and not line.endswith(b"\n"):
         line = log.readline(_CHUNK)
     return b""
-
-
-def _peek_leniently(line: bytes) -> Peek | None:
-    """Second try for what the client reads and a strict decoder does not: a BOM, bad UTF-8, half a surrogate."""
-    text = line.removeprefix(_BOM).strip()
-    if not text.startswith(b"{"):
-        return None
-    try:
-        found = json.loads(text.decode("utf-8", "replace"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return None
-    return Peek(*(found.get(name) for name in Peek.__struct_encode_fields__))
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
