@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,27 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("recollect")
+
+# Read before any test changes them: what no test may touch.
+REAL_HOMES = tuple(
+    str(Path(home) / name)
+    for home in {
+        os.environ.get("HOME") or "/nonexistent",
+        os.path.expanduser(f"~{os.environ.get('USER', '')}"),
+    }
+    for name in (".claude", ".config/claude", ".local/share/recollect", ".cache/recollect")
+)
+
+
+def _guard(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook: whoever opens, lists or makes anything in a real home fails at once."""
+    if event in ("open", "os.scandir", "os.listdir", "os.mkdir", "os.rename", "os.remove") and arguments:
+        path = arguments[0]
+        if isinstance(path, str | bytes | os.PathLike) and os.fsdecode(path).startswith(REAL_HOMES):
+            raise PermissionError(f"a test touched the real {os.fsdecode(path)}")
+
+
+sys.addaudithook(_guard)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -6,6 +6,10 @@ import os
 import pwd
 from pathlib import Path
 
+import pytest
+
+from tests.conftest import REAL_HOMES
+
 
 def test_every_home_variable_points_into_this_tests_own_directory(own_home: Path) -> None:
     """HOME, the XDG directories and CLAUDE_CONFIG_DIR are inside the fresh directory."""
@@ -37,3 +41,12 @@ def test_a_subprocess_inherits_the_isolation(own_home: Path) -> None:
     ).stdout.strip()
 
     assert str(own_home) == seen
+
+
+@pytest.mark.parametrize("directory", REAL_HOMES)
+def test_touching_a_real_home_fails_at_once(directory: str) -> None:
+    """Not only do the variables point elsewhere: opening or listing the real places raises, in every test."""
+    with pytest.raises(PermissionError, match="a test touched the real"):
+        Path(directory, "settings.json").read_bytes()
+    with pytest.raises(PermissionError, match="a test touched the real"):
+        os.listdir(directory)
