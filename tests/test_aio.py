@@ -18,6 +18,7 @@ from recollect.model.entry import Entry
 from recollect.model.lifecycle import SessionState
 from recollect.services.homes import Home
 from recollect.services.session import Session
+from recollect.storage.aio_reader import streamed
 from recollect.storage.store import SessionLog, Store
 
 SONNET = "claude-sonnet-4-5-20250929"
@@ -256,7 +257,7 @@ def test_a_listing_left_early_stops_reading() -> None:
     reading = endless()  # held here, so that only an explicit close can end it
 
     async def story() -> int:
-        stream = aio._streamed(lambda: reading)
+        stream = streamed(reading)
         first = await anext(stream)
         await stream.aclose()
         return first

@@ -92,6 +92,9 @@ if TYPE_CHECKING:
         custom_title as custom_title,
     )
     from recollect.model.draft import (
+        image as image,
+    )
+    from recollect.model.draft import (
         metadata as metadata,
     )
     from recollect.model.draft import (
@@ -101,7 +104,16 @@ if TYPE_CHECKING:
         tag as tag,
     )
     from recollect.model.draft import (
+        text as text,
+    )
+    from recollect.model.draft import (
+        thinking as thinking,
+    )
+    from recollect.model.draft import (
         tool_result as tool_result,
+    )
+    from recollect.model.draft import (
+        tool_use as tool_use,
     )
     from recollect.model.draft import (
         user as user,
@@ -198,7 +210,7 @@ _ROOMS = {
     "recollect.model.codec": "changed decode encode",
     "recollect.model.convert": "claude_to_flat flat_to_claude",
     "recollect.model.damage": "Damage DamageCode Limits Line Notice Pending",
-    "recollect.model.draft": "Draft assistant custom_title metadata system tag tool_result user",
+    "recollect.model.draft": "Draft assistant custom_title image metadata system tag text thinking tool_result tool_use user",
     "recollect.model.entry": "Dialect Entry Kind",
     "recollect.model.ids": "AgentId EntryId ProjectKey SessionId",
     "recollect.model.lifecycle": "SessionState",
@@ -274,10 +286,14 @@ __all__ = [
     "flat_to_claude",
     "follow",
     "glance",
+    "image",
     "metadata",
     "system",
     "tag",
+    "text",
+    "thinking",
     "tool_result",
+    "tool_use",
     "user",
 ]
 

@@ -5,7 +5,7 @@
 
     session = await recollect.aio.Home().session("3f2a")
     conversation = await session.conversation()
-    last = await conversation.messages(-50)              # reads those fifty only
+    last = await conversation.messages(-50)              # decodes those fifty only
 
 Every class here holds its synchronous twin and nothing else; each wait for a
 disk is made in a thread, so that the loop goes on. Names and meanings are the
@@ -25,9 +25,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import itertools
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -39,18 +38,21 @@ from recollect.model.draft import Draft
 from recollect.model.entry import Entry
 from recollect.model.graph import Graph
 from recollect.model.ids import SessionId
+from recollect.model.influence import Influence
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.model.money import Spending
 from recollect.model.node import Node
+from recollect.model.tool_calls import Call
 from recollect.services.homes import Home as SyncHome
 from recollect.services.session import Compaction
 from recollect.services.session import Session as SyncSession
 from recollect.storage.aio_log import AsyncLog
-from recollect.storage.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow
+from recollect.storage.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow, streamed
 from recollect.storage.glance import Glance
 from recollect.storage.home import AgentFile
 from recollect.storage.log import SyncPolicy
 from recollect.storage.places import HomeRoot
+from recollect.storage.prompt_history import Prompt
 from recollect.storage.store import SessionLog as SyncSessionLog
 from recollect.storage.store import Store as SyncStore
 from recollect.storage.store import StoredSession, Trashed
@@ -71,7 +73,6 @@ __all__ = [
     "in_thread",
 ]
 
-_BATCH = 64
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
@@ -97,18 +98,6 @@ class InOrder:
             return await in_thread(work)
 
 
-async def _streamed(start: Callable[[], Iterator[_Item]]) -> AsyncGenerator[_Item, None]:
-    """Items of an iterator that reads the disk, some at a time."""
-    items = await in_thread(start)
-    try:
-        while batch := await in_thread(lambda: list(itertools.islice(items, _BATCH))):
-            for item in batch:
-                yield item
-    finally:
-        if isinstance(items, Generator):
-            items.close()
-
-
 class Home:
     """The Claude homes of this machine, or those given, for an event loop. Nothing is written to them."""
 
@@ -122,7 +111,7 @@ class Home:
 
     async def sessions(self, project: str | Path | None = None) -> AsyncGenerator[Session, None]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
-        async for session in _streamed(lambda: self._home.sessions(project)):
+        async for session in streamed(self._home.sessions(project)):
             yield Session(session)
 
     async def session(self, name: str) -> Session:
@@ -133,6 +122,11 @@ class Home:
         """The session ``claude --continue`` would take in a directory."""
         found = await in_thread(lambda: self._home.latest(cwd))
         return None if found is None else Session(found)
+
+    async def prompts(self) -> AsyncGenerator[Prompt, None]:
+        """See ``Home.prompts``."""
+        async for prompt in streamed(self._home.prompts()):
+            yield prompt
 
     async def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""
@@ -203,6 +197,14 @@ class Session:
     async def compactions(self) -> list[Compaction]:
         """Every compaction, in file order."""
         return await in_thread(self._session.compactions)
+
+    async def tool_calls(self) -> list[Call]:
+        """See ``Session.tool_calls``."""
+        return await in_thread(self._session.tool_calls)
+
+    async def influences(self) -> list[Influence]:
+        """See ``Session.influences``."""
+        return await in_thread(self._session.influences)
 
     async def summaries(self) -> list[str]:
         """Titles that older clients gave this conversation, newest first."""
@@ -358,7 +360,7 @@ class SessionLog:
 
     async def entries(self) -> AsyncGenerator[Entry | Damage, None]:
         """Everything in the log, from the start, a batch in memory at a time."""
-        async for item in _streamed(lambda: iter(self._log.entries())):
+        async for item in streamed(iter(self._log.entries())):
             yield item
 
     async def close(self) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(enum.Enum):
-    """The only three answers to "is my entry on disk?" (promise P8)."""
+    """The only three answers to "is my entry on disk?" (P8). An append that returns is the first of them."""
 
     STORED = "stored"
     NOT_STORED = "not stored"

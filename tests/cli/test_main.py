@@ -81,3 +81,19 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
     assert 130 == main([])
     assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["rm", "6ada"], ["rename", "6ada", "x"], ["tag", "6ada", "x"], ["fork", "6ada"]]
+)
+def test_the_sample_home_is_never_changed(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It is part of the package: --apply is refused, the plan is still shown."""
+    from recollect.sample import sample_home
+    from tools.build_sample_home import digest
+
+    before = digest(sample_home())
+
+    assert 2 == main(["--home", ":sample", *command, "--apply"])
+    assert "not changed" in capsys.readouterr().err
+    assert 0 == main(["--home", ":sample", *command])
+    assert before == digest(sample_home())

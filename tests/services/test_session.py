@@ -178,3 +178,16 @@ def test_spending_counts_each_response_once_with_its_agents() -> None:
     assert opus + haiku == session.spending().nano_usd
     assert opus == session.spending(with_agents=False).nano_usd
     assert Decimal("0.159235") == session.spending().usd
+
+
+def test_calls_and_prompts_are_part_of_the_library(tmp_path: Path) -> None:
+    """A session tells its tool calls, a home what was typed, newest first."""
+    session = session_with(tmp_path, TALK)
+    history = b'{"display":"first","timestamp":1,"project":"/a"}\n{"display":"second","timestamp":2,"project":"/a"}\n'
+    (tmp_path / "history.jsonl").write_bytes(history)
+
+    assert [("t1", "ok", "r1")] == [
+        (one.id, str(one.status), one.result_uuid) for one in session.tool_calls()
+    ]
+    assert ["second", "first"] == [prompt.display for prompt in Home(tmp_path).prompts()]
+    assert [] == session.influences()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, UsageError
+from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, StorageError, UsageError
 from recollect.model import draft
 from recollect.model.entry import Dialect, Entry
 from recollect.model.lifecycle import SessionState
@@ -294,3 +294,41 @@ def test_a_restore_does_not_overwrite(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         store.restore(trashed.batch)
     assert (content, True) == (new.path.read_bytes(), trashed.path.exists())
+
+
+def test_a_session_deleted_under_an_open_log_starts_anew(tmp_path: Path) -> None:
+    """What is said afterwards forms a chain of its own, with no parent in the trash."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log:
+        log.append(draft.user("old"))
+        store.delete(log.id)
+        first = log.append(draft.user("new"))
+        second = log.append(draft.user("newer"))
+
+    assert [(first, None), (second, first)] == [
+        (entry.uuid, entry.parent_uuid) for entry in entries(log.path)
+    ]
+
+
+def test_strange_names_in_the_trash_hide_nothing(tmp_path: Path) -> None:
+    """A file that is none of ours is passed over; the rest can still be restored."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log:
+        log.append(draft.user("a"))
+    batch = store.delete(log.id).batch
+    (tmp_path / "trash" / batch / "projects" / log.place.key / "not a session.jsonl").write_text("x")
+
+    assert [batch] == [one.batch for one in store.trash()]
+    assert log.id == store.restore(batch).id
+
+
+def test_a_trash_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
+    """Nothing is moved, and the error says what to do."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log:
+        log.append(draft.user("a"))
+    (tmp_path / "trash").write_text("in the way")
+
+    with pytest.raises(StorageError, match="trash"):
+        store.delete(log.id)
+    assert log.path.exists()

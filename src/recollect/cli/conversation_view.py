@@ -1,6 +1,6 @@
 """A message as people read it: who spoke, when, and what, part by part.
 
-Transcript text is hostile (law 8). Parts hold it as it stands; whoever turns
+Transcript text is hostile. Parts hold it as it stands; whoever turns
 parts into output names the function that makes them safe, and everything but
 ``show --raw`` names ``safe_text``. On a terminal prose is set as Markdown by
 rich, from text that was made safe before, without links, and of what rich gives

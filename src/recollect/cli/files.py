@@ -83,7 +83,7 @@ def _fits(path: str, wanted: str) -> bool:
 
 def _versions(found: Sequence[FileVersion]) -> Iterator[str]:
     for number, version in enumerate(found, 1):
-        when = version.at.strftime("%Y-%m-%d %H:%M:%S") if version.at else ""
+        when = version.at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if version.at else ""
         entry = visible((version.entry_uuid or "")[:8])
         yield f"  {number:>3}  {when:<19}  {version.source:<6}  {_state(version):>9}  {entry}"
 

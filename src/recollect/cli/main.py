@@ -54,7 +54,7 @@ Example:
   recollect
   recollect --home ~/backup/.claude --json
 
-Exit status: 0 ok, 1 findings, 2 usage, 3 not found or ambiguous, 4 damaged data,
+Exit status: 0 ok, 2 usage, 3 not found or ambiguous, 4 damaged data,
 5 locked or busy, 74 I/O error, 130 interrupted.
 """
 
@@ -125,6 +125,13 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
     parsed: Namespace = parser.parse_args(arguments)
     data = options["--data"]
     parsed.homes, parsed.data = options["--home"], data[-1] if data else None
+    if getattr(parsed, "apply", False) and ":sample" in parsed.homes:
+        from recollect.errors import UsageError
+
+        raise UsageError(
+            "the sample home is part of the package and is not changed",
+            hint="copy it first (its place is the first line of `recollect --home :sample`), then use --home DIR",
+        )
     code: int = module.run(parsed)
     return code
 

@@ -2,7 +2,7 @@
 
 A ``Conversation`` knows which entries belong to it and in which order; their
 contents are fetched from the log when a message is asked for. Taking the last
-fifty messages of a 50 MB session reads those fifty and nothing else.
+fifty messages of a 50 MB session decodes those fifty and nothing else.
 
 Lines of one answer are one message, as people see it. What the client would send
 to the model is another list, ``to_api()``.

@@ -1,7 +1,7 @@
 """Lines as bytes, and what a reader says about bytes that are not an entry.
 
 Damage is a value, not an exception: one bad line must never hide the next one
-(promise P3). Codes are stable; scripts and ``recollect check`` rely on them.
+(promise P3). Codes are stable; scripts rely on them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
@@ -35,7 +35,6 @@ class Node(Struct, frozen=True, gc=False):
     timestamp: str | None = None
     is_sidechain: bool = False
     message_id: str | None = None
-    source_uuid: str | None = None
     has_call: bool = False
     result_ids: tuple[str, ...] = ()
     is_compact_summary: bool = False
@@ -84,7 +83,6 @@ class _Line(Struct, rename="camel"):
     timestamp: str | None = None
     is_sidechain: bool | None = None
     message: _Message | None = None
-    source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
     tool_use_result: Raw | UnsetType = UNSET
     is_compact_summary: bool | None = None
     compact_metadata: Raw | UnsetType = UNSET
@@ -117,7 +115,6 @@ def node_of(line: Line) -> Node | LeafMark | None:
         seen.timestamp,
         seen.is_sidechain is True,
         seen.message.id if seen.message else None,
-        seen.source_tool_assistant_uuid,
         seen.type == "assistant" and b'"tool_use"' in data,
         _result_ids(data) if seen.type == "user" else (),
         seen.is_compact_summary is True,
@@ -153,7 +150,6 @@ def node_of_entry(entry: Entry) -> Node | None:
         chain.timestamp,
         chain.is_sidechain is True,
         body.message.id if isinstance(body, Assistant) else None,
-        body.source_tool_assistant_uuid if isinstance(body, User) else None,
         isinstance(body, Assistant) and b'"tool_use"' in entry.raw,
         _result_ids(entry.raw) if isinstance(body, User) else (),
         isinstance(body, User) and body.is_compact_summary is True,

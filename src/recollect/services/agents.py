@@ -23,15 +23,10 @@ def agents_of(session: Session, *, warm_ups: bool = False) -> list[Agent]:
     files = session.agents()
     found = [_from_file(file) for file in files]
     found += [_inline(session, node) for node in inline_roots(session.graph)]
-    calls = [*_calls(session.entries()), *(call for file in files for call in _calls(LogReader(file.path)))]
+    calls = [*session.tool_calls(), *(call for file in files for call in _calls(LogReader(file.path)))]
     agents = _nested(linked(found, calls), files)
     kept = [agent for agent in agents if warm_ups or not agent.is_warm_up]
     return sorted(kept, key=lambda agent: (agent.first_at is None, str(agent.first_at), agent.id))
-
-
-def calls_of(session: Session) -> list[Call]:
-    """Every tool call of the session's main log, with what became of it."""
-    return _calls(session.entries())
 
 
 def _calls(items: Iterator[object] | LogReader) -> list[Call]:

@@ -10,6 +10,7 @@ from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.places import HomeRoot, claude_homes, home_at
+from recollect.storage.prompt_history import Prompt, prompts
 
 
 class Home:
@@ -54,6 +55,11 @@ class Home:
             if found is not None:
                 return Session(home, found.file)
         return None
+
+    def prompts(self) -> Iterator[Prompt]:
+        """What was typed into the client, all projects, newest first within each home."""
+        for home in self.homes:
+            yield from prompts(home, newest_first=True)
 
     def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""

@@ -2,7 +2,7 @@
 
 Listing costs one directory scan. Looking for damage means reading every byte,
 so it starts with the newest logs and stops when its time is up; the answer then
-says how much was looked at (law 10: never wrong silently).
+says how much was looked at (an incomplete answer says so).
 """
 
 from __future__ import annotations

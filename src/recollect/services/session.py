@@ -17,10 +17,12 @@ from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry, Kind, Summary, System
 from recollect.model.graph import Graph
 from recollect.model.ids import SessionId
+from recollect.model.influence import Influence, influences
 from recollect.model.ledger import Ledger
 from recollect.model.money import Spending
 from recollect.model.node import Node
 from recollect.model.scan import usage_of
+from recollect.model.tool_calls import Call, tool_calls
 from recollect.storage.glance import Glance, glance, marked_entries
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.log_graph import LogGraph
@@ -145,6 +147,14 @@ class Session:
                     if isinstance(body, Summary) and body.leaf_uuid in self.graph.nodes:
                         found[body.summary] = None
         return list(found)
+
+    def tool_calls(self) -> list[Call]:
+        """Every tool call of the main log, with what became of it."""
+        return tool_calls(item for item in self.entries() if isinstance(item, Entry))
+
+    def influences(self) -> list[Influence]:
+        """Entries through which the log would speak to the model in the client's name if it were resumed."""
+        return list(influences(self.entries()))
 
     def agents(self) -> list[AgentFile]:
         """The logs of its sub-agents, in both layouts."""

@@ -14,7 +14,7 @@ reads from it. A batch is a few megabytes at most, so that wait is short.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,8 +30,7 @@ from recollect.storage.thread_hop import in_thread
 _BATCH_ITEMS = 256
 _BATCH_BYTES = 4 * 1024 * 1024
 
-Result = TypeVar("Result")
-Item = TypeVar("Item", bound=Entry | Damage)
+Item = TypeVar("Item")
 
 
 class AsyncLogReader:
@@ -50,27 +49,27 @@ class AsyncLogReader:
 
     def entries(self, start: int = 0, stop: int | None = None) -> AsyncGenerator[Entry | Damage, None]:
         """Stream items; see ``LogReader.entries``."""
-        return _streamed(self._reader.entries(start, stop))
+        return streamed(self._reader.entries(start, stop))
 
     async def pending(self) -> Pending | None:
         """The unterminated tail, if there is one at this moment."""
-        return await asyncio.to_thread(self._reader.pending)
+        return await in_thread(self._reader.pending)
 
     async def page_forward(self, offset: int, limit: int) -> Page:
         """See ``LogReader.page_forward``."""
-        return await asyncio.to_thread(self._reader.page_forward, offset, limit)
+        return await in_thread(lambda: self._reader.page_forward(offset, limit))
 
     async def page_backward(self, offset: int | None, limit: int) -> Page:
         """See ``LogReader.page_backward``."""
-        return await asyncio.to_thread(self._reader.page_backward, offset, limit)
+        return await in_thread(lambda: self._reader.page_backward(offset, limit))
 
     async def tail(self, count: int) -> Page:
         """The last ``count`` items."""
-        return await asyncio.to_thread(self._reader.tail, count)
+        return await in_thread(lambda: self._reader.tail(count))
 
     async def entry_at(self, offset: int) -> Entry | Damage | None:
         """See ``LogReader.entry_at``."""
-        return await asyncio.to_thread(self._reader.entry_at, offset)
+        return await in_thread(lambda: self._reader.entry_at(offset))
 
 
 class AsyncConversationLoader:
@@ -81,15 +80,15 @@ class AsyncConversationLoader:
 
     async def load_summary(self, session: SessionId) -> list[Entry]:
         """See ``ConversationLoader.load_summary``."""
-        return await asyncio.to_thread(self._loader.load_summary, session)
+        return await in_thread(lambda: self._loader.load_summary(session))
 
     async def load_messages(self, session: SessionId, offset: int, limit: int) -> list[Entry]:
         """See ``ConversationLoader.load_messages``."""
-        return await asyncio.to_thread(self._loader.load_messages, session, offset, limit)
+        return await in_thread(lambda: self._loader.load_messages(session, offset, limit))
 
     def stream_messages(self, session: SessionId) -> AsyncGenerator[Entry, None]:
         """All messages, a batch in memory at a time."""
-        return _streamed(self._loader.stream_messages(session))
+        return streamed(self._loader.stream_messages(session))
 
 
 async def async_follow(
@@ -122,7 +121,8 @@ async def _pause(stop: asyncio.Event, seconds: float) -> None:
         return
 
 
-async def _streamed(items: Generator[Item, None, None]) -> AsyncGenerator[Item, None]:
+async def streamed(items: Iterator[Item]) -> AsyncGenerator[Item, None]:
+    """Items of a generator that reads the disk, a batch a hop; what was read before a failure is handed out."""
     try:
         failure: RecollectError | None = None
         batch: list[Item] = []
@@ -134,17 +134,18 @@ async def _streamed(items: Generator[Item, None, None]) -> AsyncGenerator[Item, 
                 return
         raise failure
     finally:
-        items.close()
+        if isinstance(items, Generator):
+            items.close()
 
 
-def _batch(items: Generator[Item, None, None]) -> tuple[list[Item], RecollectError | None]:
+def _batch(items: Iterator[Item]) -> tuple[list[Item], RecollectError | None]:
     """Some items, and what went wrong after them: they were read and must not be lost with the rest."""
     batch: list[Item] = []
     size = 0
     try:
         for item in items:
             batch.append(item)
-            size += item.length
+            size += getattr(item, "length", 0)
             if len(batch) >= _BATCH_ITEMS or size >= _BATCH_BYTES:
                 break
     except RecollectError as failure:

@@ -1,7 +1,7 @@
 """The calls that make bytes durable, each in one place.
 
-Everything recollect writes goes through here, so that what is assumed of an
-operating system can be read on one page and failed on purpose in one sweep.
+Logs, locks and the small files beside them are written through here, so that what is
+assumed of an operating system can be read on one page and failed on purpose in one sweep.
 
 The promise: files are 0600 and directories 0700 under any umask, because a
 transcript holds secrets; a descriptor never survives an ``exec``; a symbolic

@@ -56,7 +56,7 @@ _CHAIN_KINDS = frozenset(
         Kind.TOOL_RESULT,
     )
 )
-# What the client says in the user's name, told by how the text begins (format.md 3.2).
+# What the client says in the user's name, told by how the text begins.
 _NOT_TYPED = (
     "<command-",
     "<local-command-",

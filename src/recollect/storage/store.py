@@ -16,6 +16,7 @@ entries may form two branches.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,7 @@ from typing import Self
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from recollect.errors import Ambiguous, IdConflict, NotFound, UsageError
+from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, UsageError
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
 from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
@@ -39,10 +40,11 @@ from recollect.storage import fsops
 from recollect.storage.glance import glance
 from recollect.storage.lock import FileLock
 from recollect.storage.log import Log, SyncPolicy
-from recollect.storage.reader import LogReader, read_lines
+from recollect.storage.reader import LogReader, read_lines, without_repeats
+from recollect.storage.refusals import as_storage_error
 from recollect.storage.store_layout import StoredLog, StoreLayout, StorePaths
 
-# The client version whose format we write (docs/design/format.md says what that means).
+# The client version whose format we write.
 FORMAT_VERSION = "2.1.325"
 _STEP = dt.timedelta(milliseconds=1)
 _REPEAT_WINDOW = 1_000  # entries from the end among which a repeated id is looked for
@@ -171,18 +173,20 @@ class Store:
         moved(found.state, SessionState.DELETED, found.id)
         stamp = self.clock().strftime("%Y%m%dT%H%M%S")
         batch = f"{stamp}-{self.new_id()[:8]}"
-        with FileLock(self.paths.lock(found.path), self._lock_timeout, guards=found.path):
+        lock = FileLock(self.paths.lock(found.path), self._lock_timeout, guards=found.path)
+        with lock, as_storage_error("move to the trash", found.path):
             for source in self._files_of(found.key, found.id):
                 fsops.move(source, self.paths.trashed(source, batch))
         return Trashed(batch, found.id, found.key, self.paths.trashed(found.path, batch))
 
     def trash(self) -> list[Trashed]:
-        """What can be restored, oldest first."""
-        pattern = "*/projects/*/*.jsonl"
-        return [
-            Trashed(path.parts[-4], SessionId(path.stem), ProjectKey(path.parts[-2]), path)
-            for path in sorted(self.paths.trash_dir.glob(pattern))
-        ]
+        """What can be restored, oldest first. Names that are none of ours are passed over."""
+        found = []
+        for path in sorted(self.paths.trash_dir.glob("*/projects/*/*.jsonl")):
+            with contextlib.suppress(InvalidId):
+                session = self.paths.layout.require_session(SessionId(path.stem))
+                found.append(Trashed(path.parts[-4], session, ProjectKey(path.parts[-2]), path))
+        return found
 
     def restore(self, batch: str) -> StoredSession:
         """Bring back what one ``delete`` took away, byte for byte."""
@@ -196,7 +200,8 @@ class Store:
                 f"restore {batch}: session {trashed.id} is in the store again",
                 hint="delete or rename that one first; nothing was changed",
             )
-        with FileLock(self.paths.lock(log), self._lock_timeout, guards=log):
+        lock = FileLock(self.paths.lock(log), self._lock_timeout, guards=log)
+        with lock, as_storage_error("restore", log):
             for target in self._files_of(trashed.key, trashed.id, missing=True):
                 source = self.paths.trashed(target, batch)
                 if source.exists():
@@ -234,11 +239,15 @@ class SessionLog:
         self.place, self.state = place, state
         self._store = store
         self._log = store.log_at(place.path)
+        self._start_over(None)
+        self._catch_up()
+
+    def _start_over(self, identity: tuple[int, int] | None) -> None:
+        self._identity = identity
         self._ledger = Ledger()
         self._last_uuid: str | None = None
         self._last_at: dt.datetime | None = None
         self._seen = 0
-        self._catch_up()
 
     @property
     def id(self) -> SessionId:
@@ -287,8 +296,8 @@ class SessionLog:
         return ids
 
     def entries(self) -> Iterable[Entry | Damage]:
-        """Everything in the log, from the start."""
-        return LogReader(self.path).entries() if self.path.exists() else ()
+        """Everything in the log, from the start; an entry that was appended twice comes once (P9)."""
+        return without_repeats(LogReader(self.path)) if self.path.exists() else ()
 
     def close(self) -> None:
         """Sync what is left and let go of the file."""
@@ -307,7 +316,7 @@ class SessionLog:
         parent, at = self._last_uuid, self._last_at
         for draft, entry_id in zip(drafts, ids, strict=True):
             now = self._store.clock()
-            # Rising times in file order: older clients choose the leaf by time (format section 4).
+            # Rising times in file order: older clients choose the leaf by time.
             at = now if at is None or now > at else at + _STEP
             for line in self._lines(draft, entry_id, parent, at):
                 seen = envelope_of(line) or Envelope()
@@ -347,9 +356,14 @@ class SessionLog:
     def _catch_up(self) -> None:
         """Take in what is new in the log, also what another process wrote."""
         try:
-            if self.path.stat().st_size <= self._seen:
-                return
+            there = self.path.stat()
         except FileNotFoundError:
+            self._start_over(None)
+            return
+        if (there.st_dev, there.st_ino) != self._identity or there.st_size < self._seen:
+            # Deleted, restored or replaced since we looked: what we knew is about another file.
+            self._start_over((there.st_dev, there.st_ino))
+        if there.st_size <= self._seen:
             return
         for item in read_lines(self.path, self._seen):
             self._seen = item.end
