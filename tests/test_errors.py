@@ -56,3 +56,15 @@ def test_every_error_class_is_in_the_table_and_in_the_drawing() -> None:
     assert every_error() == {type(error) for error, _, _ in EXAMPLES}
     drawing = errors.__doc__ or ""
     assert [kind.__name__ for kind in every_error() if kind.__name__ not in drawing] == []
+
+
+@pytest.mark.parametrize(("error", "code", "words"), EXAMPLES, ids=lambda value: type(value).__name__)
+def test_an_error_survives_the_way_to_another_process(error: RecollectError, code: int, words: str) -> None:
+    """Worker pools pickle what is raised; ours comes out as it went in."""
+    import pickle
+
+    again = pickle.loads(pickle.dumps(error))
+
+    assert (type(error), str(error), error.hint) == (type(again), str(again), again.hint)
+    assert code == again.exit_code
+    assert words in str(again)

@@ -53,3 +53,11 @@ def test_the_overview_loads_no_heavy_module() -> None:
     loaded = modules_after("from recollect.cli.main import main\nmain(['--json'])")
 
     assert loaded & {"asyncio", "rich", "rich.console", "sqlite3", "http", "email", "logging"} == set()
+
+
+def test_the_porch_modules_are_there_without_an_import_of_their_own() -> None:
+    """``recollect.aio``, ``recollect.provider`` and ``recollect.sdk`` work as the README shows them."""
+    code = "import recollect; print(recollect.aio.Store, recollect.provider.ChatMessage, recollect.sdk.SessionStore)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert 3 == ran.stdout.count("<class")

@@ -23,10 +23,31 @@ from __future__ import annotations
 TYPE_CHECKING = False  # what type checkers take for true; importing typing would cost 10 ms
 if TYPE_CHECKING:
     from recollect.errors import (
+        Ambiguous as Ambiguous,
+    )
+    from recollect.errors import (
         AppendFailed as AppendFailed,
     )
     from recollect.errors import (
+        Busy as Busy,
+    )
+    from recollect.errors import (
+        DamagedData as DamagedData,
+    )
+    from recollect.errors import (
+        IdConflict as IdConflict,
+    )
+    from recollect.errors import (
+        IllegalTransition as IllegalTransition,
+    )
+    from recollect.errors import (
+        InvalidId as InvalidId,
+    )
+    from recollect.errors import (
         LogLocked as LogLocked,
+    )
+    from recollect.errors import (
+        LogUnusable as LogUnusable,
     )
     from recollect.errors import (
         NotFound as NotFound,
@@ -42,6 +63,9 @@ if TYPE_CHECKING:
     )
     from recollect.errors import (
         SyncFailed as SyncFailed,
+    )
+    from recollect.errors import (
+        UsageError as UsageError,
     )
     from recollect.model.codec import (
         changed as changed,
@@ -167,6 +191,9 @@ if TYPE_CHECKING:
         ConversationCache as ConversationCache,
     )
     from recollect.storage.follow import (
+        Reset as Reset,
+    )
+    from recollect.storage.follow import (
         follow as follow,
     )
     from recollect.storage.glance import (
@@ -194,6 +221,9 @@ if TYPE_CHECKING:
         LogReader as LogReader,
     )
     from recollect.storage.store import (
+        Placed as Placed,
+    )
+    from recollect.storage.store import (
         SessionLog as SessionLog,
     )
     from recollect.storage.store import (
@@ -202,11 +232,16 @@ if TYPE_CHECKING:
     from recollect.storage.store import (
         StoredSession as StoredSession,
     )
+    from recollect.storage.store import (
+        Trashed as Trashed,
+    )
 
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "recollect.errors": ("AppendFailed LogLocked NotFound Outcome RecollectError StorageError SyncFailed"),
+    "recollect.errors": (
+        "Ambiguous AppendFailed Busy DamagedData IdConflict IllegalTransition InvalidId LogLocked LogUnusable NotFound Outcome RecollectError StorageError SyncFailed UsageError"
+    ),
     "recollect.model.codec": "changed decode encode",
     "recollect.model.convert": "claude_to_flat flat_to_claude",
     "recollect.model.damage": "Damage DamageCode Limits Line Notice Pending",
@@ -222,46 +257,57 @@ _ROOMS = {
     "recollect.storage.aio_log": "AsyncLog",
     "recollect.storage.aio_reader": "AsyncLogReader",
     "recollect.storage.cache": "ConversationCache",
-    "recollect.storage.follow": "follow",
+    "recollect.storage.follow": "Reset follow",
     "recollect.storage.glance": "Glance glance",
     "recollect.storage.home": "ClaudeHome",
     "recollect.storage.loader": "ConversationLoader",
     "recollect.storage.log": "Log SyncPolicy",
     "recollect.storage.places": "claude_homes",
     "recollect.storage.reader": "LogReader",
-    "recollect.storage.store": "SessionLog Store StoredSession",
+    "recollect.storage.store": "Placed SessionLog Store StoredSession Trashed",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
+_PORCH = ("aio", "provider", "sdk")
+
 __all__ = [
     "AgentId",
+    "Ambiguous",
     "AppendFailed",
     "AsyncLog",
     "AsyncLogReader",
+    "Busy",
     "ClaudeHome",
     "Conversation",
     "ConversationCache",
     "ConversationLoader",
     "Damage",
     "DamageCode",
+    "DamagedData",
     "Dialect",
     "Draft",
     "Entry",
     "EntryId",
     "Glance",
     "Home",
+    "IdConflict",
+    "IllegalTransition",
+    "InvalidId",
     "Kind",
     "Limits",
     "Line",
     "Log",
     "LogLocked",
     "LogReader",
+    "LogUnusable",
     "NotFound",
     "Notice",
     "Outcome",
     "Pending",
+    "Placed",
     "ProjectKey",
     "RecollectError",
+    "Reset",
     "Session",
     "SessionId",
     "SessionLog",
@@ -274,7 +320,9 @@ __all__ = [
     "SyncFailed",
     "SyncPolicy",
     "Tokens",
+    "Trashed",
     "Usage",
+    "UsageError",
     "__version__",
     "assistant",
     "changed",
@@ -300,6 +348,10 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name from its room on first use (PEP 562)."""
+    if name in _PORCH:
+        import importlib
+
+        return importlib.import_module(f"recollect.{name}")
     if name not in _ROOM_OF:
         raise AttributeError(f"module 'recollect' has no attribute {name!r}")
     import importlib

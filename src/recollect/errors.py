@@ -50,6 +50,19 @@ class RecollectError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """So that it can cross into another process as it is, whatever its constructor takes."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(
+    kind: type[RecollectError], arguments: tuple[object, ...], state: dict[str, object]
+) -> RecollectError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
+
 
 class UsageError(RecollectError):
     """The request cannot be carried out as it was put."""

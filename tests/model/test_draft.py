@@ -536,3 +536,15 @@ def test_what_was_said_is_what_is_read(words: str, arguments: dict[str, object])
     assert (Kind.ASSISTANT, False) == (entry.kind, b"\n" in line)
     text, tool = json.loads(line)["message"]["content"]
     assert (words, arguments) == (text["text"], tool["input"])
+
+
+def test_mappings_are_blocks_and_anything_else_is_refused_by_its_place() -> None:
+    """Content as the Messages API has it can be given as it is."""
+    given = draft.assistant(
+        [{"type": "text", "text": "Hi"}, {"type": "tool_use", "id": "t", "name": "B", "input": {}}], model="m"
+    )
+
+    assert ["TextBlock", "ToolUseBlock"] == [type(block).__name__ for block in given.content]
+    for wrong in (["x"], None, 7):
+        with pytest.raises(UsageError, match="user"):
+            draft.user(wrong)  # type: ignore[arg-type]

@@ -191,3 +191,31 @@ def test_calls_and_prompts_are_part_of_the_library(tmp_path: Path) -> None:
     ]
     assert ["second", "first"] == [prompt.display for prompt in Home(tmp_path).prompts()]
     assert [] == session.influences()
+
+
+def test_a_log_replaced_under_a_conversation_gives_nothing_instead_of_something_else(tmp_path: Path) -> None:
+    """The nodes are the old log's; an entry of the new one is not passed off as theirs."""
+    session = session_with(tmp_path, TALK)
+    conversation = session.conversation()
+    log_at(session.path, [user("other", None, 0, "Somebody else's words")])
+
+    assert "" == conversation.messages[0].text
+
+
+@pytest.mark.parametrize("name", ["", "  ", "~nobody-here/x", "x" * 5000 + ".jsonl", "a/\0"])
+def test_impossible_names_are_not_found(tmp_path: Path, name: str) -> None:
+    """A typed error, whatever a user types."""
+    session_with(tmp_path, [user("u", None, 0, [])])
+
+    with pytest.raises(NotFound):
+        Home(tmp_path).session(name)
+
+
+def test_one_unreadable_neighbour_hides_nothing(tmp_path: Path) -> None:
+    """A directory and a dangling link named like logs stand in the project; titles are still found."""
+    session = session_with(tmp_path, TALK)
+    (session.path.parent / "x.jsonl").mkdir()
+    (session.path.parent / f"{SECOND}.jsonl").symlink_to(tmp_path / "nowhere")
+
+    assert [] == session.summaries()
+    assert FIRST == Home(tmp_path).session("Q1").id

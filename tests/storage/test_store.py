@@ -332,3 +332,145 @@ def test_a_trash_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="trash"):
         store.delete(log.id)
     assert log.path.exists()
+
+
+ENTRY = "11111111-2222-4333-8444-555555555555"
+
+
+def answer_with_call(tool: str = "Bash") -> draft.Draft:
+    """An answer that takes two lines: words and a call."""
+    return draft.assistant([draft.text("Look"), draft.tool_use("t1", tool, {})], model=SONNET)
+
+
+def test_a_repeat_adds_the_lines_a_crash_cut_off(tmp_path: Path) -> None:
+    """The second line of an entry never reached the file; repeating the entry adds it and nothing else."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log:
+        log.append(answer_with_call(), entry_id=ENTRY)
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole.split(b"\n")[0] + b"\n")
+    with store.open(log.id) as again:
+        again.append(answer_with_call(), entry_id=ENTRY)
+
+    assert whole == log.path.read_bytes()
+
+
+@pytest.mark.parametrize("layout", ["claude", "flat"])
+def test_another_call_under_a_used_id_is_a_conflict(tmp_path: Path, layout: str) -> None:
+    """Every line of the entry is compared, in both dialects."""
+    with Store(tmp_path, layout=layout).create("/srv/app") as log:
+        log.append(answer_with_call(), entry_id=ENTRY)
+        with pytest.raises(IdConflict):
+            log.append(answer_with_call("Other"), entry_id=ENTRY)
+
+
+def test_a_repeat_is_harmless_however_old_it_is(tmp_path: Path) -> None:
+    """Eleven hundred entries later, in the same object and in a new one: nothing is stored twice."""
+    store = Store(tmp_path, sync="never")
+    with store.create("/srv/app") as log:
+        log.append(draft.user("first"), entry_id=ENTRY)
+        log.append_many([draft.user(str(number)) for number in range(1_100)])
+        log.append(draft.user("first"), entry_id=ENTRY)
+    with store.open(log.id) as again:
+        again.append(draft.user("first"), entry_id=ENTRY)
+
+    assert 1_101 == len(entries(log.path))
+
+
+def test_threads_that_share_a_session_make_one_chain(tmp_path: Path) -> None:
+    """Each entry follows the one before it; nobody follows the same one."""
+    import threading
+
+    with Store(tmp_path, sync="never").create("/srv/app") as log:
+        threads = [
+            threading.Thread(target=lambda: [log.append(draft.user("x")) for _ in range(25)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = entries(log.path)
+
+    assert [None, *(entry.uuid for entry in found[:-1])] == [entry.parent_uuid for entry in found]
+    assert 100 == len(found)
+
+
+def test_settings_are_checked_not_guessed(tmp_path: Path) -> None:
+    """A sync policy may be given by name; one that is none must not quietly mean never."""
+    from recollect.storage.log import Log
+
+    with pytest.raises(UsageError):
+        Store(tmp_path, sync="sometimes")
+    with pytest.raises(UsageError):
+        Store(tmp_path, layout="round")
+    with pytest.raises(UsageError):
+        Log(tmp_path / "x.jsonl", sync="sometimes")
+    with Store(tmp_path, clock=lambda: dt.datetime(2026, 11, 1)).create("/srv/app") as log:  # noqa: DTZ001
+        log.append_many([draft.user("a"), draft.user("b")])
+    assert 2 == len(entries(log.path))
+
+
+def test_an_entry_from_the_end_of_the_calendar_does_not_stop_the_next(tmp_path: Path) -> None:
+    """A hostile time in a log leaves it appendable."""
+    with Store(tmp_path).create("/srv/app") as log:
+        log.append(draft.user("a"))
+        line = log.path.read_bytes().replace(b'"timestamp":"2', b'"timestamp":"9').replace(b'"9026', b'"9999')
+        log.path.write_bytes(line)
+        log.append(draft.user("b"))
+
+    assert 2 == len(entries(log.path))
+
+
+def test_days_of_two_projects_are_told_apart(tmp_path: Path) -> None:
+    """In the flat layout both are called by the date: the project's key names the one that is meant."""
+    store = Store(tmp_path, layout="flat", clock=Clock())
+    logs = []
+    for project in ("/srv/a", "/srv/b"):
+        with store.create(project) as log:
+            log.append(draft.user(project))
+            logs.append(log)
+    with pytest.raises(Ambiguous) as both:
+        store.find("2026-11-01")
+    batch = store.delete(both.value.matches[0]).batch
+
+    assert 1 == len(store.sessions())
+    assert store.restore(batch).path in {log.path for log in logs}
+    assert 2 == len(store.sessions())
+
+
+def test_a_restore_that_is_refused_can_be_tried_again(tmp_path: Path) -> None:
+    """While an agent's directory stands in the way nothing is moved, and the batch stays listed."""
+    store = Store(tmp_path)
+    with store.create("/srv/app") as log, log.agent_log("ab1") as agent:
+        log.append(draft.user("1"))
+        agent.append(draft.user("x"))
+        batch = store.delete(log.id).batch
+        agent.append(draft.user("y"))
+    with pytest.raises(UsageError):
+        store.restore(batch)
+
+    assert not log.path.exists()
+    assert [batch] == [one.batch for one in store.trash()]
+
+
+@pytest.mark.parametrize("planted", ["trash", "projects"])
+def test_links_in_the_store_are_not_followed_out_of_it(tmp_path: Path, planted: str) -> None:
+    """Neither delete nor restore moves a byte through a planted link."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    store = Store(tmp_path / "store")
+    with store.create("/srv/app") as log:
+        log.append(draft.user("a"))
+    if planted == "projects":
+        batch = store.delete(log.id).batch
+        log.path.parent.rename(log.path.parent.with_name("aside"))
+        log.path.parent.symlink_to(outside)
+        with pytest.raises(StorageError):
+            store.restore(batch)
+    else:
+        (tmp_path / "store" / "trash").symlink_to(outside)
+        with pytest.raises(StorageError):
+            store.delete(log.id)
+
+    assert [] == list(outside.rglob("*.jsonl"))

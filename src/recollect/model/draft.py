@@ -40,6 +40,7 @@ from recollect.model.blocks import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    decode_block,
 )
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
@@ -50,7 +51,7 @@ from recollect.model.made_ids import derived_id, derived_uuid
 from recollect.model.strict_json import block_list, encoded, given, json_of, refusal
 from recollect.model.usage import Usage
 
-Content = str | Sequence[Block]
+Content = str | Sequence[Block | Mapping[str, object]]
 
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -121,7 +122,7 @@ class Stamp(Struct, frozen=True, kw_only=True):
 
 def user(content: Content, *, is_meta: bool = False) -> UserDraft:
     """A prompt. ``is_meta`` marks text the user did not type: sent to the model, hidden from people."""
-    said = content if isinstance(content, str) else tuple(content)
+    said = content if isinstance(content, str) else _blocks("user", content)
     _refuse_empty("user", said)
     if not isinstance(said, str):
         _refuse_blocks("user", said, _ONLY_ANSWERED)
@@ -143,7 +144,9 @@ def assistant(
     once. Without ``usage`` the counts are written as 0, as the client does for
     answers of its own making. ``stop_reason`` follows from the content if not given.
     """
-    said: tuple[Block, ...] = (TextBlock(content),) if isinstance(content, str) else tuple(content)
+    said: tuple[Block, ...] = (
+        (TextBlock(content),) if isinstance(content, str) else _blocks("assistant", content)
+    )
     _refuse_empty("assistant", said)
     _refuse_blocks("assistant", said, _ONLY_ASKED)
     if not model:
@@ -170,7 +173,11 @@ def tool_result(
 ) -> UserDraft:
     """What a call gave back. ``tool`` is its name; only the flat dialect writes it down."""
     _refuse_nameless("tool_result", tool_use_id=tool_use_id)
-    body = json_of("tool_result", content) if isinstance(content, str) else block_list(tuple(content))
+    body = (
+        json_of("tool_result", content)
+        if isinstance(content, str)
+        else block_list(_blocks("tool_result", content))
+    )
     block = ToolResultBlock(tool_use_id, body, True if is_error else None)
     rich = UNSET if tool_use_result is None else json_of("toolUseResult", tool_use_result)
     return UserDraft(content=(block,), tool=tool, tool_use_result=rich)
@@ -457,6 +464,24 @@ def _nth_uuid(uuid: str, index: int) -> str:
 
 
 # ---- what is refused -------------------------------------------------------------------------------------
+
+
+def _blocks(what: str, content: object) -> tuple[Block, ...]:
+    """Blocks as they are, and mappings as the Messages API has them; anything else is refused by its place."""
+    if not isinstance(content, Sequence):
+        raise refusal(f"{what}: {type(content).__name__} is no content", "give text, or a list of blocks")
+    return tuple(_block(what, number, item) for number, item in enumerate(content))
+
+
+def _block(what: str, number: int, item: object) -> Block:
+    if isinstance(item, Mapping):
+        return decode_block(json_of(f"{what}: item {number}", dict(item)))
+    if isinstance(item, Block):
+        return item
+    raise refusal(
+        f"{what}: item {number} is {type(item).__name__}, not a block",
+        "use text(…), tool_use(…) or a mapping",
+    )
 
 
 def _refuse_empty(what: str, content: str | tuple[Block, ...]) -> None:

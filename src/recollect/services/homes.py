@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from recollect.errors import Ambiguous, NotFound
+from recollect.errors import Ambiguous, NotFound, StorageError
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
@@ -32,7 +32,7 @@ class Home:
 
     def session(self, name: str) -> Session:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
-        if not self.homes and not Path(name).is_file():
+        if not self.homes and _existing_file(name) is None:
             looked = ", ".join(str(root.path) for root in self.roots) or "~/.claude and ~/.config/claude"
             raise NotFound(
                 f"session {name!r}: there is no Claude home at {looked}",
@@ -66,8 +66,8 @@ class Home:
         return {str(one.session_id) for home in self.homes for one in live_sessions(home)}
 
     def _by_path(self, name: str) -> Session | None:
-        path = Path(name).expanduser()
-        if not (name.endswith(".jsonl") or "/" in name) or not path.is_file():
+        path = _existing_file(name) if name.endswith(".jsonl") or "/" in name else None
+        if path is None:
             return None
         for home in self.homes:
             for log in home.sessions():
@@ -83,9 +83,11 @@ class Home:
 
     def _by_title(self, name: str) -> list[Session]:
         wanted = name.strip().casefold()
-        sessions = list(self.sessions())
-        exact = [session for session in sessions if session.title.casefold() == wanted]
-        return exact or [session for session in sessions if wanted and wanted in session.title.casefold()]
+        if not wanted:
+            return []
+        titles = [(session, _title(session).casefold()) for session in self.sessions()]
+        exact = [session for session, title in titles if title == wanted]
+        return exact or [session for session, title in titles if wanted in title]
 
     def _only(self, name: str, found: list[Session]) -> Session:
         if not found:
@@ -95,11 +97,30 @@ class Home:
         return found[0]
 
 
+def _title(session: Session) -> str:
+    """Its title; one log that cannot be read must not hide the others."""
+    try:
+        return session.title
+    except (NotFound, StorageError):
+        return ""
+
+
+def _existing_file(name: str) -> Path | None:
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None  # no file can have such a name
+
+
 def _in_project(session: Session, project: str) -> bool:
-    cwd = session.cwd
+    try:
+        cwd = session.cwd
+        wanted = str(Path(project).expanduser().resolve()) if "/" in project or project == "." else ""
+    except (NotFound, StorageError, OSError, ValueError, RuntimeError):
+        return False
     if not cwd:
         return False
-    wanted = str(Path(project).expanduser().resolve()) if "/" in project or project == "." else ""
     if wanted:
         return cwd == wanted or cwd.startswith(wanted.rstrip("/") + "/")
     return project.casefold() in Path(cwd).name.casefold()

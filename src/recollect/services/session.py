@@ -5,13 +5,14 @@ Nothing is read before it is asked for, and nothing is ever written.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import NotFound
+from recollect.errors import NotFound, StorageError
 from recollect.model.conversation import Branch, BranchDifference, Conversation, branches, difference
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry, Kind, Summary, System
@@ -40,7 +41,11 @@ class Compaction(Struct, frozen=True):
 
 
 class Session:
-    """A session's log and what lies beside it. Make one with ``Home.session``."""
+    """A session's log and what lies beside it. Make one with ``Home.session``.
+
+    Title and graph are those of the moment they are first asked for; take a new
+    ``Session`` to see what was added since.
+    """
 
     def __init__(self, home: ClaudeHome, file: SessionFile) -> None:
         self.home, self.file = home, file
@@ -141,7 +146,8 @@ class Session:
         """
         found: dict[str, None] = {}
         for log in sorted(self.path.parent.glob("*.jsonl"), key=lambda path: path.name):
-            with OpenLog(log) as opened:
+            # One neighbour that cannot be read must not cost us the others.
+            with contextlib.suppress(NotFound, StorageError), OpenLog(log) as opened:
                 for entry in marked_entries(opened, opened.committed_end(), {Kind.SUMMARY}):
                     body = entry.body
                     if isinstance(body, Summary) and body.leaf_uuid in self.graph.nodes:
@@ -184,7 +190,8 @@ class Session:
         if not self.file.size:
             return "the log is empty"
         if not nodes:
-            return "it has metadata but no conversation"
+            whole = "it has metadata but no conversation"
+            return "none of its lines can be read as an entry" if self.damage() else whole
         if all(node.is_sidechain for node in nodes):
             return "it holds sub-agent lines only"
         return "no entry that could end a conversation has a readable time"

@@ -76,12 +76,17 @@ class Log:
         path: Path,
         *,
         lock_path: Path | None = None,
-        sync: SyncPolicy = SyncPolicy.ALWAYS,
+        sync: SyncPolicy | str = SyncPolicy.ALWAYS,
         sync_interval: float = 1.0,
         lock_timeout: float = 10.0,
     ) -> None:
+        try:
+            self._policy = SyncPolicy(sync)  # a text that is none of them must not quietly mean "never"
+        except ValueError as problem:
+            raise UsageError(
+                f"log {path}: {problem}", hint="sync is 'always', 'interval' or 'never'"
+            ) from None
         self._path = path
-        self._policy = sync
         self._interval = sync_interval
         self._last_sync = time.monotonic()
         self._closed = False

@@ -32,7 +32,8 @@ class LogGraph:
     def load(self, node: Node) -> Entry | None:
         """The entry a node stands for; None where the log was changed under us."""
         item = self._reader.entry_at(node.offset)
-        return item.readable if isinstance(item, Damage) else item
+        entry = item.readable if isinstance(item, Damage) else item
+        return entry if entry is not None and entry.uuid == node.uuid else None
 
     def damage(self) -> list[Damage]:
         """Every line that cannot be read."""

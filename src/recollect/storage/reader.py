@@ -263,8 +263,8 @@ class Page(Struct, frozen=True):
 class LogReader:
     """A log as entries and damage. Holds no descriptor between calls."""
 
-    def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.path = Path(path)
         self.limits = limits
 
     def __iter__(self) -> Iterator[Entry | Damage]:

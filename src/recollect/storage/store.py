@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,11 +27,11 @@ from typing import Self
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, UsageError
+from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, StorageError, UsageError
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
 from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
-from recollect.model.entry import Entry, System, parsed_time
+from recollect.model.entry import Entry, parsed_time
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.ledger import Ledger
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
@@ -47,7 +48,7 @@ from recollect.storage.store_layout import StoredLog, StoreLayout, StorePaths
 # The client version whose format we write.
 FORMAT_VERSION = "2.1.325"
 _STEP = dt.timedelta(milliseconds=1)
-_REPEAT_WINDOW = 1_000  # entries from the end among which a repeated id is looked for
+_LAST_YEAR = 9_000
 
 Clock = Callable[[], dt.datetime]
 NewId = Callable[[], str]
@@ -115,14 +116,21 @@ class Store:
         *,
         layout: StoreLayout | str = StoreLayout.CLAUDE,
         life: dt.timedelta = DEFAULT_LIFE,
-        sync: SyncPolicy = SyncPolicy.ALWAYS,
+        sync: SyncPolicy | str = SyncPolicy.ALWAYS,
         lock_timeout: float = 10.0,
         clock: Clock = _utc_now,
         new_id: NewId = _random_id,
     ) -> None:
-        self.paths = StorePaths(Path(root).absolute(), StoreLayout(layout))
-        self.life, self.clock, self.new_id = life, clock, new_id
-        self._sync, self._lock_timeout = sync, lock_timeout
+        try:
+            self.paths = StorePaths(Path(root).absolute(), StoreLayout(layout))
+            self._sync = SyncPolicy(sync)
+        except ValueError as problem:
+            raise UsageError(
+                f"store {root}: {problem}",
+                hint="layout is 'claude' or 'flat', sync is 'always', 'interval' or 'never'",
+            ) from None
+        self.life, self.new_id, self._lock_timeout = life, new_id, lock_timeout
+        self.clock: Clock = lambda: _in_utc(clock())
 
     def create(self, project: str | Path, *, session: str | None = None, git_branch: str = "") -> SessionLog:
         """A new session of the project. Nothing is written before the first entry.
@@ -130,7 +138,7 @@ class Store:
         In the flat layout the day is the session, so creating it again on one
         day goes on with the day's log.
         """
-        cwd = str(Path(project).resolve())
+        cwd = _directory(project)
         key = self.paths.layout.key(cwd)
         name = self.paths.layout.require_session(SessionId(session or self._fresh_name()))
         place = Place(self.paths.log(key, name), key, name, cwd, git_branch)
@@ -147,10 +155,13 @@ class Store:
         return self._resumed(Place(found.path, found.key, found.id, seen.cwd or "", seen.git_branch or ""))
 
     def find(self, session: str) -> StoredSession:
-        """The one session with this id, or with an id that starts so."""
-        logs = [log for log in self.paths.logs() if log.session.startswith(session)]
-        exact = [log for log in logs if log.session == session] or logs
-        if not session or not exact:
+        """The one session with this id, or with an id that starts so; ``key/id`` where projects share an id."""
+        key, _, name = session.rpartition("/")
+        logs = [
+            log for log in self.paths.logs() if log.session.startswith(name) and (not key or log.key == key)
+        ]
+        exact = [log for log in logs if log.session == name] or logs
+        if not name or not exact:
             raise NotFound(
                 f"session {session!r}: not in the store {self.paths.root}",
                 hint="list the store's sessions; a deleted one can be restored",
@@ -162,13 +173,16 @@ class Store:
 
     def sessions(self, project: str | Path | None = None) -> list[StoredSession]:
         """Every session, or those of one project, newest entry first."""
-        key = None if project is None else self.paths.layout.key(str(Path(project).resolve()))
-        found = [self._stored(log) for log in self.paths.logs(key)]
+        key = None if project is None else self.paths.layout.key(_directory(project))
+        found = []
+        for log in self.paths.logs(key):
+            with contextlib.suppress(NotFound):  # another process may delete it this moment
+                found.append(self._stored(log))
         long_ago = dt.datetime.min.replace(tzinfo=dt.UTC)
         return sorted(found, key=lambda one: one.last_at or long_ago, reverse=True)
 
     def delete(self, session: str) -> Trashed:
-        """Move a session and its side files to the trash. It waits for a writer to let go first."""
+        """Move a session and its side files to the trash, between two appends of whoever writes to it."""
         found = self.find(session)
         moved(found.state, SessionState.DELETED, found.id)
         stamp = self.clock().strftime("%Y%m%dT%H%M%S")
@@ -176,7 +190,8 @@ class Store:
         lock = FileLock(self.paths.lock(found.path), self._lock_timeout, guards=found.path)
         with lock, as_storage_error("move to the trash", found.path):
             for source in self._files_of(found.key, found.id):
-                fsops.move(source, self.paths.trashed(source, batch))
+                target = self.paths.trashed(source, batch)
+                fsops.move(self.paths.require_inside(source), self.paths.require_inside(target))
         return Trashed(batch, found.id, found.key, self.paths.trashed(found.path, batch))
 
     def trash(self) -> list[Trashed]:
@@ -194,19 +209,21 @@ class Store:
         if not found:
             raise NotFound(f"trash {batch!r}: nothing to restore", hint="trash() lists what there is")
         trashed = found[0]
-        log = self.paths.log(trashed.key, trashed.id)
-        if log.exists():
+        log = self.paths.require_inside(self.paths.log(trashed.key, trashed.id))
+        targets = self._files_of(trashed.key, trashed.id, missing=True)
+        if any(target.exists() and self.paths.trashed(target, batch).exists() for target in targets):
             raise UsageError(
                 f"restore {batch}: session {trashed.id} is in the store again",
-                hint="delete or rename that one first; nothing was changed",
+                hint="delete that one first: both then lie in the trash, and this one can be restored",
             )
         lock = FileLock(self.paths.lock(log), self._lock_timeout, guards=log)
         with lock, as_storage_error("restore", log):
-            for target in self._files_of(trashed.key, trashed.id, missing=True):
+            # The log last: as long as it lies in the trash, the batch is listed and can be tried again.
+            for target in reversed(targets):
                 source = self.paths.trashed(target, batch)
                 if source.exists():
-                    fsops.move(source, target)
-        return self.find(trashed.id)
+                    fsops.move(self.paths.require_inside(source), self.paths.require_inside(target))
+        return self.find(f"{trashed.key}/{trashed.id}")
 
     def log_at(self, path: Path) -> Log:
         """A durable log with this store's settings."""
@@ -218,7 +235,10 @@ class Store:
         return [place for place in places if missing or place.exists()]
 
     def _stored(self, log: StoredLog) -> StoredSession:
-        last = glance(log.path).last_at
+        try:
+            last = glance(log.path).last_at
+        except StorageError:
+            last = None  # unreadable, but still there to be listed and deleted
         expired = has_expired(last, self.clock(), self.life)
         state = SessionState.EXPIRED if expired else SessionState.ACTIVE
         return StoredSession(log.session, log.key, state, log.path, log.size, last)
@@ -238,6 +258,8 @@ class SessionLog:
     def __init__(self, store: Store, place: Place, state: SessionState) -> None:
         self.place, self.state = place, state
         self._store = store
+        # Catching up, stamping and writing are one step: two threads must not follow the same entry.
+        self._one_at_a_time = threading.Lock()
         self._log = store.log_at(place.path)
         self._start_over(None)
         self._catch_up()
@@ -247,6 +269,7 @@ class SessionLog:
         self._ledger = Ledger()
         self._last_uuid: str | None = None
         self._last_at: dt.datetime | None = None
+        self._places: dict[str, int] = {}  # where each entry stands, the first where it was repeated
         self._seen = 0
 
     @property
@@ -280,20 +303,28 @@ class SessionLog:
         already under this id, saying the same, is not stored a second time.
         Give a ``Placed`` draft to choose the parent or the time.
         """
-        if entry_id is not None and self._is_stored(entry_id, draft):
+        with self._one_at_a_time:
+            if entry_id is None:
+                return self._append([draft], [self._store.new_id()])[0]
+            self._catch_up()
+            if not self._complete(entry_id, draft):
+                self._append([draft], [entry_id])
             return entry_id
-        return self._append([draft], [entry_id or self._store.new_id()])[0]
 
     def append_many(self, drafts: Sequence[Draft]) -> list[str]:
         """Store several entries with one write and one sync; returns their ids."""
-        return self._append(drafts, [self._store.new_id() for _ in drafts])
+        with self._one_at_a_time:
+            return self._append(drafts, [self._store.new_id() for _ in drafts])
 
     def _append(self, drafts: Sequence[Draft], ids: list[str]) -> list[str]:
         self._catch_up()
-        self._log.append_many(self._stamped(drafts, ids))
+        self._store_lines(self._stamped(drafts, ids))
+        return ids
+
+    def _store_lines(self, lines: Sequence[tuple[bytes, str | None]]) -> None:
+        self._log.append_many(lines)
         self._catch_up()
         self.state = moved(self.state, SessionState.ACTIVE, self.id)
-        return ids
 
     def entries(self) -> Iterable[Entry | Damage]:
         """Everything in the log, from the start; an entry that was appended twice comes once (P9)."""
@@ -342,16 +373,35 @@ class SessionLog:
         is_flat = self._store.paths.layout is StoreLayout.FLAT
         return flat_lines(draft, stamp) if is_flat else claude_lines(draft, stamp)
 
-    def _is_stored(self, entry_id: str, draft: Draft) -> bool:
-        """Whether the id is in the log already, saying the same; saying something else is a conflict."""
-        recent = LogReader(self.path).tail(_REPEAT_WINDOW).items if self.path.exists() else []
-        stored = [item for item in recent if isinstance(item, Entry) and item.uuid == entry_id]
-        if not stored:
+    def _complete(self, entry_id: str, draft: Draft) -> bool:
+        """Whether the id is in the log already, saying the same; then lines a crash cut off are added.
+
+        An entry may take several lines. Saying something else under one id is a conflict.
+        """
+        first = self._stored(entry_id)
+        if first is None:
             return False
-        ours = decode(Line(self._lines(draft, entry_id, None, self._store.clock())[0]))
-        if isinstance(ours, Entry) and _words(ours) == _words(stored[0]):
-            return True
-        raise IdConflict(self.path, entry_id)
+        at = first.at or self._store.clock()
+        lines = [
+            (line, (envelope_of(line) or Envelope()).uuid)
+            for line in self._lines(draft, entry_id, first.parent_uuid, at)
+        ]
+        missing = []
+        for line, uuid_of_line in lines:
+            stored = self._stored(uuid_of_line or "")
+            ours = decode(Line(line))
+            if stored is None:
+                missing.append((line, uuid_of_line))
+            elif not isinstance(ours, Entry) or _words(ours) != _words(stored):
+                raise IdConflict(self.path, entry_id)
+        if missing:
+            self._store_lines(missing)
+        return True
+
+    def _stored(self, entry_id: str) -> Entry | None:
+        offset = self._places.get(entry_id)
+        item = LogReader(self.path).entry_at(offset) if offset is not None else None
+        return item if isinstance(item, Entry) and item.uuid == entry_id else None
 
     def _catch_up(self) -> None:
         """Take in what is new in the log, also what another process wrote."""
@@ -376,10 +426,37 @@ class SessionLog:
             self._ledger.add(record)
         seen = envelope_of(line.data)
         if seen is not None and seen.uuid is not None:
+            self._places.setdefault(seen.uuid, line.offset)
             self._last_uuid = seen.uuid
-            self._last_at = parsed_time(seen.timestamp) or self._last_at
+            at = parsed_time(seen.timestamp)
+            # A time at the end of the calendar leaves no room for a later one.
+            self._last_at = at if at is not None and at.year < _LAST_YEAR else self._last_at
 
 
 def _words(entry: Entry) -> object:
-    """What an entry says, apart from when and where."""
-    return entry.body.text if isinstance(entry.body, System) else entry.message
+    """What an entry says, apart from who, when and where."""
+    chain = entry.chain
+    if chain is None:
+        return entry.raw
+    return structs.replace(
+        chain,
+        uuid=None,
+        parent_uuid=None,
+        timestamp=None,
+        session_id=None,
+        cwd=None,
+        git_branch=None,
+        version=None,
+    )
+
+
+def _in_utc(moment: dt.datetime) -> dt.datetime:
+    """A clock that names no zone is taken to mean UTC."""
+    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+
+
+def _directory(project: str | Path) -> str:
+    try:
+        return str(Path(project).resolve())
+    except (OSError, ValueError, RuntimeError) as problem:
+        raise UsageError(f"project {str(project)!r}: {problem}", hint="name a directory") from None
