@@ -118,6 +118,10 @@ class Home:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
         return Session(await in_thread(lambda: self._home.session(name)))
 
+    async def own_session(self, name: str) -> Session:
+        """See ``Home.own_session``."""
+        return Session(await in_thread(lambda: self._home.own_session(name)))
+
     async def latest(self, cwd: str | Path) -> Session | None:
         """The session ``claude --continue`` would take in a directory."""
         found = await in_thread(lambda: self._home.latest(cwd))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,39 @@ def test_the_sample_home_is_never_changed(command: list[str], capsys: pytest.Cap
     assert "not changed" in capsys.readouterr().err
     assert 0 == main(["--home", ":sample", *command])
     assert before == digest(sample_home())
+
+
+def test_a_stream_that_cannot_show_a_character_is_no_traceback() -> None:
+    """What an ASCII terminal has no sign for is spelled out; a closed stdout is silence."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(
+        [*RECOLLECT, "--home", ":sample", "list"], capture_output=True, text=True, env=environment, check=True
+    )
+    closed = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m recollect --home :sample list >&-"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "\\u2026" in shown.stdout
+    assert "Traceback" not in shown.stderr + closed.stderr
+
+
+def test_a_home_that_is_named_twice_is_one_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also through a link; otherwise every session would be ambiguous for ever."""
+    from recollect.sample import sample_home
+
+    link = tmp_path / "link"
+    link.symlink_to(sample_home())
+
+    assert 0 == main(["--home", str(sample_home()), "--home", str(link), "show", "6ada", "--json"])
+    assert capsys.readouterr().out.startswith("{")
+
+
+def test_arguments_are_hostile_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """An escape sequence in an option does not come back raw in the complaint about it."""
+    with pytest.raises(SystemExit):
+        main(["list", "--\x1b[31mx"])
+
+    assert "\x1b" not in capsys.readouterr().err

@@ -99,3 +99,44 @@ def test_a_title_nobody_can_see_is_a_usage_error(own_home: Path, capsys: pytest.
 
     assert (2, before) == (main(["rename", ONE, "a\x07b", "--apply"]), state(own_home))
     assert "U+0007" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "before", ["-dash", "fam \U0001f468\u200d\U0001f469 x", "it's", "two\nlines", "x" * 300]
+)
+def test_the_undo_brings_back_any_earlier_title(
+    own_home: Path, before: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The printed command, typed into a shell as it stands, restores the title to the letter."""
+    import json
+    import shutil
+    import subprocess
+    import sys
+
+    from recollect.sample import sample_home
+    from recollect.services.homes import Home
+
+    home = own_home / "copy"
+    shutil.copytree(sample_home(), home)
+    log = Home(home).session("6ada").path
+    line = {"type": "custom-title", "customTitle": before, "sessionId": log.stem}
+    with log.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    assert 0 == main(["--home", str(home), "rename", "6ada", "New", "--apply"])
+    undo = capsys.readouterr().out.split("Undo with: ")[1].strip()
+    typed = undo.replace("recollect", f"{sys.executable} -m recollect", 1)
+    subprocess.run(["bash", "-c", typed], check=True, capture_output=True)
+
+    assert before == Home(home).session("6ada").glance.custom_title
+
+
+def test_a_file_outside_every_home_is_only_read(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A text file is no session, and a copy of a log elsewhere is not renamed."""
+    from recollect.sample import sample_home
+
+    outside = own_home / "notes.jsonl"
+    outside.write_text("just text\n")
+
+    assert 3 == main(["--home", str(sample_home()), "rename", str(outside), "T", "--apply"])
+    assert "just text\n" == outside.read_text()
+    assert "not a session" in capsys.readouterr().err

@@ -14,9 +14,9 @@ from recollect.services.resumption import found_session, resumption
 from tests.small_home import ONE, TALK, TWO, prompt, put, reply, said
 
 QUARTERLY = [
-    prompt(1, None, "Please fix the Rounding of totals"),
-    reply(2, 1, said("The basket is done")),
-    prompt(3, 2, "and the café invoice"),
+    prompt(101, None, "Please fix the Rounding of totals"),
+    reply(102, 101, said("The basket is done")),
+    prompt(103, 102, "and the café invoice"),
 ]
 
 

@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+import os
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -173,12 +174,17 @@ def _tell_restored(
     options: Namespace, session: Session, what: str, target: Path, done: Restored | None
 ) -> None:
     output.say(f"{'Restored' if done else 'Would restore'} {what}")
-    if done is None and not options.overwrite and target.exists():
+    if done is None and not options.overwrite and os.path.lexists(target):
         output.say(
             output.styled("  A file is in the way: --overwrite keeps it beside the restored one", "red")
         )
-    again = ["files", session.id, "--restore", options.restore, "--to", options.to, "--apply"]
-    again += ["--at", options.at] if options.at else []
+    again = [
+        "files",
+        session.id,
+        *plans.option("--restore", options.restore),
+        *plans.option("--to", options.to),
+    ]
+    again += ["--apply", *(plans.option("--at", options.at) if options.at else [])]
     again += ["--overwrite"] if options.overwrite else []
     plans.say_end(options, plans.command(options, *again), _undo(done) if done else "")
 

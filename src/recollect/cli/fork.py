@@ -32,7 +32,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Plan or do it."""
-    session = open_home(options.homes).session(options.session)
+    session = open_home(options.homes).own_session(options.session)
     plan = fork.planned_fork(session, options.at, options.title)
     if options.apply:
         fork.apply(plan)
@@ -40,8 +40,14 @@ def run(options: Namespace) -> int:
     if options.json:
         output.print_json(_document(plan, applied=options.apply, undo=undo))
         return 0
-    _tell(plan, done=options.apply)
-    again = ["fork", plan.session, "--at", plan.leaf, "--title", plan.title, "--apply"]
+    _tell(plan, plans.command(options, "resume", plan.new), done=options.apply)
+    again = [
+        "fork",
+        plan.session,
+        *plans.option("--at", plan.leaf),
+        *plans.option("--title", plan.title),
+        "--apply",
+    ]
     plans.say_end(options, plans.command(options, *again), undo)
     return 0
 
@@ -62,7 +68,7 @@ def _document(plan: Fork, *, applied: bool, undo: str) -> dict[str, object]:
     }
 
 
-def _tell(plan: Fork, *, done: bool) -> None:
+def _tell(plan: Fork, go_on: str, *, done: bool) -> None:
     verb = "Forked" if done else "Would fork"
     what = f"{counted(plan.entries, 'entry').replace('entrys', 'entries')}, {size(plan.bytes)}"
     if plan.backups:
@@ -73,4 +79,4 @@ def _tell(plan: Fork, *, done: bool) -> None:
     output.say(f"Title: {visible(plan.title)}")
     if done:
         output.say(f"New session: {output.styled(plan.new, 'bold')}")
-        output.say(f"Go on with it: {visible(f'recollect resume {plan.new}')}")
+        output.say(f"Go on with it: {go_on}")

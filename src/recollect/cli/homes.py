@@ -21,7 +21,8 @@ def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
             raise NotFound(
                 f"home {home.path}: no such directory", hint="name a directory that holds projects/"
             )
-    return homes or claude_homes()
+    distinct = {home.path.resolve(): home for home in reversed(homes)}
+    return list(reversed(distinct.values())) or claude_homes()
 
 
 def sample() -> HomeRoot:

@@ -52,14 +52,15 @@ def run(options: Namespace) -> int:
     total = len(found)
     if limit is not None and not filtered:
         found = found[: max(_CANDIDATES, limit)]
-    chosen = sorted(_readable(found), key=_last_at, reverse=True)[:limit]
+    readable = list(_readable(found))
+    chosen = sorted(readable, key=_last_at, reverse=True)[:limit]
     agents, live = _agents(chosen), home.live_ids()
     if options.json:
         _print_json(chosen, agents, live, total)
         return 0
     for session in chosen:
         output.say(_line(session, agents[session.id], session.id in live, now))
-    _remark(home, len(chosen), total, filtered)
+    _remark(home, len(chosen), total - (len(found) - len(readable)), filtered)
     return 0
 
 
@@ -144,6 +145,8 @@ def _line(session: Session, agents: int, live: bool, now: dt.datetime) -> str:
 
 
 def _remark(home: Home, shown: int, total: int, filtered: bool) -> None:
+    for problem in (problem for one in home.homes for problem in one.problems):
+        output.note(visible(f"could not be read: {problem.path}: {problem.reason}"))
     if total > shown:
         output.note(f"{shown:,} of {total:,} sessions; --all shows the others")
     elif not total and filtered:

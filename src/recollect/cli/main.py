@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
+    from typing import NoReturn
 
 # Command -> (module, one line for the help). The order is the order of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -62,6 +63,7 @@ Exit status: 0 ok, 2 usage, 3 not found or ambiguous, 4 damaged data,
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; every failure becomes a message and an exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _make_streams_safe()
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
@@ -78,6 +80,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(problem, RecollectError):
             raise
         return _failed(problem.message, problem.hint, problem.exit_code)
+
+
+def _make_streams_safe() -> None:
+    """A stream that is closed, or that cannot show a character, must not end in a traceback."""
+    if sys.stdout is None:
+        sys.stdout = open("/dev/null" if sys.platform != "win32" else "nul", "w", encoding="utf-8")  # noqa: PTH123, SIM115 - pathlib would cost more than the rest of --help
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -142,7 +153,14 @@ def command_parser(command: str) -> ArgumentParser:
     import importlib
 
     module = importlib.import_module(COMMANDS[command][0])
-    parser = argparse.ArgumentParser(
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            from recollect.cli.text import visible
+
+            super().error(visible(message))
+
+    parser = Parser(
         prog=f"recollect {command}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

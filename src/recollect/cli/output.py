@@ -64,9 +64,14 @@ def _escaped(piece: bytes) -> bytes:
 
     hidden = ("Cc", "Cf", "Co", "Zl", "Zp")
     return "".join(
-        f"\\u{ord(c):04x}" if ord(c) > 0x7E and ord(c) <= 0xFFFF and unicodedata.category(c) in hidden else c
+        _json_escape(c) if ord(c) > 0x7E and unicodedata.category(c) in hidden else c
         for c in piece.decode("utf-8", "replace")
     ).encode()
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 @contextmanager

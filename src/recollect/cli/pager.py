@@ -41,6 +41,11 @@ def paged(*, enabled: bool = True) -> Iterator[Callable[[str], None]]:
             pipe.close()
         except BrokenPipeError:
             _give_up(pipe.close)
+        except KeyboardInterrupt:
+            # The pager goes on showing what it has until its user leaves it; only the writing ends.
+            _give_up(pipe.close)
+            _wait_patiently(pager.wait)
+            raise
 
 
 def _straight(text: str) -> None:
@@ -55,6 +60,16 @@ def _give_up(close: Callable[[], None]) -> None:
 
     with contextlib.suppress(BrokenPipeError):
         close()
+
+
+def _wait_patiently(wait: Callable[[], int]) -> None:
+    import signal
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _command() -> list[str]:

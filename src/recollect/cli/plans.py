@@ -27,12 +27,39 @@ def command(options: Namespace, *words: str) -> str:
     """A command line to type, with the global options this one was given."""
     homes = [part for home in options.homes for part in ("--home", home)]
     data = ["--data", options.data] if options.data else []
-    return shlex.join(["recollect", *homes, *data, *words])
+    return " ".join(map(_quoted, ["recollect", *homes, *data, *words]))
+
+
+def applied(options: Namespace, name: str, *positional: str) -> str:
+    """The command with ``--apply``; words that look like options are kept apart from them."""
+    if any(word.startswith("-") for word in positional):
+        return command(options, name, "--apply", "--", *positional)
+    return command(options, name, *positional, "--apply")
+
+
+def option(name: str, value: str) -> list[str]:
+    """An option and its value, also where the value looks like an option."""
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
+def _quoted(word: str) -> str:
+    """A word for a shell; what would be invisible is spelled out so that the shell reads the very same word."""
+    if visible(word) == word:
+        return shlex.quote(word)
+    spelled = "".join(
+        one
+        if visible(one) == one and one not in "\\'"
+        else "".join(f"\\x{byte:02x}" for byte in one.encode("utf-8", "surrogateescape"))
+        for one in word
+    )
+    return f"$'{spelled}'"
 
 
 def say_end(options: Namespace, apply: str, undo: str) -> None:
     """The last lines of a plan, or of its execution."""
-    if options.apply:
-        output.say(f"Undo with: {visible(undo)}")
+    if ":sample" in options.homes:
+        output.say(output.styled("Nothing was changed: copy the sample home to try this for real.", "dim"))
+    elif options.apply:
+        output.say(f"Undo with: {undo}")
     else:
-        output.say(output.styled(f"Nothing was changed. Do it with: {visible(apply)}", "dim"))
+        output.say(output.styled(f"Nothing was changed. Do it with: {apply}", "dim"))

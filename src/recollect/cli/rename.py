@@ -27,7 +27,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Plan or do it."""
-    session = open_home(options.homes).session(options.session)
+    session = open_home(options.homes).own_session(options.session)
     return carried_out(options, label.titled(session, options.title))
 
 
@@ -36,7 +36,7 @@ def carried_out(options: Namespace, plan: label.Labelling) -> int:
     if options.apply:
         label.apply(plan, plans.own_data(options))
     name = "rename" if plan.what == "title" else "tag"
-    undo = plans.command(options, name, plan.session, plan.before, "--apply")
+    undo = plans.applied(options, name, plan.session, plan.before)
     if options.json:
         document = {
             "session": plan.session,
@@ -51,7 +51,7 @@ def carried_out(options: Namespace, plan: label.Labelling) -> int:
         return 0
     change = f"{_shown(plan.before)} -> {output.styled(_shown(plan.after), 'bold')}"
     output.say(f"{plan.what.capitalize()} of {output.styled(visible(plan.session[:8]), 'cyan')}: {change}")
-    plans.say_end(options, plans.command(options, name, plan.session, plan.after, "--apply"), undo)
+    plans.say_end(options, plans.applied(options, name, plan.session, plan.after), undo)
     return 0
 
 

@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
 
 def _remove(options: Namespace) -> int:
     home = open_home(options.homes)
-    sessions = {session.path: session for session in map(home.session, options.sessions)}
+    sessions = {session.path: session for session in map(home.own_session, options.sessions)}
     planned = [removal.planned_removal(session) for session in sessions.values()]
     batches: list[Batch] = []
     data = plans.own_data(options)
@@ -81,7 +81,7 @@ def _document(options: Namespace, planned: list[Removal], batches: list[Batch]) 
         for plan, batch in zip(planned, names, strict=True)
     ]
     undo = [plans.command(options, "rm", "--restore", batch.batch, "--apply") for batch in batches]
-    return {"sessions": rows, "applied": bool(batches), "undo": undo}
+    return {"sessions": rows, "applied": len(batches) == len(planned), "undo": undo}
 
 
 def _tell(options: Namespace, planned: list[Removal], batches: list[Batch]) -> None:

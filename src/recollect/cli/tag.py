@@ -27,5 +27,5 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Plan or do it."""
-    session = open_home(options.homes).session(options.session)
+    session = open_home(options.homes).own_session(options.session)
     return carried_out(options, label.tagged(session, options.tag))

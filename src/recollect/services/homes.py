@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.places import HomeRoot, claude_homes, home_at
 from recollect.storage.prompt_history import Prompt, prompts
+
+_CANDIDATES = 100
 
 
 class Home:
@@ -39,7 +43,8 @@ class Home:
                 hint="name one with --home DIR, or try the built-in sample with --home :sample",
             )
         if name == "@last":
-            newest = next(self.sessions(), None)
+            # By the entries' own times, as lists are ordered; the file's time only says where to look (S11).
+            newest = max(itertools.islice(self.sessions(), _CANDIDATES), key=_last_at, default=None)
             if newest is None:
                 raise NotFound("@last: there is no session", hint="name another home with --home DIR")
             return newest
@@ -47,6 +52,16 @@ class Home:
         if by_path is not None:
             return by_path
         return self._only(name, self._by_id(name) or self._by_title(name))
+
+    def own_session(self, name: str) -> Session:
+        """One session to be changed: as ``session``, but only what lies in one of the homes."""
+        found = self.session(name)
+        if not any(found.home is home for home in self.homes):
+            raise NotFound(
+                f"{found.path} is not a session of the homes looked at",
+                hint="name its home with --home DIR; a log outside every home is only read",
+            )
+        return found
 
     def latest(self, cwd: str | Path) -> Session | None:
         """The session ``claude --continue`` would take in a directory."""
@@ -97,6 +112,14 @@ class Home:
         return found[0]
 
 
+def _last_at(session: Session) -> dt.datetime:
+    modified = dt.datetime.fromtimestamp(session.file.mtime_ns / 1e9, dt.UTC)
+    try:
+        return session.glance.last_at or modified
+    except (NotFound, StorageError):
+        return modified
+
+
 def _title(session: Session) -> str:
     """Its title; one log that cannot be read must not hide the others."""
     try:
@@ -107,7 +130,7 @@ def _title(session: Session) -> str:
 
 def _existing_file(name: str) -> Path | None:
     try:
-        path = Path(name).expanduser()
+        path = Path(name).expanduser().resolve()
         return path if path.is_file() else None
     except (OSError, ValueError, RuntimeError):
         return None  # no file can have such a name

@@ -21,6 +21,7 @@ from msgspec import Struct
 from recollect.errors import NotFound, UsageError
 from recollect.model import draft
 from recollect.model.draft import MetadataDraft, Stamp
+from recollect.model.entry import CustomTitle, Entry, Tag
 from recollect.services.session import Session
 from recollect.storage.home_locks import lock_path
 from recollect.storage.log import Log
@@ -43,15 +44,25 @@ class Labelling(Struct, frozen=True):
 
 def titled(session: Session, title: str) -> Labelling:
     """The plan to rename a session."""
-    title = checked_label("title", title)
     before = session.glance.custom_title or ""
+    title = title if _was_there(session, title) else checked_label("title", title)
     return _planned("title", session, before, title, draft.custom_title(title))
 
 
 def tagged(session: Session, tag: str) -> Labelling:
     """The plan to tag a session."""
-    tag = checked_label("tag", tag)
+    tag = tag if _was_there(session, tag) else checked_label("tag", tag)
     return _planned("tag", session, session.glance.tag or "", tag, draft.tag(tag))
+
+
+def _was_there(session: Session, text: str) -> bool:
+    """Whether the log held this very title or tag before: undoing must always be possible."""
+    labels = {
+        body.custom_title if isinstance(body, CustomTitle) else body.tag
+        for item in session.entries()
+        if isinstance(item, Entry) and isinstance(body := item.body, CustomTitle | Tag)
+    }
+    return bool(text) and text in labels
 
 
 def apply(plan: Labelling, data: Path) -> None:

@@ -7,6 +7,7 @@ says how much was looked at (an incomplete answer says so).
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import heapq
 import itertools
@@ -141,7 +142,10 @@ def _scan(home: ClaudeHome, root: HomeRoot) -> _Found:
 def _newest(sessions: Iterable[SessionFile], count: int, live: set[str]) -> list[SessionSummary]:
     """Chosen by file time, which costs nothing; put in order by what the entries say (S11)."""
     logs = heapq.nlargest(count, sessions, key=lambda log: log.mtime_ns)
-    found = [_summary(log, live) for log in logs]
+    found = []
+    for log in logs:
+        with contextlib.suppress(RecollectError):  # an unreadable log is counted below as damage
+            found.append(_summary(log, live))
     return sorted(found, key=lambda one: one.last_at or one.modified_at, reverse=True)
 
 
