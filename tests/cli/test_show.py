@@ -557,3 +557,18 @@ def test_a_user_who_quits_the_pager_has_seen_enough(
 
     assert 0 == main(["show", "3f2a"])
     assert "" == capsys.readouterr().err
+
+
+def test_a_tail_without_its_newline_is_mentioned(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no damage and not an error, but the reader is told that something is not shown."""
+    import shutil
+
+    from recollect.sample import sample_home
+
+    home = own_home / "copy"
+    shutil.copytree(sample_home(), home)
+    with next(home.rglob("6ada*.jsonl")).open("ab") as log:
+        log.write(b'{"type":"user"')
+
+    assert 0 == main(["--home", str(home), "show", "6ada", "--strict"])
+    assert "14 bytes after the last newline" in capsys.readouterr().err

@@ -31,6 +31,7 @@ from recollect.model.damage import Damage
 from recollect.services import history
 from recollect.services.session import Session
 from recollect.storage.glance import glance
+from recollect.storage.reader import LogReader
 
 _FINDINGS_TOLD = 20
 
@@ -83,7 +84,15 @@ def run(options: Namespace) -> int:
         damage = _print_text(session, reading, options)
     if damage and (options.api or not options.json):
         tell_damage(damage)
+    _tell_pending(session)
     return DamagedData.exit_code if damage and options.strict else 0
+
+
+def _tell_pending(session: Session) -> None:
+    """A tail without its newline is no damage, but what it may hold is not shown."""
+    pending = LogReader(session.path).pending()
+    if pending is not None:
+        output.note(f"recollect: {counted(pending.length, 'byte')} after the last newline are not shown yet")
 
 
 def _check(options: Namespace) -> None:
@@ -206,7 +215,9 @@ def _api_texts(
 
 def tell_damage(damage: list[Damage]) -> None:
     """Findings on stderr; of very many, the first."""
-    output.note(f"recollect: {counted(len(damage), 'line')} of this log cannot be read; the rest is shown")
+    partly = sum(one.readable is not None for one in damage)
+    rest = f"; {counted(partly, 'line')} of them shown as far as legible" if partly else "; the rest is shown"
+    output.note(f"recollect: {counted(len(damage), 'line')} of this log cannot be read as written{rest}")
     for one in damage[:_FINDINGS_TOLD]:
         output.note(f"  byte {one.offset}: {one.code}: {visible(one.detail)}")
     if len(damage) > _FINDINGS_TOLD:

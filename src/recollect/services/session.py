@@ -190,6 +190,8 @@ class Session:
         if not self.file.size:
             return "the log is empty"
         if not nodes:
+            if LogReader(self.path).pending() is not None:
+                return "its last line has no newline yet, and no other line is an entry"
             whole = "it has metadata but no conversation"
             return "none of its lines can be read as an entry" if self.damage() else whole
         if all(node.is_sidechain for node in nodes):
