@@ -5,8 +5,8 @@ nothing, pairs every call with exactly one result, merges neighbours of one role
 and renders its own notes into the user's messages. Each step below was measured
 against the real client and is checked against it by ``tests/oracle``.
 
-What it cannot know is left out: the text of attachments that a client renders
-anew in words of its own, because the line does not hold them.
+What it cannot know is left out: the text of a few kinds of notes that the client
+renders anew in long words of its own, because the line does not hold them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from recollect.model.client_words import (
     TOOL_LOADED,
     notification,
     resumed_model,
+    said_anew,
 )
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
 from recollect.model.json_text import loose_object, loose_value
@@ -107,8 +108,11 @@ def _said(entry: Entry, tools: set[str]) -> Iterable[_Said]:
             yield _Said("assistant", blocks, body.message.id, model=model or "")
     elif isinstance(body, System) and body.subtype == "local_command":
         yield _Said("user", body.text)
-    elif isinstance(body, Attachment) and not isinstance(body.rendered, UnsetType):
-        yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
+    elif isinstance(body, Attachment):
+        if not isinstance(body.rendered, UnsetType):
+            yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
+        elif words := said_anew(loose_object(bytes(body.attachment))):
+            yield _Said("note", words, note_role="system")
 
 
 def _ends_in_error(entries: Sequence[Entry]) -> bool:

@@ -6,6 +6,8 @@ These are facts about its wire format, measured at the API. They are here so tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 NO_CONTENT = "(no content)"
 MISSING_RESULT = "[Tool result missing due to internal error]"
 REMOVED_CALL = "[Tool use interrupted]"
@@ -55,3 +57,65 @@ def resumed_model(model: str) -> str:
 def notification(text: str) -> str:
     """How news of a background task is put to the model."""
     return f"{REMINDER[0]}{_NOT_THE_USER}{text}{REMINDER[1]}"
+
+
+def said_anew(attachment: Mapping[str, object]) -> str | None:
+    """The words for a note that was stored without any, for the kinds whose words follow from their fields.
+
+    Other kinds (plan mode and the like) are long texts of the client's own; they are left out.
+    """
+    render = _ANEW.get(str(attachment.get("type")))
+    text = render(attachment) if render is not None else None
+    return f"{REMINDER[0]}{text}{REMINDER[1]}" if text else None
+
+
+def _agents(told: Mapping[str, object]) -> str | None:
+    lines = _texts(told.get("addedLines"))
+    if not lines:
+        return None
+    note = (
+        "\n\nWhen you launch multiple agents for independent work, send them in a single message with "
+        "multiple tool uses so they run concurrently."
+    )
+    return "\n".join(["Available agent types for the Agent tool:", *lines]) + (
+        note if told.get("showConcurrencyNote") is True else ""
+    )
+
+
+def _skills(told: Mapping[str, object]) -> str | None:
+    content = told.get("content")
+    intro = "The following skills are available for use with the Skill tool:"
+    return f"{intro}\n\n{content}" if isinstance(content, str) and content else None
+
+
+def _hook_context(told: Mapping[str, object]) -> str | None:
+    words = "\n".join(_texts(told.get("content")))
+    return f"{told.get('hookName')} hook additional context: {words}" if words else None
+
+
+def _hook_success(told: Mapping[str, object]) -> str | None:
+    content = told.get("content")
+    return f"{told.get('hookName')} hook success: {content}" if isinstance(content, str) and content else None
+
+
+def _hook_error(told: Mapping[str, object]) -> str | None:
+    error = told.get("blockingError")
+    if not isinstance(error, Mapping):
+        return None
+    return (
+        f"{told.get('hookName')} hook blocking error from command: "
+        f'"{error.get("command")}": {error.get("blockingError")}'
+    )
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+_ANEW = {
+    "agent_listing_delta": _agents,
+    "skill_listing": _skills,
+    "hook_success": _hook_success,
+    "hook_additional_context": _hook_context,
+    "hook_blocking_error": _hook_error,
+}
