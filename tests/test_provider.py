@@ -456,7 +456,7 @@ def test_a_reset_goes_to_the_trash_and_back(provider: ClaudeStorageProvider, tmp
     before = content()
     (trashed,) = run(provider.reset(PROJECT))
     assert [] == run(provider.get_sessions(PROJECT))
-    assert {None} == {writer._log for writer in provider._archive.writers._open.values()}
+    assert {None} == {writer._log for writer in provider._messages.writers._open.values()}
     assert all("trash" in name for name in content())
     log(provider, user("c"))
     assert [None] == [line["parentUuid"] for line in lines(Store(provider.base_dir).find(SESSION).path)]
@@ -491,15 +491,15 @@ def test_many_sessions_outlive_the_cache_of_open_logs(tmp_path: Path) -> None:
 
 def test_a_log_in_use_is_not_closed_to_make_room(provider: ClaudeStorageProvider) -> None:
     """Forty callers hold a log each, more than are kept open, and all of them can still append."""
-    archive = provider._archive
+    messages = provider._messages
     with contextlib.ExitStack() as all_of_them:
-        places = [archive._place(PROJECT, str(uuid.UUID(int=n)), None) for n in range(40)]
-        logs = [all_of_them.enter_context(archive.writers.writing(place)) for place in places]
+        places = [messages._place(PROJECT, str(uuid.UUID(int=n)), None) for n in range(40)]
+        logs = [all_of_them.enter_context(messages.writers.writing(place)) for place in places]
         ids = [opened.append(draft.user("a")) for opened in logs]
 
     assert 40 == len(ids)
     run(provider.log_message(PROJECT, user("b"), SESSION))
-    assert 32 == len(archive.writers._open)
+    assert 32 == len(messages.writers._open)
 
 
 # ---- where it writes ----------------------------------------------------------------------------------------

@@ -29,10 +29,10 @@ from types import TracebackType
 from typing import Self
 
 from recollect.aio import InOrder, in_thread
-from recollect.services.archive import Archive
 from recollect.services.chat_message import UNKNOWN_MODEL, ChatMessage, utc
 from recollect.services.conversation_stats import ConversationStats
 from recollect.services.message_filter import MessageFilter
+from recollect.services.message_store import MessageStore
 from recollect.services.project_sessions import SessionInfo
 from recollect.storage.log import SyncPolicy
 from recollect.storage.places import data_dir
@@ -56,13 +56,13 @@ class ClaudeStorageProvider:
         clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
     ) -> None:
         root = data_dir() / "store" if base_dir is None else Path(base_dir).expanduser()
-        self._archive = Archive(Store(root, sync=sync, lock_timeout=lock_timeout, clock=clock))
+        self._messages = MessageStore(Store(root, sync=sync, lock_timeout=lock_timeout, clock=clock))
         self._turns = InOrder()
 
     @property
     def base_dir(self) -> Path:
         """The store's directory."""
-        return self._archive.store.paths.root
+        return self._messages.store.paths.root
 
     async def log_message(
         self,
@@ -78,12 +78,12 @@ class ClaudeStorageProvider:
         """
         turn = (session_id, agent_id)
         return await self._turns.run(
-            turn, lambda: self._archive.log(str(project_path), message, session_id, agent_id)
+            turn, lambda: self._messages.log(str(project_path), message, session_id, agent_id)
         )
 
     async def get_sessions(self, project_path: str | Path) -> list[SessionInfo]:
         """The sessions of a project, the one with the newest entry first."""
-        return await in_thread(lambda: self._archive.sessions(str(project_path)))
+        return await in_thread(lambda: self._messages.sessions(str(project_path)))
 
     async def get_session_messages(
         self,
@@ -115,15 +115,15 @@ class ClaudeStorageProvider:
             whole=whole,
         )
         place = (str(project_path), session_id, agent_id)
-        return await in_thread(lambda: self._archive.messages(*place, limit, wanted))
+        return await in_thread(lambda: self._messages.messages(*place, limit, wanted))
 
     async def get_message(self, project_path: str | Path, session_id: str, uuid: str) -> ChatMessage:
         """The message with this uuid, on any branch and of any sub-agent."""
-        return await in_thread(lambda: self._archive.message(str(project_path), session_id, uuid))
+        return await in_thread(lambda: self._messages.message(str(project_path), session_id, uuid))
 
     async def get_ancestry(self, project_path: str | Path, session_id: str, uuid: str) -> list[ChatMessage]:
         """The message with this uuid and all it follows, the first one first."""
-        return await in_thread(lambda: self._archive.ancestry(str(project_path), session_id, uuid))
+        return await in_thread(lambda: self._messages.ancestry(str(project_path), session_id, uuid))
 
     async def fork_session(
         self, project_path: str | Path, session_id: str, at: str | None = None, *, title: str | None = None
@@ -133,25 +133,25 @@ class ClaudeStorageProvider:
         The original is not touched. Copies keep their ids, so answers are not paid for
         twice. Results of the last message's own calls come along, as the client has it.
         """
-        return await in_thread(lambda: self._archive.fork(str(project_path), session_id, at, title))
+        return await in_thread(lambda: self._messages.fork(str(project_path), session_id, at, title))
 
     async def get_statistics(
         self, project_path: str | Path, session_id: str | None = None
     ) -> ConversationStats:
         """Counts, tokens and cost of one session, or of the whole project."""
-        return await in_thread(lambda: self._archive.statistics(str(project_path), session_id))
+        return await in_thread(lambda: self._messages.statistics(str(project_path), session_id))
 
     async def reset(self, project_path: str | Path) -> list[Trashed]:
         """Move every session of a project to the trash, with logs of sub-agents and todos."""
-        return await in_thread(lambda: self._archive.reset(str(project_path)))
+        return await in_thread(lambda: self._messages.reset(str(project_path)))
 
     async def restore(self, batch: str) -> StoredSession:
         """Bring one session back that ``reset`` took away."""
-        return await in_thread(lambda: self._archive.restore(batch))
+        return await in_thread(lambda: self._messages.restore(batch))
 
     async def close(self) -> None:
         """Let go of the files. The provider can be used again afterwards."""
-        await in_thread(self._archive.writers.close)
+        await in_thread(self._messages.writers.close)
 
     async def __aenter__(self) -> Self:
         return self

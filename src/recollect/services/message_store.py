@@ -31,7 +31,7 @@ from recollect.storage.store import Place, Store, StoredSession, Trashed
 from recollect.storage.todo_files import TodoFiles
 
 
-class Archive:
+class MessageStore:
     """What the provider does, without an event loop. Threads may share it."""
 
     def __init__(self, store: Store) -> None:
