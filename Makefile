@@ -7,10 +7,10 @@ CORE := $(VENV)/.core-installed
 DEV := $(VENV)/.dev-installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help run setup test check bench torture fuzz oracle sample docs lock clean
+.PHONY: help run setup test check bench bench-full torture fuzz oracle sample prices docs lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(CORE)  ## overview of this machine's Claude homes (or the built-in sample)
 	@$(BIN)/recollect
@@ -26,6 +26,7 @@ check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up t
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/build_cli_reference.py --check
+	$(BIN)/python tools/build_price_table.py --check
 
 bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
 	$(BIN)/python -m bench
@@ -43,6 +44,9 @@ oracle: $(DEV)  ## our files against real clients (RECOLLECT_CLIENTS=directory w
 sample: $(DEV)  ## write the built-in sample home anew
 	$(BIN)/python tools/build_sample_home.py
 
+prices: $(DEV)  ## write the price table anew from the installed genai-prices
+	$(BIN)/python tools/build_price_table.py
+
 docs: $(DEV)  ## write the generated pages anew
 	$(BIN)/python tools/build_cli_reference.py
 
@@ -57,6 +61,7 @@ $(CORE): requirements/core.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes -r requirements/core.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(DEV): requirements/dev.lock $(CORE)

@@ -423,7 +423,7 @@ def test_statistics_count_messages_tokens_and_cost(provider: ClaudeStorageProvid
         stats.tool_results,
     )
     assert Tokens(input=200, output=30) == stats.spending.tokens
-    assert 200 * 3_000 + 30 * 15_000 == stats.spending.nano_usd
+    assert 200 * 3_000_000 + 30 * 15_000_000 == stats.spending.pico_usd
     assert (START, START + dt.timedelta(minutes=7)) == (stats.first_at, stats.last_at)
 
 
@@ -441,7 +441,7 @@ def test_an_answer_without_a_model_is_unpriced_not_free(provider: ClaudeStorageP
     log(provider, ChatMessage(role="assistant", content="x", usage=Usage(output_tokens=5)))
     spent = run(provider.get_statistics(PROJECT, SESSION)).spending
 
-    assert (5, 0, frozenset(["unknown"])) == (spent.tokens.output, spent.nano_usd, spent.unpriced)
+    assert (5, 0, frozenset(["unknown"])) == (spent.tokens.output, spent.pico_usd, spent.unpriced)
 
 
 def test_a_reset_goes_to_the_trash_and_back(provider: ClaudeStorageProvider, tmp_path: Path) -> None:

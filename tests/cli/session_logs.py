@@ -44,7 +44,7 @@ class SessionLog:
     def answer(
         self, uuid: str, *blocks: dict[str, Any], parent: str | None = "", model: str = "claude-sonnet-4-5"
     ) -> SessionLog:
-        """A whole answer of the model: a million input tokens, which cost three dollars."""
+        """A whole answer of the model: a million input tokens, which cost six dollars (long context)."""
         message = {
             "id": f"msg_{uuid}",
             "role": "assistant",

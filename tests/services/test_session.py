@@ -170,13 +170,13 @@ def test_sessions_are_found_by_what_people_remember(tmp_path: Path) -> None:
 
 
 def test_spending_counts_each_response_once_with_its_agents() -> None:
-    """The sample's review: 2 x Opus in the session, 2 x Haiku in the sub-agent, by hand."""
+    """The sample's review: 2 x Opus in the session, 2 x Haiku in the sub-agent, in nano-dollars by hand."""
     session = Home(sample_home()).session("Review the order")
     opus = (2_400 + 140) * 5_000 + (120 + 66) * 25_000 + (12_000 + 900) * 10_000 + 12_000 * 500
     haiku = (900 + 60) * 1_000 + (80 + 25) * 5_000 + 4_000 * 1_250 + 4_000 * 100
 
-    assert opus + haiku == session.spending().nano_usd
-    assert opus == session.spending(with_agents=False).nano_usd
+    assert (opus + haiku) * 1_000 == session.spending().pico_usd
+    assert opus * 1_000 == session.spending(with_agents=False).pico_usd
     assert Decimal("0.159235") == session.spending().usd
 
 

@@ -171,7 +171,7 @@ def test_totals_are_there_after_resuming(tmp_path: Path, layout: str) -> None:
 
     assert spent == resumed.spending
     assert Tokens(input=200, output=3_000) == spent.tokens
-    assert 200 * 3_000 + 3_000 * 15_000 == spent.nano_usd
+    assert 200 * 3_000_000 + 3_000 * 15_000_000 == spent.pico_usd
 
 
 def test_lines_of_one_response_are_counted_once(tmp_path: Path) -> None:

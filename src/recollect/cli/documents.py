@@ -20,7 +20,7 @@ from recollect.model.conversation import Spoken
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.loss import Loss
-from recollect.model.money import Spending
+from recollect.model.money import Spending, exact
 from recollect.model.node import Node, node_of
 from recollect.services.session import Session
 from recollect.storage.reader import read_lines
@@ -117,7 +117,7 @@ def session(one: Session, *, agents: int, live: bool) -> dict[str, Any]:
 
 def cost(spending: Spending) -> str | None:
     """Dollars to the last digit; nothing where a model has no known price (law 6)."""
-    return None if spending.unpriced else format(spending.usd, "f")
+    return None if spending.unpriced else exact(spending.pico_usd)
 
 
 def project_name(one: Session) -> str:

@@ -33,7 +33,7 @@ from recollect.model.client_words import (
 )
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
 from recollect.model.json_text import loose_object, loose_value
-from recollect.model.money import SYNTHETIC_MODEL
+from recollect.model.prices import SYNTHETIC_MODEL
 
 Json = dict[str, Any]
 _THINKING = frozenset(["thinking", "redacted_thinking"])

@@ -67,14 +67,14 @@ class Usage(Struct, frozen=True):
         return (self.server_tool_use.web_search_requests or 0) if self.server_tool_use else 0
 
     def tokens(self) -> Tokens:
-        """The counts that are added and priced."""
+        """The counts that are added and priced. A count below nought is nobody's: it must not lower a total."""
         return Tokens(
-            input=self.input_tokens or 0,
-            output=self.output_tokens or 0,
-            cache_write_5m=self.cache_write_5m_tokens,
-            cache_write_1h=self.cache_write_1h_tokens,
-            cache_read=self.cache_read_input_tokens or 0,
-            web_searches=self.web_searches,
+            input=max(self.input_tokens or 0, 0),
+            output=max(self.output_tokens or 0, 0),
+            cache_write_5m=max(self.cache_write_5m_tokens, 0),
+            cache_write_1h=max(self.cache_write_1h_tokens, 0),
+            cache_read=max(self.cache_read_input_tokens or 0, 0),
+            web_searches=max(self.web_searches, 0),
         )
 
 

@@ -19,6 +19,7 @@ from recollect.model.scan import usage_of
 from recollect.services.chat_message import CALLS, RESULTS, ChatMessage
 from recollect.services.message_lines import chat_message, gathered
 from recollect.storage.log_graph import LogGraph
+from recollect.storage.our_config import price_list
 from recollect.storage.reader import read_lines
 
 
@@ -51,7 +52,7 @@ class SessionLogs(Struct, frozen=True):
 
 def statistics(sessions: Iterable[SessionLogs]) -> ConversationStats:
     """What all of them come to."""
-    count, ledger = _Counts(), Ledger()
+    count, ledger = _Counts(), Ledger(price_list())
     for one in sessions:
         count.sessions += 1
         count.agents += len(one.agents)

@@ -27,6 +27,7 @@ from recollect.model.tool_calls import Call, tool_calls
 from recollect.storage.glance import Glance, glance, marked_entries
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.log_graph import LogGraph
+from recollect.storage.our_config import price_list
 from recollect.storage.reader import LogReader, OpenLog, read_lines
 
 
@@ -168,7 +169,7 @@ class Session:
 
     def spending(self, *, with_agents: bool = True) -> Spending:
         """Tokens and money, each response counted once."""
-        ledger = Ledger()
+        ledger = Ledger(price_list())
         agents = [agent.path for agent in self.agents()] if with_agents else []
         for path in (self.path, *agents):
             for line in read_lines(path):

@@ -41,6 +41,7 @@ from recollect.storage import fsops
 from recollect.storage.glance import glance
 from recollect.storage.lock import FileLock
 from recollect.storage.log import Log, SyncPolicy
+from recollect.storage.our_config import price_list
 from recollect.storage.reader import LogReader, read_lines, without_repeats
 from recollect.storage.refusals import as_storage_error
 from recollect.storage.store_layout import StoredLog, StoreLayout, StorePaths
@@ -285,7 +286,7 @@ class SessionLog:
     @property
     def spending(self) -> Spending:
         """Tokens and money of the whole session, each response counted once."""
-        return self._ledger.total()
+        return self._ledger.total(price_list())
 
     def agent_log(self, agent: str) -> SessionLog:
         """The log of a sub-agent of this session (claude layout)."""

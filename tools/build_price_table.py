@@ -1,0 +1,378 @@
+"""Write src/recollect/model/price_table.py from the data package genai-prices, or check that it is up to date.
+
+    python tools/build_price_table.py [--check]
+
+The maintained package says what each Claude model costs on Anthropic's own API. What it does not
+say stands below, each with its source, and is compared with the package wherever the package has
+evidence of it. Whatever this tool does not understand (a new kind of rule, a new threshold, a
+model nobody decided about) ends the run: a wrong table must not come out of it quietly.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+
+from genai_prices.data import providers
+from genai_prices.types import (
+    ClauseContains,
+    ClauseEquals,
+    ClauseOr,
+    ClauseRegex,
+    ClauseStartsWith,
+    ModelInfo,
+    ModelPrice,
+    Provider,
+    StartDateConstraint,
+    TieredPrices,
+)
+
+TABLE = Path(__file__).resolve().parents[1] / "src" / "recollect" / "model" / "price_table.py"
+THRESHOLDS = (0, 100_000, 200_000)  # what the bits of a variant can tell apart (prices.CONTEXT_STEPS)
+CLASSES = (
+    "input_mtok",
+    "output_mtok",
+    "cache_write_mtok",
+    "cache_write_1h_mtok",
+    "cache_read_mtok",
+    "web_searches_kcount",
+)
+
+Rates = tuple[int | None, ...]
+Tiers = tuple[tuple[int, Rates], ...]
+Periods = tuple[tuple[int, Tiers], ...]
+Row = tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods]
+
+# --- What genai-prices does not say about provider anthropic ------------------------------------
+
+# Web search: $10 per 1,000 searches, whatever the model.
+# https://platform.claude.com/docs/en/about-claude/pricing (Web search tool)
+WEB_SEARCH = Decimal(10)
+
+# Long context: Sonnet 4 had the 1M-token window in beta too, and every token of a request above 200K
+# was charged $6 / $22.50, cache multipliers on top. The pricing page of 2026-02 named "Claude Opus 4.6,
+# Sonnet 4.6, Sonnet 4.5, or Sonnet 4"; the package has the tier for the first three only.
+# https://platform.claude.com/docs/en/about-claude/pricing#long-context-pricing
+LONG_CONTEXT = {"claude-sonnet-4-0": (200_000, ("6", "22.50", "7.50", "12", "0.60"))}
+
+# Fast mode: a multiple of the standard price over the whole context window, cache multipliers on top.
+# Opus 5.5 $8/$40, Opus 5 and 4.8 $10/$50, Opus 4.7 and 4.6 (both withdrawn since) $30/$150.
+# https://platform.claude.com/docs/en/build-with-claude/fast-mode#pricing
+# https://platform.claude.com/docs/en/about-claude/pricing#fast-mode-pricing
+# Not modelled: in the first two weeks of Opus 4.6 (2026-02-07 to about 2026-02-20) there was a launch
+# discount of 50 % and a price of $60/$225 above 200K tokens; the day that tier ended is not published.
+FAST_MULTIPLES = {
+    "claude-opus-4-6": 6,
+    "claude-opus-4-7": 6,
+    "claude-opus-4-8": 2,
+    "claude-opus-5": 2,
+    "claude-opus-5-5": 2,
+}
+
+# US-only inference: 1.1 x on all token classes "for Claude 4.6 and later models"; "earlier models retain
+# their existing pricing regardless of inference_geo". It stacks with fast mode, batch and long context.
+# https://platform.claude.com/docs/en/about-claude/pricing#data-residency-pricing
+US_ONLY_COSTS_MORE = frozenset(
+    (
+        "claude-fable-5",
+        "claude-fable-5-1",
+        "claude-haiku-5-5",
+        "claude-opus-4-6",
+        "claude-opus-4-7",
+        "claude-opus-4-8",
+        "claude-opus-5",
+        "claude-opus-5-5",
+        "claude-sonnet-4-6",
+        "claude-sonnet-5",
+        "claude-sonnet-5-5",
+    )
+)
+BEFORE_US_ONLY = frozenset(
+    (
+        "claude-2",
+        "claude-3-5-haiku-latest",
+        "claude-3-5-sonnet",
+        "claude-3-7-sonnet-latest",
+        "claude-3-haiku",
+        "claude-3-opus-latest",
+        "claude-3-sonnet",
+        "claude-haiku-4-5",
+        "claude-opus-4-0",
+        "claude-opus-4-1",
+        "claude-opus-4-5",
+        "claude-sonnet-4-0",
+        "claude-sonnet-4-5",
+        "claude-v1",
+    )
+)
+
+# Batch: half of every token price. The package has it for the models that were active on 2026-10-14;
+# these were on the list of supported models before they were retired. Searches are not discounted.
+# https://docs.anthropic.com/en/docs/build-with-claude/batch-processing#pricing (as of 2025)
+BATCH_BEFORE = frozenset(
+    (
+        "claude-3-5-haiku-latest",
+        "claude-3-5-sonnet",
+        "claude-3-7-sonnet-latest",
+        "claude-3-haiku",
+        "claude-3-opus-latest",
+        "claude-opus-4-0",
+        "claude-opus-4-1",
+        "claude-sonnet-4-0",
+    )
+)
+
+
+class NotUnderstood(Exception):
+    """The data package says something this tool has no rule for."""
+
+
+# --- Names ---------------------------------------------------------------------------------------
+
+
+def matchers(model: ModelInfo) -> tuple[str, ...]:
+    """How a name of this model is recognised: ``=`` is it, ``^`` starts with it, ``*`` contains it,
+    ``#`` starts with it and goes on with eight digits, ``~`` with a date as 2026-01-31."""
+    clauses = model.match.or_ if isinstance(model.match, ClauseOr) else [model.match]
+    found: list[str] = []
+    for clause in clauses:
+        match clause:
+            case ClauseEquals(text):
+                found.append("=" + text.lower())
+            case ClauseStartsWith(text):
+                found.append("^" + text.lower())
+            case ClauseContains(text):
+                found.append("*" + text.lower())
+            case ClauseRegex(pattern):
+                found += _dated(pattern)
+            case _:
+                raise NotUnderstood(f"{model.id}: a name is matched by {clause!r}")
+    return tuple(found)
+
+
+def _dated(pattern: str) -> list[str]:
+    for end, kind in ((r"\d{8}$", "#"), (r"\d{4}-\d{2}-\d{2}$", "~")):
+        stem = pattern.removeprefix("^").removesuffix(end)
+        if f"^{stem}{end}" != pattern:
+            continue
+        one, *more = stem.split("[-@]")
+        stems = [one + "-", one + "@"] if more == [""] else [stem]
+        if all(re.fullmatch(r"[a-z0-9.-]+[-@]", text) for text in stems):
+            return [kind + text for text in stems]
+    raise NotUnderstood(f"the pattern {pattern!r}")
+
+
+# --- Prices --------------------------------------------------------------------------------------
+
+
+def pico(dollars: Decimal, per: int) -> int:
+    """Dollars for ``per`` tokens as whole pico-dollars for one; half of it, and 1.1 times, are whole too."""
+    exact = dollars * 10**12 / per
+    if exact != int(exact) or int(exact) % 20:
+        raise NotUnderstood(f"${dollars} per {per} is too fine for whole pico-dollars")
+    return int(exact)
+
+
+def tiers(price: ModelPrice, name: str) -> Tiers:
+    """Prices by the size of the context. Above a threshold all tokens of the response cost more."""
+    known = {key: value for key, value in vars(price).items() if value is not None}
+    if known.keys() - set(CLASSES):
+        raise NotUnderstood(f"{name}: prices of {sorted(known.keys() - set(CLASSES))}")
+    known.setdefault("web_searches_kcount", WEB_SEARCH)
+    starts = sorted(
+        {tier.start for one in known.values() if isinstance(one, TieredPrices) for tier in one.tiers}
+    )
+    found = [(start, tuple(_rate(known.get(key), start, key) for key in CLASSES)) for start in (0, *starts)]
+    if name in LONG_CONTEXT and not starts:
+        start, dollars = LONG_CONTEXT[name]
+        found.append((start, (*(pico(Decimal(one), 10**6) for one in dollars), found[0][1][-1])))
+    if not {start for start, _ in found} <= set(THRESHOLDS):
+        raise NotUnderstood(f"{name}: prices change above {starts} tokens, which no variant can say")
+    return tuple(found)
+
+
+def _rate(price: Decimal | TieredPrices | None, start: int, key: str) -> int | None:
+    if price is None:
+        return None
+    if isinstance(price, TieredPrices):
+        fitting = [tier.price for tier in price.tiers if tier.start <= start]
+        price = fitting[-1] if fitting else price.base
+    return pico(price, 1_000 if key == "web_searches_kcount" else 10**6)
+
+
+def periods(model: ModelInfo) -> Periods:
+    """Prices by date, in quarters of an hour since 1970 (UTC), the first of them from ever."""
+    if isinstance(model.prices, ModelPrice):
+        return ((0, tiers(model.prices, model.id)),)
+    found: dict[int, Tiers] = {}
+    for conditional in model.prices:
+        constraint = conditional.constraint
+        if not isinstance(constraint, StartDateConstraint | None):
+            raise NotUnderstood(f"{model.id}: a price that depends on {constraint!r}")
+        start = 0 if constraint is None else quarter(constraint.start_date)
+        found[start] = tiers(conditional.prices, model.id)
+    if 0 not in found or list(found) != sorted(found):
+        raise NotUnderstood(f"{model.id}: prices without a first, or not in the order of their dates")
+    return tuple(found.items())
+
+
+def quarter(day: dt.date) -> int:
+    """The quarter of an hour since 1970 with which a day begins (UTC)."""
+    return (day - dt.date(1970, 1, 1)).days * 96
+
+
+def fast_periods(name: str, standard: Periods) -> Periods:
+    """The price of fast mode: a multiple of what short contexts cost today, for contexts of every size."""
+    multiple = FAST_MULTIPLES.get(name)
+    if multiple is None:
+        return ()
+    *tokens, search = standard[-1][1][0][1]
+    rates = (*(None if rate is None else rate * multiple for rate in tokens), search)
+    _check_fast(name, rates)
+    return ((0, ((0, rates),)),)
+
+
+def rules(model: ModelInfo, standard: Periods, regional: dict[str, bool]) -> tuple[str, ...]:
+    """Which published rules change this model's prices."""
+    if (model.id in US_ONLY_COSTS_MORE) == (model.id in BEFORE_US_ONLY):
+        raise NotUnderstood(f"{model.id} is new: say above whether US-only inference costs more")
+    found = []
+    if model.price_variants or model.id in BATCH_BEFORE:
+        _check_batch(model, standard)
+        found.append("batch")
+    if model.id in US_ONLY_COSTS_MORE:
+        found.append("us")
+    if regional.get(model.id):
+        found.append("regional")
+    return tuple(found)
+
+
+# --- Evidence: other parts of the package must not contradict what is said above ----------------
+
+
+def _check_batch(model: ModelInfo, standard: Periods) -> None:
+    for variant in model.price_variants or ():
+        if variant.when != {"processing": "batch"}:
+            raise NotUnderstood(f"{model.id}: prices for {variant.when}")
+        halves = [(start, tuple((rate or 0) // 2 for rate in rates[:5])) for start, rates in standard[-1][1]]
+        said = [(start, rates[:5]) for start, rates in tiers(variant.prices, model.id)]
+        if halves != said:
+            raise NotUnderstood(f"{model.id}: a batch does not cost half: {said}")
+
+
+def _check_fast(name: str, rates: Rates) -> None:
+    dotted = re.sub(r"(\d)-(\d)", r"\1.\2", name)
+    for fast in (f"anthropic/{dotted}-fast", f"{dotted}-fast"):
+        for provider in (_provider("openrouter"), _provider("github-copilot")):
+            for model in provider.models:
+                if model.id == fast and isinstance(model.prices, ModelPrice):
+                    ((_, said),) = tiers(model.prices, fast)
+                    if any(one not in (None, other) for one, other in zip(said, rates, strict=True)):
+                        raise NotUnderstood(f"{provider.id} has {fast} for {said}, not {rates}")
+
+
+def regional_premiums(rows: Sequence[tuple[ModelInfo, Periods]]) -> dict[str, bool]:
+    """For which models Amazon Bedrock charges 1.1 times the list price outside its global endpoint."""
+    found: dict[str, bool] = {}
+    for there in _provider("aws").models:
+        if not there.id.startswith("regional.anthropic."):
+            continue
+        name = there.id.removeprefix("regional.anthropic.").partition("-v")[0]
+        for model, standard in rows:
+            if model.is_match(name):
+                base, said = standard[-1][1][0][1], periods(there)[-1][1][0][1]
+                ratio = Decimal(said[0] or 0) / Decimal(base[0] or 1)
+                if ratio not in (1, Decimal("1.1")):
+                    raise NotUnderstood(f"{there.id} costs {ratio} times the list price")
+                found[model.id] = ratio != 1
+    return found
+
+
+def _provider(name: str) -> Provider:
+    return next(provider for provider in providers if provider.id == name)
+
+
+# --- The file ------------------------------------------------------------------------------------
+
+
+def rows() -> list[Row]:
+    """One row for every Claude model, in the order in which names are tried."""
+    models = [(model, periods(model)) for model in _provider("anthropic").models]
+    regional = regional_premiums(models)
+    return [
+        (
+            model.id,
+            matchers(model),
+            rules(model, standard, regional),
+            standard,
+            fast_periods(model.id, standard),
+        )
+        for model, standard in models
+    ]
+
+
+def table() -> str:
+    """The whole file."""
+    source = f"genai-prices {version('genai-prices')}"
+    return f'''"""What Claude models cost. Written by tools/build_price_table.py from {source}: do not edit.
+
+The tool names the sources of what that package does not say. A row of MODELS: the model; how its
+names are recognised (= is, ^ starts with, * contains, # starts with and then eight digits,
+~ and then a date); the published rules that apply to it (half price for a batch; 1.1 times for
+US-only inference; 1.1 times at a regional endpoint of Amazon Bedrock); its prices; those of fast mode.
+
+Prices: (first quarter of an hour since 1970, ((above how many tokens of context, rates), ...)).
+Rates: pico-dollars (10**-12 USD) for a token of input, output, cache write of 5 minutes, of 1 hour,
+cache read, and for a web search. None: no price is known.
+"""
+
+SOURCE = "{source}"
+
+Rates = tuple[int | None, ...]
+Periods = tuple[tuple[int, tuple[tuple[int, Rates], ...]], ...]
+
+MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ...] = (
+{"".join(_laid_out(row, 1) for row in rows())})
+'''
+
+
+def _laid_out(value: object, depth: int) -> str:
+    """A value as the formatter leaves it: on one line if that fits, else one item to a line."""
+    indent, text = "    " * depth, _on_one_line(value)
+    if len(indent) + len(text) + 1 <= 110:
+        return f"{indent}{text},\n"
+    assert isinstance(value, tuple)
+    return f"{indent}(\n{''.join(_laid_out(item, depth + 1) for item in value)}{indent}),\n"
+
+
+def _on_one_line(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({_joined(map(_on_one_line, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, int):
+        return f"{value:_}"
+    return "None" if value is None else f'"{value}"'
+
+
+def _joined(items: Iterable[str]) -> str:
+    return ", ".join(items)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write or check the file."""
+    text = table()
+    if "--check" not in arguments:
+        TABLE.write_text(text, encoding="utf-8")
+        return 0
+    if TABLE.is_file() and TABLE.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{TABLE.name} is not what genai-prices says: run tools/build_price_table.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
