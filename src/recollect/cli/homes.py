@@ -32,6 +32,6 @@ def sample() -> HomeRoot:
     return structs.replace(home_at(sample_home()), origin="built-in sample")
 
 
-def open_home(named: Sequence[str]) -> Home:
-    """The homes to look at, as one."""
-    return Home(*[home.path for home in chosen_homes(named)])
+def open_home(named: Sequence[str], data: str | None = None) -> Home:
+    """The homes to look at, as one; ``data`` is what ``--data`` says."""
+    return Home(*[home.path for home in chosen_homes(named)], data=data)

@@ -1,4 +1,4 @@
-"""How commands that change something speak: the plan, what to type to carry it out, how to undo it."""
+"""How commands that change something speak: the plan, what to type to carry it out, how to undo it, and where our own files lie."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recollect.cli import output
 from recollect.cli.text import visible
-from recollect.storage.places import data_dir
+from recollect.storage.places import cache_dir, data_dir
 
 
 def add_apply(parser: ArgumentParser) -> None:
@@ -21,6 +21,11 @@ def add_apply(parser: ArgumentParser) -> None:
 def own_data(options: Namespace) -> Path:
     """Our own directory, or the one named with ``--data``."""
     return data_dir({**os.environ, "RECOLLECT_DATA": options.data} if options.data else None)
+
+
+def own_cache(options: Namespace) -> Path:
+    """Where the index lies, or would with ``--data``."""
+    return cache_dir({**os.environ, "RECOLLECT_DATA": options.data} if options.data else None)
 
 
 def command(options: Namespace, *words: str) -> str:

@@ -111,7 +111,7 @@ def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) ->
         tail = _Tail(log, end, deep=deep, seek_main_line=head.begins_aside)
         first, last, found = head.origin, tail.origin, tail.metadata
         return Glance(
-            size=log.stat().st_size,
+            size=log.size(),
             first_at=first.at or last.at,
             last_at=last.at or first.at,
             session_id=first.session_id or last.session_id,

@@ -26,7 +26,7 @@ import stat
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from msgspec import Struct
 
@@ -35,6 +35,9 @@ from recollect.model import codec
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, Pending
 from recollect.model.entry import Entry
 
+if TYPE_CHECKING:
+    from recollect.storage.archive.seekable import SeekableReader
+
 # A page from the end of a log should cost a page, so every pass starts small. 128 KiB was the fastest of
 # 64 KiB to 4 MiB on real logs, both ways: longer chunks leave the allocator's heap and fault in anew each time.
 _PROBE = 4 * 1024
@@ -42,6 +45,8 @@ _FIRST_READ = 64 * 1024
 _READ = 128 * 1024
 _FINGERPRINT = 256
 _NEWLINE = b"\n"
+# A log in the archive: compressed, read by place all the same.
+PACKED = ".zst"
 
 # O_NONBLOCK: a pipe put in the log's place after the check must not make open() wait for a writer.
 _FLAGS = os.O_RDONLY
@@ -68,6 +73,7 @@ class OpenLog:
         self.path = Path(f"descriptor {source}") if isinstance(source, int) else source
         self.limits = limits
         self.fd = source if isinstance(source, int) else _opened(source)
+        self._packed = self._unpacking() if self.path.suffix == PACKED else None
 
     def __enter__(self) -> Self:
         return self
@@ -87,8 +93,14 @@ class OpenLog:
         """The state of the open file, whatever its name points to by now."""
         return os.fstat(self.fd)
 
+    def size(self) -> int:
+        """How many bytes there are to read: of a compressed log, how many it unpacks to."""
+        return self.stat().st_size if self._packed is None else self._packed.size
+
     def read(self, size: int, offset: int) -> bytes:
         """At most ``size`` bytes from ``offset``; empty at the end."""
+        if self._packed is not None:
+            return self._packed.read(size, offset)
         try:
             return _read_at(self.fd, size, offset)
         except OverflowError:
@@ -109,7 +121,7 @@ class OpenLog:
 
     def committed_end(self) -> int:
         """Where the last whole line ends."""
-        return self.line_start(self.stat().st_size)
+        return self.line_start(self.size())
 
     def line_start(self, position: int) -> int:
         """The last start of a line at or before ``position``."""
@@ -207,6 +219,16 @@ class OpenLog:
             return self.fingerprint(line.end)
         return (before + line.data[-_FINGERPRINT:] + _NEWLINE)[-_FINGERPRINT:]
 
+    def _unpacking(self) -> SeekableReader:
+        # Imported here: only an archived log needs it, and it costs as much as everything else.
+        from recollect.storage.archive.seekable import SeekableReader
+
+        try:
+            return SeekableReader(self.fd, self.path)
+        except BaseException:
+            self.close()
+            raise
+
     def _after_newline(self, position: int, stop: int | None) -> int | None:
         while stop is None or position < stop:
             chunk = self.read(_READ if stop is None else min(_READ, stop - position), position)
@@ -282,7 +304,7 @@ class LogReader:
     def pending(self) -> Pending | None:
         """The unterminated tail, if there is one at this moment."""
         with OpenLog(self.path, self.limits) as log:
-            size = log.stat().st_size
+            size = log.size()
             end = log.line_start(size)
             return Pending(end, size - end) if end < size else None
 

@@ -1,0 +1,59 @@
+"""How much an index holds, for `recollect index status`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from recollect.index.database import Database
+from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
+
+# Table -> where its rows are counted; the full-text table keeps no rows of its own.
+_TABLES = {
+    "files": "files",
+    "messages": "messages",
+    "texts": "texts_docsize",
+    "responses": "responses",
+    "usage": "usage",
+    "rollup": "rollup",
+    "cost_states": "cost_states",
+    "names": "names",
+    "spans": "spans",
+}
+
+
+class Figures(NamedTuple):
+    """Counts of what there is. ``segments``: pieces of the full-text table a search has to look at."""
+
+    is_complete: bool
+    rows: dict[str, int]
+    sessions: int
+    agents: int
+    tool_outputs: int
+    gone_sessions: int
+    segments: int
+
+
+def figures(index: Database) -> Figures:
+    """All of them at one moment."""
+    with index.reading():
+        sessions, agents, outputs = (
+            _count(index, f"SELECT count(*) FROM files WHERE NOT gone AND role = {role}")  # noqa: S608 - numbers from the schema
+            for role in (SESSION, AGENT, TOOL_OUTPUT)
+        )
+        return Figures(
+            index.meta("complete") is not None,
+            {name: _count(index, f"SELECT count(*) FROM {table}") for name, table in _TABLES.items()},  # noqa: S608 - names from above
+            sessions,
+            agents,
+            outputs,
+            _count(
+                index,
+                f"SELECT count(*) FROM files WHERE gone AND role = {SESSION}"  # noqa: S608 - a number from the schema
+                " AND EXISTS (SELECT 1 FROM usage WHERE file = files.id)",
+            ),
+            _count(index, "SELECT count(DISTINCT segid) FROM texts_idx"),
+        )
+
+
+def _count(index: Database, sql: str) -> int:
+    return cast("int", index.value(sql))

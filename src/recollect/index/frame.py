@@ -1,0 +1,85 @@
+"""What one stretch of a log adds to the index, as plain values that can cross into another process.
+
+A frame covers whole lines from ``start`` to ``end`` of one log. It is applied as a whole or
+not at all, together with the new place where reading goes on, so that a process that dies
+between two frames loses nothing and repeats nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# Entry types as they are stored in ``messages.kind``.
+MESSAGE_KINDS = ("other", "user", "assistant", "system", "attachment", "progress", "title", "tool-output")
+KIND_CODES = {name: code for code, name in enumerate(MESSAGE_KINDS)}
+TOOL_OUTPUT_KIND = KIND_CODES["tool-output"]
+
+CLEARED = -1
+
+Id = bytes | str | None  # a uuid as 16 bytes; what is not one, as it stands
+Columns = tuple[str | None, ...]
+
+
+class MessageRow(NamedTuple):
+    """A line with an id or with words. ``texts`` are ready for the tokenizer and are not stored."""
+
+    offset: int
+    length: int
+    uuid: Id
+    parent: Id
+    at: int | None
+    kind: int
+    digest: int | None
+    texts: Columns | None
+
+
+class UsageRow(NamedTuple):
+    """All that one log says of one response within the frame; ``lines`` says how many lines spoke."""
+
+    message: str | None
+    request: str
+    speaker: int
+    has_stop: bool
+    forked: bool
+    at: int | None
+    model: str | None
+    branch: str | None
+    version: str | None
+    tool: str | None
+    variant: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+    recorded: int | None
+    duration: int | None
+    asked: Id
+    lines: int
+
+
+class Frame(NamedTuple):
+    """One stretch of a log. ``cost_state`` is the client's last running total in it, by model."""
+
+    start: int
+    end: int
+    messages: list[MessageRow]
+    usage: list[UsageRow]
+    cost_state: tuple[int | None, list[tuple[str, int]]] | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    first_at: int | None = None
+    last_at: int | None = None
+    damaged: int = 0
+    prompt: int | None = None
+    # Where the last title of each kind stands; CLEARED where it was taken away, None where nothing was said.
+    last_prompt: int | None = None
+    ai_title: int | None = None
+    custom_title: int | None = None
+    head: bytes = b""
+    tail: bytes = b""
+    # Why the log could not be read on from ``start``, "" where it has vanished; such a frame holds nothing else.
+    problem: str | None = None

@@ -1,0 +1,80 @@
+"""What an index still knows of logs that are no longer there, and how another index takes it over.
+
+The one thing in an index that cannot be read again from the logs: what deleted sessions
+cost. It is read as frames, so that it enters the new index by the same door as everything
+else and the copies that count are decided anew among all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple, cast
+
+from recollect.index.database import Database
+from recollect.index.frame import Frame, UsageRow
+from recollect.index.ingest import Ingest, Placed
+from recollect.index.schema import AGENT, SESSION
+
+_FILES = (
+    "SELECT id, path, home, role, session, agent, device, inode, size, mtime, consumed, first_at, last_at,"
+    " messages, damaged, (SELECT text FROM names WHERE id = cwd), (SELECT text FROM names WHERE id = branch)"
+    " FROM files"
+)
+_USAGE = (
+    "SELECT message, request, speaker, has_stop, forked, usage.at, m.text, b.text, v.text, t.text, variant,"
+    " input, output, cache_write_5m, cache_write_1h, cache_read, web_searches, recorded, duration, asked, lines"
+    " FROM usage JOIN responses ON responses.id = response"
+    " LEFT JOIN names m ON m.id = model LEFT JOIN names b ON b.id = branch"
+    " LEFT JOIN names v ON v.id = version LEFT JOIN names t ON t.id = tool WHERE file = ?"
+)
+_COST_STATES = "SELECT at, coalesce((SELECT text FROM names WHERE id = model), ''), recorded FROM cost_states WHERE file = ?"
+
+
+class KeptLog(NamedTuple):
+    """A log that is gone: where it was, and what it said of money."""
+
+    log: Placed
+    frame: Frame
+    messages: int
+
+
+def kept_logs(index: Database, there: Collection[str]) -> Iterator[KeptLog]:
+    """Every log of an index that is not ``there`` any more and cost something."""
+    for row in index.rows(_FILES):
+        (
+            number,
+            path,
+            home,
+            role,
+            session,
+            agent,
+            *places,
+            consumed,
+            first,
+            last,
+            messages,
+            damaged,
+            cwd,
+            branch,
+        ) = row
+        if role not in (SESSION, AGENT) or path in there:
+            continue
+        usage = [UsageRow(*values) for values in index.rows(_USAGE, number)]  # type: ignore[arg-type]
+        states = index.rows(_COST_STATES, number)
+        if not usage and not states:
+            continue
+        total = (states[0][0], [(model, amount) for _, model, amount in states]) if states else None
+        frame = Frame(0, consumed, [], usage, total, cwd, branch, session, agent, first, last, damaged)  # type: ignore[arg-type]
+        yield KeptLog(Placed(path, home, role, session, agent, *places), frame, cast("int", messages))  # type: ignore[arg-type]
+
+
+def keep(index: Database, logs: Iterable[KeptLog]) -> None:
+    """Take logs over as gone. All of them or none."""
+    ingest = Ingest(index)
+    with index.transaction():
+        ingest.begin()
+        for one in logs:
+            file = ingest.add_file(one.log)
+            ingest.apply(file, one.frame)
+            ingest.forget(file, keep_usage=True)
+            index.connection.execute("UPDATE files SET messages = ? WHERE id = ?", (one.messages, file))

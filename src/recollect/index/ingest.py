@@ -1,0 +1,351 @@
+"""Put frames into the tables, and take logs out again.
+
+The invariants, which hold at every commit: ``files.consumed`` is where the next frame of
+a log starts; a text row exists exactly as long as a message refers to it; ``rollup`` is
+the sum of the counted usage rows; which row is counted depends on the rows alone, never on
+the order in which they came (``model.ledger`` decides).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, cast
+
+from recollect.index.database import Database
+from recollect.index.frame import CLEARED, Frame, MessageRow, UsageRow
+from recollect.index.rollup import Rollup
+from recollect.index.schema import SPAN_BITS
+from recollect.model.ledger import Copy, counted, preference
+
+_COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
+_KEPT = f"at, model, branch, variant, {_COUNTS}, recorded"
+_NO_NAME = 0
+_MET_SHIFT = 10
+_MET_BYTES = 1 << (32 - _MET_SHIFT)
+
+
+class Placed(NamedTuple):
+    """A log as it was seen in a home."""
+
+    path: str
+    home: str
+    role: int
+    session: str | None
+    agent: str | None
+    device: int
+    inode: int
+    size: int
+    mtime: int
+
+
+class Ingest:
+    """Writes to one index. Every method expects to run inside ``Database.transaction``."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._run = database.connection.execute
+        self._many = database.connection.executemany
+        self._names: dict[str, int] = {}
+        self._next_id = 1
+        self._met: bytearray | None = None
+        self._rollup = Rollup(database)
+
+    def begin(self) -> None:
+        """Call first in every transaction: others may have written since the last one."""
+        self._names.clear()
+        self._next_id = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM messages")) + 1
+
+    def expect_many(self) -> None:
+        """Before a first build: remember roughly which ids were met, so that new ones need no look-up."""
+        if self._db.value("SELECT 1 FROM messages LIMIT 1") is None:
+            self._met = bytearray(_MET_BYTES)
+
+    # --- logs -----------------------------------------------------------------------------------
+
+    def add_file(self, log: Placed) -> int:
+        """A log that was not known; it is read from its start."""
+        self._run(
+            "INSERT INTO files(path, home, role, session, agent, device, inode, size, mtime)"
+            " VALUES(?,?,?,?,?,?,?,?,?)",
+            log._replace(mtime=~log.mtime),
+        )
+        return self._db.connection.last_insert_rowid()
+
+    def seen(self, file: int, log: Placed) -> None:
+        """The log as it is now, about to be read; where reading goes on stays the same."""
+        self._run(
+            "UPDATE files SET device = ?, inode = ?, size = ?, mtime = ?, gone = 0, session = coalesce(?, session)"
+            " WHERE id = ?",
+            (log.device, log.inode, log.size, ~log.mtime, log.session, file),
+        )
+
+    def finished(self, file: int, log: Placed) -> None:
+        """The log was read to its end. Until then its time is stored as a complement that no time is equal to."""
+        self._run("UPDATE files SET mtime = ? WHERE id = ?", (log.mtime, file))
+
+    def moved(self, file: int, log: Placed) -> None:
+        """The log lies elsewhere now. Its place decides between equal copies, so they are counted anew."""
+        self._run(
+            "UPDATE files SET path = ?, home = ?, role = ?, session = coalesce(?, session),"
+            " agent = coalesce(?, agent), gone = 0 WHERE id = ?",
+            (log.path, log.home, log.role, log.session, log.agent, file),
+        )
+        self._settle(self._uncounted_of(file))
+        self._rollup.write()
+
+    def forget(self, file: int, *, keep_usage: bool = False) -> None:
+        """Take out what was read from a log; the log itself stays listed and is read from its start.
+
+        With ``keep_usage`` only its words go: a log that was deleted still cost what it cost.
+        """
+        self._forget_messages(file)
+        if keep_usage:
+            self._run(
+                "UPDATE files SET gone = 1, prompt = NULL, last_prompt = NULL, ai_title = NULL,"
+                " custom_title = NULL WHERE id = ?",
+                (file,),
+            )
+            return
+        touched = self._uncounted_of(file)
+        self._run("DELETE FROM usage WHERE file = ?", (file,))
+        self._run("DELETE FROM cost_states WHERE file = ?", (file,))
+        self._settle(touched)
+        self._many(
+            "DELETE FROM responses WHERE id = ?"
+            " AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.response = responses.id)",
+            ((response,) for response in touched),
+        )
+        self._rollup.write()
+        self._run(
+            "UPDATE files SET consumed = 0, head = NULL, tail = NULL, first_at = NULL, last_at = NULL,"
+            " messages = 0, damaged = 0, cwd = NULL, branch = NULL, prompt = NULL, last_prompt = NULL,"
+            " ai_title = NULL, custom_title = NULL, session = CASE role WHEN 1 THEN NULL ELSE session END"
+            " WHERE id = ?",
+            (file,),
+        )
+
+    def drop(self, file: int) -> None:
+        """Forget a log and that it ever was."""
+        self.forget(file)
+        self._run("DELETE FROM files WHERE id = ?", (file,))
+
+    def _forget_messages(self, file: int) -> None:
+        texts = {row[0] for row in self._db.rows("SELECT text FROM messages WHERE file = ? AND text NOT NULL", file)}
+        self._run("DELETE FROM messages WHERE file = ?", (file,))
+        self._many("DELETE FROM texts WHERE rowid = ?", [(text,) for text in texts if not self._is_used(text)])
+
+    def _is_used(self, text: object) -> bool:
+        # Two look-ups, because only copies are in the index over ``text``.
+        own = self._db.value("SELECT 1 FROM messages WHERE id = ? AND text = id", text)
+        return own is not None or (
+            self._db.value("SELECT 1 FROM messages WHERE text = ? AND text <> id", text) is not None
+        )
+
+    # --- frames ---------------------------------------------------------------------------------
+
+    def apply(self, file: int, frame: Frame) -> bool:
+        """Add a frame; False where the log was read on, or anew, by somebody else in the meantime."""
+        if self._db.value("SELECT consumed FROM files WHERE id = ?", file) != frame.start:
+            return False
+        self._add_messages(file, frame.messages)
+        self._add_usage(file, frame.usage)
+        if frame.cost_state is not None:
+            self._replace_cost_state(file, *frame.cost_state)
+        self._run(
+            "UPDATE files SET consumed = ?1, tail = ?2, head = coalesce(head, ?3),"
+            " first_at = coalesce(min(first_at, ?4), first_at, ?4),"
+            " last_at = coalesce(max(last_at, ?5), last_at, ?5),"
+            " messages = messages + ?6, damaged = damaged + ?7, cwd = coalesce(cwd, ?8),"
+            " branch = coalesce(?9, branch), session = coalesce(session, ?10), agent = coalesce(agent, ?11),"
+            " prompt = coalesce(prompt, ?12) WHERE id = ?13",
+            (
+                frame.end,
+                frame.tail,
+                frame.head or None,
+                frame.first_at,
+                frame.last_at,
+                sum(1 for row in frame.messages if row.uuid is not None),
+                frame.damaged,
+                self._name(frame.cwd) or None,
+                self._name(frame.branch) or None,
+                frame.session,
+                frame.agent,
+                frame.prompt,
+                file,
+            ),
+        )
+        self._note_titles(file, frame)
+        return True
+
+    def _note_titles(self, file: int, frame: Frame) -> None:
+        for column in ("last_prompt", "ai_title", "custom_title"):
+            place = getattr(frame, column)
+            if place is not None:
+                self._run(f"UPDATE files SET {column} = ? WHERE id = ?", (None if place == CLEARED else place, file))  # noqa: S608 - a name from the tuple above
+
+    def _add_messages(self, file: int, rows: Iterable[MessageRow]) -> None:
+        first = number = self._next_id
+        messages: list[tuple[object, ...]] = []
+        texts: list[tuple[object, ...]] = []
+        newest: dict[int, int] = {}
+        in_frame: dict[tuple[object, object], int] = {}
+        for row in rows:
+            text = None
+            if row.texts is not None:
+                text = self._same_text(row, in_frame)
+                if text is None:
+                    text = number
+                    texts.append((number, *row.texts))
+                    in_frame[row.uuid, row.digest] = number
+                span = text >> SPAN_BITS
+                if row.at is not None and row.at > newest.get(span, 0):
+                    newest[span] = row.at
+            messages.append(
+                (number, file, row.offset, row.length, row.uuid, row.parent, row.at, row.kind, text, row.digest)
+            )
+            number += 1
+        self._next_id = number
+        self._many("INSERT INTO messages VALUES(?,?,?,?,?,?,?,?,?,?)", messages)
+        self._many("INSERT INTO texts(rowid, prose, thinking, tool_input, tool_result, title, other) VALUES(?,?,?,?,?,?,?)", texts)
+        if number > first:
+            self._many(
+                "INSERT INTO spans VALUES(?, ?) ON CONFLICT DO UPDATE SET newest = max(newest, excluded.newest)",
+                newest.items(),
+            )
+
+    def _same_text(self, row: MessageRow, in_frame: dict[tuple[object, object], int]) -> int | None:
+        """The text row of an equal line with the same id: a fork's copy is not found twice."""
+        if row.uuid is None:
+            return None
+        if self._met is not None and isinstance(row.uuid, bytes):
+            place = int.from_bytes(row.uuid[:4], "big") >> _MET_SHIFT
+            if not self._met[place]:
+                self._met[place] = 1
+                return None
+        here = in_frame.get((row.uuid, row.digest))
+        if here is not None:
+            return here
+        return cast(
+            "int | None",
+            self._db.value(
+                "SELECT text FROM messages WHERE uuid = ? AND digest = ? AND text NOT NULL LIMIT 1", row.uuid, row.digest
+            ),
+        )
+
+    # --- usage ----------------------------------------------------------------------------------
+
+    def _add_usage(self, file: int, rows: Iterable[UsageRow]) -> None:
+        touched: dict[int, None] = {}
+        for row in rows:
+            known = None
+            if row.message is not None:
+                known = cast("int | None", self._db.value("SELECT id FROM responses WHERE message = ?", row.message))
+            if known is None:
+                self._run("INSERT INTO responses(message) VALUES(?)", (row.message,))
+                response = self._db.connection.last_insert_rowid()
+                self._insert_usage(response, file, row, is_counted=True)
+                continue
+            if known not in touched:
+                self._uncount(known)
+                touched[known] = None
+            self._merge_usage(known, file, row)
+        self._settle(touched)
+        self._rollup.write()
+
+    def _insert_usage(self, response: int, file: int, row: UsageRow, *, is_counted: bool) -> None:
+        model, branch = self._name(row.model), self._name(row.branch)
+        values = row[10:]  # from ``variant`` on, as the table has them
+        self._run(
+            "INSERT INTO usage VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                response,
+                file,
+                row.request,
+                is_counted,
+                row.speaker,
+                row.has_stop,
+                row.forked,
+                row.at,
+                model,
+                branch,
+                self._name(row.version),
+                self._name(row.tool),
+                *values,
+            ),
+        )
+        if is_counted:
+            self._rollup.add(file, (row.at, model, branch, *row[10:18]))
+
+    def _merge_usage(self, response: int, file: int, row: UsageRow) -> None:
+        """More lines of the same log about the same response: the better one speaks for all of them."""
+        where = "response = ? AND file = ? AND request = ?"
+        found = self._db.rows(
+            f"SELECT id, speaker, output, has_stop, at, forked, tool, asked, lines FROM usage WHERE {where}",  # noqa: S608 - a constant
+            response,
+            file,
+            row.request,
+        )
+        if not found:
+            self._insert_usage(response, file, row, is_counted=False)
+            return
+        number, speaker, output, has_stop, at, forked, tool, asked, lines = found[0]
+        before = Copy(row.request, speaker, output, bool(has_stop), at or 0, bool(forked), "")  # type: ignore[arg-type]
+        after = Copy(row.request, row.speaker, row.output, row.has_stop, row.at or 0, row.forked, "")
+        # As within a frame: where lines are cut into frames must not decide.
+        if preference(after)[:4] >= preference(before)[:4]:
+            self._run("DELETE FROM usage WHERE id = ?", (number,))
+            self._insert_usage(response, file, row, is_counted=False)
+            number = self._db.connection.last_insert_rowid()
+        self._run(
+            "UPDATE usage SET tool = ?, asked = ?, lines = ? WHERE id = ?",
+            (tool or self._name(row.tool), asked, cast("int", lines) + row.lines, number),
+        )
+
+    def _uncounted_of(self, file: int) -> list[int]:
+        """Take every response this log speaks of out of the sums; the caller settles them."""
+        found = [cast("int", row[0]) for row in self._db.rows("SELECT DISTINCT response FROM usage WHERE file = ?", file)]
+        for response in found:
+            self._uncount(response)
+        return found
+
+    def _uncount(self, response: int) -> None:
+        rows = self._db.rows(f"SELECT id, file, {_KEPT} FROM usage WHERE response = ? AND counted", response)  # noqa: S608 - a constant
+        for number, file, *values in rows:
+            self._rollup.add(cast("int", file), tuple(values), sign=-1)
+            # One row at a time: a statement that may touch several makes SQLite set a savepoint, and at
+            # every savepoint the full-text table writes all it has gathered to disk.
+            self._run("UPDATE usage SET counted = 0 WHERE id = ?", (number,))
+
+    def _settle(self, responses: Iterable[int]) -> None:
+        """Decide anew which copies of some responses count."""
+        for response in responses:
+            rows = self._db.rows(
+                "SELECT usage.id, request, speaker, output, has_stop, at, forked, path, message"
+                " FROM usage JOIN files ON files.id = file JOIN responses ON responses.id = response WHERE response = ?",
+                response,
+            )
+            copies = [Copy(request, speaker, output, bool(stop), at or 0, bool(forked), path) for _, request, speaker, output, stop, at, forked, path, _ in rows]  # type: ignore[arg-type]
+            for index in counted(copies):
+                self._count(cast("int", rows[index][0]))
+
+    def _count(self, number: int) -> None:
+        self._run("UPDATE usage SET counted = 1 WHERE id = ?", (number,))
+        ((file, *values),) = self._db.rows(f"SELECT file, {_KEPT} FROM usage WHERE id = ?", number)  # noqa: S608 - a constant
+        self._rollup.add(cast("int", file), tuple(values))
+
+    def _replace_cost_state(self, file: int, at: int | None, amounts: list[tuple[str, int]]) -> None:
+        """The client's running total replaces the one before: it is restored when a session goes on."""
+        self._run("DELETE FROM cost_states WHERE file = ?", (file,))
+        self._many(
+            "INSERT INTO cost_states VALUES(?, ?, ?, ?)",
+            [(file, at, self._name(model), amount) for model, amount in amounts],
+        )
+
+    def _name(self, text: str | None) -> int:
+        if not text:
+            return _NO_NAME
+        known = self._names.get(text)
+        if known is None:
+            self._run("INSERT OR IGNORE INTO names(text) VALUES(?)", (text,))
+            known = self._names[text] = cast("int", self._db.value("SELECT id FROM names WHERE text = ?", text))
+        return known

@@ -1,0 +1,96 @@
+"""The tables of the index, as data. Their version is part of the file's name.
+
+No text of a transcript is stored: rows say at which byte of which log something stands.
+The exception is names (models, branches, directories, tools), which every report groups by.
+
+``messages.text`` is the row of the full-text table that holds the line's words. Copies of a
+line in forks share the row of the first copy that was read, so each message is found once.
+``usage`` has one row for each log that speaks of a response; ``counted`` marks the one that
+is added up. ``rollup`` is always the sum of the counted rows, by quarter of an hour (the
+finest step of any time zone), so that days can be cut in every zone.
+"""
+
+from __future__ import annotations
+
+VERSION = 1
+FILE_NAME = f"index-v{VERSION}.sqlite"
+
+# What a row of ``files`` is about.
+SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
+
+# The columns that may give a session its title, strongest first.
+TITLES = ("custom_title", "ai_title", "last_prompt", "prompt")
+
+SPAN_BITS = 10  # newest times are kept for every 1,024 text rows
+QUARTER_MS = 900_000
+
+TABLES = """
+CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE names(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+CREATE TABLE files(
+  id INTEGER PRIMARY KEY,
+  path TEXT NOT NULL UNIQUE,
+  home TEXT NOT NULL,
+  role INTEGER NOT NULL,
+  session TEXT,
+  agent TEXT,
+  device INTEGER NOT NULL, inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
+  consumed INTEGER NOT NULL DEFAULT 0,
+  head BLOB, tail BLOB,
+  first_at INTEGER, last_at INTEGER,
+  messages INTEGER NOT NULL DEFAULT 0,
+  damaged INTEGER NOT NULL DEFAULT 0,
+  cwd INTEGER, branch INTEGER,
+  prompt INTEGER, last_prompt INTEGER, ai_title INTEGER, custom_title INTEGER, -- offsets of the lines that say so
+  gone INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX files_by_session ON files(session);
+CREATE VIEW sessions AS SELECT * FROM files WHERE role = 0;
+CREATE VIEW agents AS SELECT * FROM files WHERE role = 1;
+CREATE TABLE messages(
+  id INTEGER PRIMARY KEY,
+  file INTEGER NOT NULL,
+  offset INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  uuid, parent,
+  at INTEGER,
+  kind INTEGER NOT NULL,
+  text INTEGER,
+  digest INTEGER
+);
+CREATE INDEX messages_by_place ON messages(file, offset);
+CREATE INDEX messages_by_uuid ON messages(uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX messages_by_text ON messages(text) WHERE text <> id;
+CREATE TABLE spans(span INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
+CREATE TABLE responses(id INTEGER PRIMARY KEY, message TEXT UNIQUE);
+CREATE TABLE usage(
+  id INTEGER PRIMARY KEY,
+  response INTEGER NOT NULL,
+  file INTEGER NOT NULL,
+  request TEXT NOT NULL,
+  counted INTEGER NOT NULL,
+  speaker INTEGER NOT NULL, has_stop INTEGER NOT NULL, forked INTEGER NOT NULL,
+  at INTEGER,
+  model INTEGER, branch INTEGER, version INTEGER, tool INTEGER,
+  variant INTEGER NOT NULL,
+  input INTEGER NOT NULL, output INTEGER NOT NULL,
+  cache_write_5m INTEGER NOT NULL, cache_write_1h INTEGER NOT NULL,
+  cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL,
+  recorded INTEGER, duration INTEGER, asked, lines INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX usage_by_response ON usage(response, file, request);
+CREATE INDEX usage_by_file ON usage(file);
+CREATE TABLE rollup(
+  quarter INTEGER, file INTEGER, model INTEGER, branch INTEGER, variant INTEGER,
+  messages INTEGER, input INTEGER, output INTEGER,
+  cache_write_5m INTEGER, cache_write_1h INTEGER, cache_read INTEGER, web_searches INTEGER,
+  recorded INTEGER, unrecorded INTEGER,
+  PRIMARY KEY(quarter, file, model, branch, variant)
+) WITHOUT ROWID;
+CREATE TABLE cost_states(file INTEGER NOT NULL, at INTEGER, model INTEGER, recorded INTEGER NOT NULL);
+CREATE INDEX cost_states_by_file ON cost_states(file);
+CREATE VIRTUAL TABLE texts USING fts5(
+  prose, thinking, tool_input, tool_result, title, other,
+  content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2'
+);
+"""

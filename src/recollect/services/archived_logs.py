@@ -1,0 +1,53 @@
+"""Logs that are only in the archive, as the index wants them: searched and priced like any other.
+
+A session counts as archived-only when its log is no longer in the home it came from. Its
+logs are then read where they lie, compressed. Asking costs a look at the names; only the
+manifests of such sessions are opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from recollect.index.ingest import Placed
+from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
+from recollect.storage.archive.archive import Archive
+from recollect.storage.archive.manifest import ArchivedFile, Manifest
+
+
+def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) -> Iterator[Placed]:
+    """The logs of sessions that the homes no longer have; ``there`` are the paths they do have."""
+    if not (archive / "sessions").is_dir():
+        return
+    roots = {os.path.realpath(home): os.fspath(home) for home in homes}
+    kept = Archive(archive)
+    present = {tuple(path.rsplit("/", 2)[-2:]) for path in there}
+    for project, session in kept.names():
+        if (project, f"{session}.jsonl") in present:
+            continue
+        manifest = kept.known(project, session)
+        home = roots.get(os.path.realpath(manifest.home)) if manifest is not None else None
+        if manifest is not None and home is not None:
+            yield from _placed(kept, manifest, home)
+
+
+def _placed(archive: Archive, manifest: Manifest, home: str) -> Iterator[Placed]:
+    for file in manifest.files:
+        role, agent = _role(file)
+        if role is not None:
+            path = os.fspath(archive.log_path(manifest, file))
+            yield Placed(path, home, role, manifest.session, agent, 0, 0, file.stored.size, file.mtime_ns)
+
+
+def _role(file: ArchivedFile) -> tuple[int | None, str | None]:
+    parts = file.path.split("/")
+    name = parts[-1]
+    if parts[0] != "projects":
+        return None, None
+    if name.startswith("agent-") and name.endswith(".jsonl"):
+        return AGENT, name.removeprefix("agent-").removesuffix(".jsonl")
+    if len(parts) == 3 and name.endswith(".jsonl"):
+        return SESSION, None
+    return (TOOL_OUTPUT, None) if "tool-results" in parts else (None, None)

@@ -1,0 +1,1 @@
+"""Compressed, verified copies of sessions: readable in place, restored byte for byte."""

@@ -1,0 +1,345 @@
+"""The archive: sessions kept for good, each as a manifest over compressed objects.
+
+    <archive>/objects/<2 hex>/<sha256>.zst     raw bytes by content, seekable
+    <archive>/sessions/<project key>/<session>.json    what a session consists of
+
+One lock guards adding. An addition writes objects first, each durable and read back, then
+the manifest by a rename: a crash leaves the archive as it was, plus objects nobody refers
+to, which the next ``discard_unused`` takes away. Restoring never overwrites.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
+from recollect.model.ids import ProjectKey, SessionId
+from recollect.storage import fsops
+from recollect.storage.archive.manifest import ArchivedFile, Earlier, Manifest, decoded, encoded
+from recollect.storage.archive.objects import Objects, Stored
+from recollect.storage.beneath import components
+from recollect.storage.lock import FileLock
+
+Progress = Callable[[int, int], None]
+
+
+class Described(Struct, frozen=True):
+    """What the archive is told of a session besides its files."""
+
+    session: str
+    project_key: str
+    home: Path
+    cwd: str = ""
+    title: str = ""
+    first_at: str | None = None
+    last_at: str | None = None
+
+
+class Added(Struct, frozen=True):
+    """What adding a session did. ``new_bytes`` is what the archive grew by."""
+
+    manifest: Manifest
+    new_bytes: int
+    is_new: bool
+    is_changed: bool
+
+
+class Problem(Struct, frozen=True):
+    """Something in the archive that is not as it was stored."""
+
+    session: str
+    what: str
+
+
+class Archive:
+    """The archive below one directory of ours."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.objects = Objects(root / "objects")
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def manifests(self, problems: list[Problem] | None = None) -> list[Manifest]:
+        """Every session, newest addition first. What cannot be read is told, and hides no other."""
+        found = []
+        for path in self._manifest_files():
+            try:
+                found.append(self._read(path))
+            except (DamagedData, StorageError) as problem:
+                if problems is not None:
+                    problems.append(Problem(path.stem, problem.message))
+        return sorted(found, key=lambda one: one.archived_at, reverse=True)
+
+    def find(self, name: str) -> Manifest:
+        """One session by its id, the start of it, or its title."""
+        wanted = name.casefold()
+        every = self.manifests()
+        found = [one for one in every if name and one.session.startswith(name)] or [
+            one for one in every if wanted and one.title.casefold() == wanted
+        ]
+        exact = [one for one in found if one.session == name] or found
+        if not exact:
+            raise NotFound(
+                f"session {name!r} is not in the archive", hint="`recollect archive list` shows what is"
+            )
+        if len({(one.project_key, one.session) for one in exact}) > 1:
+            raise Ambiguous("session", name, tuple(f"{one.session[:8]} {one.title[:40]!r}" for one in exact))
+        return exact[0]
+
+    def names(self) -> list[tuple[str, str]]:
+        """Project key and id of every session, by their names alone."""
+        return [(path.parent.name, path.stem) for path in self._manifest_files()]
+
+    def known(self, project_key: str, session: str) -> Manifest | None:
+        """The manifest of a session, if it is here and sound."""
+        path = self._place(project_key, session)
+        try:
+            return self._read(path) if path.is_file() else None
+        except (DamagedData, StorageError):
+            return None
+
+    def log_path(self, manifest: Manifest, file: ArchivedFile | None = None) -> Path:
+        """A compressed log; readers of logs take it as any other."""
+        return self.objects.path((file or manifest.log).stored.sha256)
+
+    # --- adding -------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def adding(self, timeout: float = 600.0) -> Iterator[None]:
+        """Hold the archive's lock: one process adds at a time."""
+        fsops.make_directories(self.root)
+        lock = FileLock(self.root / "archive.lock", timeout=timeout)
+        try:
+            with lock:
+                yield
+        finally:
+            lock.close()
+
+    def add(self, described: Described, files: Sequence[Path], at: str) -> Added:
+        """Archive a session as it is now. Expects ``adding``; what did not change since is not read again."""
+        before = self.known(described.project_key, described.session)
+        known = {file.path: file for file in before.files} if before else {}
+        kept: list[ArchivedFile] = []
+        grown, new_bytes = [], 0
+        for path in files:
+            name = path.relative_to(described.home).as_posix()
+            file = self._archived(path, name, known.get(name))
+            kept.append(file)
+            if name not in known or known[name].stored.sha256 != file.stored.sha256:
+                new_bytes += file.stored.stored_bytes
+                grown.append(name)
+        earlier = self._earlier(before, kept)
+        manifest = Manifest(
+            described.session,
+            described.project_key,
+            str(described.home),
+            described.cwd,
+            described.title,
+            described.first_at,
+            described.last_at,
+            at,
+            tuple(kept),
+            earlier,
+        )
+        changed = before is None or bool(grown) or manifest.files != before.files
+        if changed:
+            self.publish(manifest)
+            self._discard_superseded(before, manifest)
+        return Added(manifest if changed or before is None else before, new_bytes, before is None, changed)
+
+    def _archived(self, path: Path, name: str, known: ArchivedFile | None) -> ArchivedFile:
+        try:
+            found = path.lstat()
+        except OSError as cause:
+            raise StorageError("archive", path, cause, hint="it may have been moved; try again") from cause
+        identity = (found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev)
+        if known is not None and identity == (known.stored.size, known.mtime_ns, known.inode, known.device):
+            return known
+        stored = self.objects.store(path, size=found.st_size, before=known.stored if known else None)
+        return ArchivedFile(
+            name, stored, found.st_mode & 0o7777, found.st_mtime_ns, found.st_ino, found.st_dev
+        )
+
+    def _earlier(self, before: Manifest | None, now: list[ArchivedFile]) -> tuple[Earlier, ...]:
+        """States that would otherwise be lost: of files that were rewritten, or are gone from the home."""
+        if before is None:
+            return ()
+        present = {file.path: file for file in now}
+        lost = [
+            Earlier(file.path, file.stored, before.archived_at)
+            for file in before.files
+            if file.path not in present or not self._is_continued(file.stored, present[file.path].stored)
+        ]
+        return (*before.earlier, *lost)
+
+    def _is_continued(self, old: Stored, new: Stored) -> bool:
+        """Whether the new state begins with the old one, byte for byte."""
+        if old.sha256 == new.sha256:
+            return True
+        if old.size > new.size:
+            return False
+        with self.objects.reading(old.sha256) as before, self.objects.reading(new.sha256) as after:
+            place = 0
+            while place < old.size:
+                mine = before.read(1 << 20, place)
+                theirs = after.read(len(mine), place)
+                if not theirs or mine[: len(theirs)] != theirs:
+                    return False
+                place += len(theirs)
+        return True
+
+    def publish(self, manifest: Manifest) -> None:
+        """Let a manifest count; every object it names is durable by now."""
+        path = self._place(manifest.project_key, manifest.session)
+        try:
+            fsops.make_directories(path.parent)
+            fsops.replace_file(path, encoded(manifest))
+        except OSError as cause:
+            raise StorageError("archive", path, cause, hint="the archive is as it was; try again") from cause
+
+    def _discard_superseded(self, before: Manifest | None, now: Manifest) -> None:
+        """An object whose bytes the new one begins with is not needed, unless another session has it."""
+        if before is None:
+            return
+        unused = set(before.objects()) - set(now.objects())
+        if unused:
+            used = {name for one in self.manifests() for name in one.objects()}
+            for name in unused - used:
+                with contextlib.suppress(OSError):
+                    self.objects.discard(name)
+
+    # --- keeping ------------------------------------------------------------------------------
+
+    def verify(self, progress: Progress | None = None) -> list[Problem]:
+        """Look at every byte of every manifest and object."""
+        problems: list[Problem] = []
+        manifests = self.manifests(problems)
+        wanted = {name: (stored, one.session) for one in manifests for name, stored in one.objects().items()}
+        total, done = sum(stored.stored_bytes for stored, _ in wanted.values()), 0
+        for stored, session in wanted.values():
+            problems += [Problem(session, what) for what in self.objects.verify(stored)]
+            done += stored.stored_bytes
+            if progress is not None:
+                progress(done, total)
+        return problems
+
+    def unused(self) -> list[str]:
+        """Objects that no manifest refers to: left by a crash, or by a manifest that was taken away."""
+        problems: list[Problem] = []
+        used = {name for one in self.manifests(problems) for name in one.objects()}
+        if problems:
+            raise DamagedData(
+                f"archive: {len(problems)} manifests cannot be read, so it is not known what they refer to",
+                hint="`recollect archive verify` names them",
+            )
+        return [name for name in self.objects.names() if name not in used]
+
+    def restore(self, manifest: Manifest, home: Path) -> list[Path]:
+        """Put every file back below ``home``, its log last; refused where something stands in the way.
+
+        The files get the present time: a client's clean-up goes by it, and would take them again at once.
+        """
+        targets = [(file, home.joinpath(*components(file.path))) for file in manifest.files]
+        taken = [target for _, target in targets if os.path.lexists(target)]
+        if taken:
+            raise UsageError(
+                f"restore {manifest.session}: {taken[0]} is there",
+                hint="move it away first, or use --to DIR; nothing was changed",
+            )
+        made: list[Path] = []
+        try:
+            # A client must not find a session whose other files are still missing.
+            for file, target in reversed(targets):
+                self._restore_file(file, target)
+                made.append(target)
+        except BaseException:
+            for target in made:
+                with contextlib.suppress(OSError):
+                    fsops.unlink(target)
+            raise
+        return made[::-1]
+
+    def _restore_file(self, file: ArchivedFile, target: Path) -> None:
+        temporary = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.tmp")
+        try:
+            fsops.make_directories(target.parent)
+            fd = fsops.create_new(temporary)
+            try:
+                self._unpack(file, fd)
+                fsops.give_mode(fd, file.mode & 0o700 | 0o600)
+                fsops.sync_file(fd)
+            finally:
+                fsops.close(fd)
+            fsops.give_time(temporary, time.time_ns())
+            fsops.rename_new(temporary, target)
+            fsops.sync_dir(target.parent)
+        except OSError as cause:
+            raise StorageError(
+                "restore", target, cause, hint="what was restored before was taken back"
+            ) from cause
+        finally:
+            with contextlib.suppress(OSError):
+                fsops.unlink(temporary)
+
+    def _unpack(self, file: ArchivedFile, fd: int) -> None:
+        import hashlib
+
+        digest = hashlib.sha256()
+        with self.objects.reading(file.stored.sha256) as reader:
+            for number in range(len(reader.frames)):
+                data = reader.frame(number)
+                digest.update(data)
+                fsops.write_all(fd, data)
+        if digest.hexdigest() != file.stored.sha256:
+            raise DamagedData(
+                f"{file.path}: the archive's copy is damaged",
+                hint="`recollect archive verify` looks at every byte",
+            )
+
+    # --- places -------------------------------------------------------------------------------
+
+    def _place(self, project_key: str, session: str) -> Path:
+        return self.root / "sessions" / ProjectKey(project_key) / f"{SessionId(session)}.json"
+
+    def _manifest_files(self) -> Iterator[Path]:
+        root = self.root / "sessions"
+        if root.is_dir():
+            for project in sorted(root.iterdir()):
+                if project.is_dir() and not project.is_symlink():
+                    yield from sorted(path for path in project.iterdir() if path.suffix == ".json")
+
+    def _read(self, path: Path) -> Manifest:
+        try:
+            fd = fsops.open_nofollow(path)
+        except OSError as cause:
+            raise StorageError("read", path, cause, hint="check who may read it") from cause
+        try:
+            data = fsops.pread(fd, 1 << 30, 0)
+        finally:
+            fsops.close_quietly(fd)
+        manifest = decoded(data, path.stem)
+        if (manifest.project_key, manifest.session) != (path.parent.name, path.stem):
+            raise DamagedData(
+                f"archive manifest {path.stem}: it is about another session",
+                hint="put it back under its own name",
+            )
+        return manifest
+
+
+def merged(one: Manifest, other: Manifest) -> Manifest:
+    """Two manifests of one session, from two machines: the newer with all the older has besides."""
+    newer, older = (one, other) if one.archived_at >= other.archived_at else (other, one)
+    present = {file.stored.sha256 for file in newer.files}
+    more = tuple(
+        Earlier(file.path, file.stored, older.archived_at)
+        for file in older.files
+        if file.stored.sha256 not in present
+    )
+    return structs.replace(newer, earlier=(*newer.earlier, *older.earlier, *more))

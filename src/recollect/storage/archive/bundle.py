@@ -1,0 +1,238 @@
+"""Some sessions of the archive as one file, to be carried elsewhere; and such a file taken in again.
+
+A bundle is a tar file of the archive's own files under their own names. It is written by us
+and may come from anywhere, so taking it in trusts nothing of it: members are read one after
+the other as streams, only regular files whose whole name is one the archive gives are
+looked at, each is written by us under a temporary name and checked against its hash before it
+counts. Links, devices, sparse files, modes and owners are not even looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from recollect.errors import DamagedData, StorageError, UsageError
+from recollect.storage import fsops
+from recollect.storage.archive.archive import Archive, merged
+from recollect.storage.archive.manifest import Manifest, decoded, encoded
+from recollect.storage.archive.objects import Stored
+from recollect.storage.archive.seekable import SeekableReader
+
+_OBJECT = re.compile(r"objects/([0-9a-f]{2})/(\1[0-9a-f]{62})\.zst", re.ASCII)
+_MANIFEST = re.compile(r"sessions/([A-Za-z0-9._-]{1,255})/([A-Za-z0-9._-]{1,200})\.json", re.ASCII)
+_CHUNK = 1 << 20
+
+
+class BundleLimits(Struct, frozen=True):
+    """What a bundle may be at most; checked while it is read, before anything counts."""
+
+    total_bytes: int = 10 << 30
+    member_bytes: int = 1 << 30
+    members: int = 100_000
+    ratio: int = 200
+    manifest_bytes: int = 64 << 20
+
+
+LIMITS = BundleLimits()
+
+
+def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path) -> int:
+    """Write a bundle; how many bytes it has. Never over an existing file."""
+    objects: dict[str, Stored] = {
+        name: one for manifest in manifests for name, one in manifest.objects().items()
+    }
+    temporary = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.tmp")
+    try:
+        fd = fsops.create_new(temporary)
+        try:
+            with os.fdopen(os.dup(fd), "wb") as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
+                for name in sorted(objects):
+                    _add_object(tar, archive, objects[name])
+                for manifest in manifests:
+                    _add(tar, f"sessions/{manifest.project_key}/{manifest.session}.json", encoded(manifest))
+            fsops.sync_file(fd)
+        finally:
+            fsops.close(fd)
+        fsops.rename_new(temporary, target)
+        fsops.sync_dir(target.parent)
+    except FileExistsError:
+        raise UsageError(f"export {target}: it is there already", hint="name a new file") from None
+    except OSError as cause:
+        raise StorageError("export", target, cause, hint="no bundle was written") from cause
+    finally:
+        with contextlib.suppress(OSError):
+            fsops.unlink(temporary)
+    return target.stat().st_size
+
+
+def _add_object(tar: tarfile.TarFile, archive: Archive, stored: Stored) -> None:
+    path = archive.objects.path(stored.sha256)
+    info = tarfile.TarInfo(f"objects/{stored.sha256[:2]}/{stored.sha256}.zst")
+    info.size, info.mode = stored.stored_bytes, 0o600
+    with os.fdopen(fsops.open_nofollow(path), "rb") as stream:
+        tar.addfile(info, stream)
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), 0o600
+    tar.addfile(info, io.BytesIO(data))
+
+
+def import_bundle(archive: Archive, source: Path, limits: BundleLimits = LIMITS) -> list[Manifest]:
+    """Take a bundle in; expects ``Archive.adding``. All of its sessions, or none and nothing left behind."""
+    taken = _Taken(archive, limits)
+    try:
+        with os.fdopen(fsops.open_nofollow(source), "rb") as stream:
+            taken.read(stream)
+        return taken.publish()
+    except (tarfile.TarError, EOFError) as problem:
+        raise DamagedData(
+            f"bundle {source.name}: {problem}", hint="copy it again; nothing was taken in"
+        ) from problem
+    except OSError as cause:
+        raise StorageError("import", source, cause, hint="nothing was taken in") from cause
+    finally:
+        taken.clean_up()
+
+
+class _Taken:
+    """What a bundle has given so far, none of which counts yet."""
+
+    def __init__(self, archive: Archive, limits: BundleLimits) -> None:
+        self._archive, self._limits = archive, limits
+        self._waiting: dict[str, Path] = {}
+        self._manifests: list[Manifest] = []
+        self._names: set[str] = set()
+        self._total = 0
+
+    def read(self, stream: IO[bytes]) -> None:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            for member in tar:
+                self._take(tar, member)
+
+    def publish(self) -> list[Manifest]:
+        wanted = {name: one for manifest in self._manifests for name, one in manifest.objects().items()}
+        stray = set(self._waiting) - set(wanted)
+        if stray:
+            raise self._refused(f"object {min(stray)[:12]}… belongs to no session in it")
+        for name, stored in wanted.items():
+            self._check(name, stored)
+        for name, temporary in self._waiting.items():
+            path = self._archive.objects.path(name)
+            fsops.make_directories(path.parent)
+            fsops.rename_over(temporary, path)
+            fsops.sync_dir(path.parent)
+        self._waiting.clear()
+        return [self._publish(manifest) for manifest in self._manifests]
+
+    def clean_up(self) -> None:
+        for temporary in self._waiting.values():
+            with contextlib.suppress(OSError):
+                fsops.unlink(temporary)
+
+    def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        self._names_one_more(member)
+        body = tar.extractfile(member) if member.isreg() and not member.issparse() else None
+        if body is None:
+            raise self._refused(f"{member.name!a} is not a plain file")
+        if found := _OBJECT.fullmatch(member.name):
+            self._take_object(found[2], member.size, body)
+        elif found := _MANIFEST.fullmatch(member.name):
+            if member.size > self._limits.manifest_bytes:
+                raise self._refused(f"{member.name!a} is too large for a manifest")
+            manifest = decoded(body.read(member.size), found[2])
+            if (manifest.project_key, manifest.session) != (found[1], found[2]):
+                raise self._refused(f"{member.name!a} is about another session")
+            self._manifests.append(manifest)
+        else:
+            raise self._refused(f"{member.name!a} is no name the archive gives")
+
+    def _names_one_more(self, member: tarfile.TarInfo) -> None:
+        folded = member.name.casefold()
+        if folded in self._names:
+            raise self._refused(f"{member.name!a} comes twice")
+        self._names.add(folded)
+        self._total += max(member.size, 0)
+        limits = self._limits
+        if len(self._names) > limits.members:
+            raise self._refused(f"more than {limits.members} files")
+        if member.size > limits.member_bytes or self._total > limits.total_bytes or member.size < 0:
+            raise self._refused(f"{member.name!a}: larger than is allowed")
+
+    def _take_object(self, name: str, size: int, body: IO[bytes]) -> None:
+        root = self._archive.objects.root
+        fsops.make_directories(root)
+        temporary = root / f".{os.urandom(8).hex()}.tmp"
+        fd = fsops.create_new(temporary)
+        self._waiting[name] = temporary
+        try:
+            for chunk in _chunks(body, size):
+                fsops.write_all(fd, chunk)
+            fsops.sync_file(fd)
+        finally:
+            fsops.close(fd)
+
+    def _check(self, name: str, stored: Stored) -> None:
+        """An object must be what its manifest says, in every bit, before it is unpacked as a whole."""
+        temporary = self._waiting.get(name)
+        if temporary is None:
+            if self._archive.objects.path(name).is_file() and not self._archive.objects.verify(stored):
+                return
+            raise self._refused(f"object {name[:12]}… is missing")
+        import hashlib
+
+        fd = fsops.open_nofollow(temporary)
+        try:
+            reader, digest, packed = SeekableReader(fd, temporary), hashlib.sha256(), hashlib.sha256()
+            if reader.size != stored.size or reader.size > self._limits.member_bytes:
+                raise self._refused(f"object {name[:12]}… is not as long as its manifest says, or too long")
+            if reader.size > _CHUNK and reader.size > stored.stored_bytes * self._limits.ratio:
+                raise self._refused(
+                    f"object {name[:12]}… unpacks to more than {self._limits.ratio} times its size"
+                )
+            for number in range(len(reader.frames)):
+                digest.update(reader.frame(number))
+            for chunk in _file_chunks(fd):
+                packed.update(chunk)
+        finally:
+            fsops.close_quietly(fd)
+        if (digest.hexdigest(), packed.hexdigest()) != (name, stored.stored_sha256):
+            raise self._refused(f"object {name[:12]}… is not what its name says")
+
+    def _publish(self, manifest: Manifest) -> Manifest:
+        known = self._archive.known(manifest.project_key, manifest.session)
+        manifest = manifest if known is None else merged(known, manifest)
+        self._archive.publish(manifest)
+        return manifest
+
+    def _refused(self, problem: str) -> DamagedData:
+        return DamagedData(
+            f"bundle refused: {problem}",
+            hint="it was not made by `recollect archive export`, or was changed; nothing was taken in",
+        )
+
+
+def _chunks(body: IO[bytes], size: int) -> Iterator[bytes]:
+    while size > 0:
+        chunk = body.read(min(_CHUNK, size))
+        if not chunk:
+            raise EOFError("a member is cut short")
+        size -= len(chunk)
+        yield chunk
+
+
+def _file_chunks(fd: int) -> Iterator[bytes]:
+    place = 0
+    while chunk := fsops.pread(fd, _CHUNK, place):
+        place += len(chunk)
+        yield chunk

@@ -1,0 +1,125 @@
+"""What the archive holds of one session: every file, where it belongs, and the object that has its bytes.
+
+A manifest is two lines: JSON, and the SHA-256 of that line. It is published by a rename
+after every object it names is durable, so it is there as a whole or not at all; a manifest
+whose hash does not fit is damage, never a shorter list of files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import PurePosixPath
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import DamagedData, InvalidId, UsageError
+from recollect.model.ids import ProjectKey, SessionId
+from recollect.storage.archive.objects import NAME, Stored
+from recollect.storage.beneath import components
+
+FORMAT = 1
+# The directories of a home that a session's files may lie in.
+_PLACES = frozenset(["projects", "file-history", "tasks", "todos", "plans", "session-env"])
+
+
+class ArchivedFile(Struct, frozen=True):
+    """One file. ``path`` is relative to the home; device, inode and time say later whether it changed."""
+
+    path: str
+    stored: Stored
+    mode: int
+    mtime_ns: int
+    inode: int = 0
+    device: int = 0
+
+
+class Earlier(Struct, frozen=True):
+    """A state of a file that the present one does not begin with: it was rewritten, and both are kept."""
+
+    path: str
+    stored: Stored
+    archived_at: str
+
+
+class Manifest(Struct, frozen=True):
+    """All of one session. The first file is its log."""
+
+    session: str
+    project_key: str
+    home: str
+    cwd: str
+    title: str
+    first_at: str | None
+    last_at: str | None
+    archived_at: str
+    files: tuple[ArchivedFile, ...]
+    earlier: tuple[Earlier, ...] = ()
+    version: int = FORMAT
+
+    @property
+    def log(self) -> ArchivedFile:
+        """The session's log."""
+        return self.files[0]
+
+    @property
+    def raw_bytes(self) -> int:
+        """How much it holds."""
+        return sum(file.stored.size for file in self.files)
+
+    @property
+    def stored_bytes(self) -> int:
+        """How much that takes; an object that several sessions share counts in each."""
+        return sum(file.stored.stored_bytes for file in self.files)
+
+    def objects(self) -> dict[str, Stored]:
+        """Every object it refers to."""
+        every: tuple[ArchivedFile | Earlier, ...] = (*self.files, *self.earlier)
+        return {one.stored.sha256: one.stored for one in every}
+
+
+def encoded(manifest: Manifest) -> bytes:
+    """A manifest as it is stored."""
+    line = msgspec.json.encode(manifest)
+    return line + b"\n" + hashlib.sha256(line).hexdigest().encode() + b"\n"
+
+
+def decoded(data: bytes, name: str) -> Manifest:
+    """A manifest that is whole, names only places inside a home, and only objects; ``DamagedData`` otherwise."""
+    line, _, rest = data.partition(b"\n")
+    if rest != hashlib.sha256(line).hexdigest().encode() + b"\n":
+        raise _damaged(name, "its hash does not fit")
+    try:
+        manifest = msgspec.json.decode(line, type=Manifest)
+        SessionId(manifest.session)
+        ProjectKey(manifest.project_key)
+    except (msgspec.DecodeError, UnicodeDecodeError, InvalidId) as problem:
+        raise _damaged(name, str(problem)) from problem
+    if manifest.version != FORMAT:
+        raise _damaged(name, f"format {manifest.version} is not known here")
+    if not manifest.files:
+        raise _damaged(name, "it names no file")
+    every: tuple[ArchivedFile | Earlier, ...] = (*manifest.files, *manifest.earlier)
+    for one in every:
+        _check_place(name, one.path)
+        if not NAME.fullmatch(one.stored.sha256):
+            raise _damaged(name, "it names an object that cannot be")
+    if len({file.path.casefold() for file in manifest.files}) != len(manifest.files):
+        raise _damaged(name, "it names a file twice")
+    return manifest
+
+
+def _check_place(name: str, path: str) -> None:
+    try:
+        parts = components(path)
+    except UsageError as problem:
+        raise _damaged(name, f"{path!a} leads out of the home") from problem
+    if PurePosixPath(*parts).as_posix() != path or parts[0] not in _PLACES or len(parts) < 2:
+        raise _damaged(name, f"{path!a} is no place of a session's file")
+
+
+def _damaged(name: str, problem: str) -> DamagedData:
+    return DamagedData(
+        f"archive manifest {name}: {problem}",
+        hint="restore it from a copy of the archive; nothing was changed",
+    )

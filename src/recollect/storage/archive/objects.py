@@ -1,0 +1,192 @@
+"""Files of the archive by their content: written once, never changed, named after the raw bytes they hold.
+
+An object is a seekable compressed file at ``objects/<2 hex>/<sha256 of the raw bytes>.zst``.
+Equal files of any number of sessions are one object. A log that grew becomes a new object
+that takes the full frames of the old one as they are; only what is new is compressed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import DamagedData, StorageError
+from recollect.storage import fsops
+from recollect.storage.archive.seekable import FRAME_BYTES, SeekableReader, SeekableWriter, cut_frames
+
+_CHUNK = 1 << 20
+NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class Stored(Struct, frozen=True):
+    """One object: what it holds and how it is stored."""
+
+    sha256: str
+    size: int
+    stored_bytes: int
+    stored_sha256: str
+
+
+class Objects:
+    """The objects below one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, sha256: str) -> Path:
+        """Where the object with these raw bytes lies, there or not."""
+        if not NAME.fullmatch(sha256):
+            raise DamagedData(
+                f"{sha256!a} is not the name of an object",
+                hint="the manifest is damaged: restore it from a copy",
+            )
+        return self.root / sha256[:2] / f"{sha256}.zst"
+
+    def store(self, source: Path, *, size: int | None = None, before: Stored | None = None) -> Stored:
+        """Store a file, or its first ``size`` bytes. ``before`` is an earlier state whose frames may be reused.
+
+        What is stored is read back and compared before anything refers to it.
+        """
+        fd = fsops.open_nofollow(source)
+        try:
+            length = os.fstat(fd).st_size if size is None else size
+            return self._store(fd, length, before)
+        except OSError as cause:
+            raise StorageError(
+                "archive", source, cause, hint="nothing refers to what was written; try again"
+            ) from cause
+        finally:
+            fsops.close_quietly(fd)
+
+    @contextlib.contextmanager
+    def reading(self, sha256: str) -> Iterator[SeekableReader]:
+        """Read an object and close it."""
+        path = self.path(sha256)
+        try:
+            fd = fsops.open_nofollow(path)
+        except OSError as cause:
+            raise StorageError(
+                "open", path, cause, hint="`recollect archive verify` says what is missing"
+            ) from cause
+        try:
+            yield SeekableReader(fd, path)
+        finally:
+            fsops.close_quietly(fd)
+
+    def verify(self, stored: Stored) -> list[str]:
+        """What is wrong with an object: any bit that is not as it was written."""
+        path = self.path(stored.sha256)
+        try:
+            if _hash_file(path) != (stored.stored_sha256, stored.stored_bytes):
+                return [f"{path.name}: its bytes are not those that were stored"]
+            with self.reading(stored.sha256) as reader:
+                raw = hashlib.sha256()
+                for number in range(len(reader.frames)):
+                    raw.update(reader.frame(number))
+                if raw.hexdigest() != stored.sha256 or reader.size != stored.size:
+                    return [f"{path.name}: it does not unpack to what was archived"]
+        except (DamagedData, StorageError, OSError) as problem:
+            return [f"{path.name}: {problem}"]
+        return []
+
+    def discard(self, sha256: str) -> None:
+        """Remove an object that nothing refers to."""
+        fsops.unlink(self.path(sha256))
+
+    def names(self) -> Iterator[str]:
+        """Every object that is there."""
+        if not self.root.is_dir():
+            return
+        for directory in sorted(self.root.iterdir()):
+            if directory.is_dir():
+                yield from sorted(
+                    path.stem
+                    for path in directory.iterdir()
+                    if NAME.fullmatch(path.stem) and path.suffix == ".zst"
+                )
+
+    def _store(self, fd: int, length: int, before: Stored | None) -> Stored:
+        raw = hashlib.sha256()
+        temporary = self.root / f".{os.urandom(8).hex()}.tmp"
+        fsops.make_directories(self.root)
+        target = fsops.open_append(temporary).fd
+        try:
+            writer = SeekableWriter(target)
+            done = self._reused(fd, length, before, writer, raw) if before is not None else 0
+            for frame in cut_frames(_chunks(fd, done, length)):
+                raw.update(frame)
+                writer.add(frame)
+            writer.finish()
+            fsops.sync_file(target)
+            return self._published(temporary, target, writer, raw.hexdigest())
+        except BaseException:
+            with contextlib.suppress(OSError):
+                fsops.unlink(temporary)
+            raise
+        finally:
+            fsops.close(target)
+
+    def _published(self, temporary: Path, target: int, writer: SeekableWriter, sha256: str) -> Stored:
+        self._require_sound(temporary, target, sha256)
+        path = self.path(sha256)
+        size = sum(frame.raw for frame in writer.frames)
+        stored = Stored(sha256, size, writer.size, writer.digest.hexdigest())
+        fsops.make_directories(path.parent)
+        fsops.rename_over(temporary, path)
+        fsops.sync_dir(path.parent)
+        return stored
+
+    def _require_sound(self, temporary: Path, target: int, sha256: str) -> None:
+        """Unpack what was written before anything refers to it: a copy nobody checked is no copy."""
+        reader, digest = SeekableReader(target, temporary), hashlib.sha256()
+        for number in range(len(reader.frames)):
+            digest.update(reader.frame(number))
+        if digest.hexdigest() != sha256:
+            raise DamagedData(
+                f"archive: {temporary.name} does not unpack to what was read",
+                hint="check memory and disk, then try again",
+            )
+
+    def _reused(
+        self, fd: int, length: int, before: Stored, writer: SeekableWriter, raw: hashlib._Hash
+    ) -> int:
+        """Take over the frames of an earlier state that the file still begins with; how many bytes they cover."""
+        done = 0
+        with contextlib.suppress(DamagedData, StorageError), self.reading(before.sha256) as old:
+            for number, frame in enumerate(old.frames):
+                # The last frame may go on now; one that is full ends where it would be cut again.
+                if frame.raw < FRAME_BYTES or done + frame.raw > length:
+                    break
+                data = old.frame(number)
+                if fsops.pread(fd, frame.raw, done) != data:
+                    break
+                writer.copy(old.packed(number), frame.raw)
+                raw.update(data)
+                done += frame.raw
+        return done
+
+
+def _chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        chunk = fsops.pread(fd, min(_CHUNK, end - start), start)
+        if not chunk:
+            return
+        yield chunk
+        start += len(chunk)
+
+
+def _hash_file(path: Path) -> tuple[str, int]:
+    fd = fsops.open_nofollow(path)
+    digest, size = hashlib.sha256(), os.fstat(fd).st_size
+    try:
+        for chunk in _chunks(fd, 0, size):
+            digest.update(chunk)
+    finally:
+        fsops.close_quietly(fd)
+    return digest.hexdigest(), size

@@ -1,0 +1,219 @@
+"""An index as values that can be compared: ids replaced by what they stand for, order by meaning.
+
+Two indexes of the same logs are equal when these are, whatever happened on the way. What legitimately
+depends on the way is left out and named here: row numbers, names that nothing uses any more, how much of
+a log's head was hashed, and the newest times of spans (checked as bounds in ``faults``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
+
+from recollect.index.database import Database
+from recollect.index.schema import QUARTER_MS, SPAN_BITS
+from recollect.model.ledger import Copy, counted
+
+COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
+Row = tuple[Any, ...]
+
+
+def rows(index: Database, sql: str) -> list[Row]:
+    """All rows of a question, as whatever they are."""
+    return list(index.connection.execute(sql))
+
+
+class Projection(NamedTuple):
+    """What an index says of the logs that are there, and of all logs together."""
+
+    files: list[Row]
+    messages: list[Row]
+    words: Counter[Row]
+    usage: list[Row]
+    cost_states: list[Row]
+
+
+def projection(index: Database) -> Projection:
+    """Everything about logs that are not gone."""
+    return Projection(files(index), messages(index), words(index), usage(index), cost_states(index))
+
+
+def differences(expected: Projection, actual: Projection) -> list[str]:
+    """What one says and the other does not, in words a failing test can show."""
+    found = []
+    for name, right, wrong in zip(Projection._fields, expected, actual, strict=True):
+        left, more = Counter(map(repr, right)), Counter(map(repr, wrong))
+        if isinstance(right, Counter) and isinstance(wrong, Counter):
+            left, more = Counter(right), Counter(wrong)
+        found += [f"{name}: missing {row}" for row in left - more]
+        found += [f"{name}: surplus {row}" for row in more - left]
+    return found
+
+
+def files(index: Database) -> list[Row]:
+    return sorted(
+        rows(
+            index,
+            "SELECT path, home, role, session, agent, size, mtime, inode, device, consumed, tail, first_at, last_at,"
+            " messages, damaged, (SELECT text FROM names WHERE id = cwd), (SELECT text FROM names WHERE id = branch),"
+            " prompt, last_prompt, ai_title, custom_title FROM files WHERE NOT gone",
+        )
+    )
+
+
+def messages(index: Database) -> list[Row]:
+    """Each with the first place of its text: copies share one text row."""
+    first = first_places(index)
+    found = rows(
+        index,
+        "SELECT path, offset, length, uuid, parent, at, kind, digest, text FROM messages JOIN files ON files.id = file",
+    )
+    return sorted(((*row[:8], first.get(row[8])) for row in found), key=lambda row: row[:2])
+
+
+def first_places(index: Database) -> dict[Any, Row]:
+    found: dict[Any, Row] = {}
+    for text, *place in rows(
+        index,
+        "SELECT text, path, offset FROM messages JOIN files ON files.id = file WHERE text NOT NULL"
+        " ORDER BY path, offset",
+    ):
+        found.setdefault(text, tuple(place))
+    return found
+
+
+def words(index: Database) -> Counter[Row]:
+    """Every word with its place in every text, as the full-text table itself has it."""
+    first = first_places(index)
+    index.connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, texts, instance)"
+    )
+    return Counter(
+        (first.get(doc, ("no message", doc)), term, column, offset)
+        for term, doc, column, offset in rows(index, "SELECT term, doc, col, offset FROM temp.words")
+    )
+
+
+def usage(index: Database) -> list[Row]:
+    """Every copy of every response; which one counts is checked by itself."""
+    return sorted(
+        rows(
+            index,
+            "SELECT coalesce(message, ''), message IS NULL, request, path, speaker, has_stop, forked,"
+            " coalesce(usage.at, -1), m.text, coalesce(b.text, ''), v.text, coalesce(t.text, ''),"
+            f" variant, {COUNTS}, coalesce(recorded, -1), coalesce(duration, -1), hex(asked), typeof(asked), lines"
+            " FROM usage JOIN responses ON responses.id = response JOIN files ON files.id = file"
+            " LEFT JOIN names m ON m.id = model LEFT JOIN names b ON b.id = usage.branch"
+            " LEFT JOIN names v ON v.id = version LEFT JOIN names t ON t.id = tool WHERE NOT gone",
+        ),
+        key=repr,
+    )
+
+
+def cost_states(index: Database) -> list[Row]:
+    return sorted(
+        rows(
+            index,
+            "SELECT path, at, (SELECT text FROM names WHERE id = model), recorded"
+            " FROM cost_states JOIN files ON files.id = file WHERE NOT gone",
+        ),
+        key=repr,
+    )
+
+
+def counting(index: Database) -> list[Row]:
+    """Which copies count, and the sums; equal in two indexes only where neither keeps gone logs."""
+    marks = rows(
+        index,
+        "SELECT coalesce(message, ''), request, path, counted, output, lines FROM usage"
+        " JOIN responses ON responses.id = response JOIN files ON files.id = file",
+    )
+    sums = rows(
+        index,
+        "SELECT quarter, path, (SELECT text FROM names WHERE id = model),"
+        f" (SELECT text FROM names WHERE id = rollup.branch), variant, rollup.messages, {COUNTS}, recorded, unrecorded"
+        " FROM rollup JOIN files ON files.id = file",
+    )
+    return [*sorted(marks, key=repr), *sorted(sums, key=repr)]
+
+
+def totals(index: Database) -> dict[str | None, Row]:
+    """What is reported: the sums by model, gone logs included."""
+    sums = ", ".join(f"sum({name.strip()})" for name in f"messages, {COUNTS}".split(","))
+    found = rows(
+        index, f"SELECT (SELECT text FROM names WHERE id = model), {sums} FROM rollup GROUP BY model"
+    )
+    return {model: tuple(counts) for model, *counts in found}
+
+
+def faults(index: Database) -> list[str]:
+    """Which invariants of index/ingest.py do not hold; empty where all is well."""
+    found: list[str] = []
+    found += _check_texts(index)
+    found += _check_counted(index)
+    found += _check_rollup(index)
+    found += _check_rows(index)
+    return found
+
+
+def _check_texts(index: Database) -> list[str]:
+    texts = {row[0] for row in rows(index, "SELECT id FROM texts_docsize")}
+    used = {row[0] for row in rows(index, "SELECT text FROM messages WHERE text NOT NULL")}
+    found = [f"text {one} has no message" for one in texts - used]
+    found += [f"message with text {one} has no text row" for one in used - texts]
+    # Raises where the full-text table contradicts itself.
+    index.connection.execute("INSERT INTO texts(texts) VALUES('integrity-check')")
+    newest: dict[int, int] = dict(rows(index, "SELECT span, newest FROM spans"))
+    for text, at in rows(
+        index, "SELECT text, max(at) FROM messages WHERE text NOT NULL AND at NOT NULL GROUP BY text"
+    ):
+        if newest.get(text >> SPAN_BITS, -1) < at:
+            found.append(f"text {text} is newer than its span")
+    return found
+
+
+def _check_counted(index: Database) -> list[str]:
+    copies: dict[Any, list[tuple[Any, Copy, bool]]] = defaultdict(list)
+    for response, message, *row in rows(
+        index,
+        "SELECT response, message, request, speaker, output, has_stop, coalesce(at, 0), forked, path, counted, usage.id"
+        " FROM usage JOIN responses ON responses.id = response JOIN files ON files.id = file",
+    ):
+        *fields, is_counted, number = row
+        if message is None and not is_counted:
+            return [f"usage {number} has no message id and does not count"]
+        copies[response].append((number, Copy(*fields), bool(is_counted)))
+    found = []
+    for response, known in copies.items():
+        right = {known[place][0] for place in counted([copy for _, copy, _ in known])}
+        marked = {number for number, _, is_counted in known if is_counted}
+        if right != marked:
+            found.append(f"response {response} counts usage {marked}, should count {right}")
+    return found
+
+
+def _check_rollup(index: Database) -> list[str]:
+    expected: dict[Row, list[int]] = {}
+    for at, file, model, branch, variant, *counts, recorded in rows(
+        index, f"SELECT at, file, model, branch, variant, {COUNTS}, recorded FROM usage WHERE counted"
+    ):
+        sums = expected.setdefault(((at or 0) // QUARTER_MS, file, model or 0, branch or 0, variant), [0] * 9)
+        for place, amount in enumerate((1, *counts, recorded or 0, int(recorded is None))):
+            sums[place] += amount
+    actual = {row[:5]: list(row[5:]) for row in rows(index, "SELECT * FROM rollup")}
+    return [] if expected == actual else [f"rollup is {actual}, should be {expected}"]
+
+
+def _check_rows(index: Database) -> list[str]:
+    """No row without what it belongs to."""
+    questions = {
+        "message without a log": "SELECT id FROM messages WHERE file NOT IN (SELECT id FROM files)",
+        "message of a gone log": "SELECT id FROM messages WHERE file IN (SELECT id FROM files WHERE gone)",
+        "usage without a log": "SELECT id FROM usage WHERE file NOT IN (SELECT id FROM files)",
+        "usage without a response": "SELECT id FROM usage WHERE response NOT IN (SELECT id FROM responses)",
+        "response without usage": "SELECT id FROM responses WHERE id NOT IN (SELECT response FROM usage)",
+        "cost state without a log": "SELECT file FROM cost_states WHERE file NOT IN (SELECT id FROM files)",
+        "rollup without a log": "SELECT file FROM rollup WHERE file NOT IN (SELECT id FROM files)",
+        "a gone tool output": "SELECT id FROM files WHERE gone AND role = 2",
+    }
+    return [f"{what}: {found}" for what, sql in questions.items() if (found := rows(index, sql))]

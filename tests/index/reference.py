@@ -1,0 +1,116 @@
+"""What some logs cost together, worked out the slow way: every line of every log, json and plain rules.
+
+Knows nothing of recollect. The rules are those of format.md 3.3 and of the issue: one response counts once
+over all logs; the conversation's own copy before a side chain's before an agent's news; the largest output;
+one with a stop reason; the latest; of two lines of one log the later; of two logs one that no fork copied,
+then the smallest path.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Totals = dict[str | None, tuple[int, ...]]
+
+
+def totals(logs: Mapping[str, bytes]) -> Totals:
+    """Messages and the six counts, by model."""
+    spoken: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    counted: list[dict[str, Any]] = []
+    for path, data in logs.items():
+        for record in _records(data):
+            record["path"] = path
+            if record["message"] is None:
+                counted.append(record)
+            else:
+                spoken[record["message"]].append(record)
+    for lines in spoken.values():
+        copies = _by_log(lines)
+        main = [copy for copy in copies if copy["speaker"] == 2]
+        by_request: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for copy in main or copies:
+            by_request[copy["request"] if main else ""].append(copy)
+        counted += [_best(some) for some in by_request.values()]
+    sums: dict[str | None, list[int]] = defaultdict(lambda: [0] * 7)
+    for record in counted:
+        for place, amount in enumerate((1, *record["counts"])):
+            sums[record["model"]][place] += amount
+    return {model: tuple(values) for model, values in sums.items()}
+
+
+def _by_log(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What each log says of each request: its best line, the later of two equal ones."""
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in lines:
+        key = (line["path"], line["request"])
+        if key not in best or _merit(line) >= _merit(best[key]):
+            best[key] = line
+    return list(best.values())
+
+
+def _merit(copy: dict[str, Any]) -> tuple[Any, ...]:
+    return copy["speaker"], copy["output"], copy["stop"], copy["at"]
+
+
+def _best(copies: list[dict[str, Any]]) -> dict[str, Any]:
+    most = max((*_merit(copy), not copy["forked"]) for copy in copies)
+    best = [copy for copy in copies if (*_merit(copy), not copy["forked"]) == most]
+    return min(best, key=lambda copy: (copy["path"], copy["request"]))
+
+
+def _records(data: bytes) -> Iterator[dict[str, Any]]:
+    for raw in data.split(b"\n")[:-1]:
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            continue
+        if isinstance(line, dict):
+            yield from _spoken(line)
+
+
+def _spoken(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    inner = line
+    if line.get("type") == "progress":
+        inner = line["data"]["message"]
+    if inner.get("type") != "assistant":
+        return
+    message = inner.get("message", inner)  # the flat dialect has it all on the line itself
+    if message["model"] == "<synthetic>":
+        return  # made by the client itself, billed by nobody
+    usage = message["usage"]
+    if message is inner:
+        usage["cache_creation_input_tokens"] = usage["cache_creation_tokens"]
+        usage["cache_read_input_tokens"] = usage["cache_read_tokens"]
+    split = usage.get("cache_creation") or {}
+    hour = split.get("ephemeral_1h_input_tokens", 0)
+    short = split.get("ephemeral_5m_input_tokens", max(usage.get("cache_creation_input_tokens", 0) - hour, 0))
+    speaker = 0 if inner is not line else 1 if inner.get("isSidechain") else 2
+    yield {
+        "message": message.get("id"),
+        "request": inner.get("requestId") or "",
+        "speaker": speaker,
+        "output": usage["output_tokens"],
+        "stop": message.get("stop_reason") is not None,
+        "at": _milliseconds(line.get("timestamp")),
+        "forked": "forkedFrom" in line,
+        "model": message["model"],
+        "counts": (
+            usage["input_tokens"],
+            usage["output_tokens"],
+            short,
+            hour,
+            usage.get("cache_read_input_tokens", 0),
+            (usage.get("server_tool_use") or {}).get("web_search_requests", 0),
+        ),
+    }
+
+
+def _milliseconds(text: str | None) -> int:
+    try:
+        return int(dt.datetime.fromisoformat(text or "").timestamp() * 1000)
+    except ValueError:
+        return 0

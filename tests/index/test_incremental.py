@@ -1,0 +1,352 @@
+"""Whatever happens to the logs and to a refresh, the index ends as if it were built anew (goal G13).
+
+Random histories over two homes: appends, torn tails, forks, agents of both layouts, replays, truncation,
+replacement, rewriting in place, moves, deletion, refreshes that are disturbed or die. After every refresh
+the index is compared row for row with a fresh one, its sums with a reference that knows nothing of
+recollect, and its invariants are checked.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from recollect.errors import StorageError
+from recollect.index.database import Database
+from recollect.index.ingest import Ingest
+from recollect.services import extraction, indexing, workers
+from recollect.services.indexing import refresh
+from recollect.storage.reader import OpenLog
+from tests.index import reference
+from tests.index.lines import responses, texts, turns
+from tests.index.projection import counting, differences, faults, projection, rows, totals
+from tests.index.world import SESSIONS, World, encoded, forked
+
+TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
+few = st.integers(0, 3)
+ANY = st.integers(0, 15)
+
+
+class Killed(Exception):
+    """The process died here."""
+
+
+@contextmanager
+def meddling(method: str, at: int, action: Callable[[], None]) -> Iterator[None]:
+    """Do something before the n-th call of one of Ingest's methods."""
+    calls = 0
+    original = getattr(Ingest, method)
+
+    def guarded(self: Ingest, *arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at + 1:
+            action()
+        return original(self, *arguments, **named)
+
+    with mock.patch.object(Ingest, method, guarded):
+        yield
+
+
+def killed() -> None:
+    raise Killed
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """Homes, an index that is kept up to date, and what it should hold of logs that are gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = Path(tempfile.mkdtemp(prefix="recollect-index-"))
+        self.world = World(self.base)
+        self.index = Database(self.base / "index.sqlite")
+        self.kept: dict[str, bytes] = {}  # by path, what the index has read of each log that was there
+        self.inodes: dict[str, int] = {}
+        self.gone: dict[str, bytes] = {}
+
+    def teardown(self) -> None:
+        self.index.close()
+        shutil.rmtree(self.base)
+
+    # --- what happens to logs ---------------------------------------------------------------
+
+    @rule(home=few, project=few, session=few, lines=turns())
+    def append(self, home: int, project: int, session: int, lines: list[Any]) -> None:
+        self.world.append(self.world.session(home, project, session), encoded(lines))
+
+    @rule(number=ANY, lines=turns())
+    def append_to_some(self, number: int, lines: list[Any]) -> None:
+        if (log := self.world.some_log(number)) is not None:
+            self.world.append(log, encoded(lines))
+
+    @rule(home=few, project=few, session=few, agent=few, nested=st.booleans(), lines=turns(sidechain=True))
+    def agent_speaks(
+        self, home: int, project: int, session: int, agent: int, nested: bool, lines: list[Any]
+    ) -> None:
+        self.world.append(self.world.agent(home, project, session, agent, nested=nested), encoded(lines))
+
+    @rule(number=ANY, home=few, project=few, session=few, agent=few, nested=st.booleans())
+    def agent_replays(
+        self, number: int, home: int, project: int, session: int, agent: int, nested: bool
+    ) -> None:
+        """A side question: the parent's answers again, in an agent's log, under another request id."""
+        if (log := self.world.some_log(number)) is not None:
+            data = log.read_bytes()
+            data = data[: data.rfind(b"\n") + 1]
+            again = data.replace(b'"requestId": "r1"', b'"requestId": "r9"')
+            again = again.replace(b'"isSidechain": false', b'"isSidechain": true')
+            self.world.append(self.world.agent(home, project, session, agent, nested=nested), again)
+
+    @rule(number=ANY, home=few, project=few, session=few, says_so=st.booleans())
+    def fork(self, number: int, home: int, project: int, session: int, says_so: bool) -> None:
+        target = self.world.session(home, project, session)
+        if (log := self.world.some_log(number)) is not None and not target.exists():
+            self.world.append(target, forked(log.read_bytes(), SESSIONS[session], says_so=says_so))
+
+    @rule(number=ANY, lines=responses(sidechain=False), share=st.floats(0, 1))
+    def tear(self, number: int, lines: list[Any], share: float) -> None:
+        if (log := self.world.some_log(number)) is not None:
+            self.world.append_torn(log, encoded(lines[:1]), share)
+
+    @rule(number=ANY)
+    def complete(self, number: int) -> None:
+        if (log := self.world.some_log(number)) is not None:
+            self.world.complete_torn(log)
+
+    @rule(number=ANY, share=st.floats(0, 1))
+    def truncate(self, number: int, share: float) -> None:
+        if (log := self.world.some_log(number)) is not None:
+            data = log.read_bytes()
+            self.world.write_over(log, data[: int(len(data) * share)])
+
+    @rule(number=ANY, lines=turns(), is_larger=st.booleans(), same_time=st.booleans())
+    def replace(self, number: int, lines: list[Any], is_larger: bool, same_time: bool) -> None:
+        """Another file by rename; often the same beginning and end with another middle."""
+        if (log := self.world.some_log(number)) is not None:
+            data = log.read_bytes().replace(b"filler", b"fodder").replace(b"alpha", b"gamma")
+            self.world.replace(log, data + (encoded(lines) if is_larger else b""), same_time=same_time)
+
+    @rule(
+        number=ANY,
+        words=st.tuples(*[st.sampled_from([b"alpha", b"gamma", b"delta", b"m1", b"m2", b"r1", b"r2"])] * 2),
+    )
+    def rewrite_in_place(self, number: int, words: tuple[bytes, bytes]) -> None:
+        """Other bytes of the same length in the same file."""
+        log = self.world.some_log(number)
+        if log is not None and len(words[0]) == len(words[1]):
+            self.world.write_over(log, log.read_bytes().replace(*words))
+
+    @rule(number=ANY, home=few, project=few, session=few)
+    def move_session(self, number: int, home: int, project: int, session: int) -> None:
+        """To another project or home, or to another name."""
+        if (log := self.world.some_log(number)) is not None:
+            self.world.move(log, self.world.session(home, project, session))
+
+    @rule(number=ANY, home=few, project=few, session=few, agent=few, nested=st.booleans())
+    def move_agent(
+        self, number: int, home: int, project: int, session: int, agent: int, nested: bool
+    ) -> None:
+        log = self.world.some_log(number)
+        if log is not None and log.name.startswith("agent-"):
+            self.world.move(log, self.world.agent(home, project, session, agent, nested=nested))
+
+    @rule(home=few, project=few, to=few)
+    def move_project(self, home: int, project: int, to: int) -> None:
+        source = self.world.session(home, project, 0).parent
+        other = self.world.session(to, project, 0).parent
+        if source.exists() and not other.exists():
+            source.rename(other)
+
+    @rule(number=ANY, other=ANY)
+    def swap(self, number: int, other: int) -> None:
+        """Two logs change names."""
+        one, two = self.world.some_log(number), self.world.some_log(other)
+        if one is not None and two is not None and one != two:
+            between = self.base / "between"
+            one.rename(between)
+            two.rename(one)
+            between.rename(two)
+
+    @rule(number=ANY)
+    def delete(self, number: int) -> None:
+        if (log := self.world.some_log(number)) is not None:
+            self.world.delete(log)
+
+    @rule(number=ANY)
+    def touch(self, number: int) -> None:
+        if (log := self.world.some_log(number)) is not None:
+            self.world.touch(log)
+
+    @rule(home=few, project=few, session=few, name=few, text=texts)
+    def tool_output(self, home: int, project: int, session: int, name: int, text: str) -> None:
+        path = self.world.output(home, project, session, name)
+        self.world.replace(path, text.encode())
+
+    @rule(home=few, project=few, session=few, name=few)
+    def remove_output(self, home: int, project: int, session: int, name: int) -> None:
+        self.world.output(home, project, session, name).unlink(missing_ok=True)
+
+    # --- what happens to the index ----------------------------------------------------------
+
+    @rule()
+    def refresh(self) -> None:
+        self._refresh()
+        self._settle()
+
+    @rule()
+    def refresh_in_one_frame(self) -> None:
+        """Frames as large as in life: where a log is cut does not show."""
+        refresh(self.index, self.world.homes)
+        self._settle()
+
+    @rule()
+    def refresh_as_a_bulk_load(self) -> None:
+        """The way of a first build, with its short cuts, at any time."""
+        here = functools.partial(workers.frames_of, processes=0)
+        with (
+            mock.patch.object(indexing, "_WORTH_A_PROCESS", -1),
+            mock.patch.object(indexing, "frames_of", lambda jobs, processes: here(jobs)),
+        ):
+            self._refresh()
+        self._settle()
+
+    @rule(number=ANY)
+    def refresh_that_cannot_read(self, number: int) -> None:
+        """A disk that refuses one log costs nothing but that log, and only until the next refresh."""
+        unreadable = self.world.some_log(number)
+
+        def refusing(path: Path) -> OpenLog:
+            if path == unreadable:
+                raise StorageError(
+                    "open", path, OSError(errno.EIO, "Input/output error"), hint="look at the disk"
+                )
+            return OpenLog(path)
+
+        with mock.patch.object(extraction, "OpenLog", refusing):
+            self._refresh()
+        self._notice_what_is_gone(unreadable)
+        self._notice_what_was_read()
+        assert [] == faults(self.index)
+
+    @rule(at=st.integers(0, 6))
+    def refresh_killed_while_reading(self, at: int) -> None:
+        """Dies between two frames; what was committed stays."""
+        try:
+            with meddling("apply", at, killed):
+                self._refresh()
+        except Killed:
+            self._reopen()
+        self._notice_what_is_gone()
+        self._notice_what_was_read()
+        assert [] == faults(self.index)
+
+    @rule(method=st.sampled_from(["add_file", "seen", "moved", "forget"]), at=st.integers(0, 2))
+    def refresh_killed_while_comparing(self, method: str, at: int) -> None:
+        """Dies before anything was committed, or does not meet that call at all."""
+        try:
+            with meddling(method, at, killed):
+                self._refresh()
+        except Killed:
+            self._reopen()
+        else:
+            self._notice_what_is_gone()
+            self._notice_what_was_read()
+        assert [] == faults(self.index)
+
+    @rule(at=st.integers(0, 4), number=ANY, lines=turns())
+    def refresh_disturbed(self, at: int, number: int, lines: list[Any]) -> None:
+        """A client appends while the refresh is reading."""
+        log = self.world.some_log(number)
+
+        def disturb() -> None:
+            if log is not None:
+                self.world.append(log, encoded(lines))
+
+        with meddling("apply", at, disturb):
+            self._refresh()
+        self._notice_what_is_gone()
+        self._notice_what_was_read()
+        assert [] == faults(self.index)
+
+    @rule()
+    def reopen(self) -> None:
+        self._reopen()
+
+    def _reopen(self) -> None:
+        self.index.close()
+        self.index = Database(self.base / "index.sqlite")
+
+    def _refresh(self) -> None:
+        # Small frames and a commit after each, so that short logs take many of both.
+        with (
+            mock.patch.object(extraction, "_FRAME_LINES", 2),
+            mock.patch.object(indexing, "_BULK_COMMIT", 1),
+        ):
+            refresh(self.index, self.world.homes)
+
+    # --- what should be there ---------------------------------------------------------------
+
+    def _notice_what_is_gone(self, unreadable: Path | None = None) -> None:
+        """By the definition: a log that is no longer there, and did not move, is gone and still costs.
+
+        That a log moved can only be seen by reading it.
+        """
+        there = {str(log): log for log in self.world.logs()}
+        new = {path for path in there if path not in self.kept and path != str(unreadable)}
+        for path in [path for path in self.kept if path not in there]:
+            data, inode = self.kept.pop(path), self.inodes.pop(path)
+            if not any(self._is_moved(path, inode, data, there[other]) for other in new):
+                self.gone[path] = data
+        for path in there:
+            self.gone.pop(path, None)
+
+    def _is_moved(self, path: str, inode: int, data: bytes, log: Path) -> bool:
+        is_same_role = Path(path).name.startswith("agent-") == log.name.startswith("agent-")
+        return (
+            is_same_role and bool(data) and log.stat().st_ino == inode and log.read_bytes().startswith(data)
+        )
+
+    def _notice_what_was_read(self) -> None:
+        for path, consumed in rows(
+            self.index, "SELECT path, consumed FROM files WHERE role < 2 AND NOT gone"
+        ):
+            self.kept[path] = Path(path).read_bytes()[:consumed]
+            self.inodes[path] = os.stat(path).st_ino
+
+    def _settle(self) -> None:
+        self._notice_what_is_gone()
+        self._notice_what_was_read()
+        self._compare()
+
+    def _compare(self) -> None:
+        whole = {str(log): log.read_bytes() for log in self.world.logs()}
+        assert {path: data[: data.rfind(b"\n") + 1] for path, data in whole.items()} == self.kept
+        fresh = Database(":memory:")
+        refresh(fresh, self.world.homes)
+        assert [] == differences(projection(fresh), projection(self.index))
+        assert [] == faults(self.index)
+        assert [] == faults(fresh)
+        assert reference.totals(self.kept) == totals(fresh)
+        assert reference.totals({**self.gone, **self.kept}) == totals(self.index)
+        if not self.gone:
+            assert counting(fresh) == counting(self.index)
+        fresh.close()
+
+
+IndexMachine.TestCase.settings = settings(
+    max_examples=1_000 if TORTURE else 40, stateful_step_count=40 if TORTURE else 25
+)
+TestIncrementalIndex = IndexMachine.TestCase
+TestIncrementalIndex.__doc__ = "An index that was kept up to date equals one that is built anew, row for row."
