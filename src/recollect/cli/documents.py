@@ -7,7 +7,7 @@ the fields recollect knows nothing of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
@@ -20,7 +20,7 @@ from recollect.model.conversation import Spoken
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.loss import Loss
-from recollect.model.money import Spending, exact
+from recollect.model.money import exact
 from recollect.model.node import Node, node_of
 from recollect.services.session import Session
 from recollect.storage.reader import read_lines
@@ -93,9 +93,9 @@ def loss(one: Loss) -> dict[str, object]:
     return {"code": one.code, "what": one.what, "offset": one.offset, "count": one.count}
 
 
-def session(one: Session, *, agents: int, live: bool) -> dict[str, Any]:
-    """One session of ``list --json``. Reads its log for the count and the cost."""
-    spending = one.spending()
+def session(one: Session, *, agents: int, live: bool, spent: Mapping[str, int | None]) -> dict[str, Any]:
+    """One session of ``list --json``. Reads its log for the count; ``spent`` is by model, None without a price."""
+    unpriced = sorted(model for model, amount in spent.items() if amount is None)
     seen = one.glance
     document: dict[str, Any] = {
         "id": one.id,
@@ -107,17 +107,13 @@ def session(one: Session, *, agents: int, live: bool) -> dict[str, Any]:
         "messages": message_count(one),
         "bytes": one.file.size,
         "agents": agents,
-        "cost_usd": cost(spending),
+        # Dollars to the last digit; nothing where a model has no known price (law 6).
+        "cost_usd": None if unpriced else exact(sum(amount or 0 for amount in spent.values())),
         "live": live,
     }
-    if spending.unpriced:
-        document["unpriced"] = sorted(spending.unpriced)
+    if unpriced:
+        document["unpriced"] = unpriced
     return document
-
-
-def cost(spending: Spending) -> str | None:
-    """Dollars to the last digit; nothing where a model has no known price (law 6)."""
-    return None if spending.unpriced else exact(spending.pico_usd)
 
 
 def project_name(one: Session) -> str:

@@ -1,7 +1,8 @@
 """List sessions, newest first, with their sub-agents folded into a count.
 
-Looks at the first and last lines of each log. --json also counts messages and adds up
-the cost, which reads every listed log once; it lists all unless --limit is given.
+Looks at the first and last lines of each log. --json also counts messages, which reads
+every listed log once, and says what each session cost (a response that a fork copied counts
+for the session it was made in); it lists all unless --limit is given.
 --since and --until keep the sessions that were worked on in that time. Writes nothing.
 
 Example:
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from recollect.cli import dates, documents, output
 from recollect.cli.homes import open_home
+from recollect.cli.plans import own_cache
 from recollect.cli.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import RecollectError, UsageError
 from recollect.services.homes import Home
@@ -56,7 +58,7 @@ def run(options: Namespace) -> int:
     chosen = sorted(readable, key=_last_at, reverse=True)[:limit]
     agents, live = _agents(chosen), home.live_ids()
     if options.json:
-        _print_json(chosen, agents, live, total)
+        _print_json(options, chosen, agents, live, total)
         return 0
     for session in chosen:
         output.say(_line(session, agents[session.id], session.id in live, now))
@@ -114,16 +116,41 @@ def _agents(sessions: list[Session]) -> Counter[str]:
     return found
 
 
-def _print_json(sessions: list[Session], agents: Counter[str], live: set[str], total: int) -> None:
+def _print_json(
+    options: Namespace, sessions: list[Session], agents: Counter[str], live: set[str], total: int
+) -> None:
     rows = []
+    spent = _spent(options, sessions)
     size_of_all, done = sum(session.file.size for session in sessions), 0
     with output.progress_bar("counting") as progress:
         for session in sessions:
-            rows.append(documents.session(session, agents=agents[session.id], live=session.id in live))
+            rows.append(
+                documents.session(
+                    session, agents=agents[session.id], live=session.id in live, spent=spent.get(session.id, {})
+                )
+            )
             done += session.file.size
             if progress is not None:
                 progress(done, size_of_all)
     output.print_json({"sessions": rows, "total": total})
+
+
+def _spent(options: Namespace, sessions: list[Session]) -> dict[str, dict[str, int | None]]:
+    """What each session cost by model, None where that has no price, as `recollect cost` counts it."""
+    from recollect.services.account import costs
+    from recollect.services.recent_costs import index_at_hand
+
+    if not sessions:
+        return {}
+    homes = list({session.home.root: None for session in sessions})
+    size_of_all = sum(session.file.size for session in sessions)
+    with index_at_hand(homes, size_of_all, cache=own_cache(options)) as opened:
+        report = costs(homes, ["session", "model"], opened=opened)
+    spent: dict[str, dict[str, int | None]] = {}
+    for row in report.rows:
+        amounts = spent.setdefault(row.keys["session"], {})
+        amounts[row.keys["model"]] = None if row.unpriced_messages else row.pico_usd
+    return spent
 
 
 def _line(session: Session, agents: int, live: bool, now: dt.datetime) -> str:

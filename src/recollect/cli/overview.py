@@ -1,8 +1,8 @@
-"""Show what is on this machine: homes, projects, sessions, bytes, newest sessions, damaged lines.
+"""Show what is on this machine: homes, sessions, bytes, what they cost, damaged lines.
 
-Lists every Claude home and looks for damaged lines, newest logs first, for about
-a second; --full reads every byte. Where there is no home it says so and shows the
-built-in sample instead. Writes nothing.
+Lists every Claude home, adds up what was spent today, in 7 and in 30 days, and looks for
+damaged lines, newest logs first, for about a second; --full reads every byte. Where there is
+no home it says so and shows the built-in sample instead. Changes nothing in a home.
 
 Example:
   recollect
@@ -17,8 +17,11 @@ from collections.abc import Iterator
 
 from recollect.cli import output
 from recollect.cli.homes import SAMPLE, chosen_homes, sample
+from recollect.cli.plans import own_cache
 from recollect.cli.text import ago, counted, padded, shortened, size, visible
+from recollect.model.money import dollars, exact
 from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
+from recollect.services.recent_costs import RecentCosts, index_at_hand, recent_costs
 from recollect.storage.places import HomeRoot
 
 _TITLE_COLUMNS = 44
@@ -39,14 +42,25 @@ def run(options: Namespace) -> int:
     if is_sample:
         homes = [sample()]
     answer = _look(homes, full=options.full)
+    now = dt.datetime.now(dt.UTC)
+    spent = _spent(options, answer, now)
     if options.json:
-        output.print_json(_document(answer, is_sample))
+        output.print_json(_document(answer, spent, is_sample))
         return 0
     if is_sample:
         _explain_sample(missing)
-    for line in _lines(answer, dt.datetime.now(dt.UTC)):
+    for line in _lines(answer, spent, now):
         output.say(line)
     return 0
+
+
+def _spent(options: Namespace, answer: Overview, now: dt.datetime) -> RecentCosts:
+    homes = [home.path for home in answer.homes if home.exists]
+    with (
+        output.progress_bar("indexing") as progress,
+        index_at_hand(homes, answer.bytes, cache=own_cache(options), progress=progress) as opened,
+    ):
+        return recent_costs(homes, opened, now)
 
 
 def _look(homes: list[HomeRoot], *, full: bool) -> Overview:
@@ -64,7 +78,7 @@ def _explain_sample(missing: list[HomeRoot]) -> None:
     output.say()
 
 
-def _lines(answer: Overview, now: dt.datetime) -> Iterator[str]:
+def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[str]:
     for home in answer.homes:
         state = "" if home.exists else output.styled("  is not there", "red")
         yield f"{output.styled('Home', 'bold')}      {visible(str(home.path))}  ({home.origin}){state}"
@@ -75,6 +89,7 @@ def _lines(answer: Overview, now: dt.datetime) -> Iterator[str]:
         size(answer.bytes),
     ]
     yield f"{output.styled('Holds', 'bold')}     {', '.join(holds)}"
+    yield f"{output.styled('Cost', 'bold')}      {_cost(spent)}"
     yield f"{output.styled('Damage', 'bold')}    {_damage(answer)}"
     yield from (f"{output.styled('Problem', 'yellow')}   {visible(problem)}" for problem in answer.problems)
     if answer.newest:
@@ -83,6 +98,16 @@ def _lines(answer: Overview, now: dt.datetime) -> Iterator[str]:
         yield from (_session(session, now) for session in answer.newest)
     yield ""
     yield output.styled(_next_step(answer), "dim")
+
+
+def _cost(spent: RecentCosts) -> str:
+    amounts = ((spent.today, "today"), (spent.last_7_days, "in 7 days"), (spent.last_30_days, "in 30 days"))
+    parts = [f"{dollars(amount)} {when}" for amount, when in amounts]
+    if spent.unpriced:
+        parts.append(f"without {', '.join(map(visible, spent.unpriced))} (no price)")
+    if spent.uncertain:
+        parts.append(f"{counted(spent.uncertain, 'response')} counted too low by the client")
+    return ", ".join(parts)
 
 
 def _damage(answer: Overview) -> str:
@@ -113,10 +138,10 @@ def _next_step(answer: Overview) -> str:
         return "Next: recollect overview --full reads every byte."
     if answer.damage.lines:
         return f"First damaged log: {visible(str(answer.damage.logs[0]))}"
-    return "Next: recollect --help lists the commands; --json gives this to a program."
+    return "Next: recollect cost, recollect search WORDS, recollect --help."
 
 
-def _document(answer: Overview, is_sample: bool) -> dict[str, object]:
+def _document(answer: Overview, spent: RecentCosts, is_sample: bool) -> dict[str, object]:
     damage = answer.damage
     return {
         "sample": is_sample,
@@ -125,6 +150,13 @@ def _document(answer: Overview, is_sample: bool) -> dict[str, object]:
         "sessions": answer.sessions,
         "agents": answer.agents,
         "bytes": answer.bytes,
+        "cost": {
+            "today": exact(spent.today),
+            "last_7_days": exact(spent.last_7_days),
+            "last_30_days": exact(spent.last_30_days),
+            "unpriced": spent.unpriced,
+            "uncertain": spent.uncertain,
+        },
         "newest": answer.newest,
         "damage": {
             "lines": damage.lines,

@@ -1,0 +1,230 @@
+"""What the index knows of usage, as plain rows: the questions of cost reports in SQL.
+
+Two tables answer. ``rollup`` holds counted usage by quarter of an hour and is small: it is asked
+wherever it can answer, grouped by SQLite as coarsely as the view allows. ``usage`` has a row for every
+log that speaks of a response, counted or not: it is asked for tools, copies, durations, records and
+the part of a quarter. Both give rows of the shape of ``model.accounts.Sum``, with numbers for names.
+
+Only reads; knows nothing of prices or time zones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple, cast
+
+from recollect.index.database import Database
+from recollect.index.schema import AGENT, QUARTER_MS, TOOL_OUTPUT
+
+Row = tuple[int, ...]
+Span = tuple[int, int]
+
+_COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
+# Python's floor division, for times before 1970 too: SQLite rounds towards zero.
+_SHIFT = 10_000_000
+_QUARTER = f"((coalesce(at, 0) + {_SHIFT * QUARTER_MS}) / {QUARTER_MS} - {_SHIFT})"
+_QUARTERS_A_DAY = 96
+_FEW = 12
+_DAY = f"((quarter + {_SHIFT * _QUARTERS_A_DAY}) / {_QUARTERS_A_DAY} - {_SHIFT})"
+# Responses that use the same classes of tokens, so that one without a price never hides in a sum.
+_CLASSES = " + ".join(f"({name} > 0) * {1 << place}" for place, name in enumerate(_COUNTS))
+_ASKED_AT = (
+    "(SELECT messages.at FROM messages WHERE messages.uuid = usage.asked AND messages.file = usage.file"
+    " ORDER BY messages.offset LIMIT 1)"
+)
+
+
+class Wanted(NamedTuple):
+    """Which rows are wanted. ``files`` and ``models`` are numbers; None means all."""
+
+    columns: frozenset[str] = frozenset()  # of file, branch, tool: what rows are told apart by
+    files: Collection[int] | None = None
+    models: Collection[int] | None = None
+
+
+def rolled(database: Database, spans: Sequence[Span], wanted: Wanted) -> list[Row]:
+    """Counted usage in spans of quarters, one row for each span, model, variant and wanted column.
+
+    Rows end with the counts: records are the business of ``spoken``.
+    """
+    if not spans:
+        return []
+    values = ",".join(f"({first},{end})" for first, end in spans)
+    file, branch = _kept("file", wanted), _kept("branch", wanted)
+    sums = ", ".join(f"sum({name})" for name in ("messages", *_COUNTS))
+    return _rows(
+        database,
+        f"WITH span(first, stop) AS (VALUES {values})"  # noqa: S608 - whole numbers and constants
+        f" SELECT first, {file}, model, {branch}, NULL, variant, {sums}"
+        " FROM span JOIN rollup ON quarter >= first AND quarter < stop"
+        f" WHERE {_limits(wanted)} GROUP BY first, model, variant{_group(wanted, ('file', 'branch'))}",
+    )
+
+
+def spoken(
+    database: Database,
+    wanted: Wanted,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    spans: Sequence[Span] = (),
+    is_granular: bool = True,
+    with_copies: bool = False,
+    with_durations: bool = False,
+    within_quarter: int | None = None,
+) -> list[Row]:
+    """Usage row by row, grouped by quarter, model, variant and wanted column; times in milliseconds.
+
+    ``spans``, where there are few, are taken as a whole instead of every quarter for itself.
+    ``is_granular``: also by the classes of tokens used, and by whether the client recorded a cost.
+    ``with_copies`` adds rows for what was not counted: they have lines, and no messages or tokens.
+    ``within_quarter`` says that all of it lies in one quarter, so that few logs have to be looked at.
+    """
+    duration = f"coalesce(duration, at - {_ASKED_AT})" if with_durations else "NULL"
+    conditions = [_limits(wanted), *([] if with_copies else ["counted"])]
+    if within_quarter is not None:
+        conditions.append(f"file IN (SELECT file FROM rollup WHERE quarter = {within_quarter})")  # noqa: S608 - a whole number
+    conditions += [f"at >= {since}"] * (since is not None) + [f"at < {until}"] * (until is not None)
+    # What has no time is neither before nor after anything.
+    conditions += [f"{_QUARTER} <> 0"] * (since is not None or until is not None)
+    counts = ", ".join(f"sum({name} * counted)" if with_copies else f"sum({name})" for name in _COUNTS)
+    fine = f", recorded IS NULL, {_CLASSES}" if is_granular else ""
+    columns = [_kept(name, wanted) for name in ("file", "branch", "tool")]
+    return _rows(
+        database,
+        "WITH one AS (SELECT *, "  # noqa: S608 - whole numbers and constants
+        f"{_start(spans)} AS quarter, {duration} AS took FROM usage WHERE {' AND '.join(conditions)})"
+        f" SELECT quarter, {columns[0]}, model, {columns[1]}, {columns[2]}, variant, sum(counted), {counts},"
+        " sum(coalesce(recorded, 0) * counted), sum((recorded IS NULL) * counted), sum(lines),"
+        " sum((took > 0) * counted), sum(CASE WHEN took > 0 THEN took * counted ELSE 0 END),"
+        " sum(CASE WHEN took > 0 THEN output * counted ELSE 0 END)"
+        f" FROM one GROUP BY quarter, model, variant{', counted' if with_copies else ''}{fine}"
+        f"{_group(wanted, ('file', 'branch', 'tool'))}",
+    )
+
+
+def days(database: Database) -> list[int]:
+    """The UTC days (numbered since 1970) with counted usage, found by skipping from one to the next."""
+    next_day = f"({_DAY} + 1) * {_QUARTERS_A_DAY}"
+    return _numbers(
+        database,
+        "WITH RECURSIVE found(quarter) AS (SELECT min(quarter) FROM rollup UNION ALL"  # noqa: S608 - constants
+        f" SELECT (SELECT quarter FROM rollup WHERE quarter >= {next_day.replace('quarter', 'found.quarter')}"
+        " ORDER BY quarter LIMIT 1) FROM found WHERE quarter NOT NULL)"
+        f" SELECT {_DAY} FROM found WHERE quarter NOT NULL",
+    )
+
+
+def quarters(database: Database) -> list[int]:
+    """The quarters with counted usage, in order."""
+    return _numbers(database, "SELECT DISTINCT quarter FROM rollup ORDER BY quarter")
+
+
+def first_at(database: Database, quarter: int) -> int | None:
+    """The time of the first counted response in a quarter."""
+    found = database.value(
+        "SELECT min(at) FROM usage WHERE counted AND at >= ? AND at < ?"
+        " AND file IN (SELECT file FROM rollup WHERE quarter = ?)",
+        quarter * QUARTER_MS,
+        (quarter + 1) * QUARTER_MS,
+        quarter,
+    )
+    return cast("int | None", found)
+
+
+class LogRow(NamedTuple):
+    """A log as the index knows it."""
+
+    number: int
+    path: str
+    home: str
+    is_agent: bool
+    session: str | None
+    agent: str | None
+    cwd: str | None
+    is_gone: bool
+
+
+def logs(database: Database) -> list[LogRow]:
+    """All logs that can speak of responses."""
+    found = database.rows(
+        "SELECT files.id, path, home, role = ?, session, agent, text, gone"
+        " FROM files LEFT JOIN names ON names.id = files.cwd WHERE role <> ?",
+        AGENT,
+        TOOL_OUTPUT,
+    )
+    return [LogRow(*row) for row in found]  # type: ignore[arg-type]
+
+
+def names(database: Database) -> dict[int, str]:
+    """Every name by its number."""
+    return dict(cast("list[tuple[int, str]]", database.rows("SELECT id, text FROM names")))
+
+
+def models(database: Database) -> list[int]:
+    """The models of all counted usage."""
+    return _numbers(database, "SELECT DISTINCT model FROM rollup")
+
+
+def cost_states(database: Database) -> list[tuple[int, int | None, int, int]]:
+    """The clients' own running totals: log, time, model, pico-dollars."""
+    found = database.rows(
+        "SELECT file, coalesce(cost_states.at, last_at), model, recorded"
+        " FROM cost_states JOIN files ON files.id = file"
+    )
+    return cast("list[tuple[int, int | None, int, int]]", found)
+
+
+def gone(database: Database, files: Collection[int] | None, since: int | None, until: int | None) -> int:
+    """How many sessions were deleted but still have counted usage in a time."""
+    limits = [] if files is None else [f"id IN ({_listed(files)})"]
+    times = [f"at >= {since}"] * (since is not None) + [f"at < {until}"] * (until is not None)
+    return cast(
+        "int",
+        database.value(
+            "SELECT count(DISTINCT coalesce(session, path)) FROM files"  # noqa: S608 - whole numbers and constants
+            f" WHERE {' AND '.join(['gone', 'role = 0', *limits])} AND EXISTS"
+            f" (SELECT 1 FROM usage WHERE {' AND '.join(['file = files.id', 'counted', *times])})"
+        ),
+    )
+
+
+def uncertain_versions(database: Database, bit: int) -> list[tuple[int, int]]:
+    """Models and client versions of counted responses whose variant has a bit."""
+    found = database.rows("SELECT DISTINCT model, version FROM usage WHERE counted AND variant & ?", bit)
+    return cast("list[tuple[int, int]]", found)
+
+
+def _rows(database: Database, sql: str) -> list[Row]:
+    return cast("list[Row]", database.rows(sql))
+
+
+def _numbers(database: Database, sql: str) -> list[int]:
+    return [cast("int", row[0]) for row in database.rows(sql)]
+
+
+def _start(spans: Sequence[Span]) -> str:
+    if not spans or len(spans) > _FEW:
+        return _QUARTER
+    return f"CASE {' '.join(f'WHEN {_QUARTER} < {end} THEN {start}' for start, end in spans)} END"
+
+
+def _kept(column: str, wanted: Wanted) -> str:
+    return column if column in wanted.columns else "NULL"
+
+
+def _group(wanted: Wanted, columns: Iterable[str]) -> str:
+    return "".join(f", {name}" for name in columns if name in wanted.columns)
+
+
+def _limits(wanted: Wanted) -> str:
+    limits = [
+        f"{name} IN ({_listed(numbers)})"
+        for name, numbers in (("file", wanted.files), ("model", wanted.models))
+        if numbers is not None
+    ]
+    return " AND ".join(limits) or "1"
+
+
+def _listed(numbers: Collection[int]) -> str:
+    return ",".join(str(int(number)) for number in sorted(numbers))

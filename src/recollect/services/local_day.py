@@ -1,0 +1,28 @@
+"""Where the local day begins and ends, in quarters of an hour since 1970: for the status line, so without imports.
+
+``model.calendar`` cuts any number of days in any zone; this is the one day that is going on,
+by this machine's own clock. A test compares the two.
+"""
+
+from __future__ import annotations
+
+import time
+
+_QUARTER = 900
+
+
+def today(now: float) -> tuple[int, int]:
+    """The quarters in which the local day begins and in which the next one does."""
+    year, month, day = time.localtime(now)[:3]
+    return _first_quarter(year, month, day), _first_quarter(year, month, day + 1)
+
+
+def _first_quarter(year: int, month: int, day: int) -> int:
+    """Where the clock is set at midnight, midnight is missing or comes twice: what is first called this day counts."""
+    date = time.localtime(time.mktime((year, month, day, 12, 0, 0, 0, 0, -1)))[:3]
+    quarter = int(time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))) // _QUARTER
+    while time.localtime(quarter * _QUARTER)[:3] < date:
+        quarter += 1
+    while time.localtime((quarter - 1) * _QUARTER)[:3] == date:
+        quarter -= 1
+    return quarter
