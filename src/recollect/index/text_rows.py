@@ -1,0 +1,364 @@
+"""Ask the full-text table: the newest, the best ranked, all that fit, how many.
+
+A text row is one message, however many logs hold a copy of it; a hit is a text row with
+the copies that fit what was asked. Text rows stand nearly in the order of time, because
+logs are read in the order of their last change. So the newest hits are found by walking the
+matches backwards, and the walk ends where ``spans`` proves that nothing below is newer
+than what was kept: exact by the messages' own times, and a few hundred rows long whatever
+the word. Messages without a time come last and fit no time that is asked for.
+
+Nothing is read here but the index. ``match`` is an expression from ``Query.fts``.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import apsw
+
+from recollect.errors import UsageError
+from recollect.index.database import Database
+from recollect.index.schema import SPAN_BITS, TOOL_OUTPUT
+
+UNDATED = -(1 << 62)  # older than every time
+# A count is exact up to here; each message is looked up for it, and a search should not take longer than that.
+COUNTED = 1_000
+# Ranking costs about two microseconds a match, so only so many of the newest are ranked.
+RANKED = 10_000
+_FIRST, _AT_ONCE = 32, 512
+# What somebody wrote or titled says more about a message than what a tool printed.
+_WEIGHTS = "4.0, 2.0, 2.0, 1.0, 8.0, 1.0"
+
+_OWN = "SELECT id, file, at, uuid FROM messages WHERE id IN (SELECT value FROM json_each(?)) AND text = id"
+# The copies of some texts. Two look-ups, because only copies beyond the first are in the index over ``text``.
+_COPIES = """
+SELECT text, id, file, offset, length, uuid, at, kind FROM messages
+ WHERE id IN (SELECT value FROM json_each(?1)) AND text = id
+UNION ALL
+SELECT text, id, file, offset, length, uuid, at, kind FROM messages
+ WHERE text IN (SELECT value FROM json_each(?1)) AND text <> id
+"""
+# Logs, and beside each the log of its session, in the same home if there is one.
+_LOGS = """
+SELECT files.id, files.path, files.size, files.mtime, files.role, files.session, files.agent, place.text, branch.text,
+       main.path, main_place.text, main_branch.text,
+       main.custom_title, main.ai_title, main.last_prompt, main.prompt
+  FROM files
+  LEFT JOIN names AS place ON place.id = files.cwd
+  LEFT JOIN names AS branch ON branch.id = files.branch
+  LEFT JOIN files AS main ON main.id = (
+        SELECT id FROM files AS other WHERE other.session = files.session AND other.role = 0
+         ORDER BY other.home <> files.home, other.gone, other.id LIMIT 1)
+  LEFT JOIN names AS main_place ON main_place.id = main.cwd
+  LEFT JOIN names AS main_branch ON main_branch.id = main.branch
+ WHERE files.id IN (SELECT value FROM json_each(?))
+"""
+_PLACES = """
+SELECT files.id, coalesce(own.text, (
+         SELECT text FROM files AS main JOIN names ON names.id = main.cwd
+          WHERE main.session = files.session AND main.role = 0))
+  FROM files LEFT JOIN names AS own ON own.id = files.cwd
+"""
+
+
+class Only(NamedTuple):
+    """Which messages are wanted: of these logs (None: of all), from ``since`` on, before ``until``."""
+
+    files: frozenset[int] | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def fits(self, file: int, at: int | None) -> bool:
+        """Whether a message of this log and time is wanted."""
+        return (
+            (self.files is None or file in self.files)
+            and (self.since is None or (at is not None and at >= self.since))
+            and (self.until is None or (at is not None and at < self.until))
+        )
+
+
+class Copy(NamedTuple):
+    """Where a message stands in one log. ``uuid`` is as the index keeps it."""
+
+    id: int
+    file: int
+    offset: int
+    length: int
+    uuid: bytes | str | None
+    at: int | None
+    kind: int
+
+
+_Own = tuple[int | None, int | None, bytes | str | None]  # log, time, id
+
+
+class Text(NamedTuple):
+    """A text row and the copies of its message that are wanted, the one that was read first in front."""
+
+    row: int
+    at: int
+    copies: tuple[Copy, ...]
+
+
+class Answer(NamedTuple):
+    """What was found. ``total`` is a lower bound where it is not exact."""
+
+    texts: list[Text]
+    total: int
+    is_exact: bool
+    is_all_ranked: bool = True
+
+
+class LogRow(NamedTuple):
+    """A log, and what the log of its session says. Titles are offsets of lines in that one, strongest first."""
+
+    id: int
+    path: str
+    size: int
+    mtime: int
+    role: int
+    session: str | None
+    agent: str | None
+    cwd: str | None
+    branch: str | None
+    session_path: str | None
+    session_cwd: str | None
+    session_branch: str | None
+    titles: tuple[int | None, ...]
+
+
+class TextRows:
+    """Questions to one index. Holds nothing but what one answer needs: make a new one for the next."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._bounds: tuple[list[int], list[int]] | None = None
+
+    # --- hits -----------------------------------------------------------------------------------
+
+    def newest(self, match: str, only: Only, limit: int) -> Answer:
+        """The newest messages, newest first, each once."""
+        stream, kept, seen = self._rows(match, only), _Newest(limit), _Counted(limit)
+        size = _FIRST
+        while rows := seen.taken(stream, size):
+            if kept.is_full and self._newest_up_to(rows[0] >> SPAN_BITS) <= kept.oldest:
+                break
+            self._weigh(rows, only, kept, seen)
+            size = min(2 * size, _AT_ONCE)
+        return self._answer(kept.rows(), stream, only, seen)
+
+    def _weigh(self, rows: Sequence[int], only: Only, kept: _Newest, seen: _Counted) -> None:
+        known = self._own_copies(rows)
+        seen.ids |= {row: uuid for row, (_, _, uuid) in known.items()}
+        for row in rows:
+            file, at, uuid = known.get(row, (None, None, None))
+            if file is None or not only.fits(file, at):
+                # The copy that was read first is gone or not wanted; another one is.
+                for text in self._texts([row], only):
+                    kept.add(text.at, row, text.copies[0].uuid)
+            elif not kept.is_full or (at is not None and at > kept.oldest):
+                kept.add(UNDATED if at is None else at, row, uuid)
+
+    def ranked(self, match: str, only: Only, limit: int) -> Answer:
+        """The best by BM25 of the newest ``RANKED`` matches, each message once."""
+        last = self._run(
+            "SELECT rowid FROM texts(:match) ORDER BY rowid DESC LIMIT 1 OFFSET :rows",
+            match,
+            Only(),
+            rows=RANKED,
+        )
+        below = next((row for (row,) in last), 0)
+        sql = f"SELECT texts.rowid {_from(only)} AND texts.rowid > :below ORDER BY bm25(texts, {_WEIGHTS})"
+        stream = (row for (row,) in self._run(sql, match, only, below=below))
+        best: dict[object, int] = {}
+        while len(best) < limit and (rows := list(itertools.islice(stream, 2 * limit))):
+            known = self._own_copies(rows)
+            for row in rows:
+                best.setdefault(_message(row, known.get(row)), row)
+        seen = _Counted(limit)
+        answer = self._answer(list(best.values())[:limit], self._rows(match, only), only, seen)
+        return answer._replace(is_all_ranked=not below)
+
+    def all(self, match: str, only: Only) -> Iterator[Text]:
+        """Every text that matches, the one that was read last first; versions of one message all of them."""
+        stream = self._rows(match, only)
+        while rows := list(itertools.islice(stream, _AT_ONCE)):
+            yield from self._texts(rows, only)
+
+    def _answer(self, shown: Sequence[int], stream: Iterator[int], only: Only, seen: _Counted) -> Answer:
+        """The texts to be shown, and the count of all: of few by their ids, of many without looking further."""
+        while seen.is_counting and seen.taken(stream, _AT_ONCE):
+            pass
+        texts = self._texts(shown, only)
+        if not seen.is_counting:
+            return Answer(texts, seen.most, False)
+        missing = [row for row in seen.rows if row not in seen.ids]
+        known = self._own_copies(missing)
+        messages = {_message(row, known.get(row) or (0, 0, seen.ids.get(row))) for row in seen.rows}
+        return Answer(texts, len(messages), True)
+
+    def _rows(self, match: str, only: Only) -> Iterator[int]:
+        """Rows that match, last one first."""
+        sql = f"SELECT texts.rowid {_from(only)} AND texts.rowid >= :lowest ORDER BY texts.rowid DESC"
+        return (row for (row,) in self._run(sql, match, only, lowest=self._lowest(only.since)))
+
+    def _own_copies(self, rows: Sequence[int]) -> dict[int, _Own]:
+        """Log, time and id of the copies that were read first, as far as they are there."""
+        return {
+            cast("int", row): cast("_Own", tuple(own)) for row, *own in self._db.rows(_OWN, json.dumps(rows))
+        }
+
+    def _texts(self, rows: Sequence[int], only: Only) -> list[Text]:
+        """Texts with their copies, in the order of the rows; a row that is gone by now is left out."""
+        copies: dict[int, list[Copy]] = {row: [] for row in rows}
+        for row, *values in self._db.rows(_COPIES, json.dumps(rows)):
+            copy = Copy(*values)  # type: ignore[arg-type]
+            if only.fits(copy.file, copy.at):
+                copies[cast("int", row)].append(copy)
+        return [
+            Text(row, UNDATED if first.at is None else first.at, tuple(sorted(found)))
+            for row, found in copies.items()
+            if found and (first := min(found))
+        ]
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def _newest_up_to(self, span: int) -> int:
+        """The newest time in this span and all before it."""
+        spans, newest = self._times()
+        place = bisect.bisect_right(spans, span)
+        return newest[place - 1] if place else UNDATED
+
+    def _lowest(self, since: int | None) -> int:
+        """The first row that could be as new as that."""
+        if since is None:
+            return 0
+        spans, newest = self._times()
+        place = bisect.bisect_left(newest, since)
+        return spans[place] << SPAN_BITS if place < len(spans) else 1 << 62
+
+    def _times(self) -> tuple[list[int], list[int]]:
+        if self._bounds is None:
+            spans, newest, so_far = [], [], UNDATED
+            for span, time in self._db.rows("SELECT span, newest FROM spans ORDER BY span"):
+                so_far = max(so_far, cast("int", time))
+                spans.append(cast("int", span))
+                newest.append(so_far)
+            self._bounds = spans, newest
+        return self._bounds
+
+    # --- logs -----------------------------------------------------------------------------------
+
+    def logs(self, files: Iterable[int]) -> dict[int, LogRow]:
+        """Logs by their numbers, as far as they are there."""
+        found = (
+            LogRow(*facts, titles)  # type: ignore[arg-type, call-arg]
+            for *facts, custom, ai, last, first in self._db.rows(_LOGS, json.dumps(list(files)))
+            for titles in [(custom, ai, last, first)]
+        )
+        return {log.id: log for log in found}
+
+    def logs_of(self, session: str) -> frozenset[int]:
+        """The logs of a session: its own, its agents', its tools' large results."""
+        return frozenset(
+            cast("int", row[0]) for row in self._db.rows("SELECT id FROM files WHERE session = ?", session)
+        )
+
+    def places(self) -> list[tuple[int, str | None]]:
+        """Every log with the directory it worked in; a log that names none has that of its session."""
+        return self._db.rows(_PLACES)  # type: ignore[return-value]
+
+    def large_outputs(self, size: int) -> list[tuple[int, int]]:
+        """Side files over a size, whose end is not in the index, with their sizes."""
+        sql = "SELECT id, size FROM files WHERE role = ? AND size > ? AND NOT gone"
+        return self._db.rows(sql, TOOL_OUTPUT, size)  # type: ignore[return-value]
+
+    # --- statements -----------------------------------------------------------------------------
+
+    def _run(self, sql: str, match: str, only: Only, **values: int) -> Iterator[Any]:
+        files = None if only.files is None else json.dumps(sorted(only.files))
+        bound = {"match": match, "files": files, "since": only.since, "until": only.until, **values}
+        try:
+            yield from self._db.connection.execute(sql, bound)
+        except apsw.SQLError as problem:
+            raise UsageError(f"search {match!a}: {problem}", hint="use fewer words, or --substring") from None
+
+
+def _from(only: Only) -> str:
+    """Matches that fit; the copy that was read first is asked before the others."""
+    if only == Only():
+        return "FROM texts(:match) WHERE 1"
+    own = "EXISTS (SELECT 1 FROM messages AS copy WHERE copy.id = texts.rowid"
+    others = "EXISTS (SELECT 1 FROM messages AS copy WHERE copy.text = texts.rowid AND copy.text <> copy.id"
+    return f"FROM texts(:match) WHERE ({own} AND {_fits(only)}) OR {others} AND {_fits(only)}))"
+
+
+def _fits(only: Only) -> str:
+    tests = []
+    if only.files is not None:
+        tests.append("copy.file IN (SELECT value FROM json_each(:files))")
+    if only.since is not None:
+        tests.append("copy.at >= :since")
+    if only.until is not None:
+        tests.append("copy.at < :until")
+    return " AND ".join(tests)
+
+
+def _message(row: int, own: _Own | None) -> object:
+    """What makes a message one. Only real uuids tell: other ids repeat between logs."""
+    return own[2] if own is not None and isinstance(own[2], bytes) else row
+
+
+class _Counted:
+    """The rows that were seen so far, as long as they are few enough to be counted one by one."""
+
+    def __init__(self, limit: int) -> None:
+        self.most = max(COUNTED, limit)
+        self.rows: list[int] = []
+        self.ids: dict[int, bytes | str | None] = {}
+
+    @property
+    def is_counting(self) -> bool:
+        # Some more rows than messages: the versions of a message count once.
+        return len(self.rows) <= self.most + self.most // 10
+
+    def taken(self, stream: Iterator[int], size: int) -> list[int]:
+        """The next rows of a stream, noted."""
+        rows = list(itertools.islice(stream, size))
+        self.rows += rows if self.is_counting else ()
+        return rows
+
+
+class _Newest:
+    """The newest so many of the rows seen so far. Of two versions of a message the first one stays."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: list[tuple[int, int, bytes | str | None]] = []  # oldest first
+        self._known: dict[bytes, tuple[int, int, bytes | str | None]] = {}
+        self.is_full = False
+        self.oldest = UNDATED
+
+    def add(self, at: int, row: int, uuid: bytes | str | None) -> None:
+        entry = (at, row, uuid)
+        if isinstance(uuid, bytes):
+            before = self._known.get(uuid)
+            if before is not None:
+                if before[0] > at:
+                    return
+                del self._kept[bisect.bisect_left(self._kept, before[:2], key=lambda kept: kept[:2])]
+            self._known[uuid] = entry
+        bisect.insort(self._kept, entry, key=lambda kept: kept[:2])
+        if len(self._kept) > self._limit:
+            dropped = self._kept.pop(0)[2]
+            if isinstance(dropped, bytes):
+                self._known.pop(dropped, None)
+        self.is_full = len(self._kept) >= self._limit
+        self.oldest = self._kept[0][0]
+
+    def rows(self) -> list[int]:
+        return [row for _, row, _ in reversed(self._kept)]
