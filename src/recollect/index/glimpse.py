@@ -1,0 +1,148 @@
+"""A quick look into the index for those who must never wait for it: the status line, the live view.
+
+Opened for reading only; a database that is busy for longer than a few milliseconds is one
+without an answer. Imports apsw and what imports nothing itself: the status line starts anew
+for every look, and what it loads is most of what it costs.
+
+Usage comes as rows of (model, quarter of an hour, variant, six counts), to be priced by
+whoever asks; ``priced`` does it. The client's own JSON is taken apart here too, by
+SQLite, because Python's module for it takes longer to load than the question to answer.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from recollect.index.schema import QUARTER_MS, SESSION
+from recollect.model.billing_blocks import BLOCK_QUARTERS, QUARTERS_AN_HOUR
+
+TYPE_CHECKING = False  # see recollect/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from recollect.model.prices import PriceList
+
+    UsageSum = tuple[str, int, int, int, int, int, int, int, int]
+
+# Everybody's window, and that of a conversation which was asked for, or has outgrown it.
+USUAL_WINDOW, LARGE_WINDOW = 200_000, 1_000_000
+
+_BUSY_MS = 8
+_MAIN = 2  # who speaks in the conversation itself; see model/ledger.py
+
+_SESSION_USAGE = """
+SELECT coalesce(names.text, ''), coalesce(at, 0) / ?3 AS quarter, variant,
+  sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h), sum(cache_read), sum(web_searches)
+FROM files JOIN usage ON usage.file = files.id LEFT JOIN names ON names.id = usage.model
+WHERE files.session = ?1 AND counted AND (?2 IS NULL OR at >= ?2)
+GROUP BY usage.model, quarter, variant
+"""
+_USAGE_BETWEEN = """
+SELECT coalesce(names.text, ''), quarter, variant,
+  sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h), sum(cache_read), sum(web_searches)
+FROM rollup LEFT JOIN names ON names.id = rollup.model
+WHERE quarter >= ?1 AND quarter < ?2
+GROUP BY quarter, rollup.model, variant
+"""
+# One look-up a block, from the first response ever: where a block starts depends on all before it.
+_BLOCK_STARTS = """
+WITH RECURSIVE block(first) AS (
+  SELECT min(quarter) FROM rollup
+  UNION ALL
+  SELECT (SELECT min(quarter) FROM rollup WHERE quarter >= first / ?2 * ?2 + ?3)
+  FROM block WHERE first / ?2 * ?2 <= ?1
+)
+SELECT max(first) FROM block WHERE first / ?2 * ?2 <= ?1
+"""
+_NEWEST_CONTEXT = """
+SELECT input + cache_write_5m + cache_write_1h + cache_read AS context, coalesce(names.text, ''),
+  max(input + cache_write_5m + cache_write_1h + cache_read) OVER ()
+FROM files JOIN usage ON usage.file = files.id LEFT JOIN names ON names.id = usage.model
+WHERE files.session = ?1 AND role = ?2 AND speaker = ?3 AND context > 0
+ORDER BY at DESC, usage.id DESC LIMIT 1
+"""
+
+
+def opened(path: str) -> apsw.Connection:
+    """The index, for reading. Raises apsw.Error where there is none."""
+    index = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    index.set_busy_timeout(_BUSY_MS)
+    return index
+
+
+def is_complete(index: apsw.Connection) -> bool:
+    """Whether it was built to its end once."""
+    return bool(_value(index, "SELECT 1 FROM meta WHERE name = 'complete'"))
+
+
+def knows(index: apsw.Connection, session: str) -> bool:
+    """Whether a log of this session, or of an agent of it, was read."""
+    return bool(_value(index, "SELECT 1 FROM files WHERE session = ? AND consumed > 0", session))
+
+
+def session_usage(index: apsw.Connection, session: str, since_ms: int | None = None) -> list[UsageSum]:
+    """What a session and its agents used, or used since a time; each response counted once over all logs."""
+    return _usage(index, _SESSION_USAGE, session, since_ms, QUARTER_MS)
+
+
+def usage_between(index: apsw.Connection, first: int, end: int) -> list[UsageSum]:
+    """What everybody used from one quarter of an hour to another, the latter excluded."""
+    return _usage(index, _USAGE_BETWEEN, first, end)
+
+
+def block_start(index: apsw.Connection, quarter: int) -> int | None:
+    """The quarter in which the block that holds a quarter starts; None where none does.
+
+    The rule is that of ``model.billing_blocks``.
+    """
+    first = _value(index, _BLOCK_STARTS, quarter, QUARTERS_AN_HOUR, BLOCK_QUARTERS)
+    if not isinstance(first, int):
+        return None
+    start = first - first % QUARTERS_AN_HOUR
+    return start if quarter < start + BLOCK_QUARTERS else None
+
+
+def newest_context(index: apsw.Connection, session: str) -> tuple[int, str, int] | None:
+    """Tokens the newest response of a conversation had before it, its model, the most any response had.
+
+    Copies count here: a fork's context is as large as what was copied into it.
+    """
+    row = next(iter(index.execute(_NEWEST_CONTEXT, (session, SESSION, _MAIN))), None)
+    return None if row is None else (int(row[0]), str(row[1]), int(row[2]))
+
+
+def window_of(model: str, most: int) -> int:
+    """How many tokens a conversation may hold. Logs do not say; one that held more had the large window."""
+    return LARGE_WINDOW if model.endswith("[1m]") or most > USUAL_WINDOW else USUAL_WINDOW
+
+
+def priced(usage: Iterable[UsageSum], prices: PriceList) -> tuple[int, frozenset[str]]:
+    """Pico-dollars, and the models that have no price and are not in the sum."""
+    total, unpriced = 0, set()
+    for model, quarter, variant, *counts in usage:
+        price = prices.find(model, max(quarter, 0), variant)
+        cost = None if price is None else price.cost(*counts)
+        if cost is None:
+            unpriced.add(model or "(no model)")
+        else:
+            total += cost
+    return total, frozenset(unpriced)
+
+
+def taken_apart(text: str, paths: Sequence[str]) -> list[object]:
+    """What stands at some paths of a JSON document; None where nothing does, or where it is not JSON."""
+    columns = ", ".join(f"?1 ->> '$.{path}'" for path in paths)
+    try:
+        memory = apsw.Connection(":memory:")
+        return list(next(iter(memory.execute(f"SELECT {columns}", (text,)))))
+    except (apsw.Error, UnicodeError):
+        return [None] * len(paths)
+
+
+def _usage(index: apsw.Connection, sql: str, *values: object) -> list[UsageSum]:
+    return list(index.execute(sql, values))
+
+
+def _value(index: apsw.Connection, sql: str, *values: object) -> object:
+    row = next(iter(index.execute(sql, values)), None)
+    return None if row is None else row[0]
