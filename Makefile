@@ -29,7 +29,10 @@ check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up t
 	$(BIN)/python tools/build_price_table.py --check
 
 bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --write
+
+bench-full: $(DEV)  ## the same over a gigabyte of logs (about a quarter of an hour)
+	$(BIN)/python -m bench --full --write
 
 torture: $(DEV)  ## all of the kill, race and fault runs (minutes)
 	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly tests/crash

@@ -1,26 +1,132 @@
-"""``python -m bench [decoding|append|reading|graphs]``: run the benchmarks and print figures beside budgets."""
+"""Run the benchmarks and print figures beside budgets.
+
+python -m bench [--full] [--write] [--rounds N] [SUITE]...
+
+Suites: {suites}. Without a name all of them run.
+--full measures over 1 GB of generated logs instead of 100 MB; --write puts the figures into
+docs/benchmarks.md (all suites only, so that a section comes from one run).
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from bench import append, decoding, graphs, reading
-from bench.report import table
+from bench import (
+    append,
+    costs,
+    decoding,
+    document,
+    graphs,
+    indexing,
+    reading,
+    searching,
+    start_up,
+    truth,
+)
+from bench.corpora import corpus
+from bench.measured import Failed
+from bench.peers import find_peers
+from bench.report import Row, table
+from bench.workplace import Workplace
 
-SUITES = {
+TRUTH = "Exact totals and full recall"
+# Over a generated home, beside the peers.
+OVER_LOGS: dict[str, tuple[str, Callable[[Workplace], list[Row]]]] = {
+    "truth": (TRUTH, truth.run),
+    "indexing": ("Index", indexing.run),
+    "costs": ("Cost", costs.run),
+    "searching": ("Search in a warm process", searching.run),
+    "start_up": ("Commands as fresh processes", start_up.run),
+}
+ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "decoding": ("Decoding real transcripts", decoding.run),
     "append": ("Durable append", append.run),
     "reading": ("Reading large logs", reading.run),
     "graphs": ("Message graph", graphs.run),
 }
+ROUNDS = 5
 
 
 def main() -> int:
-    """Run the suites named on the command line, or all."""
-    for name in sys.argv[1:] or SUITES:
-        title, run = SUITES[name]
-        print(table(title, run()), flush=True)
-    return 0
+    """Exit status 1 where a program failed or an answer was wrong; a missed budget is a figure like any."""
+    options = _options()
+    names = options.suites or [*OVER_LOGS, *ALONE]
+    measured: list[tuple[str, list[Row]]] = []
+    failed = 0
+    with _workplace(options, names) as place:
+        for name in names:
+            title, run = _suite(name, place)
+            try:
+                measured.append((title, run()))
+            except Failed as problem:
+                failed += 1
+                print(f"{title}\n  FAILED: {problem}", flush=True)
+            else:
+                print(table(*measured[-1]), flush=True)
+        if options.write and not failed:
+            document.write(document.SECTIONS[options.full], _about(place), measured)
+    rows = [row for _, suite in measured for row in suite]
+    print(f"{sum(row.met is True for row in rows)} as wanted, {sum(row.met is False for row in rows)} missed")
+    if options.write and failed:
+        print("docs/benchmarks.md was not written: a suite failed", file=sys.stderr)
+    return 1 if failed or any(title == TRUTH and _is_wrong(rows) for title, rows in measured) else 0
+
+
+def _options() -> argparse.Namespace:
+    suites = [*OVER_LOGS, *ALONE]
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=(__doc__ or "").format(suites=", ".join(suites)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="only these suites")
+    parser.add_argument("--full", action="store_true", help="over 1 GB of logs")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"best of so many (default {ROUNDS})"
+    )
+    options = parser.parse_args()
+    unknown = [name for name in options.suites if name not in suites]
+    if unknown:
+        parser.error(f"no suite {unknown[0]}: there are {', '.join(suites)}")
+    if options.write and options.suites:
+        parser.error("--write needs a run of all suites")
+    return options
+
+
+@contextlib.contextmanager
+def _workplace(options: argparse.Namespace, names: list[str]) -> Iterator[Workplace | None]:
+    logs = corpus("c1000" if options.full else "c100") if any(name in OVER_LOGS for name in names) else None
+    if logs is None:
+        yield None
+        return
+    with Workplace(logs, find_peers(), is_full=options.full, rounds=options.rounds) as place:
+        yield place
+
+
+def _suite(name: str, place: Workplace | None) -> tuple[str, Callable[[], list[Row]]]:
+    if name in ALONE:
+        return ALONE[name]
+    title, run = OVER_LOGS[name]
+    if place is None:
+        return title, lambda: [Row("left out: no generated logs", "", "", None)]
+    return title, partial(run, place)
+
+
+def _about(place: Workplace | None) -> list[str]:
+    lines = document.machine()
+    if place is not None:
+        peers = place.peers.versions(place.user_home)
+        lines += [f"logs: {place.corpus.about}", f"peers: {', '.join(peers) or 'none could be installed'}"]
+    return lines
+
+
+def _is_wrong(rows: list[Row]) -> bool:
+    return any(row.met is False for row in rows)
 
 
 if __name__ == "__main__":
