@@ -31,6 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from recollect.model.accounts import CostReport
 from recollect.model.conversation import Branch, BranchDifference, Spoken
 from recollect.model.conversation import Conversation as SyncConversation
 from recollect.model.damage import Damage
@@ -43,6 +44,7 @@ from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.model.money import Spending
 from recollect.model.node import Node
 from recollect.model.tool_calls import Call
+from recollect.services.find import Found
 from recollect.services.homes import Home as SyncHome
 from recollect.services.session import Compaction
 from recollect.services.session import Session as SyncSession
@@ -131,6 +133,14 @@ class Home:
         """See ``Home.prompts``."""
         async for prompt in streamed(self._home.prompts()):
             yield prompt
+
+    async def costs(self, *by: str, **options: Any) -> CostReport:
+        """See ``Home.costs``, whose options these are."""
+        return await in_thread(lambda: self._home.costs(*by, **options))
+
+    async def search(self, query: str, **options: Any) -> Found:
+        """See ``Home.search``, whose options these are."""
+        return await in_thread(lambda: self._home.search(query, **options))
 
     async def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""

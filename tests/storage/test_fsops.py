@@ -290,3 +290,199 @@ def test_every_expected_refusal_has_a_next_step_of_its_own() -> None:
     steps = {fsops.next_step(OSError(number, "")) for number in numbers}
 
     assert len(numbers) == len(steps - {fsops.next_step(None)})
+
+
+def test_the_next_step_is_in_the_words_of_who_asks() -> None:
+    """An append says append again, a repair says what it is asked to say."""
+    full = OSError(errno.ENOSPC, "")
+
+    assert (
+        "free space on that disk, then append again",
+        "free space on that disk, then run it again",
+        "run it again once the cause is gone",
+    ) == (fsops.next_step(full), fsops.next_step(full, "run it again"), fsops.next_step(None, "run it again"))
+
+
+def test_create_new_is_private_and_never_takes_over(tmp_path: Path, any_umask: int) -> None:
+    """Mode 0600 under any umask; a file, a link or a directory of that name is in the way."""
+    os.close(fsops.create_new(tmp_path / "new"))
+    (tmp_path / "link").symlink_to("nowhere")
+
+    for name in ("new", "link", "."):
+        with pytest.raises(FileExistsError):
+            fsops.create_new(tmp_path / name)
+
+    assert 0o600 == mode(tmp_path / "new")
+
+
+def test_link_gives_a_second_name_to_the_file_itself(tmp_path: Path) -> None:
+    """Bytes added under one name are there under the other; a link is linked, not what it leads to."""
+    (tmp_path / "file").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("file")
+
+    linked = (
+        fsops.link(tmp_path / "file", tmp_path / "second"),
+        fsops.link(tmp_path / "link", tmp_path / "third"),
+    )
+    with (tmp_path / "second").open("ab") as file:
+        file.write(b"2")
+
+    assert ((True, True), b"12", True) == (
+        linked,
+        (tmp_path / "file").read_bytes(),
+        (tmp_path / "third").is_symlink(),
+    )
+
+
+def test_link_is_never_over_something(tmp_path: Path) -> None:
+    """A name that is taken is an error, not an answer."""
+    (tmp_path / "file").touch()
+    (tmp_path / "taken").touch()
+
+    with pytest.raises(FileExistsError):
+        fsops.link(tmp_path / "file", tmp_path / "taken")
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EMLINK])
+def test_where_there_are_no_links_the_answer_is_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Another file system, one without links, a file that has too many: the caller copies instead."""
+    monkeypatch.setattr(os, "link", raising(number))
+
+    assert fsops.link(tmp_path / "a", tmp_path / "b") is False
+
+
+@pytest.mark.skipif(not fsops._renameat2(), reason="this system cannot swap two names")
+def test_exchange_swaps_two_files(tmp_path: Path) -> None:
+    """Each has the other's name, the files themselves stay what they are."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    inodes = [(tmp_path / name).stat().st_ino for name in ("a", "b")]
+
+    swapped = fsops.exchange(tmp_path / "a", tmp_path / "b")
+
+    assert (True, "b", "a", inodes[::-1]) == (
+        swapped,
+        (tmp_path / "a").read_text(),
+        (tmp_path / "b").read_text(),
+        [(tmp_path / name).stat().st_ino for name in ("a", "b")],
+    )
+
+
+@pytest.mark.parametrize(
+    "answer", [errno.ENOSYS, errno.EINVAL, None], ids=["old kernel", "file system", "no such call"]
+)
+def test_exchange_says_no_where_the_system_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: int | None
+) -> None:
+    """Then nothing has happened, and the caller takes another way."""
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    call = None if answer is None else lambda *_: answer
+    monkeypatch.setattr(fsops, "_renameat2", lambda: call)
+
+    assert fsops.exchange(tmp_path / "a", tmp_path / "b") is False
+
+
+@pytest.mark.parametrize("helped", [True, False], ids=["with renameat2", "without"])
+@pytest.mark.parametrize("target", ["file", "directory", "link"])
+def test_rename_new_is_never_over_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helped: bool, target: str
+) -> None:
+    """Neither over a file, nor an empty directory, nor a link that leads nowhere; the source stays."""
+    if not helped:
+        monkeypatch.setattr(fsops, "_renameat2", lambda: None)
+    source = tmp_path / "source"
+    source.mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+
+    with pytest.raises(FileExistsError):
+        fsops.rename_new(source, tmp_path / target)
+
+    assert source.is_dir()
+
+
+@pytest.mark.parametrize("helped", [True, False], ids=["with renameat2", "without"])
+def test_rename_new_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helped: bool) -> None:
+    """Where the name is free."""
+    if not helped:
+        monkeypatch.setattr(fsops, "_renameat2", lambda: None)
+    (tmp_path / "a").write_text("a")
+
+    fsops.rename_new(tmp_path / "a", tmp_path / "b")
+
+    assert ([tmp_path / "b"], "a") == (list(tmp_path.iterdir()), (tmp_path / "b").read_text())
+
+
+def test_rename_over_replaces_a_link_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    """The target of the link keeps its bytes."""
+    for name in ("new", "led to"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("led to")
+
+    fsops.rename_over(tmp_path / "new", tmp_path / "link")
+
+    assert (False, "new", "led to") == (
+        (tmp_path / "link").is_symlink(),
+        (tmp_path / "link").read_text(),
+        (tmp_path / "led to").read_text(),
+    )
+
+
+def test_unlink_takes_a_name_away(tmp_path: Path) -> None:
+    """And a missing one is an error: somebody else was here."""
+    (tmp_path / "file").touch()
+
+    fsops.unlink(tmp_path / "file")
+
+    assert [] == list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError):
+        fsops.unlink(tmp_path / "file")
+
+
+def test_only_an_empty_directory_is_removed(tmp_path: Path) -> None:
+    """One with something in it, a file and nothing at all are left as they are, without an error."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full" / "inner").mkdir(parents=True)
+    (tmp_path / "file").touch()
+
+    removed = [fsops.remove_directory(tmp_path / name) for name in ("empty", "full", "file", "missing")]
+
+    assert ([True, False, False, False], {"full", "file"}) == (
+        removed,
+        {path.name for path in tmp_path.iterdir()},
+    )
+
+
+def test_a_mode_a_time_and_an_owner_can_be_given(tmp_path: Path) -> None:
+    """Exactly those; an owner that we may not give is no failure."""
+    fd = fsops.create_new(tmp_path / "file")
+    owner = os.fstat(fd)
+
+    fsops.give_mode(fd, 0o604)
+    fsops.give_owner(fd, owner.st_uid, owner.st_gid)
+    fsops.give_time(tmp_path / "file", 1_500_000_000_123_456_789)
+    os.close(fd)
+
+    found = (tmp_path / "file").stat()
+    assert (0o604, 1_500_000_000_123_456_789, owner.st_uid) == (
+        mode(tmp_path / "file"),
+        found.st_mtime_ns,
+        found.st_uid,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fchown"), reason="there are no owners of this kind on Windows")
+def test_an_owner_that_cannot_be_given_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ordinary user may not give files away; the file is then theirs, and the change goes on."""
+    fd = fsops.create_new(tmp_path / "file")
+    monkeypatch.setattr(os, "fchown", raising(errno.EPERM))
+
+    fsops.give_owner(fd, 12345, 12345)
+    owner = os.fstat(fd).st_uid
+    os.close(fd)
+
+    assert os.geteuid() == owner

@@ -31,7 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the agents, first sent first."""
-    session = open_home(options.homes).session(options.session)
+    session = open_home(options.homes, options.data).session(options.session)
     agents = agents_of(session, warm_ups=options.warm_ups)
     if options.json:
         output.print_json({"session": session.id, "agents": [_document(agent) for agent in agents]})

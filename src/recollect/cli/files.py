@@ -51,7 +51,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """List, compare or restore."""
-    session = open_home(options.homes).session(options.session)
+    session = open_home(options.homes, options.data).session(options.session)
     files = touched_files(session.home, session.file)
     for problem in session.home.problems:
         output.note(f"Not read: {visible(str(problem.path))}: {visible(str(problem.reason))}")

@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "overview": ("recollect.cli.overview", "what is on this machine (also without a command)"),
     "list": ("recollect.cli.list", "sessions, newest first"),
     "show": ("recollect.cli.show", "a conversation as the client would load it"),
+    "search": ("recollect.cli.search", "every text of every session: words, phrases, substrings, patterns"),
+    "cost": ("recollect.cli.cost", "tokens and money, by day, session, project, model, branch and more"),
     "tree": ("recollect.cli.tree", "branches, forks, compactions and agents of a session"),
     "agents": ("recollect.cli.agents", "sub-agents of a session and the calls that sent them"),
     "files": ("recollect.cli.files", "every version of every file a session touched"),
@@ -30,6 +32,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fork": ("recollect.cli.fork", "a new session that starts as a copy of another"),
     "rename": ("recollect.cli.rename", "give a session a title"),
     "tag": ("recollect.cli.tag", "give a session a tag"),
+    "archive": ("recollect.cli.archive", "keep sessions for good: add, list, verify, restore, export, import"),
+    "mv": ("recollect.cli.mv", "let a project that moved keep its history"),
+    "cleanup": ("recollect.cli.cleanup", "archive old sessions, then move them to the trash"),
+    "trash": ("recollect.cli.trash", "what was removed: list, restore, empty"),
+    "undo": ("recollect.cli.undo", "take back what a command changed in a home"),
+    "watch": ("recollect.cli.watch", "live sessions with their cost, redrawn as they go"),
+    "statusline": ("recollect.cli.statusline", "one line for the client's status line"),
+    "index": ("recollect.cli.index", "the index: its state, rebuild, vacuum"),
     "rm": ("recollect.cli.rm", "move a session to the trash, or bring it back"),
 }
 _DEFAULT = "overview"
@@ -103,6 +113,11 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     named = bool(rest) and not rest[0].startswith("-")
     command = rest[0] if named else _DEFAULT
+    if command == "statusline" and "-h" not in rest and "--help" not in rest:
+        # Called several times a second by every open client: no parser is built for it.
+        from recollect.cli.statusline import main as status_line
+
+        return status_line(rest[1:], options["--home"], options["--data"][-1] if options["--data"] else None)
     if command not in COMMANDS:
         return _unknown_command(command)
     return _run(command, options, rest[1:] if named else rest)

@@ -36,7 +36,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Find it, then print the way or go it."""
-    home = open_home(options.homes)
+    home = open_home(options.homes, options.data)
     session = found_session(home, " ".join(options.query), newest=options.newest)
     way = resumption(session, options.cwd)
     if session.id in home.live_ids():

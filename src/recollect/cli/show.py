@@ -74,7 +74,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the conversation."""
     _check(options)
-    session = open_home(options.homes).session(options.session)
+    session = open_home(options.homes, options.data).session(options.session)
     reading = _reading(session, options)
     if options.api:
         damage = _print_api(reading, options)

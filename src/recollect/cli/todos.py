@@ -36,7 +36,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the lists; what could not be read is noted on stderr."""
-    home = open_home(options.homes)
+    home = open_home(options.homes, options.data)
     lists = lists_of(home, options.session) if options.session else to_do_lists(home)
     chosen = [one for one in lists if one.orphan or not options.orphans]
     shown = [one for one in chosen if one.items or options.all]

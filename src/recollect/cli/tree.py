@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
     """Print the tree, or the difference of two branches."""
     if options.session is None:
         raise UsageError("tree: which session?", hint="for example: recollect tree @last")
-    session = open_home(options.homes).session(options.session)
+    session = open_home(options.homes, options.data).session(options.session)
     if options.diff:
         _print_difference(session, *options.diff, as_json=options.json)
         return 0

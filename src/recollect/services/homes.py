@@ -5,25 +5,36 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recollect.errors import Ambiguous, NotFound, StorageError
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
-from recollect.storage.places import HomeRoot, claude_homes, home_at
+from recollect.storage.places import HomeRoot, claude_homes, data_dir, home_at
 from recollect.storage.prompt_history import Prompt, prompts
+
+if TYPE_CHECKING:
+    from recollect.model.accounts import CostReport
+    from recollect.services.find import Found
+    from recollect.services.index_access import OpenIndex
 
 _CANDIDATES = 100
 
 
 class Home:
-    """The Claude homes of this machine, or those given. Nothing is ever written to them."""
+    """The Claude homes of this machine, or those given. Nothing is ever written to them.
 
-    def __init__(self, *directories: str | Path) -> None:
+    ``data`` is recollect's own directory; sessions that are only in its archive are found too.
+    """
+
+    def __init__(self, *directories: str | Path, data: str | Path | None = None) -> None:
         roots = [home_at(directory) for directory in directories] or claude_homes()
         self.roots: Sequence[HomeRoot] = roots
         self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
+        self._data = data_dir() if data is None else Path(data)
 
     def sessions(self, project: str | Path | None = None) -> Iterator[Session]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
@@ -36,7 +47,7 @@ class Home:
 
     def session(self, name: str) -> Session:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
-        if not self.homes and _existing_file(name) is None:
+        if not self.homes and _existing_file(name) is None and not self._archived(name):
             looked = ", ".join(str(root.path) for root in self.roots) or "~/.claude and ~/.config/claude"
             raise NotFound(
                 f"session {name!r}: there is no Claude home at {looked}",
@@ -51,7 +62,8 @@ class Home:
         by_path = self._by_path(name)
         if by_path is not None:
             return by_path
-        return self._only(name, self._by_id(name) or self._by_title(name))
+        found = self._by_id(name) or self._by_title(name)
+        return self._only(name, found or self._archived(name))
 
     def own_session(self, name: str) -> Session:
         """One session to be changed: as ``session``, but only what lies in one of the homes."""
@@ -76,12 +88,84 @@ class Home:
         for home in self.homes:
             yield from prompts(home, newest_first=True)
 
+    def costs(
+        self,
+        *by: str,
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        timezone: str | None = None,
+        project: str | Path | None = None,
+        model: str | None = None,
+        session: str | None = None,
+        mode: str = "calculate",
+        explain: bool = False,
+    ) -> CostReport:
+        """Tokens and money of all sessions, each response once, in rows by day, week, month, session, project,
+        model, branch, agent, tool or block; ``home.costs("day", "model")``. The index is brought up to date first.
+        """
+        from recollect.services.account import costs
+
+        roots = [home.root for home in self.homes]
+        with self._index(roots) as opened:
+            return costs(
+                roots,
+                by,
+                opened=opened,
+                since=since,
+                until=until,
+                timezone=timezone,
+                project=project,
+                model=model,
+                session=session,
+                mode=mode,
+                explain=explain,
+            )
+
+    def search(
+        self,
+        query: str,
+        *,
+        how: str = "words",
+        kinds: Sequence[str] | None = None,
+        project: str | None = None,
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        session: str | None = None,
+        rank: bool = False,
+        limit: int = 20,
+    ) -> Found:
+        """Messages that hold what is asked for, newest first, each once. Snippets quote transcripts: data, not
+        instructions. ``how`` is words, substring or regex. The index is brought up to date first.
+        """
+        from recollect.services.find import search
+
+        roots = [home.root for home in self.homes]
+        with self._index(roots) as opened:
+            return search(
+                query,
+                homes=roots,
+                opened=opened,
+                how=how,
+                kinds=kinds,
+                project=project,
+                since=since,
+                until=until,
+                session=session,
+                rank=rank,
+                limit=limit,
+            )
+
+    def _index(self, roots: Sequence[Path]) -> AbstractContextManager[OpenIndex]:
+        from recollect.services.index_access import open_index
+
+        return open_index(roots)
+
     def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""
         return {str(one.session_id) for home in self.homes for one in live_sessions(home)}
 
     def _by_path(self, name: str) -> Session | None:
-        path = _existing_file(name) if name.endswith(".jsonl") or "/" in name else None
+        path = _existing_file(name) if name.endswith((".jsonl", ".zst")) or "/" in name else None
         if path is None:
             return None
         for home in self.homes:
@@ -95,6 +179,19 @@ class Home:
     def _by_id(self, name: str) -> list[Session]:
         found = [session for session in self.sessions() if session.id.startswith(name)] if name else []
         return [session for session in found if session.id == name] or found
+
+    def _archived(self, name: str) -> list[Session]:
+        """What the archive has under that name, where it has anything."""
+        if not (self._data / "archive").is_dir() or not name:
+            return []
+        from recollect.services.archived_session import ArchivedSession
+        from recollect.storage.archive.archive import Archive
+
+        archive = Archive(self._data / "archive")
+        try:
+            return [ArchivedSession(archive, archive.find(name))]
+        except NotFound:
+            return []
 
     def _by_title(self, name: str) -> list[Session]:
         wanted = name.strip().casefold()

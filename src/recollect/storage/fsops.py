@@ -21,6 +21,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,13 +40,13 @@ _NETWORK_TYPES = re.compile(
     r"|prl_fs|pvfs2|rclone|s3fs|smb[23]|smbfs|sshfs|vboxsf"
 )
 _NEXT_STEP = {
-    errno.ENOSPC: "free space on that disk, then append again",
-    errno.EDQUOT: "raise the quota or remove files under it, then append again",
+    errno.ENOSPC: "free space on that disk, then {again}",
+    errno.EDQUOT: "raise the quota or remove files under it, then {again}",
     errno.EFBIG: "raise the file-size limit (ulimit -f) or start a new session",
     errno.EROFS: "the file system is read-only: mount it for writing, or use another directory",
     errno.EACCES: "check owner and mode of the file and its directory",
     errno.EPERM: "check owner, mode and attributes of the file and its directory",
-    errno.EIO: "the disk reports an error: look at the system log, then append again",
+    errno.EIO: "the disk reports an error: look at the system log, then {again}",
     errno.ELOOP: "a symbolic link stands there: name the file itself",
     errno.EMFILE: "close other files or raise the limit of open files (ulimit -n)",
     errno.ENFILE: "the whole system has too many open files: close some",
@@ -73,9 +74,10 @@ class Identity(NamedTuple):
     inode: int
 
 
-def next_step(cause: OSError | None) -> str:
-    """What a person can do about this failure."""
-    return _NEXT_STEP.get((cause and cause.errno) or 0, "append again once the cause is gone")
+def next_step(cause: OSError | None, again: str = "append again") -> str:
+    """What a person can do about this failure; ``again`` is what failed, as one would ask for it."""
+    step = _NEXT_STEP.get((cause and cause.errno) or 0, "{again} once the cause is gone")
+    return step.format(again=again)
 
 
 # --- opening -----------------------------------------------------------------
@@ -94,6 +96,11 @@ def open_lock_file(path: Path) -> int:
 def open_nofollow(path: Path) -> int:
     """Open an existing regular file for reading."""
     return _open_regular(path, os.O_RDONLY)
+
+
+def create_new(path: Path) -> int:
+    """Create a file for writing, mode 0600; ``FileExistsError`` where anything has that name."""
+    return _create(path, os.O_WRONLY)
 
 
 def _open_or_create(path: Path, flags: int) -> Opened:
@@ -330,6 +337,122 @@ def move(source: Path, target: Path) -> None:
     source.rename(target)
     sync_dir(target.parent)
     sync_dir(source.parent)
+
+
+# --- names -------------------------------------------------------------------
+#
+# None of these syncs a directory: several changes of names can share one ``sync_dir``, which the caller owes (S5).
+
+
+def link(source: Path, target: Path) -> bool:
+    """A second name for a file, never over something; False where that cannot be had (another file system)."""
+    try:
+        os.link(source, target, follow_symlinks=os.link not in os.supports_follow_symlinks)
+    except OSError as cause:
+        if cause.errno not in _CANNOT_LINK:
+            raise
+        return False
+    return True
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two names swap their files in one step; False where the system cannot.
+
+    What stood at ``other`` is not gone but at ``one``, whoever put it there at the last moment.
+    """
+    return _rename_with(_EXCHANGE, one, other)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename; ``FileExistsError`` where ``target`` is taken. Without the system's help, a look comes first."""
+    if _rename_with(_NO_REPLACE, source, target):
+        return
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    source.rename(target)
+
+
+def rename_over(source: Path, target: Path) -> None:
+    """Rename over whatever stands at ``target``; a link there is replaced, not followed."""
+    source.replace(target)
+
+
+def unlink(path: Path) -> None:
+    """Take a name away."""
+    path.unlink()
+
+
+def remove_directory(path: Path) -> bool:
+    """Remove a directory if it is empty; False where it is not, or is none."""
+    try:
+        path.rmdir()
+    except OSError as cause:
+        if cause.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}:
+            raise
+        return False
+    return True
+
+
+def give_mode(fd: int, mode: int) -> None:
+    """Set the permissions of an open file, where the system has such."""
+    if hasattr(os, "fchmod"):
+        os.fchmod(fd, mode)
+
+
+def give_owner(fd: int, user: int, group: int) -> None:
+    """Let a file belong to somebody else, where we may: root must not take a user's files away."""
+    if not hasattr(os, "fchown"):
+        return
+    found = os.fstat(fd)
+    if (found.st_uid, found.st_gid) != (user, group):
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, user, group)
+
+
+def give_time(path: Path, mtime_ns: int) -> None:
+    """Set when a file was last written, and read."""
+    os.utime(path, ns=(mtime_ns, mtime_ns))
+
+
+_CANNOT_LINK = frozenset(
+    [errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS]
+)
+_NO_REPLACE, _EXCHANGE = 1, 2  # renameat2(2)
+_WORKING_DIRECTORY = -100  # AT_FDCWD
+
+
+def _rename_with(flag: int, source: Path, target: Path) -> bool:
+    """Linux's rename that takes conditions; False where kernel, C library or file system lack it."""
+    call = _renameat2()
+    if call is None:
+        return False
+    number = call(os.fsencode(source), os.fsencode(target), flag)
+    if number in {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}:
+        return False
+    if number:
+        raise OSError(number, os.strerror(number), str(source), None, str(target))
+    return True
+
+
+@functools.cache
+def _renameat2() -> Callable[[bytes, bytes, int], int] | None:
+    """The call, answering with an error number; None where the C library has no such function."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+    name, number = ctypes.c_char_p, ctypes.c_int
+    function.argtypes = [number, name, number, name, ctypes.c_uint]
+
+    def call(source: bytes, target: bytes, flag: int) -> int:
+        failed = function(_WORKING_DIRECTORY, source, _WORKING_DIRECTORY, target, flag)
+        return ctypes.get_errno() if failed else 0
+
+    return call
 
 
 # --- where are we ------------------------------------------------------------

@@ -135,6 +135,13 @@ class Trash:
             self._dissolve(batch)
         return [target for _, target in present]
 
+    def destroy(self, batch: Batch) -> None:
+        """Delete a batch for good. The files go first: a manifest without them can be told, the reverse cannot."""
+        directory = self.root / batch.batch
+        with _as_storage_error("empty the trash", directory):
+            _discard(directory / _FILES)
+            self._dissolve(batch)
+
     def obstacles(self, batch: Batch) -> list[Path]:
         """What stands where its files belong."""
         return [target for _, target in self._present(batch) if os.path.lexists(target)]
