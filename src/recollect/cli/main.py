@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fork": ("recollect.cli.fork", "a new session that starts as a copy of another"),
     "rename": ("recollect.cli.rename", "give a session a title"),
     "tag": ("recollect.cli.tag", "give a session a tag"),
+    "repair": ("recollect.cli.repair", "mend a session that cannot be resumed, with a proof; --slim makes it light"),
     "archive": ("recollect.cli.archive", "keep sessions for good: add, list, verify, restore, export, import"),
     "mv": ("recollect.cli.mv", "let a project that moved keep its history"),
     "cleanup": ("recollect.cli.cleanup", "archive old sessions, then move them to the trash"),
