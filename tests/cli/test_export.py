@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 
 from recollect.cli.main import main
 from recollect.cli.markdown_view import fenced, prose
+from recollect.model.secrets.fingerprint import fingerprint
+from recollect.storage.fingerprint_key import fingerprint_key
+from recollect.storage.places import data_dir
 from tests.cli.session_logs import (
     SESSION,
     SessionLog,
@@ -25,6 +28,7 @@ from tests.cli.session_logs import (
     talk,
     text,
 )
+from tests.model.secrets.samples import SAMPLES, Dice
 
 
 def exported(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> bytes:
@@ -303,3 +307,99 @@ def test_a_session_without_a_conversation_is_not_found(
 
     assert (3, 0) == (main(["export", "3f2a"]), main(["export", "3f2a", "--format", "jsonl"]))
     assert "it has metadata but no conversation" in capsys.readouterr().err
+
+
+# ---- secrets ---------------------------------------------------------------------------------------------
+
+TOKEN = SAMPLES["github-pat"].make(Dice("export"))
+
+
+def secret_talk() -> SessionLog:
+    """A token in a prompt, a call, a result and an answer."""
+    return (
+        SessionLog()
+        .prompt("u1", f"Use {TOKEN}")
+        .answer("a1", text("I do."), call("Bash", "c1", command=f"login {TOKEN}"))
+        .result("r1", "c1", f"logged in with\n{TOKEN}")
+        .answer("a2", text("Done."))
+    )
+
+
+def token_mark() -> str:
+    return f"[redacted:github-pat:{fingerprint(TOKEN, fingerprint_key(data_dir()))}]"
+
+
+@pytest.mark.parametrize("form", ["md", "json", "jsonl", "flat"])
+def test_secrets_are_replaced_unless_asked_for(
+    own_home: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """In every form; how many is said on stderr. With --no-redact nothing is, and nothing is said."""
+    secret_talk().write(own_home / ".claude")
+    assert 0 == main(["export", "3f2a", "--format", form])
+    safe = capsys.readouterr()
+    assert 0 == main(["export", "3f2a", "--format", form, "--no-redact"])
+    plain = capsys.readouterr()
+
+    assert (False, True) == (TOKEN in safe.out, token_mark() in safe.out)
+    assert re.search(r"replaced 1 secret in \d+ places?; --no-redact keeps them", safe.err)
+    assert (True, False) == (TOKEN in plain.out, "replaced" in plain.err)
+    assert safe.out.replace(token_mark(), TOKEN) == plain.out
+
+
+def test_lines_without_secrets_come_out_byte_for_byte(
+    own_home: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Damaged ones too, over the edges of pieces."""
+    path = secret_talk().raw("{torn \x1b[31m \x00").write(own_home / ".claude")
+    before = path.read_bytes().splitlines()
+    after = exported(capfdbinary, "--format", "jsonl").splitlines()
+
+    assert len(before) == len(after)
+    assert [line for line in before if TOKEN.encode() not in line] == [
+        line for line in after if b"[redacted:" not in line
+    ]
+
+
+def test_the_report_names_what_was_replaced(
+    own_home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """By kind and fingerprint."""
+    secret_talk().write(own_home / ".claude")
+    assert 0 == main(["export", "3f2a", "--output", str(tmp_path / "out"), "--json"])
+    found = json.loads(capsys.readouterr().out)["redacted"]
+
+    assert {("github-pat", fingerprint(TOKEN, fingerprint_key(data_dir())))} == {
+        (one["kind"], one["fingerprint"]) for one in found
+    }
+
+
+def test_a_damaged_line_with_a_secret_is_not_quoted(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Findings tell where it is and what is wrong, not how it begins."""
+    secret_talk().raw(f"{TOKEN} is no JSON").raw("{torn").write(own_home / ".claude")
+    assert 0 == main(["export", "3f2a", "--format", "json"])
+    captured = capsys.readouterr()
+
+    assert TOKEN[:20] not in captured.out + captured.err
+    assert "{torn" in captured.err
+
+
+def test_without_secrets_no_key_is_made(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Looking leaves nothing behind."""
+    talk().write(own_home / ".claude")
+    assert 0 == main(["export", "3f2a"])
+
+    assert not data_dir().exists()
+
+
+def test_what_is_on_the_allow_list_is_exported(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As everywhere."""
+    secret_talk().write(own_home / ".claude")
+    config = own_home / "xdg-config" / "recollect" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[secrets]\nignore = ["{token_mark()[10:-1]}"]')
+    assert 0 == main(["export", "3f2a"])
+    captured = capsys.readouterr()
+
+    assert (True, "") == (TOKEN in captured.out, captured.err)

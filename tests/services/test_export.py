@@ -14,6 +14,7 @@ from recollect.errors import StorageError, UsageError
 from recollect.services import export
 from recollect.services.homes import Home
 from tests.cli.session_logs import SESSION, branched, compacted, talk
+from tests.model.secrets.samples import SAMPLES, Dice, private_key
 
 
 def test_log_bytes_are_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +129,30 @@ def test_flat_can_hold_what_a_compaction_hides(own_home: Path) -> None:
     assert [False, True] == [
         b"Long ago" in b"".join(export.flat(session, whole=whole).lines) for whole in (False, True)
     ]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+def test_lines_are_redacted_over_the_edges_of_pieces(tmp_path: Path, size: int) -> None:
+    """Whatever the pieces, a line is looked at as a whole; one without a newline comes last."""
+    token = SAMPLES["github-pat"].make(Dice("pieces"))
+    data = f'{{"a":"x"}}\n{{"b":"see {token}"}}\n\n{{"c":"y"}}\n{{"torn": "{token}'.encode()
+    redactor = export.Redactor(tmp_path)
+    done = b"".join(redactor.lines(data[at : at + size] for at in range(0, len(data), size)))
+    mark = f"[redacted:github-pat:{redactor.found[0].fingerprint}]".encode()
+
+    assert data.replace(token.encode(), mark) == done
+    assert 2 == len(redactor.found)
+
+
+def test_fragments_of_a_document_stay_one(tmp_path: Path) -> None:
+    """A private key in a list of lines is taken out string by string, never across the document."""
+    lines = private_key(Dice("fragments")).splitlines()
+    pieces = [b'{"messages": [', json.dumps({"lines": lines, "n": 1}).encode(), b'], "total": 1}']
+    document = json.loads(b"".join(export.Redactor(tmp_path).fragments(pieces)))
+
+    assert (len(lines), 1, 1) == (
+        len(document["messages"][0]["lines"]),
+        document["messages"][0]["n"],
+        document["total"],
+    )
+    assert "BEGIN" not in str(document)

@@ -1,13 +1,16 @@
 """Write a session as Markdown, as JSON, as its own lines, or in the flat dialect.
 
-md is for reading, json is the document of `show --json`, jsonl is the log byte for byte,
+md is for reading, json is the document of `show --json`, jsonl is the log line by line,
 flat drops what that dialect has no place for and says so on stderr. Goes to stdout, or
 with --output to a new file that only you can read; it is complete or not there at all.
 --json reports on the file that was written. The session is not changed.
 
+Credentials are replaced by [redacted:kind:fingerprint], and how many is said on stderr;
+--no-redact keeps them.
+
 Example:
   recollect export @last > talk.md
-  recollect export 3f2a --format jsonl --output 3f2a.jsonl
+  recollect export 3f2a --format jsonl --no-redact --output 3f2a.jsonl
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.cli import documents, markdown_view, output
+from recollect.cli import documents, markdown_view, output, plans
 from recollect.cli.conversation_view import Tools, View
 from recollect.cli.homes import open_home
 from recollect.cli.show import tell_damage
-from recollect.cli.text import size, visible
+from recollect.cli.text import counted, size, visible
 from recollect.errors import UsageError
 from recollect.model.conversation import Messages
 from recollect.model.damage import Damage
@@ -32,12 +35,14 @@ from recollect.services import export, history
 from recollect.services.session import Session
 
 _FORMATS = ("md", "json", "jsonl", "flat")
+_Look = Callable[[], list[Damage]]
 
 
 class _Content(Struct):
     """What is written, piece by piece, and what there is to say about it afterwards."""
 
     pieces: Iterable[bytes]
+    without_secrets: Callable[[export.Redactor, Iterable[bytes]], Iterator[bytes]]
     losses: list[Loss] = []
     findings: Callable[[], list[Damage]] = list
 
@@ -53,20 +58,24 @@ def add_options(parser: ArgumentParser) -> None:
         "--tools", choices=[str(one) for one in Tools], default="full", help="in md; default full"
     )
     parser.add_argument("--thinking", action="store_true", help="in md: also what the model thought")
+    parser.add_argument("--no-redact", action="store_true", help="keep credentials as they are")
     parser.add_argument("--json", action="store_true", help="report on FILE as one JSON document")
 
 
 def run(options: Namespace) -> int:
     """Write the session."""
     _check(options)
-    session = open_home(options.homes).session(options.session)
-    content = _CONTENT[options.format](session, options)
+    session = open_home(options.homes, options.data).session(options.session)
+    redactor = None if options.no_redact else export.Redactor(plans.own_data(options))
+    damage = session.damage if redactor is None else lambda: list(redactor.discreet(session.damage()))
+    content = _CONTENT[options.format](session, options, damage)
+    pieces = content.pieces if redactor is None else content.without_secrets(redactor, content.pieces)
     if options.output is None:
-        output.write_json(content.pieces)
+        output.write_json(pieces)
         written = 0
     else:
-        written = export.write_file(options.output, content.pieces, force=options.force)
-    _report(session, options, content, written)
+        written = export.write_file(options.output, pieces, force=options.force)
+    _report(session, options, content, written, redactor)
     return 0
 
 
@@ -94,7 +103,7 @@ def _check(options: Namespace) -> None:
         )
 
 
-def _markdown(session: Session, options: Namespace) -> _Content:
+def _markdown(session: Session, options: Namespace, damage: _Look) -> _Content:
     messages = _messages(session, options)
     view = View(Tools(options.tools), options.thinking)
 
@@ -103,32 +112,32 @@ def _markdown(session: Session, options: Namespace) -> _Content:
         for spoken in messages:
             yield markdown_view.message(spoken, view).encode("utf-8", "replace")
 
-    return _Content(pieces(), findings=session.damage)
+    return _Content(pieces(), export.Redactor.texts, findings=damage)
 
 
-def _json(session: Session, options: Namespace) -> _Content:
+def _json(session: Session, options: Namespace, damage: _Look) -> _Content:
     messages = _messages(session, options)
     found: list[Damage] = []
 
     def looked_for() -> Iterator[Damage]:
-        found.extend(session.damage())
+        found.extend(damage())
         yield from found
 
     said = map(documents.message, messages)
     pieces = documents.conversation_pieces(session.id, said, len(messages), looked_for())
-    return _Content(pieces, findings=lambda: found)
+    return _Content(pieces, export.Redactor.fragments, findings=lambda: found)
 
 
-def _jsonl(session: Session, options: Namespace) -> _Content:
-    return _Content(export.log_bytes(session.path))
+def _jsonl(session: Session, options: Namespace, damage: _Look) -> _Content:
+    return _Content(export.log_bytes(session.path), export.Redactor.lines)
 
 
-def _flat(session: Session, options: Namespace) -> _Content:
+def _flat(session: Session, options: Namespace, damage: _Look) -> _Content:
     conversion = export.flat(session, whole=options.whole)
-    return _Content(export.flat_bytes(conversion), losses=conversion.losses)
+    return _Content(export.flat_bytes(conversion), export.Redactor.lines, losses=conversion.losses)
 
 
-_CONTENT: dict[str, Callable[[Session, Namespace], _Content]] = {
+_CONTENT: dict[str, Callable[[Session, Namespace, _Look], _Content]] = {
     "md": _markdown,
     "json": _json,
     "jsonl": _jsonl,
@@ -141,8 +150,11 @@ def _messages(session: Session, options: Namespace) -> Messages:
     return history.whole_messages(session, conversation) if options.whole else conversation.messages
 
 
-def _report(session: Session, options: Namespace, content: _Content, written: int) -> None:
+def _report(
+    session: Session, options: Namespace, content: _Content, written: int, redactor: export.Redactor | None
+) -> None:
     findings = content.findings()
+    replaced = [] if redactor is None else redactor.found
     if options.json:
         output.print_json(
             {
@@ -150,6 +162,7 @@ def _report(session: Session, options: Namespace, content: _Content, written: in
                 "format": options.format,
                 "output": str(options.output),
                 "bytes": written,
+                "redacted": [{"kind": one.kind, "fingerprint": one.fingerprint} for one in replaced],
                 "losses": [documents.loss(loss) for loss in content.losses],
                 "findings": [documents.finding(damage) for damage in findings],
             }
@@ -163,5 +176,11 @@ def _report(session: Session, options: Namespace, content: _Content, written: in
         )
     if findings:
         tell_damage(findings)
+    if replaced:
+        different = len({(one.kind, one.fingerprint) for one in replaced})
+        places = f"{counted(different, 'secret')} in {counted(len(replaced), 'place')}"
+        output.note(f"replaced {places}; --no-redact keeps them")
+    for note in redactor.notes if redactor is not None else ():
+        output.note(note)
     if options.output is not None:
         output.note(f"wrote {size(written)} to {visible(str(options.output))}")

@@ -32,8 +32,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fork": ("recollect.cli.fork", "a new session that starts as a copy of another"),
     "rename": ("recollect.cli.rename", "give a session a title"),
     "tag": ("recollect.cli.tag", "give a session a tag"),
-    "repair": ("recollect.cli.repair", "mend a session that cannot be resumed, with a proof; --slim makes it light"),
-    "archive": ("recollect.cli.archive", "keep sessions for good: add, list, verify, restore, export, import"),
+    "check": (
+        "recollect.cli.check",
+        "what is damaged, cut off or refused by the API, and what to do about it",
+    ),
+    "repair": (
+        "recollect.cli.repair",
+        "mend a session that cannot be resumed, with a proof; --slim makes it light",
+    ),
+    "archive": (
+        "recollect.cli.archive",
+        "keep sessions for good: add, list, verify, restore, export, import",
+    ),
+    "scan": ("recollect.cli.scan", "secrets in everything that was kept, by kind and fingerprint"),
+    "redact": ("recollect.cli.redact", "take the secrets out of a session, with an undo"),
     "mv": ("recollect.cli.mv", "let a project that moved keep its history"),
     "cleanup": ("recollect.cli.cleanup", "archive old sessions, then move them to the trash"),
     "trash": ("recollect.cli.trash", "what was removed: list, restore, empty"),
@@ -66,7 +78,7 @@ Example:
   recollect
   recollect --home ~/backup/.claude --json
 
-Exit status: 0 ok, 2 usage, 3 not found or ambiguous, 4 damaged data,
+Exit status: 0 ok, 1 findings, 2 usage, 3 not found or ambiguous, 4 damaged data,
 5 locked or busy, 74 I/O error, 130 interrupted.
 """
 

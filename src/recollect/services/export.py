@@ -1,6 +1,6 @@
-"""Carry a session out of its home: as its own bytes, in the flat dialect, into a file.
+"""Carry a session out of its home: as its own bytes, in the flat dialect, into a file; without its secrets.
 
-A file that is written here is complete or not there at all: bytes go to a
+What leaves is redacted by ``Redactor`` unless somebody asked for it as it is. A file that is written here is complete or not there at all: bytes go to a
 temporary name beside it, are synced, and only then get the name that was asked
 for (P7). It is readable by its owner only, whatever the umask, for it holds a
 transcript. Nothing of the session is changed, and nothing is printed.
@@ -13,13 +13,26 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msgspec import structs
+
 from recollect.errors import StorageError, UsageError
 from recollect.model.chain import entries_of
 from recollect.model.convert import Conversion, claude_to_flat
+from recollect.model.damage import Damage
+from recollect.model.secrets.prefilter import suspects
+from recollect.model.secrets.redaction import (
+    RedactedBytes,
+    Redaction,
+    redacted_bytes,
+    redacted_fragment,
+    redacted_line,
+)
 from recollect.services.history import whole_nodes
+from recollect.services.secrets import Fingerprints
 from recollect.services.session import Session
 from recollect.storage import fsops
 from recollect.storage.reader import OpenLog
+from recollect.storage.secret_settings import ignored_secrets
 
 _CHUNK = 1 << 20
 
@@ -27,7 +40,7 @@ _CHUNK = 1 << 20
 def log_bytes(path: Path) -> Iterator[bytes]:
     """The bytes of a log as it is now, in pieces; what is appended meanwhile is left out."""
     with OpenLog(path) as log:
-        position, end = 0, log.stat().st_size
+        position, end = 0, log.size()
         while position < end:
             piece = log.read(min(_CHUNK, end - position), position)
             if not piece:
@@ -49,6 +62,66 @@ def flat_bytes(conversion: Conversion) -> Iterator[bytes]:
     """The lines of a conversion, each with its newline."""
     for line in conversion.lines:
         yield line + b"\n"
+
+
+class Redactor:
+    """Takes secrets out of what passes through it, and remembers how many.
+
+    The key of the fingerprints is asked for when the first secret comes by.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._fingerprints = Fingerprints(data)
+        self._keep = ignored_secrets()
+        self.found: list[Redaction] = []
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to say about the fingerprints."""
+        return self._fingerprints.notes
+
+    def texts(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Pieces of text; a secret stands in one of them."""
+        return (self._taken(redacted_bytes(piece, self._fingerprints, self._keep)) for piece in pieces)
+
+    def fragments(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Pieces of one JSON document, each cut between two strings."""
+        return (self._taken(redacted_fragment(piece, self._fingerprints, self._keep)) for piece in pieces)
+
+    def lines(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """A log in pieces of any size; lines without a secret come out byte for byte."""
+        for block in _whole_lines(pieces):
+            end = 0
+            for start, stop in suspects(block):
+                yield block[end:start]
+                yield self._taken(redacted_line(block[start:stop], self._fingerprints, self._keep))
+                end = stop
+            yield block[end:]
+
+    def discreet(self, damage: Iterable[Damage]) -> Iterator[Damage]:
+        """What is said about lines that cannot be read; one with a secret in it is not quoted."""
+        for one in damage:
+            if redacted_bytes(one.data, self._fingerprints, self._keep).found:
+                yield structs.replace(one, detail=one.detail.partition(": ")[0])
+            else:
+                yield one
+
+    def _taken(self, result: RedactedBytes) -> bytes:
+        self.found += result.found
+        return result.data
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, cut behind newlines only; what has none comes last."""
+    rest: list[bytes] = []
+    for piece in pieces:
+        newline = piece.rfind(b"\n")
+        if newline < 0:
+            rest.append(piece)
+            continue
+        yield b"".join([*rest, piece[: newline + 1]])
+        rest = [piece[newline + 1 :]]
+    yield b"".join(rest)
 
 
 def write_file(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> int:

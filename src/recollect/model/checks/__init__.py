@@ -1,0 +1,164 @@
+"""The rules of ``recollect check``: every code, how much it matters, what it means and what to do.
+
+``CODES`` is the whole table. A code never changes its meaning or its severity, because scripts
+rely on both; a rule whose weight depends on the case is two codes. The families that
+find them are one file each:
+
+lines.py      lines that cannot be read, or read oddly
+chain.py      ids and links: does the client find the conversation, and all of it
+times.py      the shape and the order of times
+tools.py      calls and their results, in the whole log
+api_400.py    what would be sent on resume, against the rules whose breach is a 400 for ever
+settings.py   settings that a client would ignore as a whole
+
+Nothing here opens a file. A rule yields ``Found``; who and where is added by ``services/verify.py``.
+What client 2.1.325 repairs by itself while it resumes is at most a warning.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from recollect.model.findings import Severity
+
+_ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+_REPAIR = "recollect repair {session}"
+_NONE = "nothing to do"
+# No command mends these; this one keeps what can be read.
+_EXPORT = "recollect export {session}"
+
+
+class Rule(Struct, frozen=True):
+    """One row of the table. ``source`` names the seed that asks for it, where one does."""
+
+    severity: Severity
+    meaning: str
+    fix: str = _NONE
+    source: str = ""
+
+
+class Found(Struct, frozen=True):
+    """A rule that was broken, and where in the log. ``line`` counts from 1, 0 where only the offset is known."""
+
+    code: str
+    what: str
+    offset: int | None = None
+    uuid: str | None = None
+    line: int = 0
+
+
+CODES: dict[str, Rule] = {
+    # lines
+    "invalid-json": Rule(_ERROR, "a line that is not JSON; the client passes over it", _REPAIR, "002"),
+    "glued-objects": Rule(_ERROR, "several entries on one line; the client loses all of them", _REPAIR),
+    "nul-run": Rule(_ERROR, "NUL bytes where a crash kept the disk from getting text", _REPAIR),
+    "torn-tail": Rule(_ERROR, "half an entry at the end of a log that nobody has open", _REPAIR),
+    "missing-final-newline": Rule(
+        _WARNING, "the last entry has no newline; client 2.0.76 glues its next one to it", _REPAIR
+    ),
+    "not-an-object": Rule(_WARNING, "JSON, but not an object; client 2.1.197 fails at `null`", _REPAIR),
+    "invalid-utf8": Rule(_WARNING, "bytes that are not UTF-8; the client shows replacement marks", _REPAIR),
+    "oversize-line": Rule(_WARNING, "a line too long to be looked into"),
+    "too-deep": Rule(_WARNING, "a line nested too deeply to be looked into"),
+    "unknown-shape": Rule(_WARNING, "a known type whose contents are not what it promises", source="002"),
+    "unknown-type": Rule(
+        _INFO, "a type of line that recollect does not know; it is kept as it is", source="002"
+    ),
+    "lone-surrogate": Rule(_INFO, "half a surrogate pair; the client shows a replacement mark"),
+    "byte-order-mark": Rule(_INFO, "a line starts with a byte order mark; the client reads it all the same"),
+    "crlf": Rule(_INFO, "lines end in CR LF; the client reads them all the same"),
+    "being-written": Rule(_INFO, "an unfinished line in a session that a client has open"),
+    # ids and links
+    "invalid-id": Rule(_WARNING, "an entry's id is not a UUID; the client takes any id", source="000, 001"),
+    "missing-id": Rule(
+        _ERROR, "a message without id; the client cannot follow the chain over it", _EXPORT, "000"
+    ),
+    "duplicate-id": Rule(
+        _WARNING, "one id, several lines with other bytes; the client takes the last", source="000, 001"
+    ),
+    "repeated-entry": Rule(
+        _INFO, "a line that stands in the log more than once, byte for byte", source="000"
+    ),
+    "missing-parent": Rule(
+        _WARNING,
+        "an entry follows one that is not in the log; no history that would be sent is lost",
+        _REPAIR,
+        "000, 001",
+    ),
+    "history-cut": Rule(
+        _ERROR, "on resume the client sends only what is behind this entry", _REPAIR, "000, 001"
+    ),
+    "unlinked-answer": Rule(
+        _ERROR, "the history that is sent begins with an answer, which names no parent", _EXPORT, "000, 001"
+    ),
+    "circle": Rule(_WARNING, "entries follow each other in a circle; client 2.0.76 hangs", _REPAIR, "000"),
+    "second-root": Rule(_INFO, "the log holds another conversation, which is not resumed"),
+    "other-session-id": Rule(_INFO, "entries name another session; the name of the file decides"),
+    "session-not-found": Rule(_ERROR, "without a time at its end the client finds no conversation", _REPAIR),
+    "nothing-said": Rule(_ERROR, "there are messages, but nothing in them that could be sent", _EXPORT),
+    "no-conversation": Rule(_INFO, "the log holds no conversation, only other lines"),
+    "empty-log": Rule(_WARNING, "the log is empty", "recollect rm {session}"),
+    "foreign-name": Rule(_INFO, "the name of the log is no UUID; the client never lists it"),
+    # times
+    "bad-timestamp": Rule(_WARNING, "a chain entry without a time in ISO 8601", source="001"),
+    "time-order": Rule(_WARNING, "an entry is older than the one it follows", source="000, 001"),
+    # calls
+    "call-without-result": Rule(
+        _WARNING, "a tool call that never got a result; the client drops it on resume", _REPAIR, "001"
+    ),
+    "open-call": Rule(
+        _INFO, "a tool call without result where that is usual: at an end, or on another branch"
+    ),
+    "result-without-call": Rule(
+        _WARNING, "a result whose call is not in the log; the client sends `(no content)` for it", _REPAIR
+    ),
+    "duplicate-call-id": Rule(
+        _WARNING, "several calls have one id; the client keeps the first pair", _REPAIR, "001"
+    ),
+    "duplicate-result": Rule(_WARNING, "several results for one call; the client keeps the first"),
+    "result-cut-off": Rule(
+        _WARNING, "its call is in the log, but a compaction, fork or rewind keeps it from being sent", _REPAIR
+    ),
+    "result-not-reached": Rule(
+        _WARNING, "the result is in the log, but not in the conversation that is resumed", _REPAIR
+    ),
+    # what the API would refuse for ever
+    "api-unpaired-call": Rule(_ERROR, "a tool_use would be sent without its tool_result", _REPAIR),
+    "api-unpaired-result": Rule(_ERROR, "a tool_result would be sent without its tool_use", _REPAIR),
+    "api-repeated-call": Rule(_ERROR, "the same tool_use id would be sent twice", _REPAIR),
+    "api-bad-call-id": Rule(_ERROR, "a tool_use id with characters that the API refuses", _EXPORT),
+    "api-empty-text": Rule(_ERROR, "an empty text block would be sent", _REPAIR),
+    "api-empty-content": Rule(_ERROR, "a message without content would be sent", _REPAIR),
+    "api-unsigned-thinking": Rule(_ERROR, "thinking without signature would be sent", _REPAIR),
+    "api-emptied-thinking": Rule(_ERROR, "thinking whose text was taken away would be sent", _REPAIR),
+    "api-empty-image": Rule(_ERROR, "an image without data would be sent", _REPAIR),
+    "api-oversize-image": Rule(_ERROR, "an image of more than 5 MB or 8000 pixels would be sent", _REPAIR),
+    "api-not-checked": Rule(_INFO, "the conversation is too large to be built and checked"),
+    # the home
+    "captures-continue": Rule(
+        _ERROR,
+        "`claude --continue` would take this log and start with no history",
+        "recollect rm {session}",
+    ),
+    "unreadable": Rule(_ERROR, "it cannot be read at all", "check who may read it, and the disk"),
+    "orphan-agent": Rule(_WARNING, "a sub-agent's log whose session is gone"),
+    "orphan-todos": Rule(_INFO, "todos of a session that is gone"),
+    "orphan-tasks": Rule(_INFO, "tasks of a session that is gone"),
+    "path-collision": Rule(
+        _WARNING, "sessions of several directories share one project folder; `--continue` mixes them up"
+    ),
+    "ignored-settings": Rule(
+        _ERROR, "settings that the client ignores as a whole and silently, deny rules included", "mend {path}"
+    ),
+    "unreadable-config": Rule(_ERROR, "the client's global config is not JSON", "mend {path}"),
+    "open-mode": Rule(_WARNING, "other users of this machine may read it", "chmod go-rwx {path}"),
+    "expiring": Rule(
+        _WARNING,
+        "the client will delete sessions soon, and they are not archived",
+        "recollect archive add --all",
+    ),
+    "expiring-archived": Rule(_INFO, "the client will delete sessions soon; all of them are archived"),
+    "secrets": Rule(_INFO, "credentials stand in the logs", "recollect scan --all"),
+    "unfinished-change": Rule(_WARNING, "a change of ours was interrupted", "recollect undo --recover"),
+    "damaged-change": Rule(_WARNING, "a record of a change of ours cannot be read; it cannot be undone"),
+}

@@ -1,0 +1,181 @@
+"""What would be sent on resume, against the rules whose breach the API answers with 400 for ever.
+
+Judged is the list that ``model/api.py`` builds, after all that client 2.1.325 repairs by itself. What is
+found here comes back at every prompt until the log is repaired. Each finding quotes
+the message that the API gives, so that whoever has seen it finds it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from msgspec import Struct
+
+from recollect.model.checks import Found
+from recollect.model.entry import Entry
+from recollect.model.mending import images
+
+Json = dict[str, Any]
+_CALL_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
+# Newer models give their thinking back without its text; of these, text that is gone was taken away.
+_SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[0156])?(?:-\d{8})?$)")
+
+
+# Further faults of one conversation are counted and not looked for.
+_MOST_PLACES = 500
+
+
+class _Refused(Struct, frozen=True):
+    code: str
+    message: str
+    block: Json | None = None
+    call: str | None = None
+
+
+def api_faults(messages: Sequence[Json], entries: Sequence[Entry], model: str) -> Iterator[Found]:
+    """Every rule that the messages break, placed at the entry that breaks it."""
+    places = _Places(entries)
+    for refused in _refusals(messages, model):
+        entry = places.of(refused)
+        offset, uuid = (entry.offset, entry.uuid) if entry is not None else (None, None)
+        yield Found(refused.code, f"the API answers 400: {refused.message}", offset, uuid)
+
+
+def _refusals(messages: Sequence[Json], model: str) -> Iterator[_Refused]:
+    talk = [one for one in messages if one["role"] != "system"]
+    called: set[Any] = set()
+    for number, one in enumerate(talk):
+        blocks = _blocks(one)
+        if all(map(_is_empty_text, blocks)) and (one["role"] == "user" or not blocks):
+            text = f"messages.{number}: user messages must have non-empty content"
+            yield _Refused("api-empty-content", text, blocks[0] if blocks else None)
+        before = _ids(talk[number - 1], "tool_use", "id") if number else []
+        following = talk[number + 1] if number + 1 < len(talk) else None
+        yield from _pairing(one, number, before, following, called)
+        for index, block in enumerate(blocks):
+            # Empty text of the user is left out by the client where it has something else to send (measured).
+            if one["role"] != "user" or block.get("type") != "text":
+                yield from _of_block(block, f"messages.{number}.content.{index}", model)
+
+
+def _is_empty_text(block: Json) -> bool:
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _ids(message: Json, kind: str, name: str) -> list[Any]:
+    return [block.get(name) for block in _blocks(message) if block.get("type") == kind]
+
+
+def _pairing(
+    one: Json, number: int, before: list[Any], following: Json | None, called: set[Any]
+) -> Iterator[_Refused]:
+    # Where no user's turn follows, the client puts one there with a result that says "missing" (measured).
+    is_closed = following is None or following["role"] != "user"
+    answers = [] if following is None else _ids(following, "tool_result", "tool_use_id")
+    for name in _ids(one, "tool_use", "id"):
+        if name in called:
+            yield _Refused("api-repeated-call", "messages: `tool_use` ids must be unique", call=str(name))
+        called.add(name)
+        if name not in answers and not is_closed:
+            text = f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            yield _Refused("api-unpaired-call", text + str(name)[:60], call=str(name))
+        if not isinstance(name, str) or not _CALL_ID.match(name):
+            text = f"messages.{number}: tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+            yield _Refused("api-bad-call-id", text, call=str(name))
+    results = _ids(one, "tool_result", "tool_use_id")
+    for position, name in enumerate(results):
+        if name not in before or name in results[:position]:
+            text = (
+                f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {str(name)[:60]}"
+            )
+            yield _Refused("api-unpaired-result", text, call=str(name))
+
+
+def _of_block(block: Json, place: str, model: str) -> Iterator[_Refused]:
+    kind = block.get("type")
+    if _is_empty_text(block):
+        yield _Refused("api-empty-text", f"{place}: text content blocks must be non-empty", block)
+    elif kind == "thinking" and not block.get("signature"):
+        yield _Refused("api-unsigned-thinking", f"{place}.thinking.signature: Field required", block)
+    elif kind == "thinking" and not block.get("thinking") and _SHOWS_ITS_THINKING.match(model):
+        text = f"{place}.thinking: each thinking block must contain thinking"
+        yield _Refused("api-emptied-thinking", text, block)
+    elif kind == "redacted_thinking" and not block.get("data"):
+        yield _Refused("api-emptied-thinking", f"{place}.redacted_thinking.data: Field required", block)
+    elif kind == "image":
+        yield from _of_image(block, place)
+    elif kind == "tool_result" and isinstance(block.get("content"), list):
+        for index, part in enumerate(block["content"]):
+            if isinstance(part, dict):
+                yield from _of_block(part, f"{place}.tool_result.content.{index}", model)
+
+
+def _of_image(block: Json, place: str) -> Iterator[_Refused]:
+    reason = images.refusal(block)
+    if reason is None:
+        return
+    source = block.get("source")
+    data = source.get("data") if isinstance(source, dict) else None
+    if not isinstance(data, str) or not data.strip():
+        text = f"{place}.image.source.base64: image cannot be empty"
+        yield _Refused("api-empty-image", text, block)
+    elif len(data) > images.MOST_BYTES:
+        sizes = f"{len(data)} bytes > {images.MOST_BYTES} bytes"
+        text = f"{place}.image.source.base64: image exceeds 5 MB maximum: {sizes}"
+        yield _Refused("api-oversize-image", text, block)
+    else:
+        text = f"{place}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels"
+        yield _Refused("api-oversize-image", f"{text} ({reason})", block)
+
+
+class _Places:
+    """Which entry a block of the list came from; the client merges several into one message.
+
+    Refusals come in the order of the conversation, so each is looked for from where the last one was.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        self._next = 0
+        self._lookups = 0
+
+    def of(self, refused: _Refused) -> Entry | None:
+        """The entry that holds the block or the id; an equal block is given to the next entry that has one."""
+        self._lookups += 1
+        if self._lookups > _MOST_PLACES:
+            return None
+        total = len(self._entries)
+        for number in chain(range(self._next, total), range(self._next)):
+            entry = self._entries[number]
+            if refused.block is not None and _holds(entry, refused.block):
+                self._next = number + 1
+                return entry
+            if refused.block is None and refused.call is not None and refused.call.encode() in entry.raw:
+                return entry
+        return None
+
+
+def _holds(entry: Entry, block: Json) -> bool:
+    kind = block.get("type")
+    if kind != "text" and str(kind).encode() not in entry.raw:
+        return False
+    message = entry.fields().get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return kind == "text" and content == block.get("text")
+    return isinstance(content, list) and any(_is_or_holds(one, block) for one in content)
+
+
+def _is_or_holds(one: object, block: Json) -> bool:
+    if one == block:
+        return True
+    inner = one.get("content") if isinstance(one, dict) else None
+    return isinstance(inner, list) and block in inner

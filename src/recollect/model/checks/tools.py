@@ -1,0 +1,130 @@
+"""Calls and their results, over the whole log and in the conversation that is resumed.
+
+Client 2.1.325 mends most of this on resume by leaving out what does not fit, so the API takes the
+rest; older ones send it and are refused for ever. Either way a turn is lost, hence warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, field
+
+from recollect.model.blocks import ToolResultBlock, ToolUseBlock
+from recollect.model.checks import Found
+from recollect.model.entry import Assistant, Entry, ToolCall, ToolResult, User
+
+
+class Call(Struct, gc=False):
+    """Where an id was first called, and by which answer."""
+
+    offset: int
+    uuid: str | None
+    message_id: str | None
+
+
+class Tools(Struct):
+    """What a log says about tools, gathered line by line."""
+
+    calls: dict[str, Call] = field(default_factory=dict)
+    results: dict[str, Call] = field(default_factory=dict)
+    repeated_calls: list[tuple[str, Call]] = field(default_factory=list)
+    repeated_results: list[tuple[str, Call]] = field(default_factory=list)
+
+    def take(self, entry: Entry) -> None:
+        """Note the calls and results of one entry."""
+        body = entry.body
+        if isinstance(body, Assistant):
+            for block in body.message.blocks:
+                if isinstance(block, ToolUseBlock):
+                    self._called(block.id, Call(entry.offset, entry.uuid, body.message.id))
+        elif isinstance(body, User):
+            for block in body.message.blocks:
+                if isinstance(block, ToolResultBlock):
+                    self._answered(block.tool_use_id, Call(entry.offset, entry.uuid, None))
+        elif isinstance(body, ToolCall) and body.call_id:
+            self._called(body.call_id, Call(entry.offset, entry.uuid, None))
+        elif isinstance(body, ToolResult) and body.call_id:
+            self._answered(body.call_id, Call(entry.offset, entry.uuid, None))
+
+    def _called(self, name: str, call: Call) -> None:
+        first = self.calls.setdefault(name, call)
+        # Copies of one growing answer, and lines that stand twice, repeat their calls.
+        same_answer = call.message_id is not None and call.message_id == first.message_id
+        if first is not call and not same_answer and (call.uuid is None or call.uuid != first.uuid):
+            self.repeated_calls.append((name, call))
+
+    def _answered(self, name: str, result: Call) -> None:
+        first = self.results.setdefault(name, result)
+        if first is not result and (result.uuid is None or result.uuid != first.uuid):
+            self.repeated_results.append((name, result))
+
+
+def tool_faults(tools: Tools, sent: Sequence[Entry] | None) -> Iterator[Found]:
+    """What does not fit together. ``sent`` are the entries of the conversation that is resumed, if there is one."""
+    for name, call in tools.repeated_calls:
+        yield Found("duplicate-call-id", f"the id {name[:60]!r} was called before", call.offset, call.uuid)
+    offsets = None if sent is None else {entry.offset for entry in sent}
+    for name, result in tools.repeated_results:
+        if offsets is None or result.offset in offsets:
+            what = f"{name[:60]!r} had a result before"
+            yield Found("duplicate-result", what, result.offset, result.uuid)
+    yield from _unanswered(tools, sent)
+    for name, result in tools.results.items():
+        if name not in tools.calls:
+            what = f"no call in the log has the id {name[:60]!r}"
+            yield Found("result-without-call", what, result.offset, result.uuid)
+    if sent is not None:
+        yield from _out_of_reach(tools, sent)
+
+
+def _unanswered(tools: Tools, sent: Sequence[Entry] | None) -> Iterator[Found]:
+    inner = _offsets_before_the_end(sent) if sent is not None else set()
+    for name, call in tools.calls.items():
+        if name in tools.results:
+            continue
+        code = "call-without-result" if call.offset in inner else "open-call"
+        yield Found(code, f"the call {name[:60]!r} has no result", call.offset, call.uuid)
+
+
+def _offsets_before_the_end(sent: Sequence[Entry]) -> set[int]:
+    """Answers behind which the talk went on: the calls of the very last answer are closed by the client."""
+    end = len(sent)
+    answers = [index for index, entry in enumerate(sent) if isinstance(entry.body, Assistant)]
+    prompts = [
+        index for index, entry in enumerate(sent) if isinstance(entry.body, User) and not _is_result(entry)
+    ]
+    if answers and (not prompts or prompts[-1] < answers[-1]):
+        last = sent[answers[-1]].body
+        name = last.message.id if isinstance(last, Assistant) else None
+        end = answers[-1]
+        while end and _is_part_of(sent[end - 1], name):
+            end -= 1
+    return {entry.offset for entry in sent[:end]}
+
+
+def _is_part_of(entry: Entry, message_id: str | None) -> bool:
+    body = entry.body
+    if isinstance(body, Assistant):
+        return message_id is not None and body.message.id == message_id
+    return not isinstance(body, User) or _is_result(entry)
+
+
+def _is_result(entry: Entry) -> bool:
+    message = entry.message
+    return message is not None and any(isinstance(block, ToolResultBlock) for block in message.blocks)
+
+
+def _out_of_reach(tools: Tools, sent: Sequence[Entry]) -> Iterator[Found]:
+    """Pairs that the log has and the conversation has only half of."""
+    here = Tools()
+    for entry in sent:
+        here.take(entry)
+    for name, result in here.results.items():
+        if name in tools.calls and name not in here.calls:
+            what = f"the call {name[:60]!r} of this result is not in the conversation that is resumed"
+            yield Found("result-cut-off", what, result.offset, result.uuid)
+    for name, call in here.calls.items():
+        if name in tools.results and name not in here.results:
+            what = f"the result of {name[:60]!r} is not in the conversation that is resumed"
+            yield Found("result-not-reached", what, call.offset, call.uuid)

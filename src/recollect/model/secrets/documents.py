@@ -1,0 +1,93 @@
+"""Secrets in the bytes of a line, a JSON document or a plain text, with the places to cut.
+
+A line of a log is JSON: its strings are looked at one by one, decoded, each with the name it is the value of. What is
+not JSON, a damaged line or the output of a tool, is looked at as text. Either way a place is bytes from the start of
+what was handed in, so whoever replaces it leaves every other byte alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recollect.model.secrets.finder import find
+from recollect.model.secrets.json_strings import JsonString, fragment_strings, json_strings
+from recollect.model.secrets.prefilter import regions
+from recollect.model.secrets.views import Span
+
+_LONGEST_FIELD = 200
+
+
+class Hit:
+    """A secret in some bytes. ``spans`` are several where it runs over several strings of a list.
+
+    ``field`` is the path of the first of them, empty in plain text.
+    """
+
+    __slots__ = ("field", "kind", "secret", "spans")
+
+    def __init__(self, kind: str, secret: str, spans: tuple[Span, ...], field: str = "") -> None:
+        self.kind, self.secret = kind, secret
+        self.spans, self.field = spans, field
+
+    def __repr__(self) -> str:
+        return f"Hit({self.kind!r}, {self.field!r}, {self.spans!r})"
+
+
+def hits_in_text(data: bytes) -> list[Hit]:
+    """Secrets in bytes that are just text."""
+    hits: list[Hit] = []
+    for start, end in regions(data):
+        # Latin-1 makes one character of each byte: a place in the text is a place in the bytes.
+        hits += (
+            Hit(found.kind, found.secret, (Span(start + found.start, start + found.end),))
+            for found in find(data[start:end].decode("latin-1"))
+        )
+    return hits
+
+
+def hits_in_json(data: bytes) -> list[Hit]:
+    """Secrets in a JSON text; in one that is damaged, as in any text."""
+    strings = json_strings(data)
+    if strings is None:
+        return hits_in_text(data)
+    return [hit for row in strings for hit in _hits_in_row(data, row)]
+
+
+def hits_in_fragment(data: bytes) -> list[Hit]:
+    """Secrets in the strings of a piece of JSON."""
+    return [hit for row in fragment_strings(data) for hit in _hits_in_row(data, row)]
+
+
+def _hits_in_row(data: bytes, row: list[JsonString]) -> Iterator[Hit]:
+    """One string, or the strings of a list as the lines of one text."""
+    inside = b"\n".join([data[one.start : one.end] for one in row])
+    name = row[0].name
+    # The name stands before the value as it does in the line, so that a value is looked at with its name.
+    before = b'"%s":"' % name.encode("utf-8", "replace")
+    for start, end in regions(before + inside + b'"'):
+        first = max(start - len(before), 0)
+        text = inside[first : max(end - len(before), 0)].decode("latin-1")
+        for found in find(text, name="" if first else name, is_escaped=True):
+            spans, one = _spread(row, Span(first + found.start, first + found.end))
+            yield Hit(found.kind, found.secret, spans, _safe(one.field))
+
+
+def _safe(field: str) -> str:
+    """A path of names, without a secret that is one of them."""
+    for found in reversed(find(field)):
+        field = f"{field[: found.start]}[{found.kind}]{field[found.end :]}"
+    return field if len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]}…"
+
+
+def _spread(row: list[JsonString], found: Span) -> tuple[tuple[Span, ...], JsonString]:
+    """The part of each string that a secret covers, and the first of these strings."""
+    spans: list[Span] = []
+    first, offset = row[0], 0
+    for one in row:
+        length = one.end - one.start
+        start, end = max(found.start - offset, 0), min(found.end - offset, length)
+        if start < end:
+            first = first if spans else one
+            spans.append(Span(one.start + start, one.start + end))
+        offset += length + 1
+    return tuple(spans), first

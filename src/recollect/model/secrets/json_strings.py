@@ -1,0 +1,111 @@
+"""The strings of a JSON text, each with its place in the bytes and its path.
+
+To take a secret out of a line and leave every other byte as it is, one must know where in the line a string
+stands; parsers do not tell. Keys are strings too. Strings that follow one another in a list are
+given together: tools keep the lines of a file so, and a private key runs over many of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+_PIECE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]', re.DOTALL)
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_Path = tuple["_Path | None", "str | int"]
+
+
+class JsonString(NamedTuple):
+    """A string between its quotes. ``name`` is the key it is the value of; empty in lists and for keys."""
+
+    start: int
+    end: int
+    path: _Path | None
+    name: str = ""
+
+    @property
+    def field(self) -> str:
+        """Its path as people write it: ``message.content[0].text``."""
+        parts: list[str] = []
+        step = self.path
+        while step is not None:
+            above, part = step
+            parts.append(f"[{part}]" if isinstance(part, int) else f".{part}")
+            step = above
+        return "".join(reversed(parts)).removeprefix(".")
+
+
+def json_strings(data: bytes) -> Iterator[list[JsonString]] | None:
+    """Every string, those that follow one another in a list together; None where the text is not JSON."""
+    try:
+        msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)
+    except _NOT_JSON:
+        return None
+    return fragment_strings(data)
+
+
+class _Container:
+    """An object or list that is open: where it is, and what comes next in it."""
+
+    __slots__ = ("index", "is_object", "is_value_next", "key", "path", "row")
+
+    def __init__(self, is_object: bool, path: _Path | None) -> None:
+        self.is_object, self.path = is_object, path
+        self.index, self.key, self.is_value_next = 0, "", not is_object
+        self.row: list[JsonString] = []
+
+    def inner(self) -> _Path:
+        """The path of the value that comes next."""
+        return (self.path, self.key if self.is_object else self.index)
+
+
+def fragment_strings(data: bytes) -> Iterator[list[JsonString]]:
+    """The same for a piece of a JSON text that was cut between two strings."""
+    top = _Container(False, None)
+    stack: list[_Container] = []
+    current = top
+    for piece in _PIECE.finditer(data):
+        mark = data[piece.start()]
+        if mark == 0x22:
+            yield from _string(data, piece.start() + 1, piece.end() - 1, current, is_top=not stack)
+        elif mark in b"{[":
+            yield from _given_up(current)
+            stack.append(current)
+            path = None if current is top else current.inner()
+            current = _Container(mark == 0x7B, path)
+        elif mark in b"}]":
+            yield from _given_up(current)
+            current = stack.pop() if stack else top
+        elif mark == 0x2C:
+            current.index += 1
+            current.is_value_next = not current.is_object
+        else:
+            current.is_value_next = True
+    for left in (*stack, current):
+        yield from _given_up(left)
+
+
+def _string(
+    data: bytes, start: int, end: int, current: _Container, *, is_top: bool
+) -> Iterator[list[JsonString]]:
+    if current.is_object and not current.is_value_next:
+        current.key = data[start:end].decode("utf-8", "replace")
+        yield [JsonString(start, end, (current.path, current.key))]
+    elif current.is_object:
+        yield [JsonString(start, end, current.inner(), current.key)]
+    else:
+        row = current.row
+        # Only neighbours are lines of one text: a number between two strings ends it.
+        if row and row[-1].path is not None and row[-1].path[1] != current.index - 1:
+            yield from _given_up(current)
+        current.row.append(JsonString(start, end, None if is_top else current.inner()))
+
+
+def _given_up(current: _Container) -> Iterator[list[JsonString]]:
+    """The row of strings that ends here."""
+    if current.row:
+        yield current.row
+        current.row = []

@@ -1,0 +1,391 @@
+"""A quick look at bytes: which lines may hold a secret, and which cannot.
+
+Gigabytes of logs hold a handful of secrets, so nearly every line must be passed over without being
+parsed. Whole blocks are turned into masks by one table look-up a byte, and long words are found in
+the mask by substring search; only a long word is looked at closely: how it begins, and what it
+is assigned to. Everything else that could matter has a rare word of its own.
+
+The promise is one-sided: a line that is passed over has nothing the finder would find (but for the rare
+cases that ``tests/model/secrets`` counts), and a line that is not may well have nothing either.
+Lines are raw: what is sought may be escaped in JSON, broken by an escaped newline, or encoded in base64.
+"""
+
+from __future__ import annotations
+
+import binascii
+import functools
+import re
+from collections.abc import Callable
+
+from recollect.model.secrets.patterns import NAMED, TOKENS
+
+_LETTER, _OTHER, _LINE_BREAK = b"A", b" ", b"B"
+_BACKSLASH, _NEWLINE = 0x5C, 0x0A
+
+
+def _mask(more: bytes, breaks: bytes = b"") -> bytes:
+    """A table that turns letters, digits and ``more`` into one letter, and all else into another."""
+    letters = bytes(code for code in range(128) if chr(code).isalnum()) + more
+    return b"".join(
+        _LETTER if code in letters else _LINE_BREAK if code in breaks else _OTHER for code in range(256)
+    )
+
+
+_WORDS_AND_BREAKS = _mask(b"_-", b"\\\n")
+_BASE64 = _mask(b"+/")
+_WORDS_AND_BASE64 = _mask(b"_-+/")
+_LETTERS = re.compile(_LETTER + b"+")
+_LONG_WORD, _LONG_BASE64, _SHORT_WORD = 16, 27, 6
+_A_LONG_WORD, _A_LONG_BASE64 = _LETTER * _LONG_WORD, _LETTER * _LONG_BASE64
+_A_BROKEN_WORD = _LETTER * _SHORT_WORD + _LINE_BREAK + _LETTER * (_SHORT_WORD - 1)
+
+
+# Told of a place that may be a secret, from here to there; answers where to go on looking.
+_Note = Callable[[int, int], int]
+_Look = Callable[[bytes, _Note], None]
+_BEFORE, _BEHIND, _FARTHEST = 512, 2048, 20_000
+
+
+def suspects(block: bytes) -> list[tuple[int, int]]:
+    """The lines of a block that are worth a closer look: where each starts and ends, newline left out."""
+    found: dict[int, int] = {}
+
+    def note(start: int, _end: int) -> int:
+        end = block.find(b"\n", start)
+        end = len(block) if end < 0 else end
+        found[block.rfind(b"\n", 0, start) + 1] = end
+        return end
+
+    for look in _LOOKS:
+        look(block, note)
+    return sorted(found.items())
+
+
+def regions(text: bytes) -> list[tuple[int, int]]:
+    """The parts of a text that are worth a closer look, with what stands around them; none overlaps another."""
+    found: list[tuple[int, int]] = []
+
+    def note(start: int, end: int) -> int:
+        found.append((start, end))
+        return end
+
+    for look in _LOOKS:
+        look(text, note)
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(
+        (_word_before(text, start - _BEFORE), _word_behind(text, end + _BEHIND)) for start, end in found
+    ):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _word_before(text: bytes, place: int) -> int:
+    """Where the word at a place begins: nothing is cut in two."""
+    least = max(place - _FARTHEST, 0)
+    return max(text.rfind(b" ", least, max(place, 0)) + 1, text.rfind(b"\n", least, max(place, 0)) + 1, least)
+
+
+def _word_behind(text: bytes, place: int) -> int:
+    ends = (text.find(mark, place, place + _FARTHEST) for mark in (b" ", b"\n"))
+    return min((end for end in ends if end >= 0), default=min(place + _FARTHEST, len(text)))
+
+
+def _has(look: _Look, data: bytes) -> bool:
+    found: list[int] = []
+
+    def note(start: int, _end: int) -> int:
+        found.append(start)
+        return len(data)
+
+    look(data, note)
+    return bool(found)
+
+
+# --- long words ---------------------------------------------------------------------------------------------
+
+_QUOTES = frozenset(b"\"'`\\ ")
+_GIVES = frozenset(b":=>")
+_BEFORE_REST = frozenset(b".:/$~")
+_BEFORE_PART = frozenset(b"+/")
+_BEFORE_SKIPPED = frozenset(b"[;%\\\n")
+_VALUE, _SKIP = 1, 2
+# What a byte says about the word behind it.
+_SAYS = bytes(_VALUE * (code in _QUOTES | _GIVES) | _SKIP * (code in _BEFORE_SKIPPED) for code in range(256))
+# An escape, a colour or an escape of an address that the first letters of a word belong to.
+_SKIPPED = re.compile(rb"(?<=\\)[bfnrtv]|(?<=[\[;])[0-9]{0,3}m|(?<=%)[0-9A-Fa-f]{2}")
+_DIGIT = re.compile(rb"[0-9]")
+# Words of logs themselves are left out: every line has a session.
+_NAMES = re.compile(
+    rb"(?:"
+    + "|".join(
+        sorted(
+            {word for one in NAMED for word in one.words} - {"session", "bot"}
+            | {"key", "token", "secret", "credential", "auth", "cookie", "_session"}
+        )
+    ).encode()
+    + rb")[\w.-]{0,30}\Z"
+)
+_COOKIE = re.compile(rb"(?:sess|sid)[\w.-]{0,30}\Z|[?&;]sig\Z")
+_SCHEMES = (b"bearer", b" basic", b'"basic', b"'basic")
+
+
+class _Starts:
+    """How secrets begin, by the first byte: for certain, perhaps, or behind a byte that is no word's."""
+
+    def __init__(self) -> None:
+        certain = {start.encode() for token in TOKENS if not token.hint for start in token.starts}
+        perhaps = {start.encode() for token in TOKENS if token.hint for start in token.starts}
+        hints = [token.hint for token in TOKENS if token.hint]
+        self.certain = [tuple(one for one in certain if one[0] == code) for code in range(256)]
+        self.perhaps = [tuple(one for one in perhaps if one[0] == code) for code in range(256)]
+        self.any = [
+            tuple(one for one in certain | perhaps if one[0] == code and len(one) > 2) for code in range(256)
+        ]
+        self.hint = re.compile("|".join(hints).encode())
+        self.rest = re.compile("|".join(hint for hint in hints if "(?<=" in hint).encode())
+
+
+@functools.cache
+def _starts() -> _Starts:
+    return _Starts()
+
+
+def _words(block: bytes, note: _Note) -> None:
+    """Long words, and short ones on both sides of a line break: two looks at one mask."""
+    mask = block.translate(_WORDS_AND_BREAKS)
+    _long_words(block, mask, note)
+    _broken_words(block, mask, note)
+
+
+def _long_words(block: bytes, mask: bytes, note: _Note) -> None:
+    find, letters, certain, digit = mask.find, _LETTERS.match, _starts().certain, _DIGIT.search
+    place = find(_A_LONG_WORD)
+    while place >= 0:
+        if block.startswith(certain[block[place]], place):
+            place = find(_A_LONG_WORD, note(place, letters(mask, place).end()))  # type: ignore[union-attr]
+        # Ids are by far the most: every line of a log has half a dozen, none of them much longer than this.
+        elif block[place - 4 : place] == b'd":"':
+            place = find(_A_LONG_WORD, place + 24)
+        else:
+            end = letters(mask, place).end()  # type: ignore[union-attr]
+            before = block[place - 1]
+            # Then parts of paths and of base64, and long names in programs. What was drawn by lot has a digit somewhere.
+            if before in _BEFORE_PART:
+                may_be = block[place - 3 : place] == b"1//"
+            else:
+                may_be = digit(block, place, end) is not None or bool(_SAYS[before] & _SKIP)
+            place = find(_A_LONG_WORD, note(place, end) if may_be and _is_secret(block, place, end) else end)
+
+
+def _is_secret(block: bytes, place: int, end: int) -> bool:
+    """Whether a word may be a secret for another reason than how it begins."""
+    before = block[place - 1] if place else 0
+    says = _SAYS[before]
+    return (
+        bool(says & _SKIP and _is_secret_later(block, place, before))
+        or bool(says & _VALUE and _is_given(block, place))
+        or _begins(block, place, before)
+        or (end - place > 34 and _ends(block, end))
+    )
+
+
+def _is_secret_later(block: bytes, place: int, before: int) -> bool:
+    """Whether a word begins behind the letters of an escape, or goes on with one before a line break."""
+    skipped = _SKIPPED.match(block, place)
+    if skipped is not None and _begins(block, skipped.end(), before):
+        return True
+    is_line = before == _NEWLINE or (before == _BACKSLASH and block[place] in b"nr")
+    return is_line and _is_broken(block, place - 1)
+
+
+def _begins(block: bytes, place: int, before: int) -> bool:
+    """Whether a word begins as a secret does, or goes on with one behind a byte that is no word's."""
+    if place >= len(block):
+        return False
+    starts, first = _starts(), block[place]
+    return (
+        block.startswith(starts.certain[first], place)
+        or (before in _BEFORE_REST and starts.rest.match(block, place) is not None)
+        or (block.startswith(starts.perhaps[first], place) and starts.hint.match(block, place) is not None)
+    )
+
+
+def _ends(block: bytes, end: int) -> bool:
+    """The kinds that have their mark behind the letters."""
+    return (
+        b"-us" in block[end - 5 : end]
+        or block[end - 4 : end] == b"_mmk"
+        or block[end - 8 : end - 4] == b"AZDO"
+    )
+
+
+def _is_given(block: bytes, place: int) -> bool:
+    """Whether a word is the value of something with a telling name, or of an authorization header."""
+    at = _skip_back(block, place - 1, _QUOTES)
+    if block[at] not in _GIVES:
+        return block[place - 7 : place - 1].lower() in _SCHEMES
+    at = _skip_back(block, at - 1, _QUOTES | _GIVES)
+    name = block[max(0, at - 40) : at + 1].lower()
+    return _NAMES.search(name) is not None or (block[place - 1] == 0x3D and _COOKIE.search(name) is not None)
+
+
+def _skip_back(block: bytes, at: int, skipped: frozenset[int]) -> int:
+    least = max(at - 8, 0)
+    while at > least and block[at] in skipped:
+        at -= 1
+    return at
+
+
+# --- words that a line break runs through -------------------------------------------------------------------
+
+_BREAK = re.compile(rb"(?:\\r)?\\n[ ]{0,8}|\r?\n[ ]{0,8}")
+_PIECE = re.compile(rb"[0-9A-Za-z_.~$:+/=-]+")
+
+
+def _broken_words(block: bytes, mask: bytes, note: _Note) -> None:
+    """Words on both sides of a line break, neither of them long."""
+    place = mask.find(_A_BROKEN_WORD)
+    while place >= 0:
+        line_break = place + _SHORT_WORD
+        if _is_broken(block, line_break):
+            line_break = note(place, line_break + 1)
+        place = mask.find(_A_BROKEN_WORD, line_break)
+
+
+def _is_broken(block: bytes, line_break: int) -> bool:
+    """Whether the words before and behind a line break are a secret when put together."""
+    behind = _BREAK.match(block, line_break)
+    rest = None if behind is None else _PIECE.match(block, behind.end(), min(len(block), behind.end() + 120))
+    start = _word_start(block, line_break)
+    if rest is None or start == line_break or line_break - start + len(rest.group()) < _LONG_WORD:
+        return False
+    head = block[max(0, start - 64) : start]
+    whole = head + block[start:line_break] + rest.group()
+    before = head[-1] if head else 0
+    if whole.startswith(_starts().any[whole[len(head)]], len(head)) or _begins(whole, len(head), before):
+        return True
+    if len(whole) - len(head) > 34 and _ends(whole, len(whole)):
+        return True
+    return bool(_SAYS[before] & _VALUE and _DIGIT.search(whole, len(head))) and _is_given(whole, len(head))
+
+
+def _word_start(block: bytes, end: int) -> int:
+    least = max(end - 120, 0)
+    start = least + block[least:end].translate(_WORDS_AND_BASE64).rfind(_OTHER) + 1
+    # The first letter may be that of an escape.
+    return start + (start < end and block[start - 1 : start] == b"\\" and block[start] in b"bfnrtv")
+
+
+# --- base64 -------------------------------------------------------------------------------------------------
+
+_WRAPPED = re.compile(rb"[0-9A-Za-z+/]+(?:(?:\\r)?(?:\\n|\r?\n)[ +]{0,8}[0-9A-Za-z+/]+)*")
+_BETWEEN = re.compile(rb"(?:\\r)?(?:\\n|\r?\n)[ +]{0,8}")
+_LONGEST_TEXT, _LONGEST_KEY = 1 << 20, 12_000
+
+
+def _encoded(block: bytes, note: _Note) -> None:
+    """Base64: some secrets are written in its letters, and some stand in the text that it hides."""
+    _each_base64(block, note, _end_of_hidden_text)
+
+
+def _base64_words(block: bytes, note: _Note) -> None:
+    """Secrets that are written in the letters of base64, which are more than a word's."""
+    _each_base64(block, note, lambda _block, _start, end: (False, end))
+
+
+def _each_base64(block: bytes, note: _Note, look: Callable[[bytes, int, int], tuple[bool, int]]) -> None:
+    mask = block.translate(_BASE64)
+    place = mask.find(_A_LONG_BASE64)
+    while place >= 0:
+        end = mask.find(_OTHER, place + _LONG_BASE64)
+        end = len(block) if end < 0 else end
+        # The first letter may be that of an escape.
+        place += block[place - 1 : place] == b"\\" and block[place] in b"nrt"
+        is_secret, end = (True, end) if _is_base64_secret(block, place) else look(block, place, end)
+        if is_secret:
+            end = note(place, end)
+        place = mask.find(_A_LONG_BASE64, end)
+
+
+def _is_base64_secret(block: bytes, start: int) -> bool:
+    before = block[start - 4 : start]
+    return (
+        block.startswith(_starts().certain[block[start]], start)
+        or before == b"glc_"
+        or (before != b'd":"' and bool(_SAYS[block[start - 1]] & _VALUE) and _is_given(block, start))
+    )
+
+
+def _end_of_hidden_text(block: bytes, start: int, end: int) -> tuple[bool, int]:
+    """Whether base64 decodes to text that is suspicious in turn, and where it ends. Mostly it is no text."""
+    # A plus may be a letter, or the mark of a line in a patch.
+    for first in (start, start + 1) if block[start] == 0x2B else (start,):
+        if binascii.a2b_base64(block[first : first + 24]).isascii():
+            whole = _WRAPPED.match(block, first, min(first + _LONGEST_TEXT, len(block)))
+            # Looked at as a whole, and once: its lines are not looked at again one by one.
+            end = max(end, end if whole is None else whole.end())
+            text = binascii.a2b_base64(_letters(block[first:end]) + b"==")
+            if any(_has(look, text) for look in _PLAIN_LOOKS):
+                return True, end
+    return False, end
+
+
+def _letters(stretch: bytes) -> bytes:
+    """A stretch of base64 without what stands between its lines, cut to what can be decoded."""
+    letters = _BETWEEN.sub(b"", stretch)
+    return letters[: len(letters) - (len(letters) % 4 == 1)]
+
+
+# --- rare words ---------------------------------------------------------------------------------------------
+
+_PASSWORD = re.compile(
+    rb"""(?:passw(?:or)?d|passphrase|pwd)[\w.-]{0,20}[\\"'` ]{0,4}(?:[:=]|=>)[\\"'` ]{0,6}[^\s"'`\\,;]{4}"""
+)
+_IN_ADDRESS = re.compile(
+    rb"""://(?:[^\s:/?#@"'`<>\\]{0,100}:[^\s/?#@"'`<>\\]{3,200}(?:\\n[^\s/?#@"'`<>\\]{1,100})?@|hooks\.slack|[a-z]{0,8}\.?discord"""
+    rb"""|[\w-]{1,60}\.webhook\.office)"""
+)
+
+
+def _rare_words(block: bytes, note: _Note) -> None:
+    small = block.lower()
+    for word in (b"pass", b"pwd"):
+        _each(
+            small,
+            word,
+            note,
+            lambda place: _PASSWORD.match(small, place) is not None or _is_netrc(small, place),
+        )
+    _each(small, b"private key", note, lambda _: True, _LONGEST_KEY)
+    _each(
+        small,
+        b"://",
+        note,
+        lambda place: _IN_ADDRESS.match(small, place) is not None or _is_login(small, place),
+    )
+    _each(block, b"\\u00", note, lambda place: block[place + 4 : place + 5] in b"234567")
+
+
+def _is_login(small: bytes, place: int) -> bool:
+    around = small[max(0, place - 300) : place + 300]
+    return b"curl" in around and (b" -u" in around or b"--user" in around)
+
+
+def _is_netrc(small: bytes, place: int) -> bool:
+    return b"login" in small[max(0, place - 120) : place] and small[place + 8 : place + 9] in b" \\\n"
+
+
+def _each(block: bytes, word: bytes, note: _Note, is_secret: Callable[[int], bool], length: int = 0) -> None:
+    place = block.find(word)
+    while place >= 0:
+        end = place + len(word)
+        if is_secret(place):
+            end = max(note(place, min(end + length, len(block))) - length, end)
+        place = block.find(word, end)
+
+
+_PLAIN_LOOKS: tuple[_Look, ...] = (_words, _base64_words, _rare_words)
+_LOOKS: tuple[_Look, ...] = (_words, _rare_words, _encoded)

@@ -1,0 +1,42 @@
+"""Thoughts that were changed, made fit to be sent again.
+
+A model's thought goes back to it with a signature over its words; with other words the API refuses the
+whole conversation, for ever. So a thought that had a secret in it becomes plain text: it says the same
+without the secret, and the session goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Raw
+
+_FIELD = re.compile(r"message\.content\[([0-9]{1,6})\]\.thinking")
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def with_plain_thoughts(line: bytes, changed: Iterable[str]) -> bytes:
+    """A line whose ``changed`` fields are named by path; all else stays as it is, byte for byte."""
+    numbers = {int(match[1]) for field in changed if (match := _FIELD.fullmatch(field))}
+    if not numbers:
+        return line
+    try:
+        fields = msgspec.json.decode(line, type=dict[str, Raw])
+        message = msgspec.json.decode(fields["message"], type=dict[str, Raw])
+        blocks = msgspec.json.decode(message["content"], type=list[Raw])
+        signed = [bytes(blocks[number]) for number in sorted(numbers) if number < len(blocks)]
+        for block in signed:
+            # A signature is never the same twice, so the bytes of a signed thought stand in a line once.
+            line = line.replace(block, _plain(block), 1)
+    except (*_NOT_JSON, KeyError):
+        return line
+    return line
+
+
+def _plain(block: bytes) -> bytes:
+    parts = msgspec.json.decode(block, type=dict[str, Raw])
+    if bytes(parts.get("signature", b'""')) == b'""' or "thinking" not in parts:
+        return block
+    return b'{"type":"text","text":' + bytes(parts["thinking"]) + b"}"

@@ -1,0 +1,199 @@
+"""The same text as it would read without escapes, line breaks or base64, with the way back to every place.
+
+A secret is rarely written plainly in a transcript. It stands in JSON inside JSON, has colours around it, was
+wrapped at column 80, or was printed by ``base64``. Each view undoes one of these, and each remembers where
+its characters came from, so that what is found in a view is replaced in the text itself. A place
+is never inside an escape: what is cut out begins and ends between whole characters of the source.
+
+Texts are ASCII or bytes read as Latin-1; a place is an index into them. Nothing here knows what a secret is.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_ESCAPE = re.compile(
+    r"\\(?:u([0-9A-Fa-f]{4})|([\"'\\/`]|[bfnrtv0e]))"  # of JSON, and of shells and languages like it
+    r"|%([2-7][0-9A-Fa-f])"  # of addresses
+    r"|\x1b\[[0-9;?]*[A-Za-z]"  # colours: they are nothing
+)
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "e": "\x1b"}
+# What stands before a line in output of tools: indentation and line numbers; then marks of a patch or a quotation.
+_MARGIN = re.compile(r"[ \t]*(?:[0-9]{1,6}(?:\u2192|\xe2\x86\x92|[ ]?[|:\t][ \t]?)[ \t]*)?")
+_MARK = re.compile(r"(?:[>+|-]|\u2502|\xe2\x94\x82)[ ]?")
+_END_OF_LINE = re.compile(r"[ \t\r]*\\?[ \t\r]*\Z")
+_BASE64 = re.compile(r"[0-9A-Za-z+/]{27,}={0,2}")
+_BASE64_LINE = re.compile(r"[0-9A-Za-z+/]+={0,2}")
+_SHORTEST_WRAPPED = 40
+
+
+class Span(NamedTuple):
+    """A piece of a text, from its first character to behind its last."""
+
+    start: int
+    end: int
+
+
+class View:
+    """A text made of pieces of another. ``breaks`` are the places where a line begins that was joined, in order."""
+
+    def __init__(
+        self, text: str, starts: list[int], places: list[Span], breaks: tuple[int, ...] = ()
+    ) -> None:
+        self.text = text
+        self.breaks = breaks
+        # Piece number n begins at starts[n] and came from places[n]. A piece has one character, or as many
+        # as it came from.
+        self._starts, self._places = starts, places
+
+    def source(self, span: Span) -> Span:
+        """Where a piece of this view came from."""
+        first = bisect_right(self._starts, span.start) - 1
+        last = bisect_right(self._starts, span.end - 1) - 1
+        start = self._places[first].start + (span.start - self._starts[first])
+        place, inside = self._places[last], span.end - self._starts[last]
+        whole = self._length(last) == place.end - place.start
+        return Span(start, place.start + inside if whole else place.end)
+
+    def lines(self) -> Iterator[Span]:
+        """The lines it was joined from, as places in this view."""
+        for start, end in zip(self.breaks, [*self.breaks[1:], len(self.text)], strict=True):
+            yield Span(start, end)
+
+    def is_break(self, place: int) -> bool:
+        """Whether a line begins here."""
+        at = bisect_left(self.breaks, place)
+        return at < len(self.breaks) and self.breaks[at] == place
+
+    def breaks_inside(self, start: int, end: int) -> tuple[int, ...]:
+        """The places behind ``start`` and before ``end`` where a line begins."""
+        return self.breaks[bisect_right(self.breaks, start) : bisect_left(self.breaks, end)]
+
+    def _length(self, piece: int) -> int:
+        after = self._starts[piece + 1] if piece + 1 < len(self._starts) else len(self.text)
+        return after - self._starts[piece]
+
+
+def unescaped(text: str) -> View | None:
+    """The text with escapes read and colours left out; None where there are none."""
+    pieces: list[str] = []
+    starts: list[int] = []
+    places: list[Span] = []
+    length = end = 0
+    for escape in _ESCAPE.finditer(text):
+        for piece, place in (
+            (text[end : escape.start()], Span(end, escape.start())),
+            (_meaning(escape), Span(*escape.span())),
+        ):
+            if piece:
+                pieces.append(piece)
+                starts.append(length)
+                places.append(place)
+                length += len(piece)
+        end = escape.end()
+    if not end:
+        return None
+    if end < len(text):
+        pieces.append(text[end:])
+        starts.append(length)
+        places.append(Span(end, len(text)))
+    return View("".join(pieces), starts, places) if pieces else None
+
+
+def _meaning(escape: re.Match[str]) -> str:
+    code, letter, percent = escape.groups()
+    if code:
+        # Beyond ASCII no pattern looks; one character is one character.
+        return chr(int(code, 16)) if int(code, 16) < 0x80 else "\x80"
+    if letter:
+        return _LETTERS.get(letter, letter)
+    return chr(int(percent, 16)) if percent else ""
+
+
+def joined(text: str, *, is_marked: bool = False) -> View | None:
+    """The text as one line: line breaks out, and what tools print before and behind a line; None without any.
+
+    With ``is_marked`` the marks of a patch or a quotation count as such; without, as letters.
+    """
+    if "\n" not in text:
+        return None
+    pieces: list[str] = []
+    starts: list[int] = []
+    places: list[Span] = []
+    breaks: list[int] = []
+    length = 0
+    for line in _lines(text, is_marked):
+        breaks.append(length)
+        if line.start < line.end:
+            pieces.append(text[line.start : line.end])
+            starts.append(length)
+            places.append(line)
+            length += line.end - line.start
+    return View("".join(pieces), starts, places, tuple(breaks)) if pieces else None
+
+
+def _lines(text: str, is_marked: bool) -> Iterator[Span]:
+    start = 0
+    while start <= len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        first = _behind_margin(text, start, end, is_marked)
+        tail = _END_OF_LINE.search(text, max(first, end - 80), end)
+        yield Span(first, end if tail is None else tail.start())
+        start = end + 1
+
+
+def _behind_margin(text: str, start: int, end: int, is_marked: bool) -> int:
+    margin = _MARGIN.match(text, start, end)
+    first = start if margin is None else margin.end()
+    mark = _MARK.match(text, first, end) if is_marked else None
+    return first if mark is None else mark.end()
+
+
+class Encoded(NamedTuple):
+    """A stretch of base64, and its letters without what stood between its lines."""
+
+    place: Span
+    letters: str
+
+
+def base64_stretches(text: str) -> Iterator[Encoded]:
+    """Every stretch of base64, those that were wrapped over lines as one."""
+    end = 0
+    for run in _BASE64.finditer(text):
+        if run.start() < end:
+            continue
+        # A plus at the start of a line may be a letter or the mark of a patch: then the next line has one too.
+        start = run.start()
+        is_marked = (
+            text[start] == "+" and text[start - 1 : start] in ("", "\n") and text.startswith("\n+", run.end())
+        )
+        letters, end = _wrapped(text, Span(start + is_marked, run.end()), is_marked)
+        yield Encoded(Span(start + is_marked, end), letters)
+
+
+def _wrapped(text: str, run: Span, is_marked: bool) -> tuple[str, int]:
+    parts, end = [text[run.start : run.end]], run.end
+    while len(parts[-1]) >= _SHORTEST_WRAPPED and not parts[-1].endswith("="):
+        line = _next_line(text, end, is_marked)
+        if line is None or line.end - line.start > len(parts[-1]):
+            break
+        parts.append(text[line.start : line.end])
+        end = line.end
+    return "".join(parts), end
+
+
+def _next_line(text: str, end: int, is_marked: bool) -> Span | None:
+    """The line behind ``end``, if ``end`` is the end of a line and that line is nothing but base64."""
+    newline = text.find("\n", end, end + 4)
+    if newline < 0 or text[end:newline].strip(" \t\r"):
+        return None
+    start = _behind_margin(text, newline + 1, len(text), is_marked)
+    found = _BASE64_LINE.match(text, start)
+    if found is None:
+        return None
+    behind = text[found.end() : found.end() + 1]
+    return Span(*found.span()) if behind in ("", "\n", "\r", " ", '"', "'") else None

@@ -1,0 +1,104 @@
+"""The quick look: which lines it names, and that it misses nothing the finder would find."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+
+import pytest
+
+from recollect.model.secrets.finder import find
+from recollect.model.secrets.prefilter import regions, suspects
+from tests.model.secrets.samples import SAMPLES, Dice, private_key
+
+TOKEN = SAMPLES["github-pat"].make(Dice("prefilter"))
+
+
+def line_of(text: str) -> bytes:
+    return json.dumps({"type": "user", "message": {"content": text}}).encode()
+
+
+def test_the_lines_are_named_by_their_places() -> None:
+    """First, last and middle ones; the newline is not part of a line."""
+    lines = [line_of(f"a {TOKEN}"), line_of("nothing"), line_of(f"{TOKEN}"), b"", line_of(f"b {TOKEN} c")]
+    block = b"\n".join(lines)
+
+    assert [lines[0], lines[2], lines[4]] == [block[start:end] for start, end in suspects(block)]
+
+
+def test_lines_of_a_log_are_passed_over() -> None:
+    """Ids, usage, signatures and code are no reason to look closer."""
+    entry = {
+        "parentUuid": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed",
+        "sessionId": "6a0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c11",
+        "requestId": "req_011CSHoEeqs5C35K2UUqR7Fy",
+        "message": {
+            "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
+            "content": [
+                {"type": "thinking", "thinking": "", "signature": Dice(5).draw("ABCdef012+/", 400)},
+                {
+                    "type": "tool_use",
+                    "id": "toolu_01A09q90qw90lq917835lq9",
+                    "input": {"command": "ls /usr/lib/python3"},
+                },
+                {
+                    "type": "text",
+                    "text": "def some_very_long_function_name(first_argument):\n    return other_long_name",
+                },
+            ],
+            "usage": {"input_tokens": 12, "cache_creation_input_tokens": 3456, "output_tokens": 789},
+        },
+    }
+
+    assert [] == suspects(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+
+
+def test_regions_hold_what_stands_around() -> None:
+    """A region is a small part of a long text, and whole words of it."""
+    text = f"{'word ' * 4000}{TOKEN} {'word ' * 4000}".encode()
+    [(start, end)] = regions(text)
+
+    assert TOKEN.encode() in text[start:end]
+    assert end - start < 5000
+    assert (b" ", b" ") == (text[start - 1 : start], text[end : end + 1])
+
+
+def test_regions_that_meet_are_one() -> None:
+    """Nothing is looked at twice."""
+    assert 1 == len(regions(f"{TOKEN} and {TOKEN} and {TOKEN}".encode()))
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+def test_no_sample_is_passed_over(kind: str) -> None:
+    """In a line of a log, at the start of a line of its text, and inside JSON that the text is."""
+    sample = SAMPLES[kind]
+    for seed in range(3):
+        secret = f"{sample.before}{sample.make(Dice((kind, seed)))}{sample.after}"
+        texts = [f"see {secret} there", f"out:\n{secret}\nnext", json.dumps({"stdout": f"a\n{secret}\n"})]
+
+        assert [1, 1, 1] == [len(suspects(line_of(text))) for text in texts]
+
+
+def test_a_private_key_is_not_passed_over() -> None:
+    """Nor its lines behind it."""
+    text = f"see\n{private_key(Dice(7))}\nend".encode()
+
+    assert [(0, len(text))] == regions(text)
+    assert 1 == len(find(text.decode()))
+
+
+def test_base64_of_a_long_text_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work grows with the length, not with its square: a line of it is not the start of another text."""
+    decoded: list[int] = []
+    real = binascii.a2b_base64
+
+    def counting(data: bytes) -> bytes:
+        decoded.append(len(data))
+        return real(data)
+
+    monkeypatch.setattr(binascii, "a2b_base64", counting)
+    encoded = base64.encodebytes(b"plain words and nothing else in them " * 5000)
+    suspects(encoded.replace(b"\n", b"\\n"))
+
+    assert sum(decoded) < 2 * len(encoded)
