@@ -166,6 +166,7 @@ def test_no_home_at_all_is_said(own_home: Path, capsys: pytest.CaptureFixture[st
         (["needle", "--since", "soon"], "date 'soon'"),
         (["needle", "--limit", "0"], "limit 0"),
         (["needle", "--max-bytes", "10"], "--max-bytes 10"),
+        (["needle", "--seconds", "0"], "seconds 0"),
         (["needle", "--rank", "--no-index"], "needs the index"),
     ],
 )

@@ -14,7 +14,7 @@ MODELS = ["claude-sonnet-4-5-20250929", "claude-opus-4-6", "<synthetic>", "claud
 small = st.integers(0, 5)
 texts = st.lists(st.sampled_from(WORDS), min_size=0, max_size=4).map(" ".join)
 # Lines over 4 KiB, so that what lies between the hashed head and tail of a log can differ.
-long_texts = st.one_of(texts, texts, texts, texts.map(lambda text: (text or "x") + " filler" * 700))
+long_texts = st.one_of(texts, texts, texts.map(lambda text: (text or "x") + " filler" * 700))
 uuids = st.one_of(
     st.integers(1, 12).map(lambda number: f"{number:08d}-aaaa-4000-8000-000000000000"),
     st.sampled_from(["odd id", "AAAAAAAA-AAAA-4000-8000-00000000000A"]),
@@ -78,14 +78,26 @@ results = texts.map(lambda text: {"type": "tool_result", "tool_use_id": "t", "co
 @st.composite
 def responses(draw: st.DrawFn, *, sidechain: bool) -> list[Fields]:
     """One response over one to three lines, some with the counts of the stream's start, perhaps without ids."""
-    message = draw(st.one_of(st.sampled_from(["m1", "m2", "m3", "m4"]), st.none()))
+    # Enough of them that most answers stand alone until somebody copies them.
+    message = draw(st.one_of(st.integers(1, 30).map(lambda number: f"m{number}"), st.none()))
     request = draw(st.sampled_from(["r1", "r2", None]))
     model = draw(st.sampled_from(MODELS))
-    lines = []
+    lines: list[Fields] = []
     for _ in range(draw(st.integers(1, 3))):
         line = draw(links(sidechain=sidechain))
-        said = {"role": "assistant", "model": model, "content": [draw(blocks)], "usage": draw(counts())}
+        said: Fields = {
+            "role": "assistant",
+            "model": model,
+            "content": [draw(blocks)],
+            "usage": draw(counts()),
+        }
         said["stop_reason"] = draw(st.sampled_from([None, "end_turn"]))
+        is_as_good = draw(st.booleans())
+        if lines and is_as_good:
+            # As good as the line before: then only their order decides.
+            line["timestamp"] = lines[-1]["timestamp"]
+            said["stop_reason"] = lines[-1]["message"]["stop_reason"]
+            said["usage"]["output_tokens"] = lines[-1]["message"]["usage"]["output_tokens"]
         if message is not None:
             said["id"] = message
         if request is not None:

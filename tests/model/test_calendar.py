@@ -6,7 +6,7 @@ import datetime as dt
 import zoneinfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recollect.model.calendar import (
@@ -133,6 +133,8 @@ def test_a_moment_is_named_in_utc() -> None:
     assert "2026-11-15T10:15:00Z" == moment_name(quarter("2026-11-15T10:15:00+00:00"))
 
 
+@example("America/Nuuk", [day("2026-03-28"), day("2026-03-29")], [])
+@example("UTC", [day("2026-03-28"), day("2026-03-29")], [])
 @given(
     st.sampled_from(ZONES),
     st.lists(st.integers(day("2024-01-01"), day("2028-01-01")), min_size=1, max_size=9).map(

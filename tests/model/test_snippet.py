@@ -51,6 +51,27 @@ def test_a_long_text_is_cut_around_what_was_found() -> None:
     assert Snippet("…aaa aaa quasar bbb bbb bbb bbb…", [(9, 15)]) == shown
 
 
+def test_a_cut_moves_to_the_next_blank() -> None:
+    """Rather a few characters less than a piece of a word: of the 8 before it, 3 are left of a word."""
+    text = "aaaa " * 40 + "quasar " + "bbb " * 50
+
+    shown = snippet(text, Query.parse("quasar"), width=30)
+
+    assert Snippet("…aaaa quasar bbb bbb bbb bbb…", [(6, 12)]) == shown
+
+
+def test_a_mark_may_begin_amid_white_space() -> None:
+    """The blank that stands for all of it belongs to what is before."""
+    assert Snippet("a b", [(2, 3)]) == snippet("a  \n  b", Pattern(r"\n  b"))
+
+
+def test_an_ellipsis_also_stands_for_what_was_never_looked_at() -> None:
+    """Text beyond thousands of blanks is left out, and that is shown."""
+    far = " " * 2000
+
+    assert Snippet("…quasar…", [(1, 7)]) == snippet(f"start{far}quasar{far}end", Query.parse("quasar"))
+
+
 def test_white_space_becomes_one_blank() -> None:
     """Line ends and indentation do not use up the room, and marks move along."""
     text = "\n\n  def   find(\n\t\tquasar,\r\n        ledger):\n"
@@ -87,6 +108,13 @@ def test_a_second_match_is_shown_whole_or_not_at_all() -> None:
     shown = snippet("quasarLedgerXquasarLedger", Pattern("quasarLedger"), width=20)
 
     assert Snippet("quasarLedgerX…", [(0, 12)]) == shown
+
+
+def test_an_earlier_match_is_shown_whole_or_not_at_all() -> None:
+    """The window of 30 would begin with the last letter of the first match, and begins behind it."""
+    shown = snippet("quasar-quasar-aaaaaaaaaa-ledger-" + "b" * 50, Query.parse("quasar ledger"), width=30)
+
+    assert Snippet("…-quasar-aaaaaaaaaa-ledger-bbb…", [(2, 8), (20, 26)]) == shown
 
 
 def test_text_without_blanks_is_cut_where_it_must_be() -> None:

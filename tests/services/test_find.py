@@ -159,6 +159,7 @@ TEXTS = [
     "量子缓存迁移完成",
     "nothing of the kind",
     "Größe der Datei",
+    "a flat of 85㎡ in town",
 ]
 
 
@@ -200,6 +201,7 @@ def test_words_phrases_prefixes_and_operators(home: Path, ask: Ask, query: str, 
         ("substring", "HttpH", {"case": True}, [3]),
         ("substring", "子缓存", {}, [5]),
         ("substring", ", ", {}, [2]),
+        ("substring", "5㎡ i", {}, [8]),
         ("regex", r"^a w\w+", {}, [2]),
         ("regex", r"PURPLE (WALRUS|KIND)", {}, [1]),
         ("regex", r"PURPLE (WALRUS|KIND)", {"case": True}, []),
@@ -604,6 +606,7 @@ def test_a_pattern_that_takes_for_ever_leaves_an_incomplete_answer(
         ("needle", {"kinds": []}, "none given"),
         ("needle", {"limit": 0}, "too small"),
         ("needle", {"width": 3}, "too small"),
+        ("needle", {"seconds": 0.0}, "no time"),
         ("needle", {"how": "guess"}, "no such way"),
         ("needle", {"how": "substring", "rank": True}, "no rank"),
         ("needle", {"case": True}, "whatever their case"),

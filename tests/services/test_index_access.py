@@ -279,6 +279,35 @@ class TestDamage:
             right,
         )
 
+    def test_one_that_cannot_be_set_aside_is_left_and_the_logs_are_read(
+        self, home: Path, cache: Path
+    ) -> None:
+        """Another program may hold it, or the directory may be closed."""
+        with open_index([home], cache=cache):
+            pass
+        refused = PermissionError(13, "Permission denied")
+        with (
+            mock.patch.object(OpenIndex, "set_aside", side_effect=refused),
+            mock.patch.object(index_access, "refresh", side_effect=apsw.CorruptError("malformed")),
+            open_index([home], cache=cache) as opened,
+        ):
+            assert opened.database is None
+            assert "could not be set aside" in opened.notes[0]
+
+    def test_one_that_cannot_be_set_aside_in_the_middle_of_an_answer_names_the_way_around(
+        self, home: Path, cache: Path
+    ) -> None:
+        """Asking again would meet it again."""
+        refused = PermissionError(13, "Permission denied")
+        with (
+            mock.patch.object(OpenIndex, "set_aside", side_effect=refused),
+            pytest.raises(DamagedData) as caught,
+            open_index([home], cache=cache),
+        ):
+            raise apsw.CorruptError("malformed")
+
+        assert "--no-index" in caught.value.hint
+
     def test_a_disk_that_fails_in_the_middle_of_an_answer_is_said(self, home: Path, cache: Path) -> None:
         """With the way around it; exit code 74."""
         with pytest.raises(StorageError) as caught, open_index([home], cache=cache):

@@ -170,7 +170,7 @@ class TestNoticingChanges:
 
     def test_another_file_under_the_name_is_read_anew(self, index: Database, home: Path) -> None:
         """Also where it begins and ends as the old one did and is longer: sed -i, then a client that goes on."""
-        log = session(home, lines=1)
+        log = log_at(home / "projects/-srv" / f"{ONE}.jsonl", [user("u", None, 0, "padding " * 600)])
         secret = assistant("s", None, 5, "the key is alpha-one " + "padding " * 600)
         append(log, secret, *(assistant(f"p{n}", None, 6 + n, "padding " * 200) for n in range(5)))
         refreshed(index, home)
@@ -351,6 +351,23 @@ class TestGone:
         refreshed(index, home)
 
         assert [] == index.rows("SELECT path FROM files")
+
+
+    def test_a_move_decides_anew_which_of_two_equal_copies_counts(self, index: Database, home: Path) -> None:
+        """The smaller path does: it is the same in whatever order the logs were found."""
+        log = session(home, ONE, project="-a")
+        fork = session(home, TWO, project="-b")
+        fork.write_bytes(log.read_bytes())
+        refreshed(index, home)
+        counted = "SELECT DISTINCT path FROM usage JOIN files ON files.id = file WHERE counted"
+        before = index.rows(counted)
+        moved = home / "projects" / "-c" / log.name
+        moved.parent.mkdir()
+        log.rename(moved)
+
+        refreshed(index, home)
+
+        assert ([(str(log),)], [(str(fork),)]) == (before, index.rows(counted))
 
 
 class TestAgents:

@@ -266,6 +266,7 @@ lines = st.one_of(
 SHAPELESS = b'{"uuid":[],"type":"assistant","message":{"id":"m1","model":"claude-opus-4-6","usage":{}}}'
 
 
+@pytest.mark.slow
 @example([SHAPELESS], b"", 16, True)
 @example([SHAPELESS.replace(b"[]", b'"u"').replace(b'"usage"', b'"content":5,"usage"')], b"", 16, False)
 @given(

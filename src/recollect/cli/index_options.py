@@ -15,8 +15,12 @@ from recollect.services.index_access import OpenIndex, index_path, open_index
 
 def add_index_options(parser: ArgumentParser) -> None:
     """``--no-refresh`` and ``--no-index``."""
-    parser.add_argument("--no-refresh", action="store_true", help="answer as of the last refresh of the index")
-    parser.add_argument("--no-index", action="store_true", help="read the logs themselves, use and write no index")
+    parser.add_argument(
+        "--no-refresh", action="store_true", help="answer as of the last refresh of the index"
+    )
+    parser.add_argument(
+        "--no-index", action="store_true", help="read the logs themselves, use and write no index"
+    )
 
 
 @contextlib.contextmanager

@@ -126,7 +126,10 @@ def _print_json(
         for session in sessions:
             rows.append(
                 documents.session(
-                    session, agents=agents[session.id], live=session.id in live, spent=spent.get(session.id, {})
+                    session,
+                    agents=agents[session.id],
+                    live=session.id in live,
+                    spent=spent.get(session.id, {}),
                 )
             )
             done += session.file.size

@@ -28,6 +28,7 @@ from recollect.services.find import Found, Hit, search
 from recollect.services.index_access import OpenIndex
 
 _LIMIT, _WIDTH, _MAX_BYTES, _LEAST_BYTES = 20, 160, 100_000, 4_000
+_SECONDS = 10.0
 _TITLE_COLUMNS = 60
 # What a document holds besides hits must fit into the smallest one that may be asked for.
 _QUERY_SHOWN, _NOTES, _NOTE_COLUMNS = 200, 3, 150
@@ -61,6 +62,13 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--width", type=int, default=_WIDTH, metavar="N", help=f"characters quoted (default {_WIDTH})"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=_SECONDS,
+        metavar="N",
+        help=f"give up reading logs after so long, with what was found (default {_SECONDS:g})",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
@@ -98,6 +106,7 @@ def run(options: Namespace) -> int:
             case=options.case,
             limit=options.limit,
             width=options.width,
+            seconds=options.seconds,
         )
     for remark in found.notes:
         output.note(visible(remark))

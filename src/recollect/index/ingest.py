@@ -9,7 +9,7 @@ the order in which they came (``model.ledger`` decides).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from recollect.index.database import Database
 from recollect.index.frame import CLEARED, Frame, MessageRow, UsageRow
@@ -130,9 +130,14 @@ class Ingest:
         self._run("DELETE FROM files WHERE id = ?", (file,))
 
     def _forget_messages(self, file: int) -> None:
-        texts = {row[0] for row in self._db.rows("SELECT text FROM messages WHERE file = ? AND text NOT NULL", file)}
+        texts = {
+            row[0]
+            for row in self._db.rows("SELECT text FROM messages WHERE file = ? AND text NOT NULL", file)
+        }
         self._run("DELETE FROM messages WHERE file = ?", (file,))
-        self._many("DELETE FROM texts WHERE rowid = ?", [(text,) for text in texts if not self._is_used(text)])
+        self._many(
+            "DELETE FROM texts WHERE rowid = ?", [(text,) for text in texts if not self._is_used(text)]
+        )
 
     def _is_used(self, text: object) -> bool:
         # Two look-ups, because only copies are in the index over ``text``.
@@ -181,7 +186,8 @@ class Ingest:
         for column in ("last_prompt", "ai_title", "custom_title"):
             place = getattr(frame, column)
             if place is not None:
-                self._run(f"UPDATE files SET {column} = ? WHERE id = ?", (None if place == CLEARED else place, file))  # noqa: S608 - a name from the tuple above
+                change = f"UPDATE files SET {column} = ? WHERE id = ?"  # noqa: S608 - a name from the tuple above
+                self._run(change, (None if place == CLEARED else place, file))
 
     def _add_messages(self, file: int, rows: Iterable[MessageRow]) -> None:
         first = number = self._next_id
@@ -201,12 +207,26 @@ class Ingest:
                 if row.at is not None and row.at > newest.get(span, 0):
                     newest[span] = row.at
             messages.append(
-                (number, file, row.offset, row.length, row.uuid, row.parent, row.at, row.kind, text, row.digest)
+                (
+                    number,
+                    file,
+                    row.offset,
+                    row.length,
+                    row.uuid,
+                    row.parent,
+                    row.at,
+                    row.kind,
+                    text,
+                    row.digest,
+                )
             )
             number += 1
         self._next_id = number
         self._many("INSERT INTO messages VALUES(?,?,?,?,?,?,?,?,?,?)", messages)
-        self._many("INSERT INTO texts(rowid, prose, thinking, tool_input, tool_result, title, other) VALUES(?,?,?,?,?,?,?)", texts)
+        self._many(
+            "INSERT INTO texts(rowid, prose, thinking, tool_input, tool_result, title, other) VALUES(?,?,?,?,?,?,?)",
+            texts,
+        )
         if number > first:
             self._many(
                 "INSERT INTO spans VALUES(?, ?) ON CONFLICT DO UPDATE SET newest = max(newest, excluded.newest)",
@@ -228,7 +248,9 @@ class Ingest:
         return cast(
             "int | None",
             self._db.value(
-                "SELECT text FROM messages WHERE uuid = ? AND digest = ? AND text NOT NULL LIMIT 1", row.uuid, row.digest
+                "SELECT text FROM messages WHERE uuid = ? AND digest = ? AND text NOT NULL LIMIT 1",
+                row.uuid,
+                row.digest,
             ),
         )
 
@@ -239,7 +261,9 @@ class Ingest:
         for row in rows:
             known = None
             if row.message is not None:
-                known = cast("int | None", self._db.value("SELECT id FROM responses WHERE message = ?", row.message))
+                known = cast(
+                    "int | None", self._db.value("SELECT id FROM responses WHERE message = ?", row.message)
+                )
             if known is None:
                 self._run("INSERT INTO responses(message) VALUES(?)", (row.message,))
                 response = self._db.connection.last_insert_rowid()
@@ -303,7 +327,10 @@ class Ingest:
 
     def _uncounted_of(self, file: int) -> list[int]:
         """Take every response this log speaks of out of the sums; the caller settles them."""
-        found = [cast("int", row[0]) for row in self._db.rows("SELECT DISTINCT response FROM usage WHERE file = ?", file)]
+        found = [
+            cast("int", row[0])
+            for row in self._db.rows("SELECT DISTINCT response FROM usage WHERE file = ?", file)
+        ]
         for response in found:
             self._uncount(response)
         return found
@@ -324,7 +351,7 @@ class Ingest:
                 " FROM usage JOIN files ON files.id = file JOIN responses ON responses.id = response WHERE response = ?",
                 response,
             )
-            copies = [Copy(request, speaker, output, bool(stop), at or 0, bool(forked), path) for _, request, speaker, output, stop, at, forked, path, _ in rows]  # type: ignore[arg-type]
+            copies = [_copy_of(*row[1:]) for row in rows]
             for index in counted(copies):
                 self._count(cast("int", rows[index][0]))
 
@@ -347,5 +374,13 @@ class Ingest:
         known = self._names.get(text)
         if known is None:
             self._run("INSERT OR IGNORE INTO names(text) VALUES(?)", (text,))
-            known = self._names[text] = cast("int", self._db.value("SELECT id FROM names WHERE text = ?", text))
+            known = self._names[text] = cast(
+                "int", self._db.value("SELECT id FROM names WHERE text = ?", text)
+            )
         return known
+
+
+def _copy_of(*columns: Any) -> Copy:
+    """A row of ``usage`` as the ledger compares it; no time is the oldest."""
+    request, speaker, output, has_stop, at, forked, path, *_ = columns
+    return Copy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)

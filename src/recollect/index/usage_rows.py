@@ -28,8 +28,9 @@ _FEW = 12
 _DAY = f"((quarter + {_SHIFT * _QUARTERS_A_DAY}) / {_QUARTERS_A_DAY} - {_SHIFT})"
 # Responses that use the same classes of tokens, so that one without a price never hides in a sum.
 _CLASSES = " + ".join(f"({name} > 0) * {1 << place}" for place, name in enumerate(_COUNTS))
+# The plus keeps SQLite from looking through all lines of the log: few lines share an id.
 _ASKED_AT = (
-    "(SELECT messages.at FROM messages WHERE messages.uuid = usage.asked AND messages.file = usage.file"
+    "(SELECT messages.at FROM messages WHERE messages.uuid = usage.asked AND +messages.file = usage.file"
     " ORDER BY messages.offset LIMIT 1)"
 )
 

@@ -82,12 +82,16 @@ class Sum(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What a client's running total of a session says of one model."""
+    """What a client's running total of a session says of one model.
+
+    One that is not booked lies outside the report (in time, or by its model), but covers its session still.
+    """
 
     quarter: int
     log: int
     model: str | None
     pico_usd: int
+    is_booked: bool = True
 
 
 class Explanation(Struct, frozen=True):
@@ -262,7 +266,8 @@ class Accounts:
         for one in sums:
             self._add(one)
         for record in self._records:
-            self._add_record(record)
+            if record.is_booked:
+                self._add_record(record)
         by = self._asked.by
         total = Tally(0)
         for tally in self._rows.values():

@@ -41,6 +41,9 @@ def cuts(days: Iterable[int], offset: Offset) -> set[int]:
         # Nothing is said about days that were not asked for, so a run of days has edges of its own.
         found.update([start] * (day - 1 not in wanted) + [end] * (day + 1 not in wanted))
         change = _change(start, end, offset)
+        if change is not None:
+            # In Nuuk the clock springs from 23:00 to midnight: the day changes without its midnight coming.
+            found.add(change)
         for first, last in ((start, change or end), (change or end, end)):
             midnight = _next_midnight(first, offset)
             if midnight <= last:

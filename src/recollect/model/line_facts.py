@@ -222,7 +222,7 @@ def usage_facts(data: bytes) -> LineFacts | None:
 
 def _spoken_line(line: _Line, data: bytes) -> LineFacts:
     message = line.message
-    assert message is not None
+    assert message is not None  # noqa: S101 - for the type checker: whoever calls has asked
     content = message.content
     if isinstance(content, str):
         texts: Texts | None = _one(OTHER if line.type == "system" else PROSE, content)

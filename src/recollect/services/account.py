@@ -232,17 +232,25 @@ class _Report:
         return Timeline(by, offset, days, found, prices.changes()), active_since
 
     def _records(self) -> list[Recorded]:
-        is_bounded = self._since is not None or self._until is not None
         files = None if self._files is None else set(self._files)
         return [
-            record
+            record._replace(is_booked=self._is_meant(at, record))
             for at, record in self._source.records()
-            if (files is None or record.log in files)
-            and (self._models is None or record.model in self._models)
-            and (not is_bounded or (at is not None and record.quarter != NO_TIME))
-            and (self._since is None or (at or 0) >= self._since)
-            and (self._until is None or (at or 0) < self._until)
+            if files is None or record.log in files
         ]
+
+    def _is_meant(self, at: int | None, record: Recorded) -> bool:
+        if self._models is not None and record.model not in self._models:
+            return False
+        if self._since is None and self._until is None:
+            return True
+        # What has no time is neither before nor after anything.
+        return (
+            at is not None
+            and record.quarter != NO_TIME
+            and (self._since is None or at >= self._since)
+            and (self._until is None or at < self._until)
+        )
 
     def _with_versions(self, report: CostReport) -> CostReport:
         if not report.uncertain:

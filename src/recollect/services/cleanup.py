@@ -80,7 +80,8 @@ def _reason_to_keep(
 
 def clean_up(chosen: Iterable[Candidate], archive: Archive, data: Path, now: dt.datetime) -> CleanedUp:
     """Archive and trash what was chosen; one that cannot be taken stays where it is."""
-    batches, failed, projects = [], [], {}
+    batches, failed = [], []
+    projects: dict[Path, None] = {}
     for one in chosen:
         if one.kept_because is not None:
             continue

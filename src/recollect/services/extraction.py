@@ -136,7 +136,11 @@ class _Gathered:
 
     @property
     def is_full(self) -> bool:
-        return self._size >= _FRAME_BYTES or len(self._messages) >= _FRAME_LINES or self.end - self.start > 8 * _FRAME_BYTES
+        return (
+            self._size >= _FRAME_BYTES
+            or len(self._messages) >= _FRAME_LINES
+            or self.end - self.start > 8 * _FRAME_BYTES
+        )
 
     def take(self, line: Line | Damage) -> None:
         self.end = line.end
@@ -221,7 +225,7 @@ class _Gathered:
 
     def _take_usage(self, facts: LineFacts) -> None:
         spoken = facts.spoken
-        assert spoken is not None
+        assert spoken is not None  # noqa: S101 - for the type checker: whoever calls has asked
         if spoken.message_id is None:
             self._nameless.append(usage_row(facts, self._id(facts.parent)))
             return
@@ -242,7 +246,7 @@ class _Gathered:
 def usage_row(facts: LineFacts, asked: Id) -> UsageRow:
     """What one line says of one response."""
     spoken = facts.spoken
-    assert spoken is not None
+    assert spoken is not None  # noqa: S101 - for the type checker: whoever calls has asked
     usage = spoken.usage
     tokens = usage.tokens()
     uncertain = not spoken.has_stop and counts_are_uncertain(facts.version, spoken.has_stop)

@@ -91,7 +91,7 @@ def search(
     """Messages that fit, newest first or best first; each once."""
     started = time.perf_counter()
     question = Question(how, query, case, _checked_kinds(kinds), _milliseconds(since), _milliseconds(until))
-    _check(question, rank, limit, width, opened)
+    _check(question, opened, rank=rank, limit=limit, width=width, seconds=seconds)
     wanted = Wanted(
         question,
         finder_of(question),
@@ -123,12 +123,16 @@ def project_test(project: str) -> Callable[[str | None], bool]:
 # --- what was asked ----------------------------------------------------------------------------------------
 
 
-def _check(question: Question, rank: bool, limit: int, width: int, opened: OpenIndex) -> None:
+def _check(
+    question: Question, opened: OpenIndex, *, rank: bool, limit: int, width: int, seconds: float
+) -> None:
     if question.how not in HOW:
         raise UsageError(f"search by {question.how!a}: no such way", hint=f"one of {', '.join(HOW)}")
     for name, number, least in (("limit", limit, 1), ("width", width, 20)):
         if number < least:
             raise UsageError(f"{name} {number}: too small", hint=f"give {least} or more")
+    if not seconds > 0:
+        raise UsageError(f"seconds {seconds:g}: no time at all", hint="give some, or leave it out")
     if rank and question.how != WORDS:
         raise UsageError(f"rank: a {question.how} has no rank", hint="leave it out: newest first")
     if rank and opened.database is None:

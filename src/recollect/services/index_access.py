@@ -172,11 +172,12 @@ def open_index(
             _refresh(opened, progress, is_refreshed, patience)
         yield opened
     except BROKEN as problem:
-        _repair(opened, problem)
-        raise DamagedData(
-            f"index {opened.path}: damaged ({problem}), and set aside",
-            hint="ask again: it is built anew from the logs",
-        ) from problem
+        hint = "ask again: it is built anew from the logs"
+        try:
+            _repair(opened, problem)
+        except (OSError, StorageError, Busy):
+            hint = "use --no-index to read the logs themselves, or `recollect index rebuild`"
+        raise DamagedData(f"index {opened.path}: damaged ({problem})", hint=hint) from problem
     except UNUSABLE as problem:
         cause = OSError(0, str(problem))
         raise StorageError(
@@ -225,6 +226,8 @@ def _refresh(opened: OpenIndex, progress: Progress | None, is_wanted: bool, pati
             _give_up(opened, "the index is not finished yet")
     except StorageError as problem:
         _give_up(opened, f"the index could not be locked ({problem.message})")
+    except OSError as problem:
+        _give_up(opened, f"the index is damaged and could not be set aside ({problem})")
 
 
 def _refresh_locked(opened: OpenIndex, progress: Progress | None) -> None:

@@ -43,7 +43,7 @@ class IndexMatches:
             ask = self._rows.ranked if self._wanted.rank else self._rows.newest
             return self._shown(ask(finder.fts(self._columns), self._only, self._wanted.limit))
         may_fit = narrowing(self._wanted.question)
-        return None if may_fit is None else self._verified(Query.parse(may_fit).fts(self._columns))
+        return None if may_fit is None else self._verified(may_fit.fts(self._columns))
 
     def _files(self) -> frozenset[int] | None:
         """The logs that are asked for; None: all."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recollect.index.database import Database
+from recollect.index.frame import Frame
 from recollect.index.ingest import Ingest, Placed
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.services.extraction import Job, is_continued
@@ -97,7 +98,9 @@ def refresh(
     work.sort(key=lambda one: one.log.mtime)
     _read(index, work, progress, problems)
     _note_done(index)
-    return Refreshed(len(found), len(work), sum(one.log.size - one.job.start for one in work), len(missing), problems)
+    return Refreshed(
+        len(found), len(work), sum(one.log.size - one.job.start for one in work), len(missing), problems
+    )
 
 
 def _note_done(index: Database) -> None:
@@ -220,8 +223,7 @@ def _read(
     is_bulk = total > _WORTH_A_PROCESS
     ingest = Ingest(index)
     news = frames_of([one.job for one in work], processes=None if is_bulk else 0)
-    done = 0
-    unread: set[int] = set()
+    intake = _Intake(ingest, work, problems, progress, total)
     if is_bulk:
         ingest.expect_many()
         _tune(index, bulk=True)
@@ -233,26 +235,47 @@ def _read(
             ingest.begin()
             since = 0
             while since < _BULK_COMMIT:
-                number, frame = next(news, (-1, None))
-                if number < 0:
+                item = next(news, None)
+                if item is None:
                     at_end = True
                     break
-                if frame is None:
-                    if number not in unread:
-                        ingest.finished(work[number].file, work[number].log)
-                elif frame.problem is not None:
-                    # Not marked as read, so the next refresh tries again.
-                    unread.add(number)
-                    if frame.problem:
-                        problems.append((work[number].log.path, frame.problem))
-                else:
-                    ingest.apply(work[number].file, frame)
-                    since += frame.end - frame.start
-                    done += frame.end - frame.start
-                    if progress is not None:
-                        progress(done, total)
+                since += intake.take(*item)
     if is_bulk:
         _tune(index, bulk=False)
+
+
+class _Intake:
+    """Takes frames in as they come. A log that could not be read is not marked as read: it is tried again."""
+
+    def __init__(
+        self,
+        ingest: Ingest,
+        work: list[_Work],
+        problems: list[tuple[str, str]],
+        progress: Progress | None,
+        total: int,
+    ) -> None:
+        self._ingest, self._work, self._problems = ingest, work, problems
+        self._progress, self._total, self._done = progress, total, 0
+        self._unread: set[int] = set()
+
+    def take(self, number: int, frame: Frame | None) -> int:
+        """A frame of a job, or None at the job's end; how many bytes of log it covers."""
+        file, log, _ = self._work[number]
+        if frame is None:
+            if number not in self._unread:
+                self._ingest.finished(file, log)
+            return 0
+        if frame.problem is not None:
+            self._unread.add(number)
+            if frame.problem:
+                self._problems.append((log.path, frame.problem))
+            return 0
+        self._ingest.apply(file, frame)
+        self._done += frame.end - frame.start
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return frame.end - frame.start
 
 
 def _tune(index: Database, *, bulk: bool) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from recollect.errors import Busy, NotFound, UsageError
+from recollect.model.ids import SessionId
 from recollect.model.path_mapping import PathMapping
 from recollect.model.project_key import project_key
 from recollect.storage.changes import Applied, ChangeJournal, ChangePlan, Seen
@@ -143,7 +144,7 @@ def _plan_side_files(found: Relocation, log: SessionFile, target: Path) -> None:
             found.plan.replace(place, _edited(found.mapping, agent), mtime_ns=agent.stat().st_mtime_ns)
 
 
-def _plan_flat_agent(found: Relocation, agent: AgentFile, owners: set[object]) -> None:
+def _plan_flat_agent(found: Relocation, agent: AgentFile, owners: set[SessionId | None]) -> None:
     owner = agent.owner()
     if owner not in owners:
         return

@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol
 
 from recollect.model import snippet
 from recollect.model.line_facts import TEXT_KINDS, LineFacts
-from recollect.model.search_query import Pattern, Query, Substring
+from recollect.model.search_query import AllOf, AnyOf, Pattern, Query, Substring
+from recollect.model.search_terms import Term
 from recollect.storage.reader import OpenLog
 
 WORDS, SUBSTRING, REGEX = "words", "substring", "regex"
@@ -64,7 +65,7 @@ def _in_any_case(regex: str) -> str:
     return f"(?i{flags[1]}){regex[flags.end() :]}" if flags else f"(?i){regex}"
 
 
-def narrowing(question: Question) -> str | None:
+def narrowing(question: Question) -> Query | None:
     """A query that finds every message which may fit a substring or pattern; None where there is none."""
     if question.how == SUBSTRING:
         needed = Substring(question.text, case_sensitive=question.is_case_exact).required_words()
@@ -74,11 +75,9 @@ def narrowing(question: Question) -> str | None:
     spellings = [[word] for word in needed] if is_plain else list(_spellings(needed))
     # The longest are the rarest, and a few of them are as good as all.
     chosen = sorted(spellings, key=lambda words: (len(words), -len(words[0])))[:_MOST_NEEDED]
-    return " ".join(f"({' OR '.join(map(_quoted, words))})" for words in chosen) or None
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"'
+    # Not by way of text: these are words of the index already, and some of them cannot be typed.
+    parts = tuple(AnyOf(tuple(Term((word,)) for word in words)) for words in chosen)
+    return Query(question.text, AllOf(parts)) if parts else None
 
 
 def _spellings(words: Iterable[str]) -> Iterator[list[str]]:

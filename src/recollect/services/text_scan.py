@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _WORTH_A_PROCESS = 16 << 20
 # What a process is given at once: enough to keep it busy, little enough to share the work out evenly.
 _BUNDLE = 4 << 20
-LATE = "the time was up before every log was read: there may be more, and newer ones"
+LATE = (
+    "the time was up before every log was read: there may be more, and newer ones (--seconds gives more time)"
+)
 LOST = "a process that read logs ended early: there may be more"
 
 _Request = tuple[object, ...]
@@ -122,7 +124,7 @@ class _Processes:
         import sys
 
         count = min(os.cpu_count() or 1, len(requests)) if sys.executable else 0
-        command = [sys.executable, "-m", "recollect.services.text_scan_worker"]
+        command = [sys.executable, "-P", "-m", "recollect.services.text_scan_worker"]
         workers: list[subprocess.Popen[bytes]] = []
         # One that was started is used even where the next one cannot be.
         with contextlib.suppress(OSError):

@@ -16,6 +16,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -132,14 +133,20 @@ def _output_fits(log: OpenLog, question: Question, finder: Finder) -> bool:
 
 # --- a look at the bytes -----------------------------------------------------------------------------------
 
-_PLAIN_PIECE = re.compile(r"[0-9A-Za-z]+")
 # Letters that are folded into ASCII and marks that are dropped, by a byte that each of them has in UTF-8: the
 # first, or the last where the first is also that of every arrow. One byte is looked for ten times as fast as two.
 _FOLDED = tuple(bytes([byte]) for byte in (*range(0xC3, 0xCA), 0xCC, 0xE1, 0xAA, 0xAB, 0xEF))
 
 
+@cache
+def _plain() -> re.Pattern[str]:
+    """What is written in one way only, but for case and JSON escapes: ASCII words, and CJK characters."""
+    # Not at import: so large a class takes longer to compile than the rest of this module to load.
+    return re.compile("[0-9A-Za-z]+|[\u3041-\u9fff\uac00-\ud7a3]+")
+
+
 class RawHint:
-    """Pieces of ASCII that a line must hold if it fits, whatever else is true of it."""
+    """Plain pieces that a line must hold if it fits, whatever else is true of it."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         # The longest first: it is the rarest, and usually the only one that is looked for.
@@ -157,14 +164,14 @@ class RawHint:
 def hint_of(question: Question) -> RawHint:
     """What can be said about the bytes of every line that fits."""
     if question.how == SUBSTRING:
-        return RawHint(_PLAIN_PIECE.findall(question.text))
+        return RawHint(_plain().findall(question.text))
     if question.how == REGEX:
         needed = Pattern(question.text).required_words()
     else:
         query = Query.parse(question.text)
         # Where nothing is left open every word that is wanted is needed.
         needed = [] if " OR " in query.fts() else [word for term in query.terms for word in term.words]
-    return RawHint(word for word in needed if word.isascii())
+    return RawHint(word for word in needed if _plain().fullmatch(word))
 
 
 # --- as a process ------------------------------------------------------------------------------------------

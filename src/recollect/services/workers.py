@@ -44,31 +44,34 @@ def _processes() -> int:
 
 
 def _started(count: int) -> list[subprocess.Popen[bytes]]:
-    started = []
-    with contextlib.suppress(OSError), without_interrupts():
-        for _ in range(count):
-            started.append(
-                subprocess.Popen(
-                    # -P: nothing that lies in the working directory may be taken for a module of ours.
-                    [sys.executable, "-P", "-m", "recollect.services.extract_worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
-            )
+    """Those that could be started; the rest of the work is shared among them."""
+    started: list[subprocess.Popen[bytes]] = []
+    while len(started) < count:
+        try:
+            started.append(_worker())
+        except OSError:
+            break
     return started
+
+
+def _worker() -> subprocess.Popen[bytes]:
+    # -P: nothing that lies in the working directory may be taken for a module of ours.
+    command = [sys.executable, "-P", "-m", "recollect.services.extract_worker"]
+    with without_interrupts():
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 @contextlib.contextmanager
 def without_interrupts() -> Iterator[None]:
-    """What is started within never sees Ctrl-C, not even while it starts; we see it, and end it."""
-    if not hasattr(signal, "pthread_sigmask"):
+    """What is started in here does not hear Ctrl-C: that is for us, who then end the workers in order."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
 
 
 def _gathered(
@@ -112,7 +115,7 @@ def _hand_out(
     worker: subprocess.Popen[bytes], jobs: Sequence[Job], waiting: Iterator[int], mine: list[int]
 ) -> None:
     number = next(waiting, None)
-    assert worker.stdin is not None
+    assert worker.stdin is not None  # noqa: S101 - for the type checker: whoever calls has asked
     # A worker that died is noticed by its listener, which finishes its jobs here.
     with contextlib.suppress(OSError, ValueError):
         if number is None:
@@ -128,7 +131,7 @@ def _listen(
     news: queue.Queue[tuple[int, object] | int],
     stop: threading.Event,
 ) -> None:
-    assert worker.stdout is not None
+    assert worker.stdout is not None  # noqa: S101 - for the type checker: whoever calls has asked
     try:
         # Something in its start-up may have printed to our pipe: then nothing it says can be understood.
         with contextlib.suppress(OSError, ValueError, EOFError, TypeError, OverflowError, MemoryError):
@@ -139,7 +142,9 @@ def _listen(
         _put(news, place, stop)
 
 
-def _put(news: queue.Queue[tuple[int, object] | int], item: tuple[int, object] | int, stop: threading.Event) -> None:
+def _put(
+    news: queue.Queue[tuple[int, object] | int], item: tuple[int, object] | int, stop: threading.Event
+) -> None:
     while not stop.is_set():
         with contextlib.suppress(queue.Full):
             news.put(item, timeout=0.2)
