@@ -84,11 +84,12 @@ def test_hostile_titles_do_not_reach_the_terminal(own_home: Path, capsys: pytest
 
 
 def test_looking_changes_nothing(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No file appears, grows or gets a new time, in the home or anywhere below HOME (H10)."""
+    """No file appears, grows or gets a new time, in the home or anywhere below HOME but our cache (H10)."""
     home = make_home(own_home / ".claude")
 
     def state() -> list[tuple[str, int, int]]:
-        paths = [home, *sorted(own_home.rglob("*"))]
+        ours = own_home / "xdg-cache"
+        paths = [home, *(path for path in sorted(own_home.rglob("*")) if ours not in (path, *path.parents))]
         return [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths]
 
     before = state()

@@ -237,7 +237,7 @@ class IndexMachine(RuleBasedStateMachine):
         here = functools.partial(workers.frames_of, processes=0)
         with (
             mock.patch.object(indexing, "_WORTH_A_PROCESS", -1),
-            mock.patch.object(indexing, "frames_of", lambda jobs, processes: here(jobs)),
+            mock.patch.object(indexing, "_frames_elsewhere", here),
         ):
             self._refresh()
         self._settle()

@@ -108,7 +108,7 @@ def test_every_view_in_every_zone_has_the_true_total(made: Made, source: str, as
     truth = {**without(made.truth["total"], "cost_usd", "tokens"), "messages": made.truth["responses"]}
 
     for by in VIEWS:
-        for zone in ZONES if by else ["UTC"]:
+        for zone in ZONES if {"day", "week", "month"} & set(by) else ["UTC"]:
             found = ask(source, made.home, by, timezone=zone)
             assert truth == {**counts(found.totals), "messages": found.totals.messages}, (by, zone)
             assert found.totals.pico_usd == sum(row.pico_usd for row in found.rows)

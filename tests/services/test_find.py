@@ -103,6 +103,7 @@ def corpus_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_index", [True, False], ids=["index", "logs"])
 def test_every_planted_word_is_found_once(corpus: Path, corpus_cache: Path, with_index: bool) -> None:
     """For every class: as many messages as the generator planted, no id twice, newest first."""
@@ -120,6 +121,7 @@ def test_every_planted_word_is_found_once(corpus: Path, corpus_cache: Path, with
     assert [] == faults
 
 
+@pytest.mark.slow
 def test_the_planted_classes_are_all_there(corpus: Path) -> None:
     """Otherwise finding all of them would prove nothing; some are repeated in forks."""
     truth = json.loads((corpus / "GROUND_TRUTH.json").read_text())["needles"]
@@ -128,6 +130,7 @@ def test_the_planted_classes_are_all_there(corpus: Path) -> None:
     assert any(facts["lines"] > facts["unique_messages"] for facts in truth.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["words", "substring", "regex"])
 def test_a_planted_phrase_is_found_where_it_stands(corpus: Path, corpus_cache: Path, how: str) -> None:
     """Against a plain look at the bytes: the generator may plant one needle into the middle of another."""

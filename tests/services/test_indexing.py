@@ -80,8 +80,8 @@ class TestReadingOnlyWhatIsNew:
         refreshed(index, home)
         before = index.connection.total_changes()
         with (
-            mock.patch.object(indexing, "frames_of", side_effect=AssertionError),
-            mock.patch.object(indexing, "is_continued", side_effect=AssertionError),
+            mock.patch.object(indexing, "_frames_here", side_effect=AssertionError),
+            mock.patch.object(indexing, "_is_continued", side_effect=AssertionError),
         ):
             done = refresh(index, [home])
 
@@ -351,7 +351,6 @@ class TestGone:
         refreshed(index, home)
 
         assert [] == index.rows("SELECT path FROM files")
-
 
     def test_a_move_decides_anew_which_of_two_equal_copies_counts(self, index: Database, home: Path) -> None:
         """The smaller path does: it is the same in whatever order the logs were found."""

@@ -164,13 +164,16 @@ def test_the_key_is_asked_for_when_needed(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "fingerprint.key").is_file()
 
 
-def test_how_many_for_a_check(home: Path, tmp_path: Path) -> None:
-    """The number of findings; none in an empty home."""
+def test_how_many_for_a_check(home: Path, data: Path, tmp_path: Path) -> None:
+    """Different ones; none in an empty home; not known where there is no telling them apart."""
     (tmp_path / "empty").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "fingerprint.key").write_text("no key")
 
-    assert (len(scan(Home(home)).findings), 0) == (
-        secrets_in(Home(home)),
-        secrets_in(Home(tmp_path / "empty")),
+    assert (24, 0, None) == (
+        secrets_in(Home(home), data),
+        secrets_in(Home(tmp_path / "empty"), data),
+        secrets_in(Home(home), tmp_path / "broken"),
     )
 
 
@@ -247,3 +250,12 @@ def test_projects_come_from_the_config_and_never_from_a_transcript(
     assert fingerprint(token("named"), fingerprint_key(data)) not in {
         one.fingerprint for one in found.findings
     }
+
+
+def test_an_agent_beside_the_sessions_is_its_sessions(home: Path, data: Path) -> None:
+    """Clients 2.0 put its log flat into the project: only its lines say whose it is."""
+    digits = fingerprint(token("flat agent"), fingerprint_key(data))
+
+    assert [(ONE, "1f2e3d4")] == [
+        (one.session, one.agent) for one in scan(Home(home), data=data).findings if one.fingerprint == digits
+    ]

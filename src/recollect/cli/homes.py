@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from recollect.errors import NotFound
-from recollect.services.homes import Home
 from recollect.storage.places import HomeRoot, claude_homes, home_at
+
+if TYPE_CHECKING:
+    from recollect.services.homes import Home
 
 SAMPLE = ":sample"
 
@@ -34,4 +37,8 @@ def sample() -> HomeRoot:
 
 def open_home(named: Sequence[str], data: str | None = None) -> Home:
     """The homes to look at, as one; ``data`` is what ``--data`` says."""
+    from recollect.services.homes import (
+        Home,
+    )  # half of it is not needed by those who only want the directories
+
     return Home(*[home.path for home in chosen_homes(named)], data=data)

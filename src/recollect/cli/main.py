@@ -40,10 +40,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "recollect.cli.repair",
         "mend a session that cannot be resumed, with a proof; --slim makes it light",
     ),
-    "archive": (
-        "recollect.cli.archive",
-        "keep sessions for good: add, list, verify, restore, export, import",
-    ),
+    "migrate": ("recollect.cli.migrate", "bring sessions from one layout on disk into another"),
+    "config": ("recollect.cli.config", "config files the client would ignore or reset; restore them"),
+    "archive": ("recollect.cli.archive", "keep sessions for good, verified: add, list, restore and more"),
     "scan": ("recollect.cli.scan", "secrets in everything that was kept, by kind and fingerprint"),
     "redact": ("recollect.cli.redact", "take the secrets out of a session, with an undo"),
     "mv": ("recollect.cli.mv", "let a project that moved keep its history"),

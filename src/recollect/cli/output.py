@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -76,10 +76,26 @@ def _json_escape(character: str) -> str:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on a terminal's stderr, fed by (done, total) in bytes; None where there is no terminal."""
+    """A bar on a terminal's stderr, fed by (done, total) in bytes; None where there is no terminal.
+
+    It is made when it is first fed: most of what may take long takes no time at all.
+    """
     if not sys.stderr.isatty():
         yield None
         return
+    with ExitStack() as stack:
+        bars: list[Callable[[int, int], None]] = []
+
+        def feed(done: int, total: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(_bar(label)))
+            bars[0](done, total)
+
+        yield feed
+
+
+@contextmanager
+def _bar(label: str) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -10,17 +10,19 @@ lets a search for the newest hits stop early.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.index.database import Database
 from recollect.index.frame import Frame
 from recollect.index.ingest import Ingest, Placed
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
-from recollect.services.extraction import Job, is_continued
-from recollect.services.workers import frames_of
 from recollect.storage.log_scan import scan_logs
+
+# What reads and understands lines is imported where something is read: most refreshes find nothing new.
+if TYPE_CHECKING:
+    from recollect.services.extraction import Job
 
 Progress = Callable[[int, int], None]
 _ROLES = {"session": SESSION, "agent": AGENT, "tool-output": TOOL_OUTPUT}
@@ -194,6 +196,8 @@ def _settle(
 
 
 def _job(log: Placed, start: int, *, seek_prompt: bool) -> Job:
+    from recollect.services.extraction import Job
+
     return Job(log.path, start, log.role == TOOL_OUTPUT, seek_prompt and log.role == SESSION)
 
 
@@ -202,7 +206,7 @@ def _is_same(before: _Known, log: Placed) -> bool:
         before.role == log.role
         and bool(before.head)
         and log.size >= before.consumed
-        and is_continued(log.path, before.consumed, before.head or b"", before.tail or b"")
+        and _is_continued(before, log)
     )
 
 
@@ -213,6 +217,12 @@ def _is_grown(row: _Known, log: Placed) -> bool:
     seen_at = row.mtime if row.mtime >= 0 else ~row.mtime
     if log.size <= row.size and log.mtime != seen_at:
         return False
+    return _is_continued(row, log)
+
+
+def _is_continued(row: _Known, log: Placed) -> bool:
+    from recollect.services.extraction import is_continued
+
     return is_continued(log.path, row.consumed, row.head or b"", row.tail or b"")
 
 
@@ -222,7 +232,8 @@ def _read(
     total = sum(max(one.log.size - one.job.start, 0) for one in work)
     is_bulk = total > _WORTH_A_PROCESS
     ingest = Ingest(index)
-    news = frames_of([one.job for one in work], processes=None if is_bulk else 0)
+    jobs = [one.job for one in work]
+    news = _frames_elsewhere(jobs) if is_bulk else _frames_here(jobs)
     intake = _Intake(ingest, work, problems, progress, total)
     if is_bulk:
         ingest.expect_many()
@@ -242,6 +253,21 @@ def _read(
                 since += intake.take(*item)
     if is_bulk:
         _tune(index, bulk=False)
+
+
+def _frames_here(jobs: Sequence[Job]) -> Iterator[tuple[int, Frame | None]]:
+    from recollect.services.extraction import frames
+
+    for number, job in enumerate(jobs):
+        for frame in frames(job):
+            yield number, frame
+        yield number, None
+
+
+def _frames_elsewhere(jobs: Sequence[Job]) -> Iterator[tuple[int, Frame | None]]:
+    from recollect.services.workers import frames_of
+
+    return frames_of(jobs)
 
 
 class _Intake:

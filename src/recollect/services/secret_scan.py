@@ -136,7 +136,8 @@ class _PlaceLook:
 
     def _in_line(self, line: bytes, number: int, offset: int) -> Iterator[SecretFinding]:
         place = self._place
-        if place.role == "history":
+        if place.role == "history" or place.session is None:
+            # Only the line itself says whose it is; so it is with agents that lie beside the sessions.
             named = loose_object(line).get("sessionId")
             owner = named if isinstance(named, str) else None
             if place.only_own and owner != place.session:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import StorageError
+from recollect.errors import RecollectError, StorageError
 from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
 from recollect.services.homes import Home
 from recollect.services.secret_places import HomePlaces, SecretPlace, distinct
@@ -81,11 +81,11 @@ def scan(
     return Scanned(findings, len(places), read, passed, problems, fingerprints.notes)
 
 
-def secrets_in(home: Home) -> int | None:
-    """How many findings there are in the homes; None where they could not be counted."""
+def secrets_in(home: Home, data: Path | None = None) -> int | None:
+    """How many different secrets lie in the homes; None where they could not be counted."""
     try:
-        return len(scan(home).findings)
-    except StorageError:
+        return scan(home, data=data).secrets
+    except RecollectError:
         return None
 
 

@@ -8,7 +8,9 @@ import textwrap
 
 import pytest
 
-from recollect.model.secrets.finder import Found, entropy, find
+from recollect.model.secrets.finder import find
+from recollect.model.secrets.found import Found
+from recollect.model.secrets.plausible import entropy
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 
 TOKEN = SAMPLES["github-pat"].make(Dice("finder"))
@@ -77,6 +79,13 @@ def test_wrapped_lines_with_what_tools_print_before_them(margin: str, width: int
 def test_what_stands_on_the_next_line_is_not_taken_along() -> None:
     """A key of no fixed length ends with its line where the next line is prose."""
     assert [("openai-api-key", LONG)] == found(f"{LONG}\nThen we went home\n")
+
+
+def test_an_empty_line_behind_a_token_is_no_line_of_it() -> None:
+    """It may come twice."""
+    token = SAMPLES["doppler-token"].make(Dice("empty"))
+
+    assert [("doppler-token", token)] == found(f"{token}\n\n00")
 
 
 @pytest.mark.parametrize("width", [64, 76, 10_000])

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from recollect.model.secrets.documents import hits_in_text
-from recollect.model.secrets.finder import PRIVATE_KEY, PUTTY_KEY, find
+from recollect.model.secrets.finder import find
 from recollect.model.secrets.patterns import NAMED, SHAPES, TOKENS, Token
+from recollect.model.secrets.private_keys import PRIVATE_KEY, PUTTY_KEY
 from tests.model.secrets.samples import COMMON, SAMPLES, Dice
 
 KINDS = [

@@ -108,12 +108,13 @@ def _has(look: _Look, data: bytes) -> bool:
 
 _QUOTES = frozenset(b"\"'`\\ ")
 _GIVES = frozenset(b":=>")
+_QUOTES_AND_GIVES = _QUOTES | _GIVES
 _BEFORE_REST = frozenset(b".:/$~")
 _BEFORE_PART = frozenset(b"+/")
 _BEFORE_SKIPPED = frozenset(b"[;%\\\n")
 _VALUE, _SKIP = 1, 2
 # What a byte says about the word behind it.
-_SAYS = bytes(_VALUE * (code in _QUOTES | _GIVES) | _SKIP * (code in _BEFORE_SKIPPED) for code in range(256))
+_SAYS = bytes(_VALUE * (code in _QUOTES_AND_GIVES) | _SKIP * (code in _BEFORE_SKIPPED) for code in range(256))
 # An escape, a colour or an escape of an address that the first letters of a word belong to.
 _SKIPPED = re.compile(rb"(?<=\\)[bfnrtv]|(?<=[\[;])[0-9]{0,3}m|(?<=%)[0-9A-Fa-f]{2}")
 _DIGIT = re.compile(rb"[0-9]")
@@ -224,12 +225,24 @@ def _ends(block: bytes, end: int) -> bool:
 
 def _is_given(block: bytes, place: int) -> bool:
     """Whether a word is the value of something with a telling name, or of an authorization header."""
+    if block[place - 3 : place] == b'":"':
+        # In JSON the same few names come again and again.
+        return _is_telling(block[block.rfind(b'"', max(0, place - 43), place - 3) + 1 : place - 3])
+    if block[place - 1] == 0x20 and block[place - 2] not in _QUOTES_AND_GIVES:
+        return block[place - 2] in b"rRcC" and block[place - 7 : place - 1].lower() in _SCHEMES
     at = _skip_back(block, place - 1, _QUOTES)
     if block[at] not in _GIVES:
-        return block[place - 7 : place - 1].lower() in _SCHEMES
-    at = _skip_back(block, at - 1, _QUOTES | _GIVES)
-    name = block[max(0, at - 40) : at + 1].lower()
-    return _NAMES.search(name) is not None or (block[place - 1] == 0x3D and _COOKIE.search(name) is not None)
+        return False
+    at = _skip_back(block, at - 1, _QUOTES_AND_GIVES)
+    is_cookie = (
+        block[place - 1] == 0x3D and _COOKIE.search(block[max(0, at - 40) : at + 1].lower()) is not None
+    )
+    return is_cookie or _is_telling(block[max(0, at - 40) : at + 1])
+
+
+@functools.lru_cache(4096)
+def _is_telling(name: bytes) -> bool:
+    return _NAMES.search(name.lower()) is not None
 
 
 def _skip_back(block: bytes, at: int, skipped: frozenset[int]) -> int:
@@ -241,6 +254,8 @@ def _skip_back(block: bytes, at: int, skipped: frozenset[int]) -> int:
 
 # --- words that a line break runs through -------------------------------------------------------------------
 
+_LONGEST_START = max(len(start) for token in TOKENS for start in token.starts)
+_BEFORE_BROKEN = _QUOTES_AND_GIVES | _BEFORE_REST
 _BREAK = re.compile(rb"(?:\\r)?\\n[ ]{0,8}|\r?\n[ ]{0,8}")
 _PIECE = re.compile(rb"[0-9A-Za-z_.~$:+/=-]+")
 
@@ -257,19 +272,28 @@ def _broken_words(block: bytes, mask: bytes, note: _Note) -> None:
 
 def _is_broken(block: bytes, line_break: int) -> bool:
     """Whether the words before and behind a line break are a secret when put together."""
-    behind = _BREAK.match(block, line_break)
-    rest = None if behind is None else _PIECE.match(block, behind.end(), min(len(block), behind.end() + 120))
     start = _word_start(block, line_break)
-    if rest is None or start == line_break or line_break - start + len(rest.group()) < _LONG_WORD:
+    behind = _BREAK.match(block, line_break)
+    if behind is None or start == line_break:
+        return False
+    # A word in two: most begin as no secret does, and are the value of nothing.
+    before = block[start - 1] if start else 0
+    short = block[start:line_break] + block[behind.end() : behind.end() + _LONGEST_START]
+    is_begun = short.startswith(_starts().any[short[0]])
+    if not is_begun and before not in _BEFORE_BROKEN and not _DIGIT.search(short):
+        return False
+    rest = _PIECE.match(block, behind.end(), min(len(block), behind.end() + 120))
+    whole = block[start:line_break] + (b"" if rest is None else rest.group())
+    if rest is None or len(whole) < _LONG_WORD:
         return False
     head = block[max(0, start - 64) : start]
-    whole = head + block[start:line_break] + rest.group()
-    before = head[-1] if head else 0
-    if whole.startswith(_starts().any[whole[len(head)]], len(head)) or _begins(whole, len(head), before):
+    return is_begun or _is_whole_secret(head + whole, len(head), before)
+
+
+def _is_whole_secret(text: bytes, start: int, before: int) -> bool:
+    if _begins(text, start, before) or (len(text) - start > 34 and _ends(text, len(text))):
         return True
-    if len(whole) - len(head) > 34 and _ends(whole, len(whole)):
-        return True
-    return bool(_SAYS[before] & _VALUE and _DIGIT.search(whole, len(head))) and _is_given(whole, len(head))
+    return bool(_SAYS[before] & _VALUE and _DIGIT.search(text, start)) and _is_given(text, start)
 
 
 def _word_start(block: bytes, end: int) -> int:

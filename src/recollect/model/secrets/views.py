@@ -126,8 +126,8 @@ def joined(text: str, *, is_marked: bool = False) -> View | None:
     breaks: list[int] = []
     length = 0
     for line in _lines(text, is_marked):
-        breaks.append(length)
         if line.start < line.end:
+            breaks.append(length)
             pieces.append(text[line.start : line.end])
             starts.append(length)
             places.append(line)

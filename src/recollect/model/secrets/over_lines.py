@@ -1,0 +1,93 @@
+"""Secrets that a line break runs through: wrapped by a terminal, or by whoever typed them.
+
+In joined lines a secret has no edges of its own: the next line goes on right behind it. A kind of one length ends
+where it is complete. Any other ends with one of its lines, as long as every line looks like a piece of
+it and not like a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recollect.model.secrets.found import Found
+from recollect.model.secrets.plausible import is_invented
+from recollect.model.secrets.tokens import Compiled, beginnings, compiled, marked_inside
+from recollect.model.secrets.values import Believed, believed, rules_for, value_pattern
+from recollect.model.secrets.views import Span, View
+
+_ANY_LETTER = re.compile(r"[0-9A-Za-z_+/-]")
+
+
+def over_lines(view: View) -> Iterator[Found]:
+    """Everything in a view of joined lines that a line break runs through."""
+    expression, rows = beginnings()
+    for beginning in expression.finditer(view.text):
+        at = beginning.start()
+        if view.is_break(at) or not _is_letter(view.text[at - 1 : at]):
+            for token in rows[beginning.group()]:
+                yield from _broken(view, compiled(token), at)
+    for token in marked_inside():
+        if token.inside in view.text:
+            for match in compiled(token).loose.finditer(view.text):
+                yield from _broken(view, compiled(token), match.start())
+    yield from _broken_values(view)
+
+
+def _broken(view: View, token: Compiled, at: int) -> Iterator[Found]:
+    match = token.loose.match(view.text, at)
+    if match is None:
+        return
+    for end in _ends(view, at, match.end()):
+        is_token = token.loose.fullmatch(view.text, at, end) is not None
+        if is_token and _is_whole(view, Span(at, end), token.edge, token.has_one_length):
+            if not is_invented(view.text[at:end]):
+                yield Found(token.token.kind, *view.source(Span(at, end)), view.text[at:end])
+            return
+
+
+def _broken_values(view: View) -> Iterator[Found]:
+    """Values of telling names, and of known shapes, that a line break runs through."""
+    for rule in rules_for(view.text.lower()):
+        for match in value_pattern(rule, is_loose=True).finditer(view.text):
+            yield from _broken_value(view, Span(*match.span("secret")), believed(rule))
+
+
+def _broken_value(view: View, place: Span, believed: Believed) -> Iterator[Found]:
+    for end in _ends(view, place.start, place.end):
+        if _is_whole(view, Span(place.start, end), _ANY_LETTER, has_one_length=False):
+            secret = view.text[place.start : end]
+            if len(secret) >= 8 and believed.is_one(secret):
+                yield Found(believed.kind, *view.source(Span(place.start, end)), secret, believed.rank)
+            return
+
+
+def _ends(view: View, start: int, end: int) -> Iterator[int]:
+    """Where a secret that runs over lines may end: at its end, or with one of its lines but the first."""
+    inner = view.breaks_inside(start, end)
+    if inner:
+        yield end
+        yield from reversed(inner[1:])
+
+
+def _is_whole(view: View, place: Span, edge: re.Pattern[str], has_one_length: bool) -> bool:
+    """Whether a secret ends here. Where its length is not fixed, each line must look like a piece of it."""
+    start, end = place
+    if not view.is_break(end) and edge.match(view.text, end):
+        return False
+    if has_one_length:
+        return True
+    inner = view.breaks_inside(start, end)
+    is_closed = view.is_break(end) or end == len(view.text) or view.text[end] in "\"'`,;)]}<@"
+    pieces = zip(inner, [*inner[1:], end], strict=True)
+    return is_closed and all(_is_drawn(view.text[first:last]) for first, last in pieces)
+
+
+def _is_drawn(piece: str) -> bool:
+    """Whether a line could be the rest of a secret rather than a word."""
+    is_mixed = any(map(str.isupper, piece[1:])) and any(map(str.islower, piece))
+    return len(piece) <= 8 or is_mixed or any(map(str.isdigit, piece))
+
+
+def _is_letter(character: str) -> bool:
+    return character.isascii() and character.isalnum()

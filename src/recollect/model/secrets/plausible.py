@@ -1,0 +1,114 @@
+"""Whether a value looks drawn by lot, or was made up for people to read.
+
+Documentation and programs are full of keys and passwords that are none: placeholders, names of variables,
+words of a dictionary. What a provider marked only has to be no placeholder; what merely has a telling
+name beside it has to look random as well.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+
+_PLACEHOLDER = re.compile(
+    r"(?i)your|my[_-]|<|>|\$\{|\{\{|%\(|\*\*\*|\.\.\.|example|placeholder|changeme|change_me|replace|insert|"
+    r"dummy|sample|redacted|undefined|process\.env|os\.environ|getenv|xxxx|1234567890|abcdefgh|0123456789|"
+    r"lorem|foobar|passw[o0]rd|hunter2|self\."
+)
+_WORDS = re.compile(
+    r"(?i)pass|pwd|password|passwd|secret|user|username|token|test|testing|admin|root|guest|none|null|true|false"
+    r"|secret123|string|value|xxx|foo|bar|baz"
+)
+_SEQUENCES = (
+    "1234567890",
+    "0123456789",
+    "abcdefgh",
+    "ABCDEFGH",
+    "EXAMPLE",
+    "xxxxxx",
+    "XXXXXX",
+    "000000000000",
+)
+_CODE = re.compile(
+    r"[A-Za-z_][\w.]*\(|[\w.]+\[|(?:self|this|options|config|settings|args|env|req|request|process)\."
+)
+
+
+def is_invented(secret: str) -> bool:
+    """Whether a value was made up for people to read: few letters, or letters in a row."""
+    return len(set(secret)) < min(9, len(secret) // 3) or any(row in secret for row in _SEQUENCES)
+
+
+def is_not_invented(secret: str) -> bool:
+    """The other way round."""
+    return not is_invented(secret)
+
+
+def entropy(text: str) -> float:
+    """Bits a character, by how often each occurs in it."""
+    length = len(text)
+    return (
+        -sum(count / length * math.log2(count / length) for count in Counter(text).values())
+        if length
+        else 0.0
+    )
+
+
+def is_believed_value(value: str) -> bool:
+    """Whether a value may be a secret at all: no placeholder, no variable, no word everybody writes there."""
+    is_word = _WORDS.fullmatch(value) is not None or value.startswith(("$", "%", "{", "[", "@", "#"))
+    return not is_word and not _PLACEHOLDER.search(value)
+
+
+def _is_believed_password(value: str) -> bool:
+    """A word of a dictionary, a name in a program and a path are no passwords we could tell from others."""
+    is_code = _CODE.match(value) or re.match(r"[A-Za-z_]\w*=", value)
+    if not is_believed_value(value) or is_code or value.startswith(("/", "~/", "./", "--", "http")):
+        return False
+    kinds = (
+        any(map(str.isdigit, value)),
+        any(map(str.isupper, value)),
+        any(map(str.islower, value)),
+        not value.isalnum(),
+    )
+    is_list = re.fullmatch(r"[\d.,:_-]+|[0-9a-z_.-]+(?:[/|][0-9a-z_.-]+)+", value) is not None
+    return any(map(str.isdigit, value)) and sum(kinds) >= 2 and not is_list
+
+
+def _is_believed_secret(value: str) -> bool:
+    if not is_believed_value(value) or _CODE.match(value) or is_invented(value):
+        return False
+    letters = sum(map(str.isalpha, value))
+    digits = sum(map(str.isdigit, value))
+    return digits >= 2 and letters >= 4 and "/" not in value[:1] and value.count(".") <= 2
+
+
+def _is_login(value: str) -> bool:
+    """Whether base64 holds a name and a password."""
+    try:
+        login = binascii.a2b_base64(value + "=" * (-len(value) % 4))
+    except binascii.Error:
+        return False
+    name, colon, password = login.partition(b":")
+    return bool(
+        colon
+        and name.isascii()
+        and password.isascii()
+        and len(password) >= 3
+        and login.decode("ascii").isprintable()
+    )
+
+
+# What a value of a shape must be like beyond being no placeholder, by kind.
+TESTS: dict[str, Callable[[str], bool]] = {
+    "password": _is_believed_password,
+    "curl-password": is_believed_value,
+    "secret": _is_believed_secret,
+    "bearer-token": _is_believed_secret,
+    "http-cookie": _is_believed_secret,
+    "basic-auth": _is_login,
+    "docker-auth": _is_login,
+}

@@ -1,0 +1,85 @@
+"""Tokens that a provider marked: one look for all beginnings, then the kinds that begin so."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from recollect.model.secrets.found import Found
+from recollect.model.secrets.patterns import TOKENS, Token
+from recollect.model.secrets.plausible import is_invented
+
+_LETTER = "[0-9A-Za-z]"
+_WORD_LETTER = "[0-9A-Za-z_-]"
+
+
+class Compiled(NamedTuple):
+    """The expressions of a kind: with its edges, without them, and what a letter of it is."""
+
+    token: Token
+    strict: re.Pattern[str]
+    loose: re.Pattern[str]
+    edge: re.Pattern[str]
+    has_one_length: bool
+
+
+@functools.cache
+def compiled(token: Token) -> Compiled:
+    """Compiled when the first one is met: there are many kinds, and a command meets few."""
+    start = "|".join(map(re.escape, token.starts))
+    core = f"(?:{start})(?:{token.body})"
+    letter = _WORD_LETTER if "_-]" in token.body else _LETTER
+    return Compiled(
+        token,
+        re.compile(f"(?<!{_LETTER}){core}(?!{letter})", re.ASCII),
+        re.compile(core, re.ASCII),
+        re.compile(letter, re.ASCII),
+        re.search(r"\{\d+,\d*\}", token.body.replace("={0,", "=")) is None,
+    )
+
+
+@functools.cache
+def beginnings() -> tuple[re.Pattern[str], dict[str, list[Token]]]:
+    """One expression for every beginning, and the tokens that may follow each."""
+    starts = sorted({start for token in TOKENS for start in token.starts}, key=lambda one: (-len(one), one))
+    rows = {
+        start: [token for token in TOKENS if any(start.startswith(mine) for mine in token.starts)]
+        for start in starts
+    }
+    return re.compile(_trie(starts), re.ASCII), rows
+
+
+def _trie(words: Iterable[str]) -> str:
+    """An expression for any of the words that tries each first letter once; the longest wins."""
+    tails: dict[str, list[str]] = {}
+    for word in words:
+        tails.setdefault(word[:1], []).append(word[1:])
+    has_end = tails.pop("", None) is not None
+    branches = [re.escape(letter) + _trie(rest) for letter, rest in sorted(tails.items())]
+    if not branches:
+        return ""
+    inner = f"(?:{'|'.join(branches)})" if len(branches) > 1 else branches[0]
+    return f"(?:{inner})?" if has_end else inner
+
+
+def tokens(text: str) -> Iterator[Found]:
+    """Every token that stands in a text unbroken."""
+    expression, rows = beginnings()
+    for beginning in expression.finditer(text):
+        for token in rows[beginning.group()]:
+            match = compiled(token).strict.match(text, beginning.start())
+            if match is not None and not is_invented(match.group()):
+                yield Found(token.kind, *match.span(), match.group())
+    for token in marked_inside():
+        if token.inside in text:
+            for match in compiled(token).strict.finditer(text):
+                if not is_invented(match.group()):
+                    yield Found(token.kind, *match.span(), match.group())
+
+
+@functools.cache
+def marked_inside() -> tuple[Token, ...]:
+    """The kinds that have no beginning of their own."""
+    return tuple(token for token in TOKENS if token.inside)

@@ -1,0 +1,84 @@
+"""Values that are secrets because of what stands beside them: a name, or the shape of the whole."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from recollect.model.secrets.found import Found, Rank
+from recollect.model.secrets.patterns import NAMED, SHAPES, Named, Shape
+from recollect.model.secrets.plausible import TESTS, entropy, is_believed_value, is_not_invented
+from recollect.model.secrets.views import Span
+
+Rule = Named | Shape
+_WORD_LETTER = "[0-9A-Za-z_-]"
+
+
+class Believed(NamedTuple):
+    """What a value must be like, and what it is then."""
+
+    kind: str
+    rank: Rank
+    entropy: float
+    test: Callable[[str], bool]
+
+    def is_one(self, value: str) -> bool:
+        """Whether a value is of this kind."""
+        return entropy(value) >= self.entropy and self.test(value)
+
+
+@functools.cache
+def believed(rule: Rule) -> Believed:
+    """What the values of a rule must be like."""
+    if isinstance(rule, Named):
+        return Believed(rule.kind, Rank.NAMED, 3.0, is_not_invented)
+    rank = Rank.GENERIC if rule.is_generic else Rank.SHAPED
+    return Believed(rule.kind, rank, rule.entropy, TESTS.get(rule.kind, is_believed_value))
+
+
+_GIVEN = r"""[\w.-]{0,30}["'`]?\s{0,3}(?::=|=>|=|:)\s{0,3}["'`]?"""
+_NAME_MATTERS = re.compile(
+    r"(?i)key|token|secret|passw|pwd|passphrase|credential|auth|cookie|"
+    + "|".join(re.escape(word) for one in NAMED for word in one.words if len(word) > 4)
+)
+
+
+@functools.cache
+def value_pattern(rule: Rule, *, is_loose: bool = False) -> re.Pattern[str]:
+    """The expression of a rule; a loose one does not mind what follows the secret."""
+    if isinstance(rule, Shape):
+        return re.compile(rule.pattern, re.ASCII)
+    name = rule.name.replace("_?", "[_. -]?")
+    letter = _WORD_LETTER if "_-]" in rule.body else "[0-9A-Za-z+/]"
+    edge = "" if is_loose else f"(?!{letter})"
+    return re.compile(f"(?i:{name}){_GIVEN}(?P<secret>{rule.body}){edge}", re.ASCII)
+
+
+def rules_for(small: str) -> Iterator[Rule]:
+    """The rules that a text, in small letters, has a word of."""
+    rules: tuple[Rule, ...] = (*NAMED, *SHAPES)
+    for rule in rules:
+        if any(word in small for word in rule.words):
+            yield rule
+
+
+def in_value(name: str, text: str) -> Iterator[Found]:
+    """Secrets that are what they are because of the name of the whole value."""
+    if not name or not _NAME_MATTERS.search(name):
+        return
+    before = re.sub(r"[^\w.-]", "_", name[-60:]) + '="'
+    whole = f'{before}{text}"'
+    for one in values(whole):
+        if one.start >= len(before):
+            yield one.at(Span(one.start - len(before), one.end - len(before)))
+
+
+def values(text: str) -> Iterator[Found]:
+    """Every value of a telling name, or of a known shape."""
+    for rule in rules_for(text.lower()):
+        must_be = believed(rule)
+        for match in value_pattern(rule).finditer(text):
+            if must_be.is_one(match["secret"]):
+                yield Found(rule.kind, *match.span("secret"), match["secret"], must_be.rank)

@@ -1,0 +1,143 @@
+"""What one step would do to one session: a plan for the journal, and how to see that nothing was lost.
+
+A step never writes. It reads the session, makes a ``ChangePlan`` and says what the new layout has no place for.
+Rolling back is the undo of that change, byte for byte; so no step has code of its own for it.
+
+``Meaning`` is what must be the same before and after: what was said, called and answered, in order, and
+the tokens. It is computed from the files as they are, never from what the step believes it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import UsageError
+from recollect.model.blocks import Block, TextBlock
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import Entry
+from recollect.model.into_claude import NO_CONTENT
+from recollect.model.ledger import Ledger
+from recollect.model.loss import Loss, Losses
+from recollect.model.scan import usage_of
+from recollect.model.turns import Call, Prompt, Response, turns_of
+from recollect.model.usage import Tokens
+from recollect.storage.change_plan import ChangePlan
+from recollect.storage.home import ClaudeHome, SessionFile
+from recollect.storage.reader import LogReader, read_lines
+
+WHAT = "migrate"
+
+
+class Talk(Struct, frozen=True, order=True):
+    """One conversation: words, calls and results, each in their order."""
+
+    words: tuple[tuple[str, str], ...] = ()
+    calls: tuple[tuple[str, str], ...] = ()
+    results: tuple[tuple[str, bool], ...] = ()
+
+
+class Meaning(Struct, frozen=True):
+    """What a migration must not change. ``tokens`` are input, output, cache written and cache read."""
+
+    talks: tuple[Talk, ...] = ()
+    items: tuple[tuple[str, str, str], ...] = ()
+    tokens: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+class Migration(Struct):
+    """A step, planned for one session."""
+
+    session: str
+    log: Path
+    plan: ChangePlan
+    before: Meaning
+    after: Callable[[], Meaning]
+    result: Path
+    losses: Sequence[Loss] = ()
+    notes: Sequence[str] = ()
+
+
+Planner = Callable[[ClaudeHome, SessionFile, str | None], Migration | None]
+"""Plans a step for one session; None where there is nothing to do, ``UsageError`` where it cannot be done."""
+
+
+def change_for(home: ClaudeHome, session: str) -> ChangePlan:
+    """An empty plan for one session."""
+    return ChangePlan(WHAT, session, home.root)
+
+
+def whole_entries(path: Path, session: str) -> list[Entry | Damage]:
+    """Every line of a log; refused where its last line is still being written, or was torn off."""
+    reader = LogReader(path)
+    if reader.pending() is not None:
+        raise UsageError(
+            f"session {session}: its last line has no newline",
+            hint=f"nothing was changed; `recollect repair {session[:8]}` first",
+        )
+    return list(reader.entries())
+
+
+# ---- meaning ---------------------------------------------------------------------------------------------
+
+
+def told(items: Iterable[Entry | Damage]) -> Meaning:
+    """A conversation of any dialect and the tokens of its answers, each counted once."""
+    turns = turns_of(items, Losses())
+    tokens = Tokens()
+    for turn in turns:
+        best = turn.best if isinstance(turn, Response) else None
+        if best is not None and best.usage is not None:
+            tokens = tokens + best.usage.tokens()
+    return Meaning((_talk(turns),), tokens=_four(tokens))
+
+
+def talk_of(items: Iterable[Entry | Damage]) -> Talk:
+    """The words, calls and results alone."""
+    return _talk(turns_of(items, Losses()))
+
+
+def spent(paths: Iterable[Path]) -> tuple[int, int, int, int]:
+    """The tokens in some logs together, each answer counted once however many lines and logs it is in."""
+    ledger = Ledger()
+    for path in paths:
+        for line in read_lines(path):
+            record = usage_of(line.data) if isinstance(line, Line) else None
+            if record is not None:
+                ledger.add(record)
+    return _four(ledger.total().tokens)
+
+
+def _four(tokens: Tokens) -> tuple[int, int, int, int]:
+    # The two lifetimes of a cache are one count in other dialects.
+    written = tokens.cache_write_5m + tokens.cache_write_1h
+    return tokens.input, tokens.output, written, tokens.cache_read
+
+
+def _talk(turns: Iterable[object]) -> Talk:
+    words: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
+    results: list[tuple[str, bool]] = []
+    for turn in turns:
+        if isinstance(turn, Prompt):
+            words += _texts("user", turn.blocks)
+        elif isinstance(turn, Response):
+            words += _texts("assistant", [part.what for part in turn.parts])
+            calls += [(call.block.name, _canonical(call.block.input)) for call in turn.calls]
+            results += [(one.block.text(), one.block.is_error is True) for one in turn.results]
+    return Talk(tuple(words), tuple(calls), tuple(results))
+
+
+def _texts(role: str, parts: Iterable[Block | Call]) -> list[tuple[str, str]]:
+    texts = [part.text for part in parts if isinstance(part, TextBlock)]
+    return [(role, text) for text in texts if text and text != NO_CONTENT]
+
+
+def _canonical(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(raw), order="deterministic").decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return repr(bytes(raw))

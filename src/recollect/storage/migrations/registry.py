@@ -1,0 +1,81 @@
+"""The steps there are, by number and name. A released step is never edited: what it made lies on people's disks.
+
+A better way of doing the same is a new step with a new number; a test holds the hash of each released one.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from recollect.errors import NotFound
+from recollect.storage.migrations import (
+    step_001_flat_to_claude,
+    step_002_claude_to_flat,
+    step_003_flat_agents_to_subagents,
+    step_004_todos_to_tasks,
+    step_005_side_chains_to_agent_files,
+)
+from recollect.storage.migrations.migration import Planner
+
+
+class MigrationStep(Struct, frozen=True):
+    """One step: from which layout to which, and who plans it. The undo of the change is its way back."""
+
+    number: int
+    name: str
+    source: str
+    target: str
+    about: str
+    planned: Planner
+
+
+STEPS = (
+    MigrationStep(
+        1,
+        "flat-to-claude",
+        "flat or events dialect",
+        "claude 2.0.76 and later",
+        "write a log of another dialect as a session that Claude Code resumes",
+        step_001_flat_to_claude.planned,
+    ),
+    MigrationStep(
+        2,
+        "claude-to-flat",
+        "claude",
+        "flat dialect",
+        "write a session as flat lines; what they have no place for is listed",
+        step_002_claude_to_flat.planned,
+    ),
+    MigrationStep(
+        3,
+        "flat-agents-to-subagents",
+        "claude 2.0",
+        "claude 2.1.325",
+        "move sub-agents' logs into their session's directory, with meta files",
+        step_003_flat_agents_to_subagents.planned,
+    ),
+    MigrationStep(
+        4,
+        "todos-to-tasks",
+        "claude up to 2.1.30",
+        "claude 2.1.197 and later",
+        "make a task list of a session's todo list",
+        step_004_todos_to_tasks.planned,
+    ),
+    MigrationStep(
+        5,
+        "side-chains-to-agent-files",
+        "claude 1.0",
+        "claude 2.1.325",
+        "give sub-agents among a session's lines logs of their own",
+        step_005_side_chains_to_agent_files.planned,
+    ),
+)
+
+
+def step_named(name: str) -> MigrationStep:
+    """A step by its number, or by its name."""
+    for step in STEPS:
+        if name == step.name or name.lstrip("0") == str(step.number):
+            return step
+    raise NotFound(f"migration step {name!r}: there is none", hint="`recollect migrate --list` shows them")
