@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -173,7 +173,6 @@ def test_the_sweep_sees_every_call_that_changes_files(strace: list[str], quick_d
         "fchmod",
         "utime",
     ]
-    # A plan looks and resolves; only here does it lie before the mark.
     assert {name: kernel[name] for name in names} == {name: counted[name] for name in names}
 
 
@@ -321,7 +320,7 @@ def test_everything_is_synced_before_it_is_relied_on(tmp_path: Path, monkeypatch
     (home / "log").write_bytes(b"old")
     done: list[str] = []
     for name in ("write_all", "sync_file", "sync_dir", "link", "exchange", "unlink", "replace_file"):
-        monkeypatch.setattr(fsops, name, noted(name, getattr(fsops, name), done, tmp_path))
+        monkeypatch.setattr(fsops, name, noted(name, getattr(fsops, name), done))
     plan = ChangePlan("repair", "log", home)
     plan.replace(home / "log", b"new")
 
@@ -341,20 +340,19 @@ def test_everything_is_synced_before_it_is_relied_on(tmp_path: Path, monkeypatch
         "unlink",
         "sync_dir home",
         "replace_file change.json",
-    ] == [step for step in done[mark:] if step != "write_all record"]
+    ] == done[mark:]
 
 
-def noted(name: str, real: object, done: list[str], top: Path) -> object:
-    def call(*arguments: object, **options: object) -> object:
-        assert callable(real)
-        first, *_ = arguments
-        if name in {"sync_dir", "replace_file", "link"}:
-            done.append(f"{name} {Path(str(first)).name}")
-        elif name == "write_all":
-            done.append(f"write_all {'new' if arguments[1] == b'new' else 'record'}")
-        else:
-            done.append(name)
-        # A record is written, synced and renamed as one; its parts are tested with fsops.
+def noted(name: str, real: Callable[..., object], done: list[str]) -> Callable[..., object]:
+    """The function, with a note of each call. A record is written, synced and renamed as one (see fsops)."""
+
+    def call(*arguments: Any, **options: Any) -> object:
+        detail = ""
+        if name == "write_all":
+            detail = arguments[1].decode()
+        elif name in {"sync_dir", "replace_file", "link"}:
+            detail = Path(arguments[0]).name
+        done.append(f"{name} {detail}".strip())
         length = len(done)
         answer = real(*arguments, **options)
         if name == "replace_file":

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.index.frame import CLEARED, KIND_CODES, Frame
+from recollect.index.frame import CLEARED, KIND_CODES, Frame, id_text
 from recollect.services import extraction
-from recollect.services.extraction import Job, frames, id_text, is_continued, short_id
+from recollect.services.extraction import Job, frames, is_continued, short_id
 from tests.talk import assistant, encoded, mark, user
 
 UUID = "0f2a9c1e-0000-4000-8000-00000000abcd"

@@ -148,6 +148,77 @@ class TestReadingOnlyWhatIsNew:
         )
 
 
+class TestFrames:
+    """Where a log is cut into frames depends on when it was read, and must not show."""
+
+    def rows(self, index: Database, home: Path, at_once: int) -> list[tuple[object, ...]]:
+        with mock.patch.object(extraction, "_FRAME_LINES", at_once):
+            refresh(index, [home])
+        found = index.rows("SELECT at, forked, input, output, asked, tool, lines FROM usage")
+        (home / "projects" / "-srv" / f"{ONE}.jsonl").unlink()
+        return found
+
+    def one_response(self, *changes: dict[str, Any]) -> list[dict[str, Any]]:
+        lines = []
+        for number, change in enumerate(changes):
+            line = assistant(f"l{number}", change.pop("parent", None), change.pop("at", 5), "x", "m")
+            line["message"]["usage"] = {"input_tokens": number, "output_tokens": change.pop("output", 1)}
+            lines.append({**line, **change})
+        return lines
+
+    @pytest.mark.parametrize(
+        ("changes", "expected"),
+        [
+            # Of two equal lines the later one speaks.
+            ([{}, {}], (1_767_225_605_000, 0, 1, 1, None, 0, 2)),
+            # Whether a fork copied it does not matter between lines of one log.
+            ([{}, {"forkedFrom": {"sessionId": "x"}}], (1_767_225_605_000, 1, 1, 1, None, 0, 2)),
+            ([{"forkedFrom": {"sessionId": "x"}}, {}], (1_767_225_605_000, 0, 1, 1, None, 0, 2)),
+            # What was asked is said by the first line, also where it says nothing.
+            ([{"parent": None}, {"parent": "p"}], (1_767_225_605_000, 0, 1, 1, None, 0, 2)),
+            ([{"parent": "p"}, {"parent": "q"}, {"parent": "r"}], (1_767_225_605_000, 0, 2, 1, "p", 0, 3)),
+            # The best line speaks wherever it stands.
+            (
+                [{"output": 1}, {"output": 9}, {"output": 3, "at": 50}],
+                (1_767_225_605_000, 0, 1, 9, None, 0, 3),
+            ),
+        ],
+    )
+    def test_one_line_a_frame_or_all_in_one(
+        self, changes: list[dict[str, Any]], expected: tuple[object, ...], index: Database, home: Path
+    ) -> None:
+        """Usage is the same."""
+        lines = self.one_response(*changes)
+        found = []
+        for at_once in (1, 2, 2_000):
+            log_at(home / "projects" / "-srv" / f"{ONE}.jsonl", lines)
+            found.append(self.rows(index, home, at_once))
+            index.connection.execute(
+                "DELETE FROM usage; DELETE FROM responses; DELETE FROM rollup; DELETE FROM files"
+            )
+
+        assert [[expected]] * 3 == found
+
+    def test_titles_are_the_last_ones_said(self, index: Database, home: Path) -> None:
+        """Set, set again, taken away: as places in the log, or none."""
+        titles: list[dict[str, Any]] = [
+            {"type": "custom-title", "customTitle": "one"},
+            {"type": "ai-title", "aiTitle": "made"},
+            {"type": "custom-title", "customTitle": "two"},
+            {"type": "custom-title", "customTitle": ""},
+        ]
+        seen = []
+        log = home / "projects" / "-srv" / f"{ONE}.jsonl"
+        for count in range(1, 5):
+            log_at(log, titles[:count])
+            later(log, count)
+            refreshed(index, home)
+            seen += index.rows("SELECT custom_title, ai_title FROM files")
+
+        first, second = (len(encoded(titles[:count])) for count in (1, 2))
+        assert [(0, None), (0, first), (second, first), (None, first)] == seen
+
+
 class TestNoticingChanges:
     def test_a_truncated_log_is_read_anew(self, index: Database, home: Path) -> None:
         """What was cut off is neither found nor counted."""
@@ -160,13 +231,18 @@ class TestNoticingChanges:
         assert 2 == answers(index)
 
     def test_other_bytes_of_the_same_length_are_read_anew(self, index: Database, home: Path) -> None:
-        """The time of the file gives them away."""
-        log = session(home)
+        """The time of the file gives them away, also where it begins and ends as before."""
+        lines = [assistant(f"a{n}", None, n, f"answer {n} " * 100) for n in range(20)]
+        log = log_at(home / "projects" / "-srv" / f"{ONE}.jsonl", lines)
         refreshed(index, home)
-        log.write_bytes(log.read_bytes().replace(b"answer", b"ANSWER").replace(b"msg_", b"MSG_"))
-        later(log)
+        before = log.stat().st_mtime_ns
+        log.write_bytes(log.read_bytes().replace(b"answer 10", b"ANSWER XX").replace(b"msg_a10", b"msg_XXX"))
+        os.utime(log, ns=(before + 10**9, before + 10**9))
 
-        assert 1 == refreshed(index, home).read
+        assert (1, 0) == (
+            refreshed(index, home).read,
+            index.value("SELECT count(*) FROM texts WHERE texts MATCH '\"answer 10\"'"),
+        )
 
     def test_another_file_under_the_name_is_read_anew(self, index: Database, home: Path) -> None:
         """Also where it begins and ends as the old one did and is longer: sed -i, then a client that goes on."""

@@ -295,7 +295,7 @@ def test_without_an_index_logs_that_did_not_change_are_not_read_again(
 @pytest.mark.parametrize(
     ("problem", "note"),
     [
-        (apsw.CorruptError("page 7"), "damaged (page 7), and set aside"),
+        (apsw.CorruptError("page 7"), "damaged (page 7)"),
         (apsw.IOError("disk"), "read index "),
         (apsw.BusyError("locked"), "the index cannot be read: locked"),
     ],

@@ -651,6 +651,28 @@ def failing(number: int) -> Callable[..., Any]:
     return fail
 
 
+def test_a_change_whose_last_record_could_not_be_synced_is_done(
+    log: Path, journal: ChangeJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is there, and if the power takes it away the files say the same: nothing is taken back."""
+    real = fsops.sync_dir
+
+    def sync_dir(path: Path) -> None:
+        if (path / "change.json").exists() and '"state": "done"' in (path / "change.json").read_text():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(path)
+
+    monkeypatch.setattr(fsops, "sync_dir", sync_dir)
+
+    applied = journal.apply(replacing(log, b"new"))
+
+    assert ("done", b"new", ["done"]) == (
+        applied.state,
+        log.read_bytes(),
+        [one.state for one in journal.changes()],
+    )
+
+
 # --- undoing -----------------------------------------------------------------------------------------------
 
 
@@ -883,8 +905,8 @@ class Crash(BaseException):
     """The process ends here: nothing is cleaned up."""
 
 
-def crashed(journal: ChangeJournal, plan: ChangePlan, *, after: int) -> None:
-    """Carry out so many steps of a plan and no more, as if the process had been killed then."""
+def crashed(work: Callable[[], object], *, after: int) -> None:
+    """Carry out so many steps of a change and no more, as if the process had been killed then."""
     real = change_steps.ChangeSteps.carry_out
 
     def carry_out(self: change_steps.ChangeSteps, number: int) -> None:
@@ -897,7 +919,7 @@ def crashed(journal: ChangeJournal, plan: ChangePlan, *, after: int) -> None:
         patch.setattr("recollect.storage.change_run._give_up", lambda *_: None)
         patch.setattr("recollect.storage.change_run._finish", lambda *_: crash())
         with pytest.raises(Crash):
-            journal.apply(plan)
+            work()
 
 
 def crash() -> None:
@@ -908,7 +930,7 @@ def crash() -> None:
 def test_recovery_takes_a_half_done_change_back(full_home: Path, journal: ChangeJournal, steps: int) -> None:
     """After any number of steps; it is listed as unfinished before and as rolled back after."""
     before = described(full_home)
-    crashed(journal, everything(full_home), after=steps)
+    crashed(lambda: journal.apply(everything(full_home)), after=steps)
     unfinished = [one.state for one in journal.unfinished()]
 
     ended = [one.state for one in journal.recover()]
@@ -921,7 +943,7 @@ def test_recovery_finishes_a_change_whose_steps_were_all_done(
 ) -> None:
     """Only the last record was missing: the change is done, and can be undone."""
     before = described(full_home)
-    crashed(journal, everything(full_home), after=99)
+    crashed(lambda: journal.apply(everything(full_home)), after=99)
 
     (ended,) = journal.recover()
     journal.undo(ended.id)
@@ -929,9 +951,26 @@ def test_recovery_finishes_a_change_whose_steps_were_all_done(
     assert ("done", before) == (ended.state, described(full_home))
 
 
+def test_recovery_leaves_no_half_written_record(full_home: Path, journal: ChangeJournal) -> None:
+    """Nor the directory of a change that was stopped before its first record."""
+    crashed(lambda: journal.apply(everything(full_home)), after=0)
+    (entry,) = (path for path in journal.root.iterdir() if path.is_dir())
+    (entry / ".change.json.0123456789ab.tmp").write_bytes(b"{")
+    unbegun = journal.root / "20260101T000000-2-0123ab"
+    (unbegun / "kept").mkdir(parents=True)
+    (unbegun / ".change.json.0123456789ab.tmp").write_bytes(b"{")
+
+    journal.recover()
+
+    assert ({"lock", entry.name}, ["change.json"]) == (
+        {path.name for path in journal.root.iterdir()},
+        [path.name for path in entry.iterdir()],
+    )
+
+
 def test_a_new_change_ends_the_one_before_it(full_home: Path, journal: ChangeJournal) -> None:
     """Nobody has to ask for the recovery."""
-    crashed(journal, everything(full_home), after=2)
+    crashed(lambda: journal.apply(everything(full_home)), after=2)
     plan = plan_for(full_home)
     plan.create(full_home / "other", b"other")
 
@@ -947,7 +986,7 @@ def test_lines_that_a_client_added_after_a_crash_are_set_aside(
     full_home: Path, journal: ChangeJournal
 ) -> None:
     """It found our new file and went on with it; the old one returns, and ours is in the journal with its line."""
-    crashed(journal, everything(full_home), after=1)
+    crashed(lambda: journal.apply(everything(full_home)), after=1)
     client_appends(full_home / "projects/p/log.jsonl")
 
     (ended,) = journal.recover()
@@ -960,7 +999,7 @@ def test_lines_that_a_client_added_after_a_crash_are_set_aside(
 
 def test_a_file_that_a_client_put_there_after_a_crash_stays(full_home: Path, journal: ChangeJournal) -> None:
     """It is not ours to take away; the original stays kept, and is listed."""
-    crashed(journal, everything(full_home), after=1)
+    crashed(lambda: journal.apply(everything(full_home)), after=1)
     client_replaces(full_home / "projects/p/log.jsonl")
 
     (ended,) = journal.recover()
@@ -978,7 +1017,7 @@ def test_a_file_made_where_a_directory_was_moved_away_is_set_aside(
     plan = plan_for(full_home)
     plan.move(full_home / "dir", full_home / "moved")
     plan.create(full_home / "new", b"")
-    crashed(journal, plan, after=1)
+    crashed(lambda: journal.apply(plan), after=1)
     (full_home / "dir").write_bytes(b"in the way")
 
     (ended,) = journal.recover()
@@ -993,7 +1032,7 @@ def test_a_directory_made_where_one_was_moved_away_does_not_undo_the_move(
     full_home: Path, journal: ChangeJournal
 ) -> None:
     """Every step had been done before the crash: the change is done, whatever has come there since."""
-    crashed(journal, everything(full_home), after=99)
+    crashed(lambda: journal.apply(everything(full_home)), after=99)
     write(full_home / "dir" / "new session", b"")
 
     (ended,) = journal.recover()
@@ -1008,7 +1047,7 @@ def test_a_directory_made_where_one_was_moved_away_stops_the_recovery(
     plan = plan_for(full_home)
     plan.move(full_home / "dir", full_home / "moved")
     plan.create(full_home / "new", b"")
-    crashed(journal, plan, after=1)
+    crashed(lambda: journal.apply(plan), after=1)
     write(full_home / "dir" / "new session", b"")
 
     with pytest.raises(StorageError, match="/dir: something stands where it was: move that away"):
@@ -1017,6 +1056,43 @@ def test_a_directory_made_where_one_was_moved_away_stops_the_recovery(
     ended = journal.recover()
 
     assert (["rolled-back"], {"inner": b"inner"}) == ([one.state for one in ended], files(full_home / "dir"))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+def test_a_forced_undo_that_was_interrupted_is_taken_back(
+    full_home: Path, journal: ChangeJournal, steps: int
+) -> None:
+    """The file that was in the way of the directory is there again, and the directory where the change put it."""
+    done = journal.apply(everything(full_home))
+    (full_home / "dir").write_bytes(b"in the way")
+    before = described(full_home)
+    crashed(lambda: journal.undo(done.id, force=True), after=steps)
+
+    (ended,) = journal.recover()
+
+    assert ("rolled-back", before) == (ended.state, described(full_home))
+
+
+def test_a_file_taken_away_by_mistake_survives_a_crash(
+    home: Path, log: Path, journal: ChangeJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client replaced the file that we remove, we crashed before we noticed, and it made another one since."""
+    plan = plan_for(home)
+    plan.remove(log)
+    at_the_last_moment(monkeypatch, "rename_new", log, client_replaces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(change_steps.ChangeSteps, "_let_go", lambda *_: crash())
+        patch.setattr("recollect.storage.change_run._give_up", lambda *_: None)
+        with pytest.raises(Crash):
+            journal.apply(plan)
+    log.write_bytes(b"made since")
+
+    (ended,) = journal.recover()
+
+    assert ({b"old\n", b"client's own\n"}, {"projects/p/log.jsonl": b"made since"}) == (
+        {path.read_bytes() for path in ended.set_aside},
+        files(home),
+    )
 
 
 # --- the journal -------------------------------------------------------------------------------------------

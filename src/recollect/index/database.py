@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BUSY_MS = 60_000
 _CACHE_KIB = 16_000
+MAPPED_BYTES = 1 << 28
 # What an unusable file says; everything else (full disk, no permission) is about the place, not the file.
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError, apsw.FormatError)
 UNUSABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError, apsw.PermissionsError)
@@ -68,7 +69,7 @@ class Database:
         one = self.connection
         one.set_busy_timeout(BUSY_MS)
         one.pragma("cache_size", -_CACHE_KIB)
-        one.pragma("mmap_size", 1 << 28)
+        one.pragma("mmap_size", MAPPED_BYTES)
         if read_only:
             return
         one.pragma("journal_mode", "wal")

@@ -83,3 +83,11 @@ class Frame(NamedTuple):
     tail: bytes = b""
     # Why the log could not be read on from ``start``, "" where it has vanished; such a frame holds nothing else.
     problem: str | None = None
+
+
+def id_text(value: Id) -> str | None:
+    """An id as the log has it."""
+    if not isinstance(value, bytes):
+        return value
+    text = value.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -79,7 +79,12 @@ _CLASSES = bytes(
 _HUMP_IN_CLASSES = re.compile(rb"A(?<=[aA0]A)(?:(?<=aA)|(?<=0A)(?=[aA])|(?=aa))[^ ]*")
 _HUMP = re.compile(r"[A-Z](?<=[a-zA-Z0-9].)(?:(?<=[a-z].)|(?<=[0-9].)(?=[A-Za-z])|(?=[a-z][a-z]))")
 # One range is searched faster than the exact class, which is left to look at what this finds.
-_PERHAPS_CJK = re.compile("[\u3005-\U0003fffd][\u3005-\U0003fffd]*")
+
+
+@cache
+def _perhaps_cjk() -> re.Pattern[str]:
+    """Compiled when it is first needed: that takes longer than a search."""
+    return re.compile("[\u3005-\U0003fffd][\u3005-\U0003fffd]*")
 
 
 def _prepared(text: str) -> tuple[str, str]:
@@ -91,7 +96,7 @@ def _prepared(text: str) -> tuple[str, str]:
         text = data.decode()
     classes = data.translate(_CLASSES)
     if len(data) > len(text) and b"y" in classes:
-        text = _PERHAPS_CJK.sub(_apart, text.replace(_MARK, " "))
+        text = _perhaps_cjk().sub(_apart, text.replace(_MARK, " "))
         data = text.encode()
         classes = data.translate(_CLASSES)
     return text, _name_parts(data, classes)

@@ -289,16 +289,6 @@ def short_id(text: str) -> Id:
     return data if is_plain else text
 
 
-def _dashed(data: bytes) -> str:
-    text = data.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def id_text(value: Id) -> str | None:
-    """An id as the log has it."""
-    return _dashed(value) if isinstance(value, bytes) else value
-
-
 def _text_digest(texts: Texts) -> int:
     whole = "\0".join([text or "" for text in texts])
     # Only ever compared between lines with the same id: it tells an altered copy from an exact one.

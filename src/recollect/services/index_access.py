@@ -172,12 +172,12 @@ def open_index(
             _refresh(opened, progress, is_refreshed, patience)
         yield opened
     except BROKEN as problem:
-        hint = "ask again: it is built anew from the logs"
+        what, hint = ", and set aside", "ask again: it is built anew from the logs"
         try:
             _repair(opened, problem)
         except (OSError, StorageError, Busy):
-            hint = "use --no-index to read the logs themselves, or `recollect index rebuild`"
-        raise DamagedData(f"index {opened.path}: damaged ({problem})", hint=hint) from problem
+            what, hint = "", "use --no-index to read the logs themselves, or `recollect index rebuild`"
+        raise DamagedData(f"index {opened.path}: damaged ({problem}){what}", hint=hint) from problem
     except UNUSABLE as problem:
         cause = OSError(0, str(problem))
         raise StorageError(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recollect.index.frame import id_text
 from recollect.index.schema import TOOL_OUTPUT
 from recollect.index.text_rows import RANKED, Answer, Copy, LogRow, Only, Text, TextRows
 from recollect.model.line_facts import TEXT_KINDS
 from recollect.model.search_query import Query
-from recollect.services.extraction import id_text
 from recollect.services.matches import Match, Matches, Origin, Wanted, newest_of
 from recollect.services.quotes import Place, Quotes
 from recollect.services.search_question import OUTPUT_WINDOW, narrowing

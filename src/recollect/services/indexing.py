@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from recollect.index.database import Database
+from recollect.index.database import MAPPED_BYTES, Database
 from recollect.index.frame import Frame
 from recollect.index.ingest import Ingest, Placed
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
@@ -307,6 +307,8 @@ class _Intake:
 def _tune(index: Database, *, bulk: bool) -> None:
     """For a bulk load words are gathered in memory and merged once at the end instead of all along."""
     run = index.connection.execute
+    # A writer that walks through the whole file would hold all of it as memory of its own.
+    run(f"PRAGMA mmap_size = {0 if bulk else MAPPED_BYTES}")
     run("INSERT INTO texts(texts, rank) VALUES('hashsize', ?)", (_BULK_HASH if bulk else 1 << 20,))
     run("INSERT INTO texts(texts, rank) VALUES('automerge', ?)", (0 if bulk else 4,))
     if not bulk:

@@ -106,6 +106,7 @@ class _Redacting:
                 notes.append(HISTORY_IN_USE)
             elif file is not None:
                 files.append(file)
+        notes += self._fingerprints.notes
         open_in = next((one.pid for one in live if one.session_id == session.session_id), None)
         self.plan = RedactionPlan(session.id, tuple(files), open_in, tuple(dict.fromkeys(notes)))
 

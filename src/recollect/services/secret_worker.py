@@ -1,8 +1,8 @@
 """A process that looks through files for secrets, so that every core is of use.
 
-Started by ``services.secret_processes``. The key of the fingerprints and then one file after the other come in on stdin,
-what each holds goes out on stdout; no secret leaves the process. It ends when stdin does, so it
-cannot outlive whoever started it.
+Started by ``services.secret_processes``. The key of the fingerprints and then one file after the other come
+in on stdin, what each holds goes out on stdout; no secret leaves the process. It ends when stdin does,
+so it cannot outlive whoever started it.
 """
 
 from __future__ import annotations

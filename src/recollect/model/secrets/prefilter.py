@@ -173,7 +173,7 @@ def _long_words(block: bytes, mask: bytes, note: _Note) -> None:
         else:
             end = letters(mask, place).end()  # type: ignore[union-attr]
             before = block[place - 1]
-            # Then parts of paths and of base64, and long names in programs. What was drawn by lot has a digit somewhere.
+            # Then parts of paths and of base64, and long names in programs. What was drawn by lot has a digit.
             if before in _BEFORE_PART:
                 may_be = block[place - 3 : place] == b"1//"
             else:
