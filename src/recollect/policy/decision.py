@@ -1,0 +1,67 @@
+"""The answer to "may this call run?", with everything a person needs to believe it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Verdict(enum.StrEnum):
+    """Ordered by how much they hold back; the strictest of several wins."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+    @property
+    def strictness(self) -> int:
+        """0 for allow, 2 for deny."""
+        return ("allow", "ask", "deny").index(self.value)
+
+
+class Scope(enum.StrEnum):
+    """Where a rule or setting comes from, weakest first."""
+
+    USER = "user"
+    PROJECT = "project"
+    LOCAL = "local"
+    COMMAND_LINE = "command line"
+    MANAGED = "managed"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSource:
+    """The file and line a rule was read from. ``anchor`` is the directory its ``/path`` rules start at."""
+
+    scope: Scope
+    path: str | None = None
+    line: int | None = None
+    anchor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command of a call (or the whole call), and what was decided about it."""
+
+    text: str
+    verdict: Verdict
+    rule: str | None
+    source: RuleSource | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided, by which rule, for each part, and what could not be analysed.
+
+    ``bound_to`` is a hash of what the decision was made for (tool, arguments, directory, file
+    identities): whoever carries it out compares it first.
+    """
+
+    verdict: Verdict
+    rule: str | None
+    source: RuleSource | None
+    why: str
+    parts: tuple[Part, ...] = ()
+    unanalysable: tuple[str, ...] = ()
+    bound_to: str = ""
