@@ -11,7 +11,8 @@ import pytest
 from recollect.errors import UsageError
 from recollect.index.database import Database
 from recollect.index.frame import KIND_CODES, Frame, MessageRow
-from recollect.index.ingest import Ingest, Placed
+from recollect.index.ingest import Ingest
+from recollect.index.placed import Placed
 from recollect.index.schema import SESSION
 from recollect.index.text_rows import COUNTED, RANKED, Answer, Only, TextRows
 

@@ -7,7 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.ledger import AGENT_PROGRESS, MAIN, SIDECHAIN, Copy, Ledger, better, counted, preference
+from recollect.model.copies import AGENT_PROGRESS, MAIN, SIDECHAIN, Copy, better, counted, preference
+from recollect.model.ledger import Ledger
 from recollect.model.prices import PriceList
 from recollect.model.scan import UsageRecord
 from recollect.model.usage import Tokens, Usage

@@ -14,7 +14,8 @@ import pytest
 
 from recollect.errors import StorageError
 from recollect.index.database import Database
-from recollect.index.ingest import Ingest, Placed
+from recollect.index.ingest import Ingest
+from recollect.index.placed import Placed
 from recollect.services import extraction, indexing
 from recollect.services.extraction import Job
 from recollect.services.indexing import Refreshed, compare, refresh

@@ -8,6 +8,7 @@ list of modules ``recollect --help`` may load.
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False  # see recollect/__init__.py
@@ -187,14 +188,27 @@ def command_parser(command: str) -> ArgumentParser:
 
             super().error(visible(message))
 
+    class Formatter(argparse.RawDescriptionHelpFormatter):
+        def __init__(self, prog: str) -> None:
+            # With a width given, argparse does not import shutil to ask for one: it makes a formatter for
+            # every option, help or not.
+            super().__init__(prog, width=_columns() - 2)
+
     parser = Parser(
         prog=f"recollect {command}",
         description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     module.add_options(parser)
     return parser
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
+    except (ValueError, OSError):
+        return 80
 
 
 def help_text() -> str:

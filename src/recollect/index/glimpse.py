@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 USUAL_WINDOW, LARGE_WINDOW = 200_000, 1_000_000
 
 _BUSY_MS = 8
-_MAIN = 2  # who speaks in the conversation itself; see model/ledger.py
+_MAIN = 2  # who speaks in the conversation itself; see model/copies.py
 
 _SESSION_USAGE = """
 SELECT coalesce(names.text, ''), coalesce(at, 0) / ?3 AS quarter, variant,

@@ -12,7 +12,8 @@ from typing import NamedTuple, cast
 
 from recollect.index.database import Database
 from recollect.index.frame import Frame, UsageRow
-from recollect.index.ingest import Ingest, Placed
+from recollect.index.ingest import Ingest
+from recollect.index.placed import Placed
 from recollect.index.schema import AGENT, SESSION
 
 _FILES = (

@@ -3,39 +3,26 @@
 The invariants, which hold at every commit: ``files.consumed`` is where the next frame of
 a log starts; a text row exists exactly as long as a message refers to it; ``rollup`` is
 the sum of the counted usage rows; which row is counted depends on the rows alone, never on
-the order in which they came (``model.ledger`` decides).
+the order in which they came (``model.copies`` decides).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from recollect.index.database import Database
 from recollect.index.frame import CLEARED, Frame, MessageRow, UsageRow
+from recollect.index.placed import Placed
 from recollect.index.rollup import Rollup
 from recollect.index.schema import SPAN_BITS
-from recollect.model.ledger import Copy, counted, preference
+from recollect.model.copies import Copy, counted, preference
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 _KEPT = f"at, model, branch, variant, {_COUNTS}, recorded"
 _NO_NAME = 0
 _MET_SHIFT = 10
 _MET_BYTES = 1 << (32 - _MET_SHIFT)
-
-
-class Placed(NamedTuple):
-    """A log as it was seen in a home."""
-
-    path: str
-    home: str
-    role: int
-    session: str | None
-    agent: str | None
-    device: int
-    inode: int
-    size: int
-    mtime: int
 
 
 class Ingest:

@@ -6,7 +6,6 @@ The typed decoders are strict on purpose. What they refuse but the client reads
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
@@ -71,6 +70,8 @@ def valid_utf8(text: bytes) -> bytes:
 
 def object_count(text: str) -> int:
     """How many JSON objects stand one after another in ``text``; 0 if anything else does too."""
+    import json  # only odd lines get here
+
     decoder, position, count = json.JSONDecoder(), 0, 0
     while position < len(text):
         try:
@@ -91,6 +92,8 @@ def loose_value(raw: bytes | msgspec.Raw) -> object:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = without_lone_surrogates(valid_utf8(bytes(raw)))
+    import json  # only odd lines get here
+
     try:
         return json.loads(text.lstrip(b"\xef\xbb\xbf"), parse_int=_any_integer)
     except (ValueError, RecursionError):

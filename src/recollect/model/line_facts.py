@@ -62,7 +62,7 @@ WITHOUT_TEXT = frozenset(
         "agent-setting",
     )
 )
-# Who speaks of a response: the conversation itself, a side chain, news of an agent. See model/ledger.py.
+# Who speaks of a response: the conversation itself, a side chain, news of an agent. See model/copies.py.
 MAIN, SIDECHAIN, AGENT_NEWS = 2, 1, 0
 # Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
 _MOST_TOKENS = (1 << 40) - 1

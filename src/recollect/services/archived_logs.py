@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from recollect.index.ingest import Placed
+from recollect.index.placed import Placed
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.manifest import ArchivedFile, Manifest

@@ -1,42 +1,19 @@
 """A process that turns logs into frames, so that the index is written while the next log is read.
 
-Started by ``services.workers``. Jobs come in on stdin, frames go out on stdout, both as
-length-prefixed ``marshal`` (both ends are the same interpreter). It ends when stdin does,
+Started by ``services.workers``. Jobs come in on stdin, frames go out on stdout, both through
+``services.pipes``. It ends when stdin does,
 so it cannot outlive whoever started it.
 """
 
 from __future__ import annotations
 
-import marshal
 import os
 import signal
 import sys
-from typing import IO, Any
+from typing import IO
 
 from recollect.services.extraction import Job, frames
-
-_LENGTH = 8
-
-
-def send(stream: IO[bytes], value: Any) -> None:
-    """Write one value."""
-    data = marshal.dumps(value)
-    stream.write(len(data).to_bytes(_LENGTH, "big"))
-    stream.write(data)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> Any:
-    """Read one value; None at the end of the stream."""
-    prefix = stream.read(_LENGTH)
-    if len(prefix) < _LENGTH:
-        return None
-    length = int.from_bytes(prefix, "big")
-    data = stream.read(length)
-    if len(data) < length:
-        return None  # whoever wrote it died in the middle
-    # Whatever comes here was written by the other end of our own pipe.
-    return marshal.loads(data)  # noqa: S302
+from recollect.services.pipes import receive, send
 
 
 def main() -> None:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.index.database import MAPPED_BYTES, Database
-from recollect.index.frame import Frame
-from recollect.index.ingest import Ingest, Placed
+from recollect.index.placed import Placed
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.storage.log_scan import scan_logs
 
-# What reads and understands lines is imported where something is read: most refreshes find nothing new.
+# What reads lines and writes rows is imported where something changed: most refreshes find nothing new.
 if TYPE_CHECKING:
+    from recollect.index.frame import Frame
+    from recollect.index.ingest import Ingest
     from recollect.services.extraction import Job
 
 Progress = Callable[[int, int], None]
@@ -159,6 +160,8 @@ def _settle(
     index: Database, changed: list[Placed], missing: list[_Known], known: dict[str, _Known]
 ) -> list[_Work]:
     """Match what changed with what was known; returns what is to be read."""
+    from recollect.index.ingest import Ingest
+
     ingest = Ingest(index)
     by_inode = {(row.device, row.inode): row for row in missing if row.inode}
     work = []
@@ -229,6 +232,8 @@ def _is_continued(row: _Known, log: Placed) -> bool:
 def _read(
     index: Database, work: list[_Work], progress: Progress | None, problems: list[tuple[str, str]]
 ) -> None:
+    from recollect.index.ingest import Ingest
+
     total = sum(max(one.log.size - one.job.start, 0) for one in work)
     is_bulk = total > _WORTH_A_PROCESS
     ingest = Ingest(index)

@@ -159,7 +159,7 @@ class _Processes:
         return pieces, LOST if self._is_lost else None
 
     def _talk(self, worker: subprocess.Popen[bytes]) -> None:
-        from recollect.services.extract_worker import receive, send
+        from recollect.services.pipes import receive, send
 
         to, back = cast("BinaryIO", worker.stdin), cast("BinaryIO", worker.stdout)
         try:

@@ -11,7 +11,6 @@ which is how a pattern that would take for ever is given up.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 import sys
@@ -24,7 +23,7 @@ from recollect.errors import NotFound, StorageError
 from recollect.model.damage import Line
 from recollect.model.line_facts import LineFacts, facts_of
 from recollect.model.search_query import Pattern, Query
-from recollect.services.extract_worker import receive, send
+from recollect.services.pipes import receive, send
 from recollect.services.quotes import Place, Quotes
 from recollect.services.search_question import (
     REGEX,
@@ -120,6 +119,8 @@ def is_uuid(text: str) -> bool:
 
 
 def _digest(facts: LineFacts) -> bytes:
+    import hashlib
+
     return hashlib.blake2b(repr(facts.texts).encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
 

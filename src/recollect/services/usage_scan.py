@@ -1,7 +1,7 @@
 """Usage straight from the logs, in two or more processes: for ``--no-index``, and where none can be written.
 
 Every log is read whole by ``usage_worker``, here and in other processes, shared out by size. What they
-find comes together here, where ``model.ledger`` decides which copy of a response counts: the same rows
+find comes together here, where ``model.copies`` decides which copy of a response counts: the same rows
 the index has, and the same answers to the same questions (``usage_source.Source``). Where a process
 cannot be started, or dies, its logs are read here: slower, never wrong.
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from recollect.index.usage_rows import LogRow
 from recollect.model.accounts import Recorded, Sum
 from recollect.model.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
-from recollect.model.ledger import Copy, counted
+from recollect.model.copies import Copy, counted
 from recollect.model.prices import UNCERTAIN
 from recollect.services.usage_source import Query, quarter_of
 from recollect.services.usage_worker import Answer, Task, UsageTuple, read

@@ -17,12 +17,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recollect.index.frame import Frame, MessageRow, UsageRow
-from recollect.services.extract_worker import receive, send
 from recollect.services.extraction import Job, frames
+from recollect.services.pipes import receive, send
 
 # Frames that wait for the writer; each holds about a megabyte of text.
 _WAITING = 6
 _AHEAD = 2
+# A frame in one or two reads: every read of a listener waits for the writer to let go of the interpreter.
+_PIPE = 1 << 20
 
 
 def frames_of(jobs: Sequence[Job], *, processes: int | None = None) -> Iterator[tuple[int, Frame | None]]:
@@ -58,7 +60,7 @@ def _worker() -> subprocess.Popen[bytes]:
     # -P: nothing that lies in the working directory may be taken for a module of ours.
     command = [sys.executable, "-P", "-m", "recollect.services.extract_worker"]
     with without_interrupts():
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pipesize=_PIPE)
 
 
 @contextlib.contextmanager

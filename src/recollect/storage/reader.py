@@ -20,7 +20,6 @@ exact repeat of an append, the rest is for the graph.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
@@ -365,6 +364,8 @@ def without_repeats(items: Iterable[Entry | Damage]) -> Iterator[Entry | Damage]
     Two entries with one id and different bytes both pass; which one counts is
     for the graph to say. Keeps 16 bytes for each entry that has an id.
     """
+    import hashlib
+
     seen: set[bytes] = set()
     for item in items:
         if isinstance(item, Entry) and item.uuid is not None:
