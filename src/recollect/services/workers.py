@@ -22,7 +22,9 @@ from recollect.services.pipes import receive, send
 
 # Frames that wait for the writer; each holds about a megabyte of text.
 _WAITING = 6
-_AHEAD = 2
+# Jobs a worker has at hand. The next one is given when the writer reaches the end of one, so few would leave
+# the worker idle while frames wait.
+_AHEAD = 16
 # A frame in one or two reads: every read of a listener waits for the writer to let go of the interpreter.
 _PIPE = 1 << 20
 
