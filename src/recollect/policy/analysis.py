@@ -18,6 +18,8 @@ class Word:
     text: str | None
     globs: bool = False
     """An unquoted ``*``, ``?`` or ``[``: the shell may put file names in its place."""
+    likely: tuple[str, ...] = ()
+    """When ``text`` is None: values it has if the assignments seen in the same text hold. For denies only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,427 @@
+"""Command rules applied to a shell text: every part on its own (R7), deny wide, allow narrow.
+
+Deny and ask look at every view of every command, at every word that could become a command's name,
+at every file a known program would touch, and, when the text is not understood, at all its words.
+Allow looks only at commands understood to the last word. A text that is not understood is never
+allowed by a rule for commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from recollect.policy import commands, shell
+from recollect.policy.analysis import Analysis, Command, Redirect, Word
+from recollect.policy.decision import Verdict
+from recollect.policy.directory_tracking import Directories, git_after_leaving
+from recollect.policy.file_commands import accepted_edit, removes_everything
+from recollect.policy.findings import Finding, by_nature, by_rule
+from recollect.policy.looked_at import (
+    UNKNOWN,
+    listed,
+    looked_at,
+    names_unknown_file,
+    swept,
+    with_known_heredocs,
+)
+from recollect.policy.modes import Mode
+from recollect.policy.path_judge import PathJudge
+from recollect.policy.raw_words import readings_of
+from recollect.policy.rule_index import CommandRule, RuleIndex
+from recollect.policy.rules import Rule
+
+_LONGEST_KEPT = 10_000
+_KINDS = {"read": ("Read",), "write": ("Edit", "Read")}
+_OPTIONS_WITH_VALUE = frozenset(
+    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "-H", "--context", "-n"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedText:
+    """What was found for each part; ``files`` are the absolute paths that it names."""
+
+    parts: tuple[tuple[str, Finding], ...]
+    unanalysable: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def analysed(text: str) -> Analysis:
+    """The analysis, kept for a while: a call is decided, shown and checked again within moments."""
+    return _kept(text) if len(text) <= _LONGEST_KEPT else shell.analyse(text)
+
+
+@lru_cache(maxsize=512)
+def _kept(text: str) -> Analysis:
+    return shell.analyse(text)
+
+
+class BashJudge:
+    """The command rules of an engine."""
+
+    def __init__(self, indexes: dict[Verdict, RuleIndex], paths: PathJudge, mode: Mode) -> None:
+        self._indexes = indexes
+        self._paths = paths
+        self._mode = mode
+
+    def judge(self, text: str) -> JudgedText:
+        """Every part of the text with its finding; never empty."""
+        analysis = analysed(text)
+        covered = self._indexes[Verdict.ALLOW].whole_tool("Bash")
+        directories = Directories(self._paths)
+        parts: list[tuple[str, Finding]] = []
+        files: list[str] = []
+        # A text may repeat one command a hundred thousand times; it is judged once per directory.
+        known: dict[tuple[Command, int], Finding] = {}
+        for command in analysis.commands:
+            place = (command, len(directories.possible))
+            if place not in known:
+                seen = _seen(command)
+                known[place] = self._part(seen, directories, covered)
+                files.extend(self._files(seen, directories))
+                directories.after(seen.command, seen.views)
+            parts.append((command.raw, known[place]))
+        if analysis.unanalysable or not analysis.commands:
+            parts.append((text, self._whole(analysis, covered)))
+        else:
+            parts.extend((text, finding) for finding in self._suspected(analysis))
+        if git_after_leaving(analysis.commands, directories):
+            why = "git would run with the settings and hooks of another directory"
+            parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
+        return JudgedText(
+            tuple(parts), analysis.unanalysable + _unknown(analysis), tuple(dict.fromkeys(files))
+        )
+
+    # One command
+
+    def _part(self, seen: _Seen, directories: Directories, covered: Rule | None) -> Finding:
+        for verdict in (Verdict.DENY, Verdict.ASK):
+            rule = self._speaks_of(verdict, seen.views) or self._touches(verdict, seen, directories)
+            if rule:
+                return by_rule(
+                    rule, "the command matches" if rule.tool == "Bash" else "it touches such a file"
+                )
+        floor = self._floor(seen, directories)
+        if floor:
+            return floor
+        if covered:
+            return by_rule(covered, "every use of Bash is allowed")
+        found = self._allowed(seen.command, directories)
+        return found or Finding(self._mode.unspoken(), self._unspoken_why())
+
+    def _unspoken_why(self) -> str:
+        return "nothing is asked in this mode" if self._mode is Mode.BYPASS else "no rule allows it"
+
+    def _speaks_of(self, verdict: Verdict, views: tuple[Command, ...]) -> Rule | None:
+        index = self._indexes[verdict]
+        if not index.any_command:
+            return None
+        found: CommandRule | None = None
+        for view in views:
+            texts = _spellings(view)
+            names = {
+                name for text in texts for name in _names(text.split(None, 1)[0] if text.strip() else "")
+            }
+            for entry in index.for_programs(names):
+                if (found is None or entry[0] < found[0]) and any(map(entry[2].matches, texts)):
+                    found = entry
+        return found[1] if found else None
+
+    def _touches(self, verdict: Verdict, seen: _Seen, directories: Directories) -> Rule | None:
+        index = self._indexes[verdict]
+        if not index.paths["Read"] and not index.paths["Edit"]:
+            return None
+        for view, operands in zip(seen.views, seen.operands, strict=True):
+            globs = {word.text for word in view.words if word.globs}
+            for kind, path in operands:
+                rule = self._forbidden(verdict, path, _KINDS[kind], directories, globbed=path in globs)
+                if rule:
+                    return rule
+            if names_unknown_file(view):
+                rule = self._named_in(verdict, readings_of(view.raw, self._paths.place).words)
+                if rule:
+                    return rule
+        return None
+
+    def _forbidden(
+        self, verdict: Verdict, path: str, kinds: tuple[str, ...], directories: Directories, *, globbed: bool
+    ) -> Rule | None:
+        for cwd in directories.possible:
+            if globbed or cwd is None:
+                rule = self._paths.forbids_glob(verdict, path, cwd, kinds)
+            else:
+                rule = self._paths.forbids(verdict, self._paths.file(path, cwd), kinds)
+            if rule:
+                return rule
+        return None
+
+    def _floor(self, seen: _Seen, directories: Directories) -> Finding | None:
+        """What is asked whatever the rules and the mode say."""
+        if None in directories.possible and self._lost(seen):
+            why = "it names a file in a directory that is not known, and some files are denied"
+            return by_nature(Verdict.ASK, "unknown directory", why)
+        for view, operands in zip(seen.views, seen.operands, strict=True):
+            if removes_everything(view, self._paths.place):
+                return by_nature(Verdict.ASK, "removing everything", "it could remove the whole disk or home")
+            for path in swept(view):
+                rule = self._swept(path, directories)
+                if rule:
+                    why = f"it reads whole directories, and {rule.text} denies something in them"
+                    return by_nature(Verdict.ASK, "denied files below", why)
+            for kind, path in operands:
+                if kind != "write" or self._mode is Mode.BYPASS:
+                    continue
+                for cwd in directories.possible:
+                    guarded = self._paths.guarded(self._paths.file(path, cwd or "/"))
+                    if guarded:
+                        return guarded
+        return None
+
+    def _swept(self, path: str, directories: Directories) -> Rule | None:
+        if not self._indexes[Verdict.DENY].paths["Read"]:
+            return None
+        files = (self._paths.file(path, cwd) for cwd in directories.possible if cwd is not None)
+        return next((rule for rule in map(self._paths.denied_below, files) if rule), None)
+
+    def _lost(self, seen: _Seen) -> bool:
+        """Whether a relative file may turn out to be a denied one."""
+        paths = self._indexes[Verdict.DENY].paths
+        relative = any(not path.startswith(("/", "~")) for operands in seen.operands for _, path in operands)
+        return relative and bool(paths["Read"] or paths["Edit"])
+
+    # Allowing
+
+    def _allowed(self, command: Command, directories: Directories) -> Finding | None:
+        exact = self._exact_rule(command) if command.argv is not None else None
+        if exact:
+            return by_rule(exact, "the rule is this very command")
+        if not self._redirects_pass(command.redirects, directories):
+            return None
+        rule = self._allow_rule(command)
+        if rule:
+            return by_rule(rule, "the command matches")
+        return self._harmless(command, directories) or self._accepted_edit(command, directories)
+
+    def _exact_rule(self, command: Command) -> Rule | None:
+        text = command.raw.strip()
+        names = _names(text.split(None, 1)[0]) if text else ()
+        for _, rule, pattern in self._indexes[Verdict.ALLOW].for_programs(names):
+            if pattern.exact == text:
+                return rule
+        return None
+
+    def _allow_rule(self, command: Command) -> Rule | None:
+        view = commands.allow_view(command)
+        if command.argv is None or view is None or not view.words:
+            return None
+        prefix = "".join(f"{name}={word.raw} " for name, word in command.assignments)
+        for text in _faithful_spellings(view):
+            for _, rule, pattern in self._indexes[Verdict.ALLOW].for_programs(_names(_first(prefix + text))):
+                if prefix and not pattern.literal_start.startswith(prefix):
+                    continue
+                if pattern.matches(prefix + text):
+                    return rule
+        return None
+
+    def _harmless(self, command: Command, directories: Directories) -> Finding | None:
+        """Why it may run without a rule: it only looks, and only where the session may look (R10, R11)."""
+        view = commands.allow_view(command)
+        if command.assignments or view is None or not view.words or any(map(_substitutes, view.words)):
+            return None
+        if not self._redirects_pass(command.redirects, directories):
+            return None
+        if directories.changes(command):
+            inside = directories.stays_inside(command)
+            return Finding(Verdict.ALLOW, "it changes to a working directory") if inside else None
+        if not commands.read_only(replace(view, redirects=())):
+            return None
+        if all(self._readable(path, directories) for path in looked_at(view)):
+            return Finding(Verdict.ALLOW, "it only looks")
+        return None
+
+    def _readable(self, path: str, directories: Directories) -> bool:
+        if path == "-":
+            return True
+        if path == UNKNOWN:
+            return False
+        return all(
+            cwd is not None and self._paths.readable(self._paths.file(path, cwd)) is not None
+            for cwd in directories.possible
+        )
+
+    def _redirects_pass(self, redirects: Iterable[Redirect], directories: Directories) -> bool:
+        return all(self._redirect_passes(redirect, directories) for redirect in redirects)
+
+    def _redirect_passes(self, redirect: Redirect, directories: Directories) -> bool:
+        target = redirect.target
+        if target is None or redirect.operator == "<<<":
+            return True
+        if target.text is None or target.globs:
+            return False
+        if not redirect.writes:
+            return target.text == "/dev/null" or self._readable(target.text, directories)
+        edits_run = self._mode.edits_run
+        return all(
+            (cwd is not None or target.text.startswith("/"))
+            and self._paths.writable(self._paths.file(target.text, cwd or "/"), edits_run=edits_run)
+            is not None
+            for cwd in directories.possible
+        )
+
+    def _accepted_edit(self, command: Command, directories: Directories) -> Finding | None:
+        if not self._mode.file_commands_run or command.assignments or not accepted_edit(command):
+            return None
+        for _, path in commands.file_operands(command):
+            for cwd in directories.possible:
+                if cwd is None or not self._paths.in_workspace(self._paths.file(path, cwd)):
+                    return None
+        return Finding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
+
+    # The text as a whole
+
+    def _whole(self, analysis: Analysis, covered: Rule | None) -> Finding:
+        found = next(self._suspected(analysis), None)
+        if found:
+            return found
+        reasons = "; ".join(analysis.unanalysable) or "there is no command in it"
+        if removes_everything_somewhere(analysis):
+            return by_nature(Verdict.ASK, "removing everything", "it could remove the whole disk or home")
+        if covered:
+            return by_rule(covered, "every use of Bash is allowed")
+        if self._mode is Mode.BYPASS:
+            return Finding(Verdict.ALLOW, self._unspoken_why())
+        return Finding(Verdict.ASK, f"it is not fully understood: {reasons}")
+
+    def _suspected(self, analysis: Analysis) -> Iterator[Finding]:
+        """Deny and ask rules that could mean something in the text that no parsed command shows."""
+        opaque = bool(analysis.unanalysable)
+        readings = readings_of(analysis.text, self._paths.place) if opaque else None
+        for verdict in (Verdict.DENY, Verdict.ASK):
+            index = self._indexes[verdict]
+            suspects = set(analysis.suspects) | (readings.words if readings else set())
+            programs = {name for suspect in suspects for name in _names(suspect)}
+            for _, rule, pattern in index.for_programs(programs) if index.any_command else ():
+                named = pattern.speaks_of_program_only and (opaque or pattern.exact is None)
+                if named and any(map(pattern.names_program, programs)):
+                    yield by_rule(rule, "a word of the text could become this command")
+                    return
+                if readings and any(map(pattern.occurs_in, readings.texts)):
+                    yield by_rule(rule, "these words stand in a text that is not fully understood")
+                    return
+            if readings:
+                rule_found = self._named_in(verdict, readings.words)
+                if rule_found:
+                    yield by_rule(rule_found, "a text that is not fully understood names such a file")
+                    return
+
+    def _named_in(self, verdict: Verdict, words: Iterable[str]) -> Rule | None:
+        index = self._indexes[verdict]
+        if not index.paths["Read"] and not index.paths["Edit"]:
+            return None
+        for word in words:
+            if not word or word in (".", "/", "*", "**"):
+                continue
+            if any(char in word for char in "*?["):
+                rule = self._paths.forbids_glob(verdict, word, None, ("Read", "Edit"))
+            else:
+                rule = self._paths.forbids(verdict, self._paths.file(word), ("Read", "Edit"))
+                rule = rule or self._paths.forbids_glob(verdict, _escaped_glob(word), None, ("Read", "Edit"))
+            if rule:
+                return rule
+        return None
+
+    def _files(self, seen: _Seen, directories: Directories) -> list[str]:
+        paths = dict.fromkeys(path for operands in seen.operands for _, path in operands)
+        return [self._paths.written(path, cwd or "/") for path in paths for cwd in directories.possible]
+
+
+def removes_everything_somewhere(analysis: Analysis) -> bool:
+    """A removal in a text that is not understood, with something in it that could be the root or home."""
+    if not analysis.unanalysable or not any(_names_rm(word) for word in analysis.suspects):
+        return False
+    return re.search(r"[\s\"'=(](?:/|~|/\*|~/\*?)(?=[\s\"');&|]|$)|[$`]", analysis.text) is not None
+
+
+def _names_rm(word: str) -> bool:
+    return word.rsplit("/", 1)[-1] == "rm"
+
+
+def _unknown(analysis: Analysis) -> tuple[str, ...]:
+    """The doubt that is left when all commands are known but not all their words."""
+    unknown = any(command.argv is None for command in map(with_known_heredocs, analysis.commands))
+    return ("a word that only the shell knows",) if unknown and not analysis.unanalysable else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A command, all that it may turn out to be, and the files of each, looked up once."""
+
+    command: Command
+    views: tuple[Command, ...]
+    operands: tuple[tuple[tuple[str, str], ...], ...]
+
+
+def _seen(command: Command) -> _Seen:
+    command = with_known_heredocs(command)
+    views = commands.deny_views(command)
+    views = views if command in views else (command, *views)
+    return _Seen(command, views, tuple(map(_operands, views)))
+
+
+def _operands(view: Command) -> tuple[tuple[str, str], ...]:
+    return (*commands.file_operands(view), *(("read", path) for path in listed(view)))
+
+
+def _spellings(view: Command) -> list[str]:
+    """The texts that a deny pattern is compared with: as written, as the program sees it, by its bare name."""
+    values = [word.raw if word.text is None else word.text for word in view.words]
+    texts = [" ".join(values), " ".join(word.raw for word in view.words), " ".join(view.raw.split())]
+    if values:
+        bare = values[0].rsplit("/", 1)[-1]
+        texts += [" ".join([bare, *values[1:]]), " ".join([bare, *_without_options(values[1:])])]
+        # A word that only the shell knows may be nothing at all.
+        texts.append(" ".join(word.text for word in view.words if word.text is not None))
+    return list(dict.fromkeys(texts))
+
+
+def _without_options(values: list[str]) -> list[str]:
+    """``-C dir push`` as ``push``: options before a sub-command do not hide it from a deny."""
+    position = 0
+    while position < len(values) and values[position].startswith("-"):
+        position += 2 if values[position] in _OPTIONS_WITH_VALUE else 1
+    return values[position:]
+
+
+def _faithful_spellings(view: Command) -> list[str]:
+    """The texts an allow pattern is compared with: none in which quoting could have hidden a border."""
+    texts = [" ".join(word.raw for word in view.words)]
+    if view.argv is not None and all(_plain(word) for word in view.words):
+        texts.append(" ".join(word.text or "" for word in view.words))
+    return list(dict.fromkeys(texts))
+
+
+def _substitutes(word: Word) -> bool:
+    """Whether the word's value is what another command prints."""
+    return word.text is None and re.search(r"[`(]", word.raw) is not None
+
+
+def _plain(word: Word) -> bool:
+    return bool(word.text) and not re.search(r"\s", word.text or "")
+
+
+def _names(word: str) -> tuple[str, ...]:
+    """A command's name, and the same without its directory."""
+    bare = word.rsplit("/", 1)[-1]
+    return (word,) if bare == word or not bare else (word, bare)
+
+
+def _first(text: str) -> str:
+    words = text.split(None, 1)
+    return words[0] if words else ""
+
+
+def _escaped_glob(word: str) -> str:
+    return re.sub(r"([\\*?\[\]])", r"\\\1", word)

@@ -1,0 +1,160 @@
+"""How a program takes its command line apart: one description, every spelling.
+
+The one idea: ``--opt=value``, ``--opt value``, ``-ovalue``, ``-abo value`` and ``--`` are the same
+thing said differently and must get the same verdict (B13). An option that is not described, an
+abbreviated long option, or a word whose value is unknown where an option could stand makes the
+whole line *not understood*: ``None``, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from recollect.policy.analysis import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options a program is known to take: without a value, with one, with an optional ``=value``."""
+
+    flags: frozenset[str] = frozenset()
+    valued: frozenset[str] = frozenset()
+    maybe_valued: frozenset[str] = frozenset()
+    numeric: bool = False
+    """``-5`` is an option of its own (``head -5``, ``git log -3``)."""
+    interspersed: bool = True
+    """Options may follow operands; False for wrappers, whose first operand begins another command."""
+    single_dash: bool = False
+    """Long names follow one dash (``find -name``): no clusters."""
+
+
+def options(
+    flags: str = "",
+    valued: str = "",
+    maybe: str = "",
+    *,
+    numeric: bool = False,
+    interspersed: bool = True,
+    single_dash: bool = False,
+) -> Options:
+    """A description from three lists of spellings divided by blanks."""
+    return Options(
+        frozenset(flags.split()),
+        frozenset(valued.split()),
+        frozenset(maybe.split()),
+        numeric,
+        interspersed,
+        single_dash,
+    )
+
+
+@dataclass(slots=True)
+class Line:
+    """A command line taken apart."""
+
+    given: list[tuple[str, str | None]] = field(default_factory=list)
+    """Options as spelled in the description, with their values."""
+    operands: list[Word] = field(default_factory=list)
+    rest: int = 0
+    """Index, in the words given, of the first operand; their number when there is none."""
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options was given."""
+        return any(name in names for name, _ in self.given)
+
+    def values(self, *names: str) -> list[str]:
+        """The values given to these options."""
+        return [value for name, value in self.given if name in names and value is not None]
+
+
+def take_apart(words: Sequence[Word], known: Options, *, unknown_words: bool = False) -> Line | None:
+    """The options and operands of the words behind a program's name; None when one is not understood.
+
+    With ``unknown_words`` a word of unknown value counts as an operand: for programs that no option
+    makes dangerous, and for denies.
+    """
+    line = Line(rest=len(words))
+    position, only_operands = 0, False
+    while position < len(words):
+        word = words[position]
+        text = word.text
+        if only_operands or (text is not None and not _may_be_option(word)):
+            if not line.operands:
+                line.rest = position
+            if not known.interspersed:
+                line.operands.extend(words[position:])
+                return line
+            line.operands.append(word)
+            position += 1
+        elif text is None or (word.globs and not text.startswith("-")):
+            if not unknown_words:
+                return None
+            line.rest = line.rest if line.operands else position
+            line.operands.append(word)
+            position += 1
+        elif word.globs:
+            return None
+        elif text == "--":
+            only_operands = True
+            position += 1
+        else:
+            following = words[position + 1] if position + 1 < len(words) else None
+            used = _option(text, following, known, line)
+            if used == 0:
+                return None
+            position += used
+    return line
+
+
+def _may_be_option(word: Word) -> bool:
+    """``*`` may become a file named ``-delete``; ``src/*`` may not."""
+    text = word.text or ""
+    return (text.startswith("-") and text != "-") or (word.globs and text[:1] in "*?[")
+
+
+def _option(text: str, following: Word | None, known: Options, line: Line) -> int:
+    """How many words this option takes; 0 when it is not known."""
+    if text.startswith("--") or known.single_dash:
+        return _long(text, following, known, line)
+    if known.numeric and text[1:].isdecimal() and text.isascii():
+        line.given.append(("-N", text[1:]))
+        return 1
+    return _cluster(text, following, known, line)
+
+
+def _long(text: str, following: Word | None, known: Options, line: Line) -> int:
+    name, equals, value = text.partition("=")
+    if equals:
+        if name not in known.valued and name not in known.maybe_valued:
+            return 0
+        line.given.append((name, value))
+        return 1
+    if name in known.flags or name in known.maybe_valued:
+        line.given.append((name, None))
+        return 1
+    return _with_value(name, following, known, line)
+
+
+def _with_value(name: str, following: Word | None, known: Options, line: Line) -> int:
+    if name not in known.valued or following is None or following.text is None or following.globs:
+        return 0
+    line.given.append((name, following.text))
+    return 2
+
+
+def _cluster(text: str, following: Word | None, known: Options, line: Line) -> int:
+    for index in range(1, len(text)):
+        name = "-" + text[index]
+        rest = text[index + 1 :]
+        if name in known.flags:
+            line.given.append((name, None))
+        elif name in known.maybe_valued:
+            line.given.append((name, rest or None))
+            return 1
+        elif name in known.valued and rest:
+            line.given.append((name, rest))
+            return 1
+        else:
+            return _with_value(name, following, known, line)
+    return 1

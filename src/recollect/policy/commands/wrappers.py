@@ -1,0 +1,440 @@
+"""Commands inside commands: ``sudo rm``, ``timeout 5 rm``, ``find -exec rm``, ``sh -c 'rm'``.
+
+The one idea: two views of the same command. The *allow view* takes away only the few wrappers that
+change nothing (R8), and only when every word of the wrapper is understood. The *deny views* take
+away everything known to start something else (R9), and where a wrapper's line is not understood
+every later word counts as a possible beginning. Unwrapping is a loop with a work list, so a
+thousand wrappers around each other cost time, not stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from recollect.policy.analysis import Command, Word
+from recollect.policy.commands.options import Options, options, take_apart
+
+_STRIPPED: dict[str, tuple[Options, int]] = {
+    "timeout": (
+        options(
+            "-f -p -v --foreground --preserve-status --verbose",
+            "-k -s --kill-after --signal",
+            interspersed=False,
+        ),
+        1,
+    ),
+    "time": (options("-p", interspersed=False), 0),
+    "nice": (options("", "-n --adjustment", numeric=True, interspersed=False), 0),
+    "nohup": (options("", interspersed=False), 0),
+    "stdbuf": (options("", "-i -o -e --input --output --error", interspersed=False), 0),
+}
+"""R8: the wrapper's options, and how many operands stand before the command."""
+
+_SEEN_THROUGH: dict[str, tuple[Options, int]] = {
+    "env": (
+        options(
+            "-i -0 -v --ignore-environment --null --debug -", "-u -C --unset --chdir", interspersed=False
+        ),
+        0,
+    ),
+    "sudo": (
+        options(
+            "-A -b -E -e -H -i -K -k -l -n -P -S -s -v -V -B -N",
+            "-C -c -D -g -h -p -R -r -T -t -U -u --user --group --host --chdir --prompt --close-from --role --type",
+            "--preserve-env --login --shell --non-interactive --set-home --background --stdin --validate --askpass",
+            interspersed=False,
+        ),
+        0,
+    ),
+    "doas": (options("-L -n -s", "-a -C -u", interspersed=False), 0),
+    "watch": (
+        options(
+            "-b -c -d -e -g -p -t -w -x -r -C --beep --color --errexit --chgexit --precise --no-title --exec",
+            "-n -q --interval --equexit",
+            "--differences",
+            interspersed=False,
+        ),
+        0,
+    ),
+    "ionice": (options("-t --ignore", "-c -n -p -P -u --class --classdata", interspersed=False), 0),
+    "setsid": (options("-c -f -w --ctty --fork --wait", interspersed=False), 0),
+    "flock": (
+        options(
+            "-s -x -e -n -o -u -F --shared --exclusive --nonblock --nb --close --unlock --no-fork --verbose",
+            "-w -E --timeout --wait --conflict-exit-code",
+            interspersed=False,
+        ),
+        1,
+    ),
+    "chroot": (options("--skip-chdir", "--groups --userspec -u -g -G", interspersed=False), 1),
+    "unshare": (
+        options(
+            "-r -c -f -m -u -i -n -p -U -C -T --map-root-user --map-current-user --fork --mount-proc",
+            "-S -G -R -w --setuid --setgid --root --wd",
+            "--mount --uts --ipc --net --pid --user --cgroup --time --kill-child --propagation",
+            interspersed=False,
+        ),
+        0,
+    ),
+    "nsenter": (
+        options("-a -F -Z", "-t -S -G --target", "-m -u -i -n -p -C -U -T -r -w", interspersed=False),
+        0,
+    ),
+    "command": (options("-p -v -V", interspersed=False), 0),
+    "builtin": (options("", interspersed=False), 0),
+    "exec": (options("-c -l", "-a", interspersed=False), 0),
+    "busybox": (options("", interspersed=False), 0),
+    "toybox": (options("", interspersed=False), 0),
+    "noglob": (options("", interspersed=False), 0),
+    "nocorrect": (options("", interspersed=False), 0),
+    "coproc": (options("", interspersed=False), 0),
+    "-": (options("", interspersed=False), 0),
+    "repeat": (options("", interspersed=False), 1),
+    "xargs": (
+        options(
+            "-0 -o -p -r -t -x --null --open-tty --interactive --no-run-if-empty --verbose --exit",
+            "-a -d -E -I -L -n -P -s -J -R --arg-file --delimiter --max-args --max-procs --max-chars",
+            "-i -l -e --eof --replace --max-lines",
+            interspersed=False,
+        ),
+        0,
+    ),
+    "chrt": (options("-a -b -f -i -o -r -d -R -v", "-T -P -D", interspersed=False), 1),
+    "taskset": (options("-a -c", interspersed=False), 1),
+    "numactl": (options("-l", "-N -m -C -i -p", interspersed=False), 0),
+    "catchsegv": (options("", interspersed=False), 0),
+    "caffeinate": (options("-d -i -m -s -u", "-t -w", interspersed=False), 0),
+    "fakeroot": (options("-u", "-l -s -i -b", interspersed=False), 0),
+    "setpriv": (options("", interspersed=False), 0),
+    "setarch": (options("-R", interspersed=False), 1),
+    "prlimit": (options("", interspersed=False), 0),
+    "systemd-run": (options("", interspersed=False), 0),
+    "systemd-inhibit": (options("", interspersed=False), 0),
+    "runuser": (options("", "-u -g -G", interspersed=False), 0),
+    "pkexec": (options("", "--user", interspersed=False), 0),
+    "strace": (options("-f -q -v -c -t -r -T -y", "-e -o -p -s -u -P -E -a -b -S", interspersed=False), 0),
+    "ltrace": (options("-f -c -S", "-e -o -p -s -u -l", interspersed=False), 0),
+    "unbuffer": (options("-p", interspersed=False), 0),
+    "script": (options("", interspersed=False), 0),
+    "dbus-run-session": (options("", interspersed=False), 0),
+    "xvfb-run": (options("-a", "-n -s -e", interspersed=False), 0),
+    "tsocks": (options("", interspersed=False), 0),
+    "torsocks": (options("", interspersed=False), 0),
+    "proxychains": (options("-q", "-f", interspersed=False), 0),
+    "firejail": (options("", interspersed=False), 0),
+    "bwrap": (options("", interspersed=False), 0),
+    "npx": (options("-y --yes -q", "-p --package", interspersed=False), 0),
+    "docker": (options("", interspersed=False), 0),
+    "podman": (options("", interspersed=False), 0),
+    "kubectl": (options("", interspersed=False), 0),
+    "devbox": (options("", interspersed=False), 1),
+    "mise": (options("", interspersed=False), 1),
+    "direnv": (options("", interspersed=False), 2),
+    "rtk": (options("", interspersed=False), 0),
+}
+"""R9 and kin: seen through by denies. An option that is not listed makes every later word a beginning."""
+
+_ANY_LATER = frozenset(
+    {"docker", "podman", "kubectl", "devbox", "mise", "direnv", "parallel", "rush", "bwrap"}
+)
+"""Lines too rich to describe: every later word may begin a command."""
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "rbash", "fish"})
+_ALWAYS_ASK = frozenset({"watch", "setsid", "ionice", "flock"})
+_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FIND_CHANGES = _FIND_RUNS | {"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"}
+_TEXT_COMMANDS = frozenset({"eval", "trap", "alias"})
+_MOST_WRAPPERS = 20
+"""Harmless wrappers around each other; more than that is nobody's honest command."""
+_TEXTUAL = re.compile(r"[ \t\n;|&$`(]")
+_LATER_WORDS = 16
+"""Length of the views begun at every later word; long enough for any prefix rule in use."""
+_MOST_VIEWS = 64
+"""Lines unwrapped one by one; a command with more wrappers than that is searched word by word."""
+_MOST_WORDS = 2_000
+_DEEPEST_TEXT = 6
+"""Levels of ``sh -c`` read as shell text; below them only words are looked at."""
+
+
+def _name(command: Command) -> str | None:
+    text = command.words[0].text if command.words else None
+    return text.rsplit("/", 1)[-1] if text else None
+
+
+def _beginning_at(command: Command, position: int) -> Command:
+    words = command.words[position:]
+    raw = " ".join(word.raw for word in words)
+    return Command(raw, words, (), command.redirects, command.piped, command.nested)
+
+
+# -- the allow view ------------------------------------------------------------------------------
+
+
+def allow_view(command: Command) -> Command | None:
+    """What allow rules are compared with; None when no prefix rule may ever cover it (R9)."""
+    view = command
+    for _ in range(_MOST_WRAPPERS):
+        if not view.words:
+            return view
+        name = view.words[0].text
+        if _name(view) in _ALWAYS_ASK or (_name(view) == "find" and _find_changes(view)):
+            return None
+        inner = _stripped(view, name)
+        if inner is None:
+            return view
+        view = inner
+    return None
+
+
+def _stripped(view: Command, name: str | None) -> Command | None:
+    """The command inside a wrapper that changes nothing, or None when there is no such wrapper."""
+    if name == "xargs":
+        return _under_xargs(view)
+    if name not in _STRIPPED:
+        return None
+    known, before = _STRIPPED[name]
+    line = take_apart(view.words[1:], known)
+    if line is None or len(line.operands) <= before:
+        return None
+    if any(word.text is None or word.globs for word in line.operands[: before + 1]):
+        return None
+    inner = _beginning_at(view, 1 + line.rest + before)
+    # A word with = before the command is an argument here, not an assignment: env is not R8.
+    return replace(inner, assignments=view.assignments)
+
+
+def _under_xargs(view: Command) -> Command | None:
+    if len(view.words) < 2 or (view.words[1].text or "-").startswith("-") or view.words[1].globs:
+        return None
+    inner = _beginning_at(view, 1)
+    # What xargs reads becomes further words that nobody knows yet.
+    return replace(inner, words=(*inner.words, Word("…", None)), assignments=view.assignments)
+
+
+def _find_changes(command: Command) -> bool:
+    return any(
+        word.text is None or word.globs or word.text in _FIND_CHANGES
+        for word in command.words[1:]
+        if word.text is None or word.text.startswith("-")
+    )
+
+
+# -- what a wrapper hides ------------------------------------------------------------------------
+
+
+def hidden(command: Command) -> str | None:
+    """Why the command inside this one cannot be known: ``env $X``, ``find -exec $X``, ``sh -c "$X"``."""
+    view = command
+    for _ in range(_MOST_WRAPPERS):
+        name = _name(view)
+        if name in _SHELLS:
+            return _hidden_text(view, name)
+        if name == "find":
+            return _hidden_in_find(view)
+        if name is None or name in _ANY_LATER or not (name in _STRIPPED or name in _SEEN_THROUGH):
+            return None
+        known, before = _STRIPPED.get(name) or _SEEN_THROUGH[name]
+        line = take_apart(view.words[1:], known)
+        if line is None:
+            return f"{name} with options that are not understood"
+        if len(line.operands) <= before:
+            return None
+        view = _behind_assignments(view, 1 + line.rest + before)
+        if view.words[0].text is None or view.words[0].globs:
+            return f"variable in command position behind {name}"
+    return "wrappers around wrappers"
+
+
+def _hidden_in_find(view: Command) -> str | None:
+    for before, word in pairwise(view.words):
+        if word.text is None and (word.raw.startswith(("$", "`")) or before.text in _FIND_RUNS):
+            return "find with words that are not known"
+    return None
+
+
+def _hidden_text(view: Command, name: str) -> str | None:
+    from recollect.policy.shell import commands_in
+
+    texts = _behind_c([word.text if word.text is not None else word.raw for word in view.words[1:]])
+    if not texts and all((word.text or "-").startswith(("-", "…")) for word in view.words[1:]):
+        versions = {"--version", "--help"}
+        only_says = any(word.text in versions for word in view.words[1:])
+        return None if only_says else f"{name} takes its commands from its input"
+    if any(word.text is None for word in view.words):
+        return f"{name} with a text that is not known"
+    # One level: deeper texts are words of this one and are searched for denied names all the same.
+    return next((f"inside {name}: {reason}" for text in texts for reason in commands_in(text)[1]), None)
+
+
+# -- the deny views ------------------------------------------------------------------------------
+
+
+def deny_views(command: Command) -> tuple[Command, ...]:
+    """The command and every command that may run inside it, also under the name without its directory."""
+    return tuple(_views(command))
+
+
+def unwrapped(command: Command) -> list[Command]:
+    """The command itself and every command inside its wrappers."""
+    return list(deny_views(command))
+
+
+def _views(command: Command) -> Iterator[Command]:
+    waiting, met = deque([(command, 0)]), set[tuple[str, str | None]]()
+    while waiting:
+        view, depth = waiting.popleft()
+        key = (view.raw, view.words[0].text if view.words else None)
+        if key in met:
+            continue
+        met.add(key)
+        yield view
+        if len(met) == _MOST_VIEWS or len(command.words) > _MOST_WORDS:
+            # From here on words instead of whole lines: linear, and still every word is looked at.
+            yield from _every_word(command)
+            return
+        for guess in _guessed(view):
+            waiting.append((guess, depth))
+        name = _name(view)
+        if name is None:
+            continue
+        # `/bin/RM` is rm where file names have no case.
+        if (name := name.lower()) != view.words[0].text:
+            bare = replace(view.words[0], raw=name, text=name)
+            words = (bare, *view.words[1:])
+            waiting.append((replace(view, words=words, raw=" ".join(word.raw for word in words)), depth))
+            continue
+        waiting.extend((inner, depth) for inner in _inside(view, name))
+        waiting.extend((inner, depth + 1) for inner in _texts_inside(view, name, depth))
+
+
+def _every_word(command: Command) -> Iterator[Command]:
+    from recollect.policy.shell.scraps import commands as scrap_commands
+
+    yield from _later(command, 1)
+    for word in command.words:
+        if _looks_like_text(word.raw):
+            yield from scrap_commands(word.raw)
+
+
+def _guessed(view: Command) -> Iterator[Command]:
+    """The same command with variables replaced by the values the text gives them."""
+    most = max((len(word.likely) for word in view.words if word.text is None), default=0)
+    for index in range(most):
+        words = tuple(
+            Word(guess, guess)
+            for word in view.words
+            for guess in (
+                [word.text or ""] if word.text is not None else _guess_of(word, index, word is view.words[0])
+            )
+        )
+        if words:
+            yield replace(view, words=words, raw=" ".join(word.raw for word in words))
+
+
+def _guess_of(word: Word, index: int, first: bool) -> list[str]:
+    if not word.likely:
+        return [word.raw]
+    guess = word.likely[min(index, len(word.likely) - 1)]
+    # Unquoted, `X="rm -rf"; $X y` is split at blanks.
+    return guess.split() if first or not word.raw.startswith('"') else [guess]
+
+
+def _inside(view: Command, name: str) -> Iterator[Command]:
+    if name == "env":
+        yield from _under_env(view)
+    elif name == "find":
+        for position, word in enumerate(view.words[:-1]):
+            if word.text in _FIND_RUNS:
+                yield _beginning_at(view, position + 1)
+    elif name in {"ssh", "mosh"}:
+        yield from _later(view, 2)
+    elif name in _ANY_LATER:
+        yield from _later(view, 1)
+    elif name in _STRIPPED or name in _SEEN_THROUGH:
+        yield from _under_wrapper(view, name)
+
+
+def _under_wrapper(view: Command, name: str) -> Iterator[Command]:
+    known, before = _STRIPPED.get(name) or _SEEN_THROUGH[name]
+    line = take_apart(view.words[1:], known)
+    if line is None:
+        yield from _later(view, 1)
+    elif len(line.operands) > before and not (name == "command" and line.has("-v", "-V")):
+        yield _behind_assignments(view, 1 + line.rest + before)
+
+
+def _behind_assignments(view: Command, position: int) -> Command:
+    """``sudo X=1 rm``: the command begins behind the words with an equals sign."""
+    while position + 1 < len(view.words) and _assigns(view.words[position]):
+        position += 1
+    return _beginning_at(view, position)
+
+
+def _assigns(word: Word) -> bool:
+    return "=" in (word.text if word.text is not None else word.raw)
+
+
+def _under_env(view: Command) -> Iterator[Command]:
+    """``env`` takes assignments before the command, and ``-S`` splits a string into one."""
+    known, _ = _SEEN_THROUGH["env"]
+    line = take_apart(view.words[1:], known)
+    if line is None:
+        yield from _later(view, 1)
+        for word in view.words[1:]:
+            pieces = (word.text or "").removeprefix("-S").removeprefix("--split-string=").split()
+            for position in range(
+                min(len(pieces), _LATER_WORDS) if len(pieces) > 1 or "-S" in word.raw else 0
+            ):
+                words = tuple(Word(piece, piece) for piece in pieces[position:])
+                yield Command(" ".join(pieces[position:]), words, nested=True)
+        return
+    if line.operands:
+        yield _behind_assignments(view, 1 + line.rest)
+
+
+def _later(view: Command, first: int) -> Iterator[Command]:
+    """A view begun at every later word, for lines that are not understood."""
+    for position in range(first, len(view.words)):
+        words = view.words[position : position + _LATER_WORDS]
+        yield Command(" ".join(word.raw for word in words), words, (), (), view.piped, True)
+
+
+def _texts_inside(view: Command, name: str, depth: int) -> Iterator[Command]:
+    """Commands in arguments that some shell will read as text."""
+    texts: list[str] = []
+    words = [word.text if word.text is not None else word.raw for word in view.words[1:]]
+    if name in _SHELLS or name in {"su", "runuser", "script", "watch", "flock", "sg", "busybox"}:
+        texts = [word for word in words if _looks_like_text(word)] + _behind_c(words)
+    elif name in _TEXT_COMMANDS:
+        texts = [" ".join(words), *(word.partition("=")[2] or word for word in words)]
+    elif name in {"ssh", "mosh", "parallel", "xargs", "env", "sudo", "doas"}:
+        texts = [word for word in words if _looks_like_text(word)]
+        texts += [" ".join(words[1:])] if name in {"ssh", "mosh"} else []
+    for text in dict.fromkeys(texts):
+        yield from _commands_of(text, depth)
+
+
+def _looks_like_text(word: str) -> bool:
+    return _TEXTUAL.search(word) is not None
+
+
+def _behind_c(words: list[str]) -> list[str]:
+    """The argument behind ``-c``, however the option is clustered (``-lc``, ``-ec``)."""
+    return [
+        after
+        for before, after in pairwise(words)
+        if before.startswith("-") and before.endswith(("c", "--command"))
+    ] + [word.partition("=")[2] for word in words if word.startswith(("--command=", "--session-command="))]
+
+
+def _commands_of(text: str, depth: int) -> tuple[Command, ...]:
+    from recollect.policy.shell import commands_in
+    from recollect.policy.shell.scraps import commands as scrap_commands
+
+    if depth > _DEEPEST_TEXT:
+        return ()
+    found = commands_in(text)[0] if depth < _DEEPEST_TEXT else scrap_commands(text)
+    return tuple(replace(command, nested=True) for command in found)

@@ -1,0 +1,54 @@
+"""The few file commands that a mode or a floor speaks of: ``mkdir`` and its kin, and ``rm`` of everything."""
+
+from __future__ import annotations
+
+import re
+
+from recollect.policy.analysis import Command
+from recollect.policy.paths import Place, absolute, collapsed
+
+_ACCEPTED = {
+    "mkdir": frozenset({"-p", "-v", "-pv", "-vp", "--parents", "--verbose"}),
+    "touch": frozenset({"-a", "-c", "-m", "--no-create"}),
+    "cp": frozenset({"-r", "-R", "-a", "-f", "-p", "-v", "-n", "-rf", "-i", "--recursive", "--force"}),
+    "mv": frozenset({"-f", "-n", "-v", "-i", "--force", "--verbose"}),
+    "rm": frozenset({"-f", "-v", "-i", "--force", "--verbose"}),
+    "rmdir": frozenset({"-p", "-v", "--parents", "--verbose"}),
+}
+"""Programs and the flags of theirs that change nothing but the files named."""
+
+
+def accepted_edit(command: Command) -> bool:
+    """Whether it is one that ``acceptEdits`` runs, every flag known. Its files are judged elsewhere."""
+    argv = command.argv
+    if not argv or argv[0] not in _ACCEPTED or len(argv) < 2:
+        return False
+    if any(word.globs for word in command.words):
+        return False
+    flags = [word for word in argv[1:] if word.startswith("-")]
+    return all(flag in _ACCEPTED[argv[0]] for flag in flags)
+
+
+def removes_everything(command: Command, place: Place) -> bool:
+    """``rm -r`` of the root, of home, of a directory just below the root, or of what only a shell knows (R18)."""
+    if not command.words or (command.words[0].text or "").rsplit("/", 1)[-1] != "rm":
+        return False
+    rest = command.words[1:]
+    if not any(word.text is None or _recursive(word.text) for word in rest):
+        return False
+    for word in rest:
+        if word.text is None:
+            return True
+        if not word.text.startswith("-") and _everything(word.text, place):
+            return True
+    return False
+
+
+def _recursive(flag: str) -> bool:
+    return re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r\w*", flag) is not None
+
+
+def _everything(path: str, place: Place) -> bool:
+    full = collapsed(absolute(re.sub(r"/\*+$", "/", path), place))
+    above_home = place.home == full or place.home.startswith(full.rstrip("/") + "/")
+    return above_home or (full.count("/") == 1 and path.startswith("/"))

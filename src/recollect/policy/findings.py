@@ -1,0 +1,40 @@
+"""What was found about one part of a call, before the parts are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from recollect.policy.decision import RuleSource, Verdict
+from recollect.policy.rules import Rule
+
+BUILT_IN = "built-in: "
+"""Starts the name of a rule that no settings file holds and none can switch off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A verdict and its reason. ``rule`` is a rule's text, or the name of a built-in one."""
+
+    verdict: Verdict
+    why: str
+    rule: str | None = None
+    source: RuleSource | None = None
+
+
+def by_rule(rule: Rule, why: str) -> Finding:
+    """A finding that a rule of the settings made."""
+    return Finding(rule.verdict, why, rule.text, rule.source)
+
+
+def by_nature(verdict: Verdict, name: str, why: str) -> Finding:
+    """A finding that holds whatever the settings say."""
+    return Finding(verdict, why, BUILT_IN + name)
+
+
+def strictest(findings: Iterable[Finding]) -> Finding | None:
+    """The finding that decides: the strictest; of equals one by rule, then the first."""
+    ranked = list(findings)
+    if not ranked:
+        return None
+    return max(ranked, key=lambda finding: (finding.verdict.strictness, finding.rule is not None))

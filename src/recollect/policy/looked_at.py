@@ -1,0 +1,167 @@
+"""Which paths a harmless command looks at, so that looking without a rule stays in the workspace (R10).
+
+``commands.file_operands`` knows the programs that read files; programs that only list (``ls``,
+``find``, ``git``) are known here. A word whose value only the shell knows is a path nobody can check.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+from recollect.policy import commands
+from recollect.policy.analysis import Command, Word
+
+UNKNOWN = "\x01"
+"""Stands for a path that cannot be known."""
+
+_NAME_NO_PATHS = frozenset(
+    {
+        ":",
+        "[",
+        "arch",
+        "basename",
+        "command",
+        "date",
+        "dirname",
+        "echo",
+        "env",
+        "expr",
+        "false",
+        "free",
+        "groups",
+    }
+    | {
+        "history",
+        "hostname",
+        "id",
+        "nproc",
+        "printenv",
+        "printf",
+        "ps",
+        "pwd",
+        "seq",
+        "sleep",
+        "test",
+        "true",
+        "tty",
+    }
+    | {"type", "uname", "uptime", "which", "whoami"}
+)
+_LISTERS = frozenset(
+    {
+        "df",
+        "dir",
+        "du",
+        "exa",
+        "eza",
+        "fd",
+        "file",
+        "find",
+        "getfacl",
+        "ls",
+        "lsattr",
+        "readlink",
+        "realpath",
+        "stat",
+    }
+    | {"tree"}
+)
+_GIT_SHOWS = frozenset(
+    {"show", "diff", "log", "blame", "grep", "cat-file", "archive", "annotate", "whatchanged"}
+)
+_ALWAYS_DEEP = frozenset({"rg", "ag", "ack", "rgrep", "tar", "rsync"})
+_DEEP_BY_FLAG = frozenset({"grep", "egrep", "fgrep", "zgrep", "cp", "scp", "zip", "diff"})
+_RECURSIVE = re.compile(
+    r"-[A-Za-z]*[rRa]|--recursive|--dereference-recursive|--archive|--directories=recurse"
+)
+_HEREDOC = re.compile(r'"\$\(\s*cat\s+<<(-?)\s*([\'"])(\w+)\2[ \t]*\n(.*)\n(\t*)\3[ \t]*\n\s*\)"', re.DOTALL)
+
+
+def looked_at(command: Command) -> list[str]:
+    """Every path that a read-only command may look at; ``UNKNOWN`` when a word's value is not known."""
+    view = _marked(command)
+    name = view.words[0].text or ""
+    if name in _NAME_NO_PATHS:
+        return []
+    found = [path for _, path in commands.file_operands(replace(view, redirects=()))]
+    if found or _operands_known(name):
+        return found
+    values = [text.partition("=")[2] if text.startswith("-") else text for text in view.argv or ()][1:]
+    listed = [value for value in values if name in _LISTERS and not value.startswith(("(", "!"))]
+    return [
+        value for value in (listed or values) if value and (listed or value == UNKNOWN or _leads_away(value))
+    ]
+
+
+def listed(command: Command) -> list[str]:
+    """Words of a listing or of git that may be files it shows; a Read deny reaches these too."""
+    name = _bare_name(command)
+    words = [word.text for word in command.words[1:] if word.text and not word.text.startswith("-")]
+    if name in _LISTERS:
+        return words
+    if name == "git" and words and words[0] in _GIT_SHOWS:
+        return [path for word in words[1:] for path in (word, word.partition(":")[2]) if path]
+    return []
+
+
+def swept(command: Command) -> list[str]:
+    """The directories whose whole content the command reads."""
+    name = _bare_name(command)
+    flags = [word.text or "" for word in command.words[1:] if (word.text or "").startswith("-")]
+    if name not in _ALWAYS_DEEP and not (name in _DEEP_BY_FLAG and any(map(_RECURSIVE.match, flags))):
+        return []
+    words = [word.text for word in command.words[1:] if word.text and not word.text.startswith("-")]
+    searches = name not in ("cp", "scp", "zip", "diff", "tar", "rsync")
+    return [*words, "."] if len(words) <= searches else words
+
+
+def _bare_name(command: Command) -> str:
+    return (command.words[0].text or "").rsplit("/", 1)[-1] if command.words else ""
+
+
+def names_unknown_file(command: Command) -> bool:
+    """Whether a known file program is given a word that only the shell knows."""
+    if not command.words or command.argv is not None:
+        return False
+    return any(UNKNOWN in path for _, path in commands.file_operands(_marked(command)))
+
+
+def with_known_heredocs(command: Command) -> Command:
+    """``"$(cat <<'EOF' … EOF)"`` is a constant written in a roundabout way: every commit message is one."""
+    if command.argv is not None:
+        return command
+    return replace(command, words=tuple(map(_known, command.words)))
+
+
+def _known(word: Word) -> Word:
+    found = _HEREDOC.fullmatch(word.raw) if word.text is None else None
+    if not found:
+        return word
+    dash, _, delimiter, body, indent = found.groups()
+    lines = body.split("\n")
+    if dash:
+        lines = [line.lstrip("\t") for line in lines]
+    # A line that ends the heredoc earlier would leave the rest to the shell.
+    if (indent and not dash) or any(line.rstrip() == delimiter for line in lines):
+        return word
+    return Word(word.raw, "\n".join(lines).rstrip("\n"))
+
+
+def _marked(command: Command) -> Command:
+    words = tuple(
+        Word(word.raw, UNKNOWN, word.globs) if word.text is None else word for word in command.words
+    )
+    return replace(command, words=words)
+
+
+@lru_cache(maxsize=512)
+def _operands_known(name: str) -> bool:
+    """Whether ``file_operands`` tells this program's files from its patterns and scripts."""
+    words = tuple(Word(text, text) for text in (name, "a", "b", "c"))
+    return bool(commands.file_operands(Command(" ".join(word.raw for word in words), words)))
+
+
+def _leads_away(text: str) -> bool:
+    return text.startswith(("/", "~")) or ".." in text.split("/")

@@ -1,0 +1,184 @@
+"""What stands between the brackets of ``Read(...)`` and ``Edit(...)``: gitignore-like, with four anchors (R12).
+
+``//etc`` is absolute, ``~/x`` starts at home, ``/x`` where the settings file belongs, and anything
+else at the working directory. A pattern without a slash matches at any depth. A pattern that
+matches a directory matches everything in it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from recollect.policy.glob_meeting import agree, ends, globs_meet, parts_meet
+from recollect.policy.paths import folded
+
+
+class Anchor(enum.StrEnum):
+    """Where a pattern starts."""
+
+    ROOT = "//"
+    HOME = "~/"
+    SOURCE = "/"
+    CWD = "./"
+
+
+@dataclass(frozen=True)
+class PathPattern:
+    """One pattern: its anchor, and the part below it."""
+
+    text: str
+    anchor: Anchor
+    body: str
+    floating: bool
+    """It has no slash of its own, so it matches at any depth below the anchor."""
+    climbs: int = 0
+    """How many directories above its anchor it starts (``../x`` climbs one)."""
+
+    def matches(self, relative: str) -> bool:
+        """Whether the path below the anchor is meant, letter by letter."""
+        return self._exact.fullmatch(relative) is not None
+
+    def may_mean(self, relative: str) -> bool:
+        """The same for deny: ``relative`` is folded, and a tree's own directory counts as part of it."""
+        return self._generous.fullmatch(relative) is not None
+
+    def meets(self, directory: str, glob: str, *, trees: bool) -> bool:
+        """Whether, anchored at the directory, it has a path in common with an absolute glob (both folded).
+
+        Without ``trees`` only the named path itself counts, not what lies below it: of a file in an
+        unknown directory it can always be said that it may be below.
+        """
+        own = self._own + ("/**" if trees else "")
+        if not trees and not parts_meet(own.rsplit("/", 1)[-1], glob.rsplit("/", 1)[-1]):
+            return False
+        if not self.floating:
+            start = directory.rstrip("/") + "/" + ends(self._own)[0]
+            return agree(start, ends(glob)[0]) and globs_meet(f"{_escaped_slashes(directory)}/{own}", glob)
+        named = glob.split("/") if trees else glob.split("/")[-1:]
+        return any(parts_meet(self._own, part) for part in named if part not in ("", "**"))
+
+    @cached_property
+    def tail(self) -> str | None:
+        """The last component that is a plain name, if no wildcard follows it: every path it means has it."""
+        last = self._own.rsplit("/", 1)[-1]
+        return None if re.search(r"[*?\[\\]", last) else last
+
+    @cached_property
+    def tail_expression(self) -> str:
+        """The last component as a regular expression; anything at all for a pattern that ends in ``**``."""
+        last = self._own.rsplit("/", 1)[-1]
+        return ".*" if "**" in last else _component(last)
+
+    @cached_property
+    def _own(self) -> str:
+        return folded(self.body[:-3] if self.body.endswith("/**") else self.body)
+
+    @cached_property
+    def plain(self) -> str | None:
+        """The path below the anchor, if it is the name of one file or one tree."""
+        body = self.body[:-3] if self.body.endswith("/**") else self.body
+        return None if re.search(r"[*?\[\\]", body) else body
+
+    @cached_property
+    def _exact(self) -> re.Pattern[str]:
+        return re.compile(_expression(self.body, self.floating), re.DOTALL)
+
+    @cached_property
+    def _generous(self) -> re.Pattern[str]:
+        return re.compile(_expression(self._own, self.floating), re.DOTALL)
+
+
+def path_pattern(text: str) -> PathPattern | str:
+    """The pattern, or why it is none."""
+    body = text.strip()
+    if not body or "\0" in body:
+        return "it names no path"
+    if body[0] in "!#":
+        return "a path rule cannot be a comment or an exception"
+    anchor = Anchor.CWD
+    if body.startswith("//"):
+        anchor, body = Anchor.ROOT, body[2:]
+    elif body == "~" or body.startswith("~/"):
+        anchor, body = Anchor.HOME, body[2:]
+    elif body.startswith("/"):
+        anchor, body = Anchor.SOURCE, body[1:]
+    elif body.startswith("./"):
+        body = "/" + body[2:]
+    floating = anchor is Anchor.CWD and "/" not in body.rstrip("/")
+    body = re.sub(r"/+", "/", body).strip("/")
+    body = "/".join(part for part in body.split("/") if part != ".")
+    body, climbs = _climbed(body)
+    return PathPattern(text, anchor, body or "**", floating and bool(body) and not climbs, climbs)
+
+
+def _climbed(body: str) -> tuple[str, int]:
+    """``a/../b`` is ``b``; what climbs above the anchor is counted."""
+    kept: list[str] = []
+    climbs = 0
+    for part in body.split("/"):
+        if part != "..":
+            kept.append(part)
+        elif kept:
+            kept.pop()
+        else:
+            climbs += 1
+    return "/".join(kept), climbs
+
+
+def _expression(body: str, floating: bool) -> str:
+    parts = body.split("/")
+    out = "(?:.*/)?" if floating else ""
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if part == "**":
+            out += ".+" if last else "(?:.*/)?"
+        else:
+            out += _component(part) + ("" if last else "/")
+    return out + ("" if parts[-1] == "**" and len(parts) > 1 else "(?:/.*)?") if body != "**" else ".*"
+
+
+def _component(part: str) -> str:
+    out, position = "", 0
+    while position < len(part):
+        char = part[position]
+        position += 1
+        if char == "\\" and position < len(part):
+            out += re.escape(part[position])
+            position += 1
+        elif char == "*":
+            out += "[^/]*"
+        elif char == "?":
+            out += "[^/]"
+        elif char == "[":
+            found = re.compile(r"([!^]?)(\]?[^\]/]*)\]").match(part, position)
+            if not found:
+                out += re.escape(char)
+                continue
+            members = re.sub(r"([\[\\&~|^])", r"\\\1", found.group(2))
+            out += f"(?!/)[{'^' if found.group(1) else ''}{_valid(members)}]"
+            position = found.end()
+        else:
+            out += re.escape(char)
+    return out
+
+
+def _valid(members: str) -> str:
+    """The members of a character class; one that makes no sense stands for its letters only."""
+    members = members.replace("]", r"\]")
+    try:
+        re.compile(f"[{members}]")
+    except re.error:
+        return members.replace("-", r"\-")
+    return members
+
+
+def escaped(path: str) -> str:
+    """The path as a pattern that means only itself (R21)."""
+    return re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
+
+
+def _escaped_slashes(directory: str) -> str:
+    return "" if directory == "/" else escaped(directory)

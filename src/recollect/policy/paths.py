@@ -1,0 +1,120 @@
+"""One file, one name: every way of writing a path is brought to the form that rules are compared with.
+
+A path has two forms that matter: as it is written (dots and doubled slashes taken out) and with
+links followed. Deny rules look at both, allow rules need both (R15). Paths are compared by
+components, never by prefix of text (C01).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from recollect.policy.world import World
+
+_OWN_ROOT = re.compile(r"^/proc/(?:self|thread-self)(?:/task/\d+)?/(root|cwd)(?=/|$)")
+_OTHER_PROCESS = re.compile(r"^/proc/\d+(?:/task/\d+)?/root(?=/|$)")
+_DESCRIPTOR = re.compile(r"^(?:/proc/(?:self|thread-self|\d+)(?:/|$)|/dev/(?!null$))")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where relative paths and ``~`` start."""
+
+    cwd: str
+    home: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A path as written and where it leads. ``special`` says why no tool may open it as a file."""
+
+    given: str
+    forms: tuple[str, ...]
+    """The different paths a rule must look at; the first is the path as written."""
+    special: str | None = None
+
+    @property
+    def written(self) -> str:
+        """The path without dots and doubled slashes, its links not followed."""
+        return self.forms[0]
+
+
+def collapsed(path: str) -> str:
+    """An absolute path without empty, ``.`` and ``..`` components."""
+    kept: list[str] = []
+    for component in path.split("/"):
+        if component == "..":
+            del kept[-1:]
+        elif component not in ("", "."):
+            kept.append(component)
+    return "/" + "/".join(kept)
+
+
+def absolute(path: str, place: Place) -> str:
+    """The path from the root on, its own ``..`` still in it: only the file system knows where they lead."""
+    if path == "~" or path.startswith("~/"):
+        path = place.home + path[1:]
+    elif path.startswith("~") and path.split("/")[0][1:] == place.home.rsplit("/", 1)[-1]:
+        path = place.home + path[len(path.split("/")[0]) :]
+    elif path.startswith("~"):
+        path = "/" + path  # somebody else's home: certainly not in the working directory
+    return path if path.startswith("/") else f"{place.cwd.rstrip('/')}/{path}"
+
+
+def named_file(path: str, place: Place, world: World) -> NamedFile:
+    """The file a tool would open for this argument."""
+    full = _without_detours(absolute(path, place), place)
+    if _UNPRINTABLE.search(full):
+        return NamedFile(path, (collapsed(full),), "its name holds control characters")
+    written = collapsed(full)
+    # The kernel follows a link before its "..", many programs take the ".." out first: both may happen.
+    forms = tuple(
+        dict.fromkeys((written, collapsed(world.resolved(full)), collapsed(world.resolved(written))))
+    )
+    special = None
+    if any(_DESCRIPTOR.match(form) for form in forms):
+        special = "it is a device or a window into a running process, not a file"
+    elif not world.is_regular_or_missing(full):
+        special = "it is not a regular file"
+    return NamedFile(path, forms, special)
+
+
+def _without_detours(path: str, place: Place) -> str:
+    """``/proc/self/root/x`` is ``/x``, and ``/proc/self/cwd/x`` is in the working directory (C03)."""
+    if "proc" not in path:
+        return path
+    for _ in range(8):
+        plain = re.sub(r"/(?:\./)*/+", "/", path)
+        detour = _OWN_ROOT.match(plain) or _OTHER_PROCESS.match(plain)
+        if not detour:
+            return path
+        into_cwd = detour.re is _OWN_ROOT and detour.group(1) == "cwd"
+        path = (place.cwd if into_cwd else "") + "/" + plain[detour.end() :].lstrip("/")
+    return path
+
+
+def relative_to(path: str, directory: str) -> str | None:
+    """The components below the directory, ``""`` for itself, or None when it is elsewhere."""
+    if path == directory:
+        return ""
+    start = directory.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else None
+
+
+def inside(path: str, directory: str) -> bool:
+    """Whether the path is the directory or lies in it, component by component."""
+    return relative_to(path, directory) is not None
+
+
+def folded(path: str) -> str:
+    """What a forgiving file system would take for the same name: case, accents, trailing dots and spaces."""
+    if path.isascii() and not _trailing.search(path):
+        return path.lower()
+    text = unicodedata.normalize("NFC", path).casefold()
+    return "/".join(part.rstrip(". ") or part for part in unicodedata.normalize("NFC", text).split("/"))
+
+
+_trailing = re.compile(r"[. ](?:/|$)")

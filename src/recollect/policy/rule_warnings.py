@@ -1,0 +1,154 @@
+"""Rules that do not do what their writer may think: dead, shadowed, misread or too wide.
+
+They stay in force as far as they can; this only says it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from recollect.policy.command_pattern import CommandPattern
+from recollect.policy.decision import Verdict
+from recollect.policy.host_rules import DomainPattern
+from recollect.policy.path_pattern import Anchor, PathPattern
+from recollect.policy.rules import Rule
+from recollect.policy.tool_names import KNOWN_TOOLS, covers
+
+_NEVER_BY_PREFIX = frozenset({"watch", "setsid", "ionice", "flock"})
+_RUNS_ANYTHING = frozenset(
+    {
+        "bash",
+        "sh",
+        "zsh",
+        "eval",
+        "exec",
+        "sudo",
+        "env",
+        "python",
+        "python3",
+        "node",
+        "perl",
+        "ruby",
+        "xargs",
+        "awk",
+        "ssh",
+    }
+)
+_DEAD_DROPS = (
+    "github.com",
+    "githubusercontent.com",
+    "gitlab.com",
+    "pastebin.com",
+    "google.com",
+    "amazonaws.com",
+    "githubapp.com",
+    "discord.com",
+    "slack.com",
+    "telegram.org",
+)
+_LOOKS_ABSOLUTE = re.compile(r"(?:home|users|etc|var|usr|opt|tmp|root|mnt|private|srv)(?:/|$)", re.IGNORECASE)
+
+
+class WarningKind(enum.StrEnum):
+    """What is odd about a rule."""
+
+    UNKNOWN_TOOL = "unknown tool"
+    SHADOWED = "shadowed"
+    DUPLICATE = "duplicate"
+    NOT_ABSOLUTE = "not absolute"
+    NEVER_COVERS = "never covers"
+    TOO_WIDE = "too wide"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleWarning:
+    """One rule and what to know about it. ``other`` is the rule that takes its effect away."""
+
+    rule: Rule
+    kind: WarningKind
+    why: str
+    other: Rule | None = None
+
+
+def rule_warnings(rules: Iterable[Rule]) -> tuple[RuleWarning, ...]:
+    """All warnings, in the order of the rules."""
+    every = tuple(rules)
+    held = [rule for rule in every if rule.verdict is not Verdict.ALLOW]
+    seen: dict[tuple[str, Verdict], Rule] = {}
+    found: list[RuleWarning] = []
+    for rule in every:
+        earlier = seen.setdefault((rule.text.strip(), rule.verdict), rule)
+        if earlier is not rule:
+            found.append(RuleWarning(rule, WarningKind.DUPLICATE, "the same rule stands elsewhere", earlier))
+        found.extend(_of_one(rule))
+        found.extend(_shadows(rule, held))
+    return tuple(found)
+
+
+def _shadows(rule: Rule, held: list[Rule]) -> Iterable[RuleWarning]:
+    for other in held:
+        stricter = other.verdict.strictness > rule.verdict.strictness
+        if stricter and _contains(other, rule):
+            why = f"{other.verdict.value} {other.text} comes first and covers all of it"
+            yield RuleWarning(rule, WarningKind.SHADOWED, why, other)
+            return
+
+
+def _contains(wide: Rule, narrow: Rule) -> bool:
+    """Whether everything the narrow rule means is meant by the wide one too."""
+    if not wide.specifiers:
+        return covers(wide.tool, narrow.tool)
+    if wide.tool != narrow.tool or len(narrow.specifiers) != 1:
+        return False
+    inner = narrow.specifiers[0]
+    for outer in wide.specifiers:
+        if outer == inner:
+            return True
+        # A star of the narrow pattern is taken as a letter: only a star of the wide one can match it.
+        if isinstance(outer, CommandPattern) and isinstance(inner, CommandPattern):
+            return outer.matches(inner.text.replace(":*", " *"))
+        if isinstance(outer, DomainPattern) and isinstance(inner, DomainPattern):
+            return outer.matches(inner.text)
+        if isinstance(outer, PathPattern) and isinstance(inner, PathPattern):
+            return outer.anchor is inner.anchor and not inner.floating and outer.matches(inner.body)
+    return False
+
+
+def _of_one(rule: Rule) -> Iterable[RuleWarning]:
+    named = rule.tool in KNOWN_TOOLS or "_" in rule.tool or "*" in rule.tool
+    if not named and rule.verdict is not Verdict.ALLOW:
+        yield RuleWarning(rule, WarningKind.UNKNOWN_TOOL, f"no tool is called {rule.tool}")
+    for specifier in rule.specifiers:
+        if isinstance(specifier, PathPattern):
+            yield from _of_path(rule, specifier)
+        elif isinstance(specifier, CommandPattern) and rule.verdict is Verdict.ALLOW:
+            yield from _of_command(rule, specifier)
+        elif isinstance(specifier, DomainPattern) and rule.verdict is Verdict.ALLOW:
+            yield from _of_domain(rule, specifier)
+    if rule.tool == "Bash" and not rule.specifiers and rule.verdict is Verdict.ALLOW:
+        yield RuleWarning(rule, WarningKind.TOO_WIDE, "every command is allowed")
+
+
+def _of_path(rule: Rule, pattern: PathPattern) -> Iterable[RuleWarning]:
+    if pattern.anchor is Anchor.SOURCE and _LOOKS_ABSOLUTE.match(pattern.body):
+        why = f"/{pattern.body} starts at the settings' own directory; write //{pattern.body} for the root"
+        yield RuleWarning(rule, WarningKind.NOT_ABSOLUTE, why)
+
+
+def _of_command(rule: Rule, pattern: CommandPattern) -> Iterable[RuleWarning]:
+    if pattern.first_word in _NEVER_BY_PREFIX and pattern.exact is None:
+        why = f"{pattern.first_word} runs another command; only a rule for one exact command covers it"
+        yield RuleWarning(rule, WarningKind.NEVER_COVERS, why)
+    if pattern.exact is None and (pattern.first_word is None or pattern.first_word in _RUNS_ANYTHING):
+        only = pattern.speaks_of_program_only or pattern.first_word is None
+        if only:
+            yield RuleWarning(rule, WarningKind.TOO_WIDE, "it lets any program run")
+
+
+def _of_domain(rule: Rule, pattern: DomainPattern) -> Iterable[RuleWarning]:
+    host = pattern.text.lower().removeprefix("*.")
+    if host == "*" or any(host == name or host.endswith("." + name) for name in _DEAD_DROPS):
+        yield RuleWarning(rule, WarningKind.TOO_WIDE, "anybody can leave and collect things on such a host")

@@ -1,0 +1,88 @@
+"""From a shell text to the simple commands it would run, without running it.
+
+``analyse`` asks two parsers that share nothing: our strict reader, which knows the meaning of the
+little it accepts, and tree-sitter-bash. Only what both read alike is understood; every other text
+carries its reasons in ``unanalysable`` and, in ``suspects``, every word it might start. It never
+raises, whatever the text, and knows nothing of rules.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from recollect.policy.analysis import Analysis, Command
+from recollect.policy.shell import builtins, characters, scraps, tree
+from recollect.policy.shell.cursor import Unclear
+from recollect.policy.shell.reader import Reader, Seen
+
+__all__ = ["analyse", "commands_in"]
+
+
+def analyse(text: str) -> Analysis:
+    """Everything the text would run, or why that cannot be known."""
+    commands, reasons = commands_in(text)
+    suspects = _started(commands)
+    if reasons:
+        suspects |= scraps.tokens(text)
+    return Analysis(text, commands, reasons, suspects)
+
+
+def commands_in(text: str) -> tuple[tuple[Command, ...], tuple[str, ...]]:
+    """The commands and the doubts, without the search for suspects."""
+    doubts = characters.doubts(text)
+    if doubts:
+        return scraps.commands(text), tuple(doubts)
+    reader = Reader(text)
+    try:
+        reader.read()
+    except Unclear as unclear:
+        return (*_commands(reader), *scraps.commands(text)), (str(unclear), *reader.doubts)
+    from recollect.policy.commands.wrappers import hidden
+
+    commands = _commands(reader)
+    for reason in builtins.doubtful_names(reader.assigned_names):
+        reader.doubt(reason)
+    for command in commands:
+        for reason in builtins.doubts(command):
+            reader.doubt(reason)
+        if inside := hidden(command):
+            reader.doubt(inside)
+    if reader.doubts:
+        return commands, tuple(reader.doubts)
+    if tree.borders(text) != _borders(text, reader.seen):
+        return (*commands, *scraps.commands(text)), ("two parsers read it differently",)
+    return commands, ()
+
+
+def _commands(reader: Reader) -> tuple[Command, ...]:
+    return tuple(seen.command for seen in reader.seen)
+
+
+def _borders(text: str, seen: list[Seen]) -> tree.Borders:
+    """Our commands and arguments in tree-sitter's terms: byte offsets."""
+    starts: list[int] = []
+    spans: list[tree.Span] = []
+    for one in seen:
+        if one.spans:
+            starts.append(one.spans[0][0])
+            if one.command.words[0].raw not in tree.NOT_SHOWN:
+                spans.extend(one.spans[1:])
+    if not text.isascii():
+        place = [0, *accumulate(len(letter.encode()) for letter in text)]
+        starts = [place[start] for start in starts]
+        spans = [(place[start], place[end]) for start, end in spans]
+    return tree.Borders(frozenset(starts), frozenset(spans))
+
+
+def _started(commands: tuple[Command, ...]) -> frozenset[str]:
+    """The names of all these commands and of those inside their wrappers, with and without directory."""
+    # Wrappers such as `sh -c` hold shell text themselves, so the two packages need each other.
+    from recollect.policy.commands import deny_views
+
+    names = {
+        view.words[0].text or view.words[0].raw
+        for command in commands
+        for view in deny_views(command)
+        if view.words
+    }
+    return frozenset(names | {name.rsplit("/", 1)[-1] for name in names})

@@ -1,0 +1,301 @@
+"""Words, quotes, expansions and heredocs: everything between the borders of commands.
+
+The one idea: a word is read piece by piece, and each piece says whether its value is known. The
+commands inside substitutions are read by the same reader, through ``_list``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from recollect.policy.analysis import Word
+from recollect.policy.shell.cursor import DEEPEST, ENDS_WORD, Cursor, Heredoc, Unclear
+from recollect.policy.shell.quoting import WordBuilder, ansi_value
+
+META = frozenset(" \t\n;&|()<>")
+"""Characters that end an unquoted word."""
+_PLAIN = re.compile(r"[^ \t\n;&|()<>\\'\"$`]+")
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\}", re.ASCII)
+_SPECIAL = re.compile(r"\$([0-9@*#?$!_-])")
+_ARITHMETIC = re.compile(r"\$\(\(([0-9 \t+*/%<>=!&|^~?:,-]*)\)\)")
+_IN_QUOTES = re.compile(r"[^\"\\$`]+")
+_IN_HEREDOC = re.compile(r"[^\\$`]+")
+_DELIMITER = re.compile(r"([A-Za-z0-9_.:-]+)|'([A-Za-z0-9_.: -]+)'|\"([A-Za-z0-9_.: -]+)\"|\\([A-Za-z0-9_]+)")
+
+
+class WordReader(Cursor):
+    """Reads words; what a list of commands is, its heir knows."""
+
+    def _list(self) -> None:
+        raise NotImplementedError
+
+    def _word(self) -> tuple[Word, tuple[int, int]]:
+        start = self.at
+        word = WordBuilder(start)
+        while self.at < self.end:
+            run = _PLAIN.match(self.text, self.at, self.end)
+            if run:
+                word.plain(run.group())
+                self.at = run.end()
+                continue
+            letter = self.text[self.at]
+            if letter in META:
+                if self._process_ahead():
+                    self._process(word)
+                    continue
+                break
+            self._pieces[letter](self, word)
+        if word.empty:
+            raise Unclear("word missing")
+        for reason in word.doubts():
+            self.doubt(reason)
+        if self.text.startswith("(", self.at):
+            raise Unclear("parenthesis behind a word: function, array or zsh pattern")
+        raw = self.text[start : self.at]
+        if self.heredocs and "\n" in raw:
+            raise Unclear("newline inside a word behind a heredoc's operator")
+        if raw.startswith("{") and raw.endswith("}") and self.text[self.at : self.at + 1] in {"<", ">"}:
+            raise Unclear("redirect that names a variable")
+        return word.word(raw), (start, self.at)
+
+    def _process_ahead(self) -> bool:
+        return self.text.startswith(("<(", ">("), self.at)
+
+    def _process(self, word: WordBuilder) -> None:
+        if not word.empty:
+            raise Unclear("process substitution in the middle of a word")
+        self.at += 1
+        self._substituted()
+        word.unknown()
+        if not ENDS_WORD.match(self.text, self.at, self.end):
+            raise Unclear("process substitution in the middle of a word")
+
+    def _escape(self, word: WordBuilder) -> None:
+        following = self.text[self.at + 1 : min(self.at + 2, self.end)]
+        if not following:
+            raise Unclear("backslash at the end")
+        if following == "\n":
+            self.doubt("line continued inside a word")
+            word.plain("")
+        else:
+            word.quoted(following)
+        self.at += 2
+
+    def _single(self, word: WordBuilder) -> None:
+        close = self.text.find("'", self.at + 1, self.end)
+        if close < 0:
+            raise Unclear("quote without its end")
+        word.quoted(self.text[self.at + 1 : close])
+        self.at = close + 1
+
+    def _double(self, word: WordBuilder) -> None:
+        self.at += 1
+        word.quoted("")
+        while True:
+            run = _IN_QUOTES.match(self.text, self.at, self.end)
+            if run:
+                self._history_in_quotes(run.group())
+                word.quoted(run.group())
+                self.at = run.end()
+            if self.at >= self.end:
+                raise Unclear("quote without its end")
+            letter = self.text[self.at]
+            if letter == '"':
+                self.at += 1
+                return
+            if letter == "\\":
+                self._escape_in_quotes(word)
+            elif letter == "$":
+                self._dollar(word, quoted=True)
+            else:
+                self._backquotes(word, quoted=True)
+
+    def _history_in_quotes(self, run: str) -> None:
+        if "!!" in run or "!$" in run:
+            self.doubt("history expansion")
+
+    def _escape_in_quotes(self, word: WordBuilder) -> None:
+        following = self.text[self.at + 1 : min(self.at + 2, self.end)]
+        if following and following in '$`"\\':
+            word.quoted(following)
+        elif following != "\n":
+            word.quoted("\\" + following)
+        self.at += 1 + len(following)
+
+    def _dollar_in_word(self, word: WordBuilder) -> None:
+        self._dollar(word, quoted=False)
+
+    def _dollar(self, word: WordBuilder, *, quoted: bool) -> None:
+        following = self.text[self.at + 1 : min(self.at + 2, self.end)]
+        if following == "(":
+            self._substitution(word)
+        elif following == "{":
+            self._braced(word)
+        elif following == "'" and not quoted:
+            self._ansi(word)
+        elif following in {'"', "["} and not quoted:
+            raise Unclear("locale string or old arithmetic")
+        elif found := NAME.match(self.text, self.at + 1, self.end):
+            self._variable(word, found.group(), found.end())
+        elif found := _SPECIAL.match(self.text, self.at, self.end):
+            self._variable(word, found.group(1), found.end())
+        elif following in {"", " ", "\t", "\n", '"', "'", "/", ".", ",", ")", "|"}:
+            (word.quoted if quoted else word.plain)("$")
+            self.at += 1
+        else:
+            raise Unclear("expansion that shells read differently")
+
+    def _variable(self, word: WordBuilder, name: str, end: int) -> None:
+        if name == "IFS":
+            self.doubt("IFS")
+        if self.text.startswith("[", end):
+            # bash expands the name and keeps the bracket; zsh evaluates a subscript.
+            self.doubt("zsh subscript")
+        word.unknown(*self.values.get(name, ()))
+        self.at = end
+
+    def _braced(self, word: WordBuilder) -> None:
+        found = _BRACED.match(self.text, self.at, self.end)
+        if found is None:
+            raise Unclear("parameter expansion")
+        if found.group(1):
+            word.unknown()
+            self.at = found.end()
+        else:
+            self._variable(word, found.group(2), found.end())
+
+    def _ansi(self, word: WordBuilder) -> None:
+        close = self.at + 2
+        while close < self.end and self.text[close] != "'":
+            close += 2 if self.text[close] == "\\" else 1
+        if close >= self.end:
+            raise Unclear("quote without its end")
+        value = ansi_value(self.text[self.at + 2 : close])
+        if value is None:
+            self.doubt("bytes in an ANSI string")
+            word.unknown()
+        else:
+            word.quoted(value)
+        self.at = close + 1
+
+    def _substitution(self, word: WordBuilder) -> None:
+        if self.text.startswith("$((", self.at):
+            found = _ARITHMETIC.match(self.text, self.at, self.end)
+            if found is None:
+                raise Unclear("arithmetic")
+            self.at = found.end()
+        else:
+            self.at += 1
+            self._substituted()
+        word.unknown()
+
+    def _substituted(self) -> None:
+        """``( list )`` of a substitution; ``at`` is on its parenthesis."""
+        nested, piped, heredocs = self.nested, self.piped, self.heredocs
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Unclear("nested too deeply")
+        self.at += 1
+        self.nested, self.piped, self.heredocs = True, False, []
+        self._list()
+        if self.heredocs:
+            raise Unclear("heredoc without a body")
+        self._expect(")")
+        self.depth -= 1
+        self.nested, self.piped, self.heredocs = nested, piped, heredocs
+
+    def _backquotes_in_word(self, word: WordBuilder) -> None:
+        self._backquotes(word, quoted=False)
+
+    def _backquotes(self, word: WordBuilder, *, quoted: bool) -> None:
+        close = self.text.find("`", self.at + 1, self.end)
+        body = self.text[self.at + 1 : close]
+        if close < 0 or "\\" in body or (quoted and '"' in body) or "<<" in body or "#" in body:
+            raise Unclear("backquotes")
+        end, heredocs = self.end, self.heredocs
+        nested, piped = self.nested, self.piped
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Unclear("nested too deeply")
+        self.at, self.end = self.at + 1, close
+        self.nested, self.piped, self.heredocs = True, False, []
+        self._list()
+        if self.at != close:
+            raise Unclear("backquotes")
+        self.depth -= 1
+        self.at, self.end, self.heredocs = close + 1, end, heredocs
+        self.nested, self.piped = nested, piped
+        word.unknown()
+
+    # -- heredocs ------------------------------------------------------------------------------
+
+    def _gap(self) -> None:
+        """Blanks, comments and newlines, with the heredocs that begin behind a newline."""
+        while True:
+            self._skip()
+            if self.at < self.end and self.text[self.at] == "\n":
+                self.at += 1
+                if self.heredocs:
+                    self._bodies()
+            else:
+                return
+
+    def _heredoc_start(self, operator: str) -> None:
+        self._skip()
+        found = _DELIMITER.match(self.text, self.at, self.end)
+        if found is None or not ENDS_WORD.match(self.text, found.end(), self.end):
+            raise Unclear("heredoc delimiter")
+        self.at = found.end()
+        delimiter = next(group for group in found.groups() if group)
+        self.heredocs.append(Heredoc(delimiter, found.group(1) is None, operator == "<<-"))
+
+    def _bodies(self) -> None:
+        """The heredocs whose operators stood in the line that has just ended; ``at`` is behind its newline."""
+        waiting, self.heredocs = self.heredocs, []
+        for heredoc in waiting:
+            start = self.at
+            while True:
+                if self.at >= self.end:
+                    raise Unclear("heredoc without its last line")
+                stop = self.text.find("\n", self.at, self.end)
+                stop = self.end if stop < 0 else stop
+                line = self.text[self.at : stop]
+                if heredoc.strip_tabs:
+                    line = line.lstrip("\t")
+                if line == heredoc.delimiter:
+                    break
+                if not heredoc.literal and line.endswith("\\"):
+                    raise Unclear("line continued inside a heredoc")
+                self.at = min(stop + 1, self.end)
+            if not heredoc.literal:
+                self._expansions(start, self.at)
+            self.at = min(stop + 1, self.end)
+
+    def _expansions(self, start: int, stop: int) -> None:
+        """The commands inside the body of a heredoc that the shell expands."""
+        after, end = self.at, self.end
+        self.at, self.end = start, stop
+        body = WordBuilder(start)
+        while self.at < self.end:
+            run = _IN_HEREDOC.match(self.text, self.at, self.end)
+            if run:
+                self.at = run.end()
+            elif self.text[self.at] == "\\":
+                self.at += 2
+            elif self.text[self.at] == "$":
+                self._dollar(body, quoted=True)
+            else:
+                self._backquotes(body, quoted=True)
+        if self.at != stop:
+            raise Unclear("expansion across the end of a heredoc")
+        self.at, self.end = after, end
+
+    _pieces: ClassVar = {
+        "\\": _escape,
+        "'": _single,
+        '"': _double,
+        "$": _dollar_in_word,
+        "`": _backquotes_in_word,
+    }

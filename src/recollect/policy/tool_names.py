@@ -1,0 +1,81 @@
+"""The tools a rule can speak of: which ones read, which ones edit, which argument says what they touch.
+
+A name we do not know is still a tool; it only has no argument a path, host or command rule could
+look at.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+READING_TOOLS = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
+EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+HARMLESS_TOOLS = frozenset(
+    {
+        "Agent",
+        "AskUserQuestion",
+        "BashOutput",
+        "EnterPlanMode",
+        "KillBash",
+        "KillShell",
+        "Task",
+        "TaskCreate",
+        "TaskGet",
+        "TaskList",
+        "TaskOutput",
+        "TaskStop",
+        "TaskUpdate",
+        "TodoRead",
+        "TodoWrite",
+        "ToolSearch",
+    }
+)
+"""They touch nothing outside the session, or only start calls that are decided on their own."""
+
+KNOWN_TOOLS = (
+    READING_TOOLS
+    | EDITING_TOOLS
+    | HARMLESS_TOOLS
+    | {
+        "Bash",
+        "PowerShell",
+        "WebFetch",
+        "WebSearch",
+        "Skill",
+        "SlashCommand",
+        "ExitPlanMode",
+        "Monitor",
+        "LSP",
+    }
+)
+
+PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
+PRIMARY_ARGUMENTS = frozenset({"command", "url", *PATH_ARGUMENTS})
+
+NAMING_ARGUMENTS = {
+    "Agent": ("subagent_type",),
+    "Task": ("subagent_type",),
+    "Skill": ("skill", "command", "name"),
+    "SlashCommand": ("command",),
+}
+"""Tools whose rules name one thing: ``Agent(Explore)``, ``Skill(commit)``."""
+
+
+def is_mcp(tool: str) -> bool:
+    """Whether the name belongs to a server's tool."""
+    return tool.startswith("mcp__")
+
+
+def covers(rule_name: str, tool: str) -> bool:
+    """Whether a bare rule of that name speaks of that tool: its own name, a glob, or its MCP server (R17)."""
+    if rule_name == tool:
+        return True
+    if "*" in rule_name:
+        return _glob(rule_name).fullmatch(tool) is not None
+    return is_mcp(rule_name) and tool.startswith(rule_name + "__")
+
+
+@lru_cache(maxsize=1024)
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)

@@ -1,0 +1,111 @@
+"""Worlds for tests: one that is only a table, and the real file system."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from recollect.policy.decision import RuleSource, Scope, Verdict
+from recollect.policy.engine import Engine, Mode, RuleSet, Workspace
+from recollect.policy.rules import Rule, RuleProblem, parse_rule
+
+CWD, HOME = "/w/repo", "/home/me"
+
+
+@dataclass
+class TableWorld:
+    """Links and special files by name; everything else is plain."""
+
+    links: dict[str, str] = field(default_factory=dict)
+    special: set[str] = field(default_factory=set)
+    identities: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def resolved(self, path: str) -> str:
+        for _ in range(20):
+            for name, target in self.links.items():
+                if path == name or path.startswith(name + "/"):
+                    path = target + path[len(name) :]
+                    break
+            else:
+                return path
+        return path
+
+    def identity(self, path: str) -> tuple[int, int] | None:
+        return self.identities.get(path)
+
+    def is_regular_or_missing(self, path: str) -> bool:
+        return self.resolved(path) not in self.special
+
+
+class DiskWorld:
+    """The file system as it is."""
+
+    def resolved(self, path: str) -> str:
+        try:
+            return os.path.realpath(path)
+        except (OSError, ValueError):
+            return path
+
+    def identity(self, path: str) -> tuple[int, int] | None:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            return None
+        return status.st_dev, status.st_ino
+
+    def is_regular_or_missing(self, path: str) -> bool:
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError):
+            return True
+        return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def rule(text: str, verdict: str, scope: Scope = Scope.USER, anchor: str | None = None) -> Rule | RuleProblem:
+    return parse_rule(text, Verdict(verdict), RuleSource(scope, anchor=anchor))
+
+
+def rule_set(
+    allow: Iterable[str] = (),
+    ask: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    scope: Scope = Scope.USER,
+    anchor: str | None = None,
+) -> RuleSet:
+    parsed = [
+        rule(text, verdict, scope, anchor)
+        for verdict, texts in (("allow", allow), ("ask", ask), ("deny", deny))
+        for text in texts
+    ]
+    rules = tuple(each for each in parsed if isinstance(each, Rule))
+    return RuleSet(rules, tuple(each for each in parsed if isinstance(each, RuleProblem)))
+
+
+def engine(
+    allow: Iterable[str] = (),
+    ask: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    *,
+    mode: Mode = Mode.DEFAULT,
+    world: TableWorld | DiskWorld | None = None,
+    scope: Scope = Scope.USER,
+    anchor: str | None = None,
+    cwd: str = CWD,
+    home: str = HOME,
+    directories: tuple[str, ...] = (),
+    trusted: bool = True,
+) -> Engine:
+    workspace = Workspace(cwd, directories, home, trusted)
+    return Engine(rule_set(allow, ask, deny, scope, anchor), workspace, mode, world or TableWorld())
+
+
+def verdict(made: Engine, tool: str, arguments: Mapping[str, object] | str) -> str:
+    """The verdict as a word. A text is the command of Bash, the path of a file tool, the URL of WebFetch."""
+    if isinstance(arguments, str):
+        key = {"Bash": "command", "WebFetch": "url", "Grep": "path", "Glob": "path", "LS": "path"}.get(
+            tool, "file_path"
+        )
+        arguments = {key: arguments}
+    return made.decide(tool, arguments).verdict.value
