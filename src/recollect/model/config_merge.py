@@ -19,6 +19,7 @@ import msgspec
 
 from recollect.model.damage import DEFAULT_LIMITS
 from recollect.model.json_text import deeper_than
+from recollect.model.settings_schema import faults
 
 Document = dict[str, Any]
 """A config file: what is in it is the client's, and of any type."""
@@ -158,42 +159,8 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], above: tuple[st
 
 # ---- settings --------------------------------------------------------------------------------------------
 
-_NAMES = "a list of texts"
-_SETTINGS: dict[str, tuple[Any, str]] = {
-    "cleanupPeriodDays": (float, "a number"),
-    "includeCoAuthoredBy": (bool, "true or false"),
-    "env": (dict[str, str], "an object of texts"),
-    "permissions": (dict[str, Any], "an object"),
-    "hooks": (dict[str, Any], "an object"),
-    "model": (str, "a text"),
-    "apiKeyHelper": (str, "a text"),
-    "enableAllProjectMcpServers": (bool, "true or false"),
-    "enabledMcpjsonServers": (list[str], _NAMES),
-    "disabledMcpjsonServers": (list[str], _NAMES),
-}
-_PERMISSIONS: dict[str, tuple[Any, str]] = {
-    "allow": (list[str], _NAMES),
-    "deny": (list[str], _NAMES),
-    "ask": (list[str], _NAMES),
-    "additionalDirectories": (list[str], _NAMES),
-    "defaultMode": (str, "a text"),
-}
-
 
 def settings_problem(document: Document) -> str | None:
     """Why the client would ignore a settings file: a key that it knows has a value of the wrong type."""
-    problem = _wrong_type(document, _SETTINGS, "")
-    permissions = document.get("permissions")
-    if problem is None and isinstance(permissions, dict):
-        return _wrong_type(permissions, _PERMISSIONS, "permissions.")
-    return problem
-
-
-def _wrong_type(document: Mapping[str, Any], types: Mapping[str, tuple[Any, str]], above: str) -> str | None:
-    for key, (kind, words) in types.items():
-        if key in document:
-            try:
-                msgspec.convert(document[key], kind)
-            except msgspec.ValidationError:
-                return f"{above}{key} is not {words}"
-    return None
+    found = next(faults(document), None)
+    return None if found is None else f"{found.key} is not {found.expected}"

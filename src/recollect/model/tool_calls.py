@@ -26,6 +26,11 @@ _INTERRUPTED = "[Request interrupted by user"
 _NOTIFICATION = "<task-notification>"
 
 
+def is_denial(text: str) -> bool:
+    """Whether a failed result says that the call was refused, by a person or by the rules."""
+    return _DENIED.match(text) is not None
+
+
 class CallStatus(enum.StrEnum):
     """How a call ended."""
 

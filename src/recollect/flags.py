@@ -1,0 +1,93 @@
+"""Feature flags for programs: what the client's cache says, with overrides of your own.
+
+    from recollect.flags import FeatureManager
+
+    features = FeatureManager(overrides={"new_diff": True})
+    if features.enabled("new_diff", default=False):
+        ...
+
+The cache is read once, when it is first needed. An expired or missing one is never an error: the
+default counts then, and ``reason`` says so.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from recollect.model.flag_values import looked_up
+from recollect.services import flags as _flags
+from recollect.storage.flag_cache import flag_cache
+from recollect.storage.home import ClaudeHome
+from recollect.storage.places import claude_homes, home_at
+
+__all__ = ["FeatureManager"]
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+class FeatureManager:
+    """Gates and dynamic configs by name.
+
+    ``home`` is a Claude home (this machine's, if none is given). ``overrides`` come first: a truth value for a gate,
+    a mapping for a config. ``clock`` gives the time, ``ttl`` how long the cache counts.
+    """
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        overrides: Mapping[str, bool | Mapping[str, Any]] | None = None,
+        clock: Callable[[], dt.datetime] = _now,
+        ttl: dt.timedelta = _flags.TTL,
+    ) -> None:
+        self._home, self._clock, self._ttl = home, clock, ttl
+        self._overrides = dict(overrides or {})
+        self._read: _flags.Flags | None = None
+
+    @property
+    def cache(self) -> _flags.Flags:
+        """What the cache says, and since when."""
+        if self._read is None:
+            roots = claude_homes() if self._home is None else [home_at(self._home)]
+            caches = [flag_cache(ClaudeHome(root.path, root.config_file)) for root in roots]
+            self._read = _flags.newest(caches, self._clock(), self._ttl)
+        return self._read
+
+    def refresh(self) -> None:
+        """Read the cache anew when it is next needed."""
+        self._read = None
+
+    def enabled(self, name: str, default: bool = False) -> bool:
+        """Whether a gate is open; ``default`` where nobody says."""
+        value = self._gate(name)
+        return default if value is None else value
+
+    def config(self, name: str, default: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The values of a dynamic config; ``default``, or nothing, where there is none."""
+        override = self._overrides.get(name)
+        if isinstance(override, Mapping):
+            return dict(override)
+        found = looked_up(self.cache.configs, name, self.cache.hash_used) if self.cache.valid else None
+        return dict(found if isinstance(found, Mapping) else default or {})
+
+    def reason(self, name: str) -> str:
+        """Where the answer about a gate or config comes from: override, cache, or why it is the default."""
+        if name in self._overrides:
+            return "override"
+        cache = self.cache
+        if not cache.valid:
+            return f"default: the cache is {cache.why}"
+        tables: tuple[Mapping[str, Any], ...] = (cache.gates, cache.configs)
+        known = any(looked_up(table, name, cache.hash_used) is not None for table in tables)
+        return f"cache: {cache.file}" if known else "default: the cache does not know it"
+
+    def _gate(self, name: str) -> bool | None:
+        override = self._overrides.get(name)
+        if isinstance(override, bool):
+            return override
+        found = looked_up(self.cache.gates, name, self.cache.hash_used) if self.cache.valid else None
+        return found if isinstance(found, bool) else None

@@ -1,0 +1,181 @@
+"""JSON with the place of every value: which line it stands on, and where its text begins and ends.
+
+Settings are read by people who ask "where does this come from?", and changed in files that other people
+formatted. Both need the text behind a value, which no parser of the standard library or of our
+dependencies tells; so this is a small reader of our own. What it accepts is what JSON accepts and
+``JSON.parse`` reads: of two members with one name the last one counts, a byte order mark is passed over.
+
+Promises: never more than ``DEFAULT_LIMITS.depth`` levels, so no text exhausts the stack; every refusal
+names line and column. It does not say what a value means.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from json import JSONDecodeError, JSONDecoder
+
+from recollect.model.damage import DEFAULT_LIMITS
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
+_MOST_DIGITS = 300
+_strings = JSONDecoder()
+
+
+class BadJson(ValueError):
+    """A text that is no JSON: what is wrong, and where (both counted from 1)."""
+
+    def __init__(self, what: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {what}")
+        self.what, self.line, self.column = what, line, column
+
+
+@dataclass(slots=True)
+class Located:
+    """A value and its place. ``start`` and ``end`` are characters of the text; ``line`` counts from 1.
+
+    ``members`` are those of an object (``key_line``: where the name stands), ``items`` those of a list.
+    """
+
+    value: object
+    line: int
+    start: int
+    end: int
+    members: dict[str, Located] = field(default_factory=dict)
+    items: list[Located] = field(default_factory=list)
+    key_start: int = -1
+    key_line: int = 0
+
+    def at(self, path: tuple[str | int, ...]) -> Located | None:
+        """What stands at a path of names and positions; None where nothing does."""
+        found: Located | None = self
+        for step in path:
+            if found is None:
+                return None
+            if isinstance(step, int):
+                found = found.items[step] if step < len(found.items) else None
+            else:
+                found = found.members.get(step)
+        return found
+
+    @property
+    def shown_line(self) -> int:
+        """The line to send somebody to: that of its name, where it has one."""
+        return self.key_line or self.line
+
+
+def located(data: bytes) -> Located:
+    """The one value of a file; ``BadJson`` where there is none, or more."""
+    try:
+        text = text_of(data)
+    except UnicodeDecodeError as problem:
+        line = data.count(b"\n", 0, problem.start) + 1
+        raise BadJson("a byte that is not UTF-8", line, 1) from None
+    reader = _Reader(text)
+    start = reader.skip(0)
+    if start == len(text):
+        raise reader.bad("the text ends before a value", start)
+    value, position = reader.value(start, 1)
+    end = reader.skip(position)
+    if end != len(text):
+        raise reader.bad("something stands after the value", end)
+    return value
+
+
+def text_of(data: bytes) -> str:
+    """The characters that places are counted in: UTF-8 without a byte order mark."""
+    return data.removeprefix(b"\xef\xbb\xbf").decode()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def bad(self, what: str, position: int) -> BadJson:
+        line = self.line(position)
+        return BadJson(what, line, position - self._lines[line - 1] + 1)
+
+    def line(self, position: int) -> int:
+        return bisect_right(self._lines, position)
+
+    def skip(self, position: int) -> int:
+        found = _SPACE.match(self._text, position)
+        return found.end() if found else position
+
+    def value(self, position: int, depth: int) -> tuple[Located, int]:
+        """The value that begins here, and where it ends."""
+        if depth > DEFAULT_LIMITS.depth:
+            raise self.bad(f"more than {DEFAULT_LIMITS.depth} levels", position)
+        first = self._text[position : position + 1]
+        if first == "{":
+            return self._object(position, depth)
+        if first == "[":
+            return self._list(position, depth)
+        if first == '"':
+            text, end = self._string(position)
+            return self._plain(text, position, end)
+        for word, value in _WORDS.items():
+            if self._text.startswith(word, position):
+                return self._plain(value, position, position + len(word))
+        number = _NUMBER.match(self._text, position)
+        if number is None or number.end() - position > _MOST_DIGITS:
+            raise self.bad("a value was expected", position)
+        return self._plain(_number(number.group()), position, number.end())
+
+    def _plain(self, value: object, start: int, end: int) -> tuple[Located, int]:
+        return Located(value, self.line(start), start, end), end
+
+    def _string(self, position: int) -> tuple[str, int]:
+        try:
+            text, end = _strings.raw_decode(self._text, position)
+        except JSONDecodeError as problem:
+            raise self.bad(problem.msg.lower().removesuffix(" at"), problem.pos) from None
+        return str(text), end
+
+    def _object(self, start: int, depth: int) -> tuple[Located, int]:
+        members: dict[str, Located] = {}
+        position = self.skip(start + 1)
+        while not (self._text.startswith("}", position) and not members):
+            if not self._text.startswith('"', position):
+                raise self.bad("a name in double quotes was expected", position)
+            key_start = position
+            name, position = self._string(position)
+            position = self.skip(position)
+            if not self._text.startswith(":", position):
+                raise self.bad("a colon was expected", position)
+            member, position = self.value(self.skip(position + 1), depth + 1)
+            member.key_start, member.key_line = key_start, self.line(key_start)
+            members.pop(name, None)
+            members[name] = member
+            position = self.skip(position)
+            if self._text.startswith("}", position):
+                break
+            position = self._comma(position, "}")
+        values = {name: member.value for name, member in members.items()}
+        return Located(values, self.line(start), start, position + 1, members=members), position + 1
+
+    def _list(self, start: int, depth: int) -> tuple[Located, int]:
+        items: list[Located] = []
+        position = self.skip(start + 1)
+        while not (self._text.startswith("]", position) and not items):
+            item, position = self.value(position, depth + 1)
+            items.append(item)
+            position = self.skip(position)
+            if self._text.startswith("]", position):
+                break
+            position = self._comma(position, "]")
+        values = [item.value for item in items]
+        return Located(values, self.line(start), start, position + 1, items=items), position + 1
+
+    def _comma(self, position: int, closing: str) -> int:
+        if not self._text.startswith(",", position):
+            raise self.bad(f"a comma or {closing} was expected", position)
+        return self.skip(position + 1)
+
+
+def _number(text: str) -> int | float:
+    return float(text) if any(sign in text for sign in ".eE") else int(text)

@@ -1,0 +1,117 @@
+"""Permission decisions for programs: the client's rules, yours, or both.
+
+    from recollect.permissions import Engine
+
+    engine = Engine(allow=["Bash(git status *)"], deny=["Read(//etc/**)"], cwd="/srv/shop")
+    decision = engine.check("Bash(git status && cat /etc/shadow)")
+    decision.verdict, decision.rule, decision.why     # deny, "Read(//etc/**)", ...
+
+    Engine.from_settings("/srv/shop")                 # what the client's settings say there
+
+Deny holds by over-approximation, allow by under-approximation: what cannot be understood is asked about, and
+still meets every deny. Text rules are a convenience; the boundary is a sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from recollect.errors import NotFound, UsageError
+from recollect.policy.decision import Decision, Part, RuleSource, Scope, Verdict
+from recollect.policy.engine import Engine as _Engine
+from recollect.policy.engine import Explanation, Mode, RuleSet, Workspace, approval_rules, combine_hook
+from recollect.policy.rules import RuleProblem, parse_rule
+from recollect.services.file_world import FileWorld
+from recollect.services.permit import Permit, call_of, permit
+from recollect.storage.home import ClaudeHome
+from recollect.storage.places import claude_homes, home_at
+
+__all__ = [
+    "Decision",
+    "Engine",
+    "Explanation",
+    "Mode",
+    "Part",
+    "RuleSource",
+    "Verdict",
+    "approval_rules",
+    "combine_hook",
+]
+
+
+class Engine:
+    """Rules, a workspace and a mode; ask it about calls.
+
+    ``allow``, ``ask`` and ``deny`` are rules as settings spell them; one that the client would skip is a
+    ``UsageError`` here, because a rule that was meant must not be missing quietly. ``directories`` may be
+    read and edited like ``cwd``. Nothing of the client's settings counts: see ``from_settings``.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        cwd: str | Path = ".",
+        directories: Sequence[str | Path] = (),
+        mode: str = "default",
+        home: str | Path | None = None,
+    ) -> None:
+        place = os.path.realpath(cwd)
+        source = RuleSource(Scope.COMMAND_LINE, anchor=place)
+        given = ((Verdict.ALLOW, allow), (Verdict.ASK, ask), (Verdict.DENY, deny))
+        rules = [parse_rule(text, verdict, source) for verdict, texts in given for text in texts]
+        for rule in rules:
+            if isinstance(rule, RuleProblem):
+                raise UsageError(f"rule {rule.text!a}: {rule.why}", hint=f"correct it: {rule.consequence}")
+        kept = tuple(rule for rule in rules if not isinstance(rule, RuleProblem))
+        workspace = Workspace(
+            place, tuple(str(Path(place, one)) for one in directories), str(home or Path.home()), trusted=True
+        )
+        self._engine: _Engine | Permit = _Engine(RuleSet(kept), workspace, Mode(mode), FileWorld())
+
+    @staticmethod
+    def from_settings(
+        cwd: str | Path = ".",
+        *,
+        home: str | Path | None = None,
+        settings: str | None = None,
+        mode: str | None = None,
+    ) -> Engine:
+        """The rules that count in a directory, as the client layers them; ``home`` is a Claude home."""
+        roots = claude_homes() if home is None else [home_at(home)]
+        if not roots:
+            raise NotFound("permissions: there is no Claude home", hint="name one with home=")
+        where = ClaudeHome(roots[0].path, roots[0].config_file)
+        return _FromSettings(permit(where, cwd, mode=mode, command_line=settings))
+
+    def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
+        """May this call run? Never raises for whatever the arguments hold."""
+        return self._engine.decide(tool, arguments)
+
+    def check(self, call: str) -> Decision:
+        """The same for a call as people write it: ``Bash(git status)``, ``Read({"file_path": ...})``."""
+        return self.decide(*call_of(call))
+
+    def allows(self, tool: str, arguments: Mapping[str, object]) -> bool:
+        """Whether the call may run without a question."""
+        return self.decide(tool, arguments).verdict is Verdict.ALLOW
+
+    def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
+        """The decision, and what every rule said to the call."""
+        return self._engine.explain(tool, arguments)
+
+    def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, object]) -> bool:
+        """Whether a decision was made for this very call, and the files it names are still the same."""
+        engine = self._engine.engine if isinstance(self._engine, Permit) else self._engine
+        return engine.still_holds(decision, tool, arguments)
+
+
+class _FromSettings(Engine):
+    """An engine made from settings instead of lists."""
+
+    def __init__(self, made: Permit) -> None:  # it has all it needs already, so the other way in is not taken
+        self._engine = made

@@ -1,0 +1,78 @@
+"""`recollect perm hook` in the real client: what it denies is really not run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oracle.client_runner import Client
+from tests.oracle.conftest import command_of
+from tests.oracle.test_files_and_tasks import ScriptedStub
+from tests.oracle.tool_client import running
+
+pytestmark = pytest.mark.slow
+
+RULES = {"allow": ["Bash(touch yes)", "Bash(touch client-denied)"], "deny": ["Bash(touch no)"]}
+
+
+class Hooked(Client):
+    """A client whose every call goes through our hook."""
+
+    stub: ScriptedStub
+
+    def settle(self, program: str = sys.executable, **permissions: list[str]) -> None:
+        rules = self.cwd.parent / "rules.json"
+        rules.write_text(json.dumps(RULES))
+        own = f"--home {self.config} --data {self.cwd.parent / 'own'}"
+        command = f"{program} -m recollect {own} perm hook --rules {rules} || exit 2"
+        hook = {"matcher": "*", "hooks": [{"type": "command", "command": command}]}
+        self.config.mkdir(parents=True, exist_ok=True)
+        document: dict[str, Any] = {"hooks": {"PreToolUse": [hook]}, "permissions": permissions}
+        (self.config / "settings.json").write_text(json.dumps(document))
+
+    def made(self, *names: str) -> list[bool]:
+        """Which of these files the client's calls of ``touch`` have made."""
+        self.stub.script = [("Bash", {"command": f"touch {name}"}) for name in names]
+        done = self.ask("Go on.")
+        assert (0, []) == (done.returncode, self.stub.script), done.stdout + done.stderr
+        return [(self.cwd / name).exists() for name in names]
+
+
+@pytest.fixture
+def hooked(tmp_path: Path) -> Iterator[Hooked]:
+    with running(ScriptedStub()) as stub:
+        yield Hooked("2.1.325", command_of("2.1.325"), tmp_path, stub)
+
+
+def test_the_hook_decides_where_no_rule_does(hooked: Hooked) -> None:
+    """Its allow lets run, its deny and its ask do not (nobody answers in print mode)."""
+    hooked.settle()
+
+    assert [True, False, False] == hooked.made("yes", "no", "other")
+
+
+def test_the_hooks_deny_beats_the_clients_allow(hooked: Hooked) -> None:
+    """A command that the client may run is really not run; the reason reaches the model."""
+    hooked.settle(allow=["Bash"])
+
+    assert [True, False] == hooked.made("yes", "no")
+    assert "rule Bash(touch no)" in json.dumps(hooked.stub.conversations()[-1])
+
+
+def test_the_hooks_allow_does_not_beat_the_clients_deny(hooked: Hooked) -> None:
+    """R19."""
+    hooked.settle(deny=["Bash(touch client-denied)"])
+
+    assert [True, False] == hooked.made("yes", "client-denied")
+
+
+def test_a_hook_that_cannot_start_lets_nothing_pass(hooked: Hooked) -> None:
+    """``|| exit 2`` is what makes it so."""
+    hooked.settle(program="/nonexistent/python", allow=["Bash"])
+
+    assert [False] == hooked.made("yes")
