@@ -16,10 +16,13 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.UsageError("append: empty line", hint="give it content"), 2, "append"),
     (errors.InvalidId("session id", "../x", "has a character that is not safe in a file name"), 2, "'../x'"),
+    (errors.NoSandbox("bwrap is not installed"), 2, "bwrap"),
+    (errors.NotPermitted("Bash(rm x)", "denied by rm *", hint="see why"), 2, "denied by rm *"),
     (errors.IllegalTransition("session s", "created", "expired", ("active",)), 2, "session s"),
     (errors.NotFound("session '3f'", hint="list them"), 3, "'3f'"),
     (errors.Ambiguous("session", "3f", ("3fa", "3fb")), 3, "3fa, 3fb"),
     (errors.DamagedData("log s: line 4", hint="run check"), 4, "line 4"),
+    (errors.ServerFailed("github", "it ended"), 74, "github: it ended"),
     (errors.Busy("session s: a client has it open", hint="leave it there first"), 5, "client"),
     (errors.LogLocked(LOG, 10, "pid 7"), 5, "pid 7"),
     (errors.StorageError("open", LOG, FULL, hint="free space"), 74, "No space left"),

@@ -3,10 +3,13 @@
     RecollectError                    exit 1    root: catch this to catch all of ours
     ├─ UsageError                     exit 2    the request itself is wrong
     │  ├─ InvalidId                             a name that must never reach a path
+    │  ├─ NoSandbox                             a command that could not be confined was not started
+    │  ├─ NotPermitted                          the permission rules say no, or want to be asked
     │  └─ IllegalTransition                     a session or todo cannot go to that state
     ├─ NotFound                       exit 3    no such session, project, home
     │  └─ Ambiguous                             more than one fits
     ├─ DamagedData                    exit 4    bytes that cannot be read as asked
+    ├─ ServerFailed                   exit 74   an MCP server did not do its part
     ├─ Busy                           exit 5    somebody else is at it
     │  └─ LogLocked                             another process holds the log
     └─ StorageError                   exit 74   the file system said no
@@ -82,6 +85,25 @@ class InvalidId(UsageError):
         self.value, self.reason = value, reason
 
 
+class NoSandbox(UsageError):
+    """A sandbox was asked for and cannot be had (E06); nothing was started."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"no sandbox: {reason}; nothing was started",
+            hint="install bubblewrap, or say --unconfined to run it without a sandbox",
+        )
+
+
+class NotPermitted(UsageError):
+    """The permission rules deny a call, or want somebody asked who is not there."""
+
+    def __init__(self, call: str, why: str, *, hint: str) -> None:
+        shown = ascii(call if len(call) <= 200 else call[:197] + "...")
+        super().__init__(f"{shown}: not permitted: {why}", hint=hint)
+        self.call, self.why = call, why
+
+
 class IllegalTransition(UsageError):
     """A state machine was asked for a step it does not have."""
 
@@ -115,6 +137,19 @@ class DamagedData(RecollectError):
     """Bytes that could not be read as what they should be."""
 
     exit_code = 4
+
+
+class ServerFailed(RecollectError):
+    """A server of ours did not start, did not answer, or broke a limit; the other servers are not concerned."""
+
+    exit_code = 74  # EX_IOERR
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(
+            f"MCP server {server}: {why}",
+            hint="its other calls and the other servers go on; `recollect mcp tools` asks it anew",
+        )
+        self.server, self.why = server, why
 
 
 class Busy(RecollectError):

@@ -1,0 +1,85 @@
+"""The mounts and namespaces of a bubblewrap jail, as its arguments.
+
+The whole disk read-only, writable trees bound over it, hidden places covered, names
+that others execute bound read-only again; no network, no other processes, no
+devices, a small private /tmp. The deeper path wins, and of two for one path the
+stricter: so a secret inside a writable tree is hidden, and a project inside a
+hidden home is not.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+PRIVATE = "/tmp/.recollect"  # noqa: S108 - inside the jail /tmp is its own
+_NAMESPACES = (
+    "--unshare-user",
+    "--unshare-ipc",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    """What is laid over the read-only disk."""
+
+    write: Sequence[Path]
+    hidden: Sequence[Path]
+    held: Sequence[Path]
+    """Bound read-only inside writable trees."""
+    pinned: Sequence[Path]
+    """Directories on the way to what is held: mount points, so that they cannot be renamed away."""
+    shown: Sequence[Path]
+    """Needed inside though they lie below a directory the jail has for itself."""
+
+
+@cache
+def program() -> str | None:
+    """Where bwrap is."""
+    return shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin")
+
+
+def arguments(mounts: Mounts, *, cwd: Path, private_bytes: int, info: int) -> list[str]:
+    """Everything up to the ``--`` before the command."""
+    argv = [program() or "bwrap", "--die-with-parent", "--new-session", "--cap-drop", "ALL", *_NAMESPACES]
+    argv += ["--hostname", "recollect", "--info-fd", str(info)]
+    argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--size", str(private_bytes), "--tmpfs", "/dev/shm"]  # noqa: S108
+    # Read-only: root without capabilities still owns /proc/sys, and bwrap covers only what it finds writable.
+    argv += ["--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+    argv += ["--size", str(private_bytes), "--tmpfs", "/tmp"]  # noqa: S108
+    for place in (PRIVATE, f"{PRIVATE}/home", f"{PRIVATE}/temporary"):
+        argv += ["--dir", place]
+    for words in _over(mounts):
+        argv += words
+    return [*argv, "--chdir", str(cwd), "--"]
+
+
+def _over(mounts: Mounts) -> list[list[str]]:
+    steps: list[tuple[int, int, list[str]]] = []
+    sealed: list[str] = []
+
+    def add(order: int, path: Path, *words: str) -> None:
+        steps.append((len(path.parts), order, list(words)))
+
+    for path in mounts.shown:
+        add(0, path, "--ro-bind", str(path), str(path))
+    for path in mounts.write:
+        add(1, path, "--bind", str(path), str(path))
+    for path in mounts.pinned:
+        add(1, path, "--bind", str(path), str(path))
+    for path in mounts.held:
+        add(2, path, "--ro-bind", str(path), str(path))
+    for path in mounts.hidden:
+        if path.is_dir():
+            add(3, path, "--perms", "0111", "--tmpfs", str(path))
+            sealed += ["--remount-ro", str(path)]  # last: a project below it still needs its mount point
+        else:
+            add(3, path, "--ro-bind", "/dev/null", str(path))
+    return [*(words for _, _, words in sorted(steps, key=lambda step: step[:2])), sealed]

@@ -1,0 +1,282 @@
+"""The program that stands between us and a command: it gives up rights, then becomes the command.
+
+Started with ``python -I -S`` in a process of its own: the standard
+library only, no environment believed, no site packages. It reads one document
+from an inherited socket and does what it says in this order: close descriptors,
+hand out a listening socket, limit, drop capabilities, Landlock, seccomp, exec. A
+step that fails ends it before the command exists: it never runs with less
+confinement than was asked for.
+
+A helper process instead of ``preexec_fn``, which is not safe in a program with threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import marshal
+import os
+import resource
+import sys
+
+TYPE_CHECKING = False  # see recollect/__init__.py
+if TYPE_CHECKING:
+    import signal
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # the module around it takes as long to import as this whole program
+
+SETUP_FAILED, CANNOT_START, NOT_FOUND = 125, 126, 127
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_SET_PDEATHSIG, _SET_DUMPABLE, _CAPBSET_DROP, _SET_SECCOMP = 1, 4, 24, 22
+_SET_SECUREBITS, _SET_SUBREAPER, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 28, 36, 38, 47
+_NO_ROOT_LOCKED = 0x1 | 0x2
+_FILE_RIGHTS = (1 << 0) | (1 << 1) | (1 << 2) | (1 << 14) | (1 << 15)
+_CAPABILITY_VERSION = 0x20080522
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def main(control: int) -> NoReturn:
+    """Read what is asked, do it, become the command."""
+    try:
+        spec = _read_document(control)
+        _close_all_but(control)
+        if spec["network_port"] is not None:
+            _hand_out_listener(control, spec["network_port"])
+        if spec["supervise"]:
+            _supervise(control, spec)
+        _give_up_rights(spec)
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the command must not start
+        _tell(control, f"{type(problem).__name__}: {problem}".encode())
+        os._exit(SETUP_FAILED)
+    _become(control, spec)
+
+
+def _read_document(control: int) -> dict[str, Any]:
+    length = int.from_bytes(_read_exactly(control, 8), "big")
+    # marshal, not JSON: nothing has to be imported for it, and only our own parent holds the other end.
+    document: dict[str, Any] = marshal.loads(_read_exactly(control, length))  # noqa: S302
+    return document
+
+
+def _read_exactly(control: int, length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        piece = os.read(control, length - len(data))
+        if not piece:
+            raise EOFError("whoever started this is gone")
+        data += piece
+    return data
+
+
+def _tell(control: int, text: bytes) -> None:
+    with os.fdopen(control, "wb", closefd=False) as answer:
+        answer.write(text[:4000].replace(b"\n", b" ") + b"\n")
+
+
+def _close_all_but(control: int) -> None:
+    for descriptor in [int(entry.name) for entry in os.scandir("/proc/self/fd")]:
+        if descriptor > 2 and descriptor != control:
+            _quietly(os.close, descriptor)  # one of them is the list's own, and closed already
+    os.set_inheritable(control, False)
+
+
+def _quietly(function: Any, *arguments: int) -> None:
+    try:  # noqa: SIM105 - contextlib is another module that need not be imported
+        function(*arguments)
+    except OSError:
+        pass
+
+
+def _hand_out_listener(control: int, port: int) -> None:
+    """A socket keeps the network it was made in: the proxy outside accepts what is dialled in here."""
+    import socket
+
+    with socket.socket() as listener, socket.socket(fileno=os.dup(control)) as answer:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(64)
+        socket.send_fds(answer, [b"listening\n"], [listener.fileno()])
+
+
+def _supervise(control: int, spec: dict[str, Any]) -> None:
+    """Split in two: the child goes on; we wait, and end whatever it leaves behind.
+
+    As the reaper of all descendants we see every orphan, also those that left the session. When the
+    kernel says there are no children, none are left.
+    """
+    both = (signal.SIGTERM, signal.SIGCHLD)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents leave it, it would never come
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, both
+    )  # from here on none of them is lost or surprises us
+    _checked(_LIBC.prctl(_SET_SUBREAPER, 1, 0, 0, 0), "become the reaper")
+    _checked(_LIBC.prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0), "follow the parent")
+    if os.getppid() != spec["parent"]:
+        os._exit(SETUP_FAILED)
+    child = os.fork()
+    if child == 0:
+        _checked(_LIBC.prctl(_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "follow the supervisor")
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return
+    os.close(control)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    code = None
+    while code is None:
+        code = 128 + int(signal.SIGTERM) if signal.sigwait(both) == signal.SIGTERM else _code_of(child)
+    _end_all_children()
+    os._exit(code)
+
+
+def _code_of(child: int) -> int | None:
+    """The exit code of the command, if it is among those that ended."""
+    code = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return code
+        if pid == 0:
+            return code
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            code = code if code >= 0 else 128 - code
+
+
+def _end_all_children() -> None:
+    import time
+
+    while True:
+        family = _descendants(os.getpid())
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: a fork bomb must not outrun us
+            for pid in family:
+                _quietly(os.kill, pid, number)
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.001)
+
+
+def _descendants(pid: int) -> list[int]:
+    """Every process below ``pid``, from the table of all processes (children lists are optional in a kernel)."""
+    parents: dict[int, list[int]] = {}
+    for name in [entry.name for entry in os.scandir("/proc")]:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - no pathlib in here: it must start fast
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(name))
+    found, waiting = [], [pid]
+    while waiting:
+        below = parents.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def _give_up_rights(spec: dict[str, Any]) -> None:
+    for name, value in spec["limits"].items():
+        _limit(getattr(resource, name), value)
+    os.umask(0o022)
+    os.chdir(spec["cwd"])
+    if not spec["confined"]:
+        return
+    _drop_capabilities()
+    _checked(_LIBC.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges")
+    if spec["landlock"]:
+        _restrict(spec["landlock"])
+    if spec["seccomp"]:
+        _filter(spec["seccomp"])
+
+
+def _limit(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _drop_capabilities() -> None:
+    """All of them, also from what a program of root would get back at exec."""
+    for capability in range(64):
+        if _LIBC.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break  # the first number the kernel does not know, or we had none to drop
+    _LIBC.prctl(_CAP_AMBIENT, 4, 0, 0, 0)
+    _LIBC.prctl(_SET_SECUREBITS, _NO_ROOT_LOCKED, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    none = (ctypes.c_uint32 * 6)()
+    _checked(_LIBC.capset(ctypes.byref(header), ctypes.byref(none)), "drop capabilities")
+
+
+def _restrict(rules: dict[str, Any]) -> None:
+    handled = _Ruleset(rules["files"], rules["network"], rules["scoped"])
+    ruleset = _checked(
+        _LIBC.syscall(_CREATE_RULESET, ctypes.byref(handled), ctypes.c_size_t(rules["size"]), 0),
+        "make a Landlock ruleset",
+    )
+    for path, rights in rules["beneath"]:
+        _allow_beneath(ruleset, path, rights)
+    _checked(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0), "enter the Landlock domain")
+    os.close(ruleset)
+
+
+def _allow_beneath(ruleset: int, path: str, rights: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return  # gone, or not ours to see: nothing is allowed there
+    try:
+        if not os.path.isdir(f"/proc/self/fd/{place}"):  # noqa: PTH112 - see above
+            rights &= _FILE_RIGHTS
+        rule = _Beneath(rights, place)
+        if rights:
+            _checked(_LIBC.syscall(_ADD_RULE, ruleset, 1, ctypes.byref(rule), 0), f"allow {path}")
+    finally:
+        os.close(place)
+
+
+def _filter(instructions: bytes) -> None:
+    program = _Program(len(instructions) // 8, instructions)
+    _checked(_LIBC.prctl(_SET_SECCOMP, 2, ctypes.byref(program), 0, 0), "install the system call filter")
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot {what}: {os.strerror(number)}")
+    return result
+
+
+def _become(control: int, spec: dict[str, Any]) -> NoReturn:
+    _tell(control, b"ready")
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    argv = spec["argv"]
+    try:
+        os.execvpe(argv[0], argv, spec["environment"])  # noqa: S606 - this is what the helper is for
+    except FileNotFoundError:
+        code, reason = NOT_FOUND, "no such program"
+    except OSError as problem:
+        code, reason = CANNOT_START, problem.strerror or "refused"
+    except ValueError as problem:
+        code, reason = CANNOT_START, str(problem)
+    sys.stderr.write(f"recollect: {argv[0]!a}: {reason}\n")
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,110 @@
+"""Landlock: which rights a program keeps on which paths, as numbers for the helper.
+
+Landlock only ever allows below a directory; it cannot take a part away again. So
+"everything but these" is said by naming the siblings on the way to what is hidden.
+Where something hidden lies inside a writable tree that cannot be said at all, and
+the run is refused rather than half confined.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from recollect.errors import UsageError
+
+LEAST_ABI = 4  # below that it cannot stop TCP
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_CHANGE_NAMES = sum(1 << bit for bit in range(4, 13))
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_TCP_BIND, _TCP_CONNECT = 1 << 0, 1 << 1
+_SCOPE_ABSTRACT, _SCOPE_SIGNAL = 1 << 0, 1 << 1
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fd", "stdin", "stdout", "stderr")
+
+
+@cache
+def abi() -> int:
+    """The version this kernel speaks; 0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    version: int = ctypes.CDLL(None, use_errno=True).syscall(444, None, ctypes.c_size_t(0), 1)
+    return max(version, 0)
+
+
+def rules(
+    write: Sequence[Path], hidden: Sequence[Path], *, version: int, second_layer: bool
+) -> dict[str, object]:
+    """The document the helper carries out. As ``second_layer`` reads are left to the mounts beneath it."""
+    change = _WRITE_FILE | _CHANGE_NAMES
+    change |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    handled = (
+        change | (0 if second_layer else _READ) | (_IOCTL_DEV if version >= 5 and not second_layer else 0)
+    )
+    beneath = [(str(path), handled) for path in write]
+    if second_layer:
+        beneath += [("/dev", change), ("/tmp", change)]  # noqa: S108 - the jail's own
+    else:
+        beneath += [(str(path), _READ) for path in _readable(write, hidden)]
+        beneath += [(f"/dev/{name}", _READ_FILE | _WRITE_FILE | _TRUNCATE & handled) for name in _DEVICES]
+    alone = not second_layer
+    return {
+        "files": handled,
+        "network": (_TCP_BIND | _TCP_CONNECT) if alone and version >= 4 else 0,
+        "scoped": (_SCOPE_ABSTRACT | _SCOPE_SIGNAL) if alone and version >= 6 else 0,
+        "size": 24 if version >= 6 else 16 if version >= 4 else 8,
+        "beneath": beneath,
+    }
+
+
+def _readable(write: Sequence[Path], hidden: Sequence[Path]) -> Iterable[Path]:
+    """Everything but ``hidden`` and the devices, as the smallest set of trees that leaves them out."""
+    left_out = [Path("/dev"), *hidden]
+    for secret in hidden:
+        for tree in write:
+            if secret == tree or tree in secret.parents:
+                raise UsageError(
+                    f"Landlock cannot hide {secret} inside the writable {tree}",
+                    hint="install bubblewrap, or make a directory writable that does not hold it",
+                )
+    yield from map(Path, _without("/", _branches(left_out)))
+    yield from write
+
+
+class _Branches(dict[str, "_Branches"]):
+    """Names on the way to what is left out; one with nothing below it is left out itself."""
+
+
+def _branches(left_out: Iterable[Path]) -> _Branches:
+    top = _Branches()
+    for path in sorted(left_out, key=lambda path: len(path.parts)):
+        branch = top
+        for depth, name in enumerate(path.parts[1:], 2):
+            if name in branch and not branch[name]:
+                break  # it lies inside something that is left out already
+            branch = branch.setdefault(name, _Branches())
+            if depth == len(path.parts):
+                branch.clear()
+    return top
+
+
+def _without(tree: str, branches: _Branches) -> Iterable[str]:
+    try:
+        entries = list(os.scandir(tree))
+    except OSError as problem:
+        if problem.errno in (errno.EACCES, errno.ENOENT, errno.ENOTDIR):
+            return
+        raise
+    for entry in entries:
+        branch = branches.get(entry.name)
+        if entry.is_symlink():
+            continue  # a link grants nothing; what it names is named by its own path
+        if branch is None:
+            yield entry.path
+        elif branch:
+            yield from _without(entry.path, branch)

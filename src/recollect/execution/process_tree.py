@@ -1,0 +1,82 @@
+"""Who descends from a process, and how much memory they hold together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below ``pid``."""
+    if (_PROC / str(pid) / "task" / str(pid) / "children").exists():
+        return _below(pid, _children)
+    below: dict[int, list[int]] = {}
+    for entry in os.scandir(_PROC):
+        if entry.name.isdigit():
+            parent = _parent(entry.name)
+            if parent is not None:
+                below.setdefault(parent, []).append(int(entry.name))
+    return _below(pid, lambda parent: below.get(parent, []))
+
+
+def _below(pid: int, children_of: Callable[[int], list[int]]) -> list[int]:
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        children = children_of(waiting.pop())
+        found += children
+        waiting += children
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """From the lists the kernel keeps, where it was built to show them."""
+    found: list[int] = []
+    try:
+        for task in (_PROC / str(pid) / "task").iterdir():
+            found += map(int, (task / "children").read_bytes().split())
+    except OSError:
+        return found
+    return found
+
+
+def _parent(name: str) -> int | None:
+    try:
+        fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(fields[1]) if len(fields) > 1 else None
+
+
+def own_memory(pids: list[int]) -> int:
+    """Bytes the processes hold that are not file pages: anonymous and shared memory."""
+    return sum(map(_own_memory, pids))
+
+
+def _own_memory(pid: int) -> int:
+    try:
+        text = (_PROC / str(pid) / "status").read_bytes()
+    except OSError:
+        return 0
+    kib = 0
+    for line in text.splitlines():
+        if line.startswith((b"RssAnon:", b"RssShmem:")):
+            kib += int(line.split()[1])
+    return kib * 1024
+
+
+def tasks_of(user: int) -> int:
+    """How many threads a user runs, as RLIMIT_NPROC counts them."""
+    count = 0
+    for entry in os.scandir(_PROC):
+        if not entry.name.isdigit():
+            continue
+        try:
+            if entry.stat().st_uid == user:
+                count += sum(1 for _ in (_PROC / entry.name / "task").iterdir())
+        except OSError:
+            continue
+    return count

@@ -1,0 +1,325 @@
+"""Names inside a writable tree that somebody outside will execute or believe (C05).
+
+A confined program may write to a project, and the project holds files that other
+programs run without asking: git hooks, editor tasks, MCP servers, shell start files.
+Three ways, by what is there:
+
+- it exists: it is *held*, bound read-only inside the jail, and the directories on
+  the way are pinned as mount points, so that they cannot be moved aside;
+- it is missing: an empty directory takes its place for the time of the run (a
+  directory, because git does not see empty ones) and is removed after the last
+  run that needs it;
+- neither is possible (a link stands there, a placeholder would break git, or the
+  back end has no mounts): it is *watched*, compared after the run, and put back; what
+  the program had made of it is kept beside it under a name nothing executes.
+
+Only names at the top of each writable tree are covered, not those of repositories
+nested deeper.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recollect.errors import StorageError
+from recollect.execution.beneath import descend
+
+PROTECTED = (
+    ".git/hooks",
+    ".git/config",
+    ".mcp.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/hooks",
+    ".claude/commands",
+    ".claude/agents",
+    ".claude/skills",
+    ".vscode",
+    ".idea",
+    ".ripgreprc",
+    ".gitconfig",
+    ".envrc",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+)
+# Placeholders for these would break git itself; HEAD beside no .git would make the tree a bare repository.
+WATCHED = (".git/commondir", ".git/config.worktree", "HEAD")
+PLACEHOLDER_MODE = 0o555
+_MAX_FILES, _MAX_BYTES = 2_000, 16 * 1024 * 1024
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+Stand = tuple[str, int, bytes] | None
+"""What stood under a name: kind, mode and content (a link's target, a file's bytes), or None for nothing."""
+
+
+@dataclass
+class Guarded:
+    """The protected names of one run, prepared before it and settled after it."""
+
+    held: list[Path] = field(default_factory=list)
+    pinned: list[Path] = field(default_factory=list)
+    watched: list[tuple[Path, str, dict[str, Stand]]] = field(default_factory=list)
+    placeholders: list[tuple[Path, int]] = field(default_factory=list)
+
+    def settle(self) -> tuple[str, ...]:
+        """Put back what was changed, take the placeholders away; the names that had to be put back."""
+        changed, failed = [], []
+        for tree, name, before in self.watched:
+            try:
+                if _put_back(tree, name, before):
+                    changed.append(str(tree / name))
+            except OSError as cause:
+                failed.append((tree / name, cause))
+        for path, descriptor in reversed(self.placeholders):
+            _take_away(path, descriptor)
+        self.placeholders.clear()
+        if failed:
+            hint = "a command changed it: look at it before anything else uses it"
+            raise StorageError("put back", *failed[0], hint=hint)
+        return tuple(changed)
+
+
+def prepare(trees: Sequence[Path], *, has_mounts: bool) -> Guarded:
+    """Look at every protected name of every tree; with mounts, make placeholders for the missing."""
+    guarded = Guarded()
+    try:
+        for tree in trees:
+            for name in PROTECTED:
+                _prepare(guarded, tree, name, has_mounts=has_mounts)
+            for name in WATCHED:
+                _watch(guarded, tree, name)
+            _prepare_ourselves(guarded, tree)
+    except BaseException:
+        guarded.settle()
+        raise
+    return guarded
+
+
+def _prepare(guarded: Guarded, tree: Path, name: str, *, has_mounts: bool) -> None:
+    if not has_mounts:
+        _watch(guarded, tree, name)
+        return
+    parts = tuple(name.split("/"))
+    for depth in range(1, len(parts) + 1):
+        path = tree.joinpath(*parts[:depth])
+        if path in guarded.held:
+            return
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            _hold_missing(guarded, path)
+            return
+        except OSError:
+            return  # not ours to look into, so not the program's either
+        if stat.S_ISLNK(mode):
+            _watch(guarded, tree, "/".join(parts[:depth]))
+            return
+        is_placeholder = stat.S_ISDIR(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE
+        if depth == len(parts) or not stat.S_ISDIR(mode) or is_placeholder:
+            _hold(guarded, path, mode)
+            return
+        if path not in guarded.pinned:
+            guarded.pinned.append(path)
+
+
+def _prepare_ourselves(guarded: Guarded, tree: Path) -> None:
+    """recollect may live in the very tree (a project's .venv): nobody rewrites what confines him."""
+    for place in {Path(__file__).resolve().parents[1], Path(sys.prefix).resolve()}:
+        if tree in place.parents and place not in guarded.held:
+            guarded.held.append(place)
+            guarded.pinned += [p for p in place.parents if tree in p.parents and p not in guarded.pinned]
+
+
+def _hold(guarded: Guarded, path: Path, mode: int) -> None:
+    guarded.held.append(path)
+    if stat.S_ISDIR(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE:
+        _share(guarded, path)  # another run's placeholder, or one a crash left: the last one removes it
+
+
+def _hold_missing(guarded: Guarded, path: Path) -> None:
+    for _ in range(100):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(PLACEHOLDER_MODE)
+            path.chmod(PLACEHOLDER_MODE, follow_symlinks=True)
+        guarded.held.append(path)
+        if _share(guarded, path) or path.exists():
+            return
+        guarded.held.pop()  # removed by another run between the two steps
+    raise OSError(errno.EBUSY, "cannot keep a placeholder", str(path))
+
+
+def _share(guarded: Guarded, path: Path) -> bool:
+    """Say that we need a placeholder as well; False when it went away meanwhile."""
+    import fcntl
+
+    try:
+        descriptor = os.open(path, _DIRECTORY)
+    except OSError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    opened = os.fstat(descriptor)
+    with contextlib.suppress(OSError):
+        here = path.lstat()
+        if (here.st_dev, here.st_ino) == (opened.st_dev, opened.st_ino):
+            guarded.placeholders.append((path, descriptor))
+            return True
+    os.close(descriptor)
+    return False
+
+
+def _take_away(path: Path, descriptor: int) -> None:
+    """Remove a placeholder, unless another run still counts on it or it is no longer empty."""
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) == PLACEHOLDER_MODE:
+            path.rmdir()
+    os.close(descriptor)
+
+
+def _watch(guarded: Guarded, tree: Path, name: str) -> None:
+    if name == "HEAD" and (tree / ".git" / "HEAD").exists():
+        return
+    if not any((tree, name) == (known, other) for known, other, _ in guarded.watched):
+        guarded.watched.append((tree, name, _stands(tree, name)))
+
+
+def _stands(tree: Path, name: str) -> dict[str, Stand]:
+    """What stands under a name, and below it when it is a directory; nothing is followed."""
+    found: dict[str, Stand] = {}
+    with _parent(tree, name) as above:
+        if above is not None:
+            _look(above, name.rpartition("/")[2], "", found)
+    return found or {"": None}
+
+
+@contextlib.contextmanager
+def _parent(tree: Path, name: str) -> Iterator[int | None]:
+    top = os.open(tree, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    above = None
+    try:
+        way = tuple(name.split("/")[:-1])
+        with contextlib.suppress(OSError):
+            above = descend(top, way, _DIRECTORY | os.O_CLOEXEC) if way else os.dup(top)
+        yield above
+    finally:
+        os.close(top)
+        if above is not None:
+            os.close(above)
+
+
+def _look(above: int, name: str, label: str, found: dict[str, Stand]) -> None:
+    try:
+        status = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except OSError:
+        found[label] = None
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISLNK(status.st_mode):
+        found[label] = ("link", 0, os.fsencode(os.readlink(name, dir_fd=above)))
+    elif stat.S_ISREG(status.st_mode):
+        if status.st_size > _MAX_BYTES:
+            raise OSError(errno.EFBIG, "too large to be watched", name)
+        found[label] = ("file", mode, _bytes(above, name))
+    elif stat.S_ISDIR(status.st_mode):
+        found[label] = ("directory", mode, b"")
+        inner = os.open(name, _DIRECTORY, dir_fd=above)
+        try:
+            for child in sorted(entry.name for entry in os.scandir(inner)):
+                if len(found) > _MAX_FILES:
+                    raise OSError(errno.EFBIG, "too many files to be watched", name)
+                _look(inner, child, f"{label}/{child}", found)
+        finally:
+            os.close(inner)
+    else:
+        found[label] = ("special", mode, b"")
+
+
+def _bytes(above: int, name: str) -> bytes:
+    with os.fdopen(os.open(name, _FILE, dir_fd=above), "rb") as file:
+        return file.read(_MAX_BYTES)
+
+
+def _put_back(tree: Path, name: str, before: dict[str, Stand]) -> bool:
+    """Whether it had changed. The change is moved aside, then what stood there is written anew."""
+    if _stands_or_unknown(tree, name) == before:
+        return False
+    with _way_restored(tree, name) as above:
+        last = name.rpartition("/")[2]
+        _move_aside(above, last)
+        for label, stand in before.items():
+            if stand is not None:
+                _write(above, last, label, stand)
+    return True
+
+
+def _stands_or_unknown(tree: Path, name: str) -> dict[str, Stand] | None:
+    try:
+        return _stands(tree, name)
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def _way_restored(tree: Path, name: str) -> Iterator[int]:
+    """The directory a name stands in. A link or a file on the way is moved aside, never followed."""
+    above = os.open(tree, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        for part in name.split("/")[:-1]:
+            try:
+                inner = os.open(part, _DIRECTORY, dir_fd=above)
+            except OSError:
+                _move_aside(above, part)
+                os.mkdir(part, dir_fd=above)
+                inner = os.open(part, _DIRECTORY, dir_fd=above)
+            os.close(above)
+            above = inner
+        yield above
+    finally:
+        os.close(above)
+
+
+def _move_aside(above: int, name: str) -> None:
+    for number in range(1, 10_000):
+        aside = f"{name}.recollect-blocked-{number}"
+        try:
+            os.stat(aside, dir_fd=above, follow_symlinks=False)
+        except FileNotFoundError:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(name, aside, src_dir_fd=above, dst_dir_fd=above)
+            return
+
+
+def _write(above: int, name: str, label: str, stand: tuple[str, int, bytes]) -> None:
+    kind, mode, content = stand
+    way = tuple((name + label).split("/"))
+    parent = descend(above, way[:-1], _DIRECTORY | os.O_CLOEXEC) if way[:-1] else os.dup(above)
+    try:
+        if kind == "link":
+            os.symlink(os.fsdecode(content), way[-1], dir_fd=parent)
+        elif kind == "directory":
+            os.mkdir(way[-1], dir_fd=parent)
+        elif kind == "file":
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            with os.fdopen(os.open(way[-1], flags, 0o600, dir_fd=parent), "wb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), mode)
+    finally:
+        os.close(parent)

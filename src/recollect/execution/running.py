@@ -1,0 +1,433 @@
+"""A confined process while it runs, and until nothing of it is left.
+
+``run`` is for commands: it waits, keeps what was printed, and ends the command at
+its limits. ``start`` is for servers: the caller speaks with it over its pipes.
+Either way the end is the same: when ``end`` returns, no process of it is alive and
+the names it was not to touch stand as they stood.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from recollect.errors import NotFound, UsageError
+from recollect.execution import backends, bubblewrap, cgroup, environment, protected
+from recollect.execution.launch import HELPER, Launched, Order, interpreter, launch
+from recollect.execution.process_tree import descendants, own_memory
+from recollect.execution.proxy import PORT, AllowList, Proxy
+from recollect.execution.terms import Chosen, Confinement, Limits, RunResult
+
+OnOutput = Callable[[str, bytes], None]
+_BLINK = 0.02
+_WATCH_SECONDS = 0.15
+_LAST_WORDS_SECONDS = 2.0
+
+
+class Kept:
+    """One stream, read to its end in a thread; the first bytes are kept, the rest is dropped."""
+
+    def __init__(self, stream: IO[bytes], name: str, limit: int, on_output: OnOutput | None) -> None:
+        self._stream, self._name, self._limit, self._on_output = stream, name, limit, on_output
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self.truncated = False
+        self._thread = threading.Thread(target=self._read, name=f"recollect-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def data(self) -> bytes:
+        """What was kept so far."""
+        return b"".join(self._pieces)
+
+    def finish(self) -> None:
+        """Wait for the end of the stream; every writer is gone by now."""
+        self._thread.join(_LAST_WORDS_SECONDS)
+
+    def _read(self) -> None:
+        with self._stream:
+            while piece := self._next():
+                room = self._limit - self._size
+                if len(piece) > room:
+                    self.truncated = True
+                    piece = piece[:room]
+                if piece:
+                    self._pieces.append(piece)
+                    self._size += len(piece)
+                    if self._on_output is not None:
+                        self._on_output(self._name, piece)
+
+    def _next(self) -> bytes:
+        try:
+            return os.read(self._stream.fileno(), 65_536)
+        except OSError:
+            return b""
+
+
+class Running:
+    """A started process. ``stdin`` and ``stdout`` are its pipes; its stderr is kept, up to the limit."""
+
+    def __init__(
+        self, launched: Launched, order: Order, guarded: protected.Guarded, proxy: Proxy | None
+    ) -> None:
+        self.process, self._root = launched.process, launched.root
+        self._order, self._guarded, self._proxy = order, guarded, proxy
+        self._started = time.monotonic()
+        self._ending = threading.Lock()
+        self._floors = {tree: _floor(tree, order.limits.keep_free_bytes) for tree in order.mounts.write}
+        self._ended = False
+        self._said: Kept | None = None
+        self.put_back: tuple[str, ...] = ()
+        self.pid = launched.process.pid
+        self.sandbox: Chosen = order.backend
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """Where to write to it; only for processes started with ``start``."""
+        if self.process.stdin is None:
+            raise UsageError("this process has no stdin of its own", hint="use execution.start")
+        return self.process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        """Where it writes to."""
+        if self.process.stdout is None:
+            raise UsageError("this process has no stdout of its own", hint="use execution.start")
+        return self.process.stdout
+
+    @property
+    def stderr(self) -> bytes:
+        """What it said on stderr so far, up to the limit of a stream."""
+        return self._said.data if self._said else b""
+
+    @property
+    def not_held(self) -> tuple[str, ...]:
+        """What this back end could not promise here."""
+        return backends.not_held(self._order)
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return _as_shells_say(self.process.poll())
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Wait for its end; None when it did not come in time. Then ``kill`` to take the rest away."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                _wait_for_end(self.process.pid, seconds)
+        return self.poll()
+
+    def kill(self) -> None:
+        """End it and all it started; returns when none of them is alive. Can be called again."""
+        with self._ending:
+            if self._ended:
+                return
+            self._ended = True
+            with contextlib.ExitStack() as last:  # each step is taken, also when one before it fails
+                if self.process.stdin is not None:
+                    last.callback(_close_quietly, self.process.stdin)
+                if self._said is not None:
+                    last.callback(self._said.finish)
+                if self._order.private is not None:
+                    last.callback(shutil.rmtree, self._order.private, ignore_errors=True)
+                last.callback(self._settle)
+                if self._order.group is not None:
+                    last.callback(self._order.group.remove)
+                if self._proxy is not None:
+                    last.callback(self._proxy.close)
+                self._end_processes()
+
+    def _settle(self) -> None:
+        self.put_back = self._guarded.settle()
+
+    def why_end(self) -> str | None:
+        """Which limit it is beyond: ``time``, ``memory`` or ``disk``; None when it is within all of them."""
+        limits = self._order.limits
+        if limits.seconds is not None and time.monotonic() - self._started >= limits.seconds:
+            return "time"
+        held = self._order.group.bounds if self._order.group else frozenset()
+        if "memory" not in held and own_memory(descendants(self.pid)) > limits.memory_bytes:
+            return "memory"
+        return "disk" if any(_free(tree) < floor for tree, floor in self._floors.items()) else None
+
+    def _end_processes(self) -> None:
+        if self._root is not None:
+            # The first process of a namespace is reaped after all others: its end is theirs (SIGKILL cannot be held).
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._root, signal.SIGKILL)
+            _wait_on(self._root, None)
+            os.close(self._root)
+            self._root = None
+            self.process.wait()
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)  # the supervisor ends all its descendants, then itself
+        self.process.wait()
+
+    def keep(self, stream: str, on_output: OnOutput | None = None) -> Kept:
+        """Read one of its streams from now on, up to the limit."""
+        pipe = self.process.stdout if stream == "stdout" else self.process.stderr
+        if pipe is None:
+            raise UsageError(f"this process has no {stream} of its own", hint="start it anew")
+        kept = Kept(pipe, stream, self._order.limits.output_bytes, on_output)
+        if stream == "stderr":
+            self._said = kept
+        return kept
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    confinement: Confinement,
+    limits: Limits | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Running:
+    """Start a process that lives on: its stdin and stdout are pipes, its stderr is kept and capped.
+
+    Time limits are the caller's (``why_end`` says when one is passed); all others hold.
+    """
+    own = limits or Limits(seconds=None)
+    running = _started(argv, cwd, own, confinement, environment, stdin=subprocess.PIPE)
+    running.keep("stderr")
+    return running
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    confinement: Confinement,
+    limits: Limits | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    cancelled: threading.Event | None = None,
+    on_output: OnOutput | None = None,
+) -> RunResult:
+    """Run a command to its end or its limits; nothing of it is alive afterwards.
+
+    ``on_output`` gets ("stdout" or "stderr", bytes) as they come, from another thread.
+    """
+    own = limits or Limits()
+    source = subprocess.PIPE if stdin else subprocess.DEVNULL
+    began = time.monotonic()
+    running = _started(argv, cwd, own, confinement, environment, stdin=source)
+    try:
+        out, err = running.keep("stdout", on_output), running.keep("stderr", on_output)
+        if stdin:
+            threading.Thread(target=_feed, args=(running.process.stdin, stdin), daemon=True).start()
+        ended_by = _wait(running, cancelled)
+    finally:
+        running.kill()
+    out.finish()
+    err.finish()
+    return RunResult(
+        stdout=out.data,
+        stderr=err.data,
+        exit_code=None if ended_by else running.poll(),
+        interrupted=ended_by is not None,
+        truncated=out.truncated or err.truncated,
+        sandbox=running.sandbox,
+        timed_out=ended_by == "time",
+        ended_by=ended_by,
+        seconds=time.monotonic() - began,
+        put_back=running.put_back,
+        not_held=running.not_held,
+    )
+
+
+def _wait_for_end(pid: int, seconds: float | None) -> None:
+    """Woken by the kernel, not by asking again and again."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        _wait_on(descriptor, seconds)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_on(descriptor: int, seconds: float | None) -> None:
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    waiting.poll(None if seconds is None else int(seconds * 1000))
+
+
+def _wait(running: Running, cancelled: threading.Event | None) -> str | None:
+    look_again = 0.0
+    while running.wait(_BLINK) is None:
+        if cancelled is not None and cancelled.is_set():
+            return "cancelled"
+        if time.monotonic() >= look_again:
+            why = running.why_end()
+            if why:
+                return why
+            look_again = time.monotonic() + _WATCH_SECONDS
+    return None
+
+
+def _close_quietly(pipe: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        pipe.close()
+
+
+def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
+    if pipe is not None:
+        with contextlib.suppress(OSError), pipe:
+            pipe.write(data)
+
+
+def _started(
+    argv: Sequence[str],
+    cwd: Path,
+    limits: Limits,
+    confinement: Confinement,
+    asked: Mapping[str, str] | None,
+    *,
+    stdin: int,
+) -> Running:
+    words = _checked_argv(argv)
+    backend = backends.chosen(confinement)
+    hosts = AllowList(confinement.allow_hosts) if confinement.allow_hosts else None
+    directory = _real_directory(cwd, "working directory")
+    trees = tuple(dict.fromkeys(_writable(tree) for tree in confinement.write))
+    guarded = protected.Guarded()
+    private = group = launched = None
+    try:
+        if backend != "unconfined" and confinement.protect:
+            guarded = protected.prepare(trees, has_mounts=backend == "bubblewrap")
+        private = None if backend == "bubblewrap" else _private_directory()
+        group = cgroup.make(limits.memory_bytes, limits.processes)
+        order = Order(
+            argv=words,
+            cwd=directory,
+            environment=environment.clean(
+                asked,
+                bubblewrap.PRIVATE if private is None else str(private),
+                f"http://127.0.0.1:{PORT}" if hosts and backend == "bubblewrap" else None,
+            ),
+            backend=backend,
+            limits=limits,
+            mounts=_mounts(confinement, trees, (*words, str(directory)), guarded),
+            network=hosts is not None and backend == "bubblewrap",
+            private=private,
+            group=group,
+        )
+        launched = launch(order, stdin=stdin)
+        proxy = (
+            Proxy(launched.listener, hosts) if launched.listener is not None and hosts is not None else None
+        )
+        return Running(launched, order, guarded, proxy)
+    except BaseException:
+        guarded.settle()
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)
+        if group is not None:
+            group.remove()
+        raise
+
+
+def _mounts(
+    confinement: Confinement, trees: tuple[Path, ...], named: tuple[str, ...], guarded: protected.Guarded
+) -> bubblewrap.Mounts:
+    places = environment.secret_places() if confinement.hidden is None else confinement.hidden
+    return bubblewrap.Mounts(
+        write=trees,
+        hidden=environment.existing(places),
+        held=guarded.held,
+        pinned=guarded.pinned,
+        shown=list(_shown_of_tmp((*named, str(HELPER), interpreter()), trees)),
+    )
+
+
+def _shown_of_tmp(named: tuple[str, ...], trees: tuple[Path, ...]) -> Iterator[Path]:
+    """A jail has a /tmp of its own: what the command itself names there is shown, with all that lies beside it."""
+    for text in dict.fromkeys(named):
+        parts = Path(text).parts
+        top = Path(*parts[:3])
+        if parts[:2] == ("/", "tmp") and len(parts) > 2 and top not in trees and top.exists():
+            yield top
+
+
+def _private_directory() -> Path:
+    place = Path(tempfile.mkdtemp(prefix="recollect-run-")).resolve()
+    for name in ("home", "temporary"):
+        (place / name).mkdir(mode=0o700)
+    return place
+
+
+def _checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
+    words = tuple(argv)
+    if not words or not words[0]:
+        raise UsageError("no command to run", hint="write it after --")
+    if any("\0" in word for word in words):
+        raise UsageError("the command has a NUL character", hint="take it out")
+    return words
+
+
+def _real_directory(path: Path, what: str) -> Path:
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError) as cause:
+        raise NotFound(f"{what} {path}: not there", hint="check the path") from cause
+    if not real.is_dir():
+        raise UsageError(f"{what} {path}: not a directory", hint="name a directory")
+    return real
+
+
+def _writable(path: Path) -> Path:
+    real = _real_directory(path, "writable directory")
+    system = (
+        "/",
+        "/proc",
+        "/sys",
+        "/dev",
+        "/etc",
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib64",
+        "/boot",
+        "/run",
+        "/var",
+    )
+    inside_kernel = any(Path(place) in real.parents for place in ("/proc", "/sys", "/dev"))
+    if str(real) in system or inside_kernel:
+        raise UsageError(
+            f"writable directory {real}: the system itself lives there", hint="name a directory of yours"
+        )
+    return real
+
+
+def _free(tree: Path) -> float:
+    try:
+        status = os.statvfs(tree)
+    except OSError:
+        return float("inf")
+    return status.f_bavail * status.f_frsize
+
+
+def _floor(tree: Path, keep: int) -> float:
+    """What must stay free; on a disk that is nearly full already, half of what is left."""
+    return min(keep, _free(tree) / 2)
+
+
+def _as_shells_say(code: int | None) -> int | None:
+    return 128 - code if code is not None and code < 0 else code

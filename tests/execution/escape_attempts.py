@@ -1,0 +1,848 @@
+"""Attempts to get out of the sandbox, as a program that runs inside it.
+
+Started with a JSON file of facts (where the forbidden things are) it tries every
+attempt in a child process of its own and prints what came of it. An attempt returns
+evidence that it got out, or None, or raises; an exception is what a held attempt
+looks like. Attempts on protected names leave their mark on disk, and the program
+outside looks for it after the run.
+
+``CONTROLS`` names those that do succeed without a sandbox, for any user: a list
+that shows the attempts have teeth.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import glob
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Facts = dict[str, Any]
+Attempt = Callable[[Facts], object]
+ATTEMPTS: dict[str, Attempt] = {}
+PROTECTED: dict[str, Attempt] = {}
+CONTROLS: set[str] = set()
+LIBC = ctypes.CDLL(None, use_errno=True)
+X86 = os.uname().machine == "x86_64"
+
+
+def attempt(*, control: bool = False) -> Callable[[Attempt], Attempt]:
+    def keep(function: Attempt) -> Attempt:
+        ATTEMPTS[function.__name__] = function
+        if control:
+            CONTROLS.add(function.__name__)
+        return function
+
+    return keep
+
+
+def on_protected(function: Attempt) -> Attempt:
+    PROTECTED[function.__name__] = function
+    return function
+
+
+def call(number: int, *arguments: object) -> int:
+    result: int = LIBC.syscall(number, *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def number(x86: int, arm: int) -> int:
+    return x86 if X86 else arm
+
+
+# --- files outside -------------------------------------------------------------------------
+
+
+@attempt(control=True)
+def write_outside(f: Facts) -> object:
+    with open(f["outside"] + "/file", "w") as file:
+        return file.write("x")
+
+
+@attempt(control=True)
+def append_outside(f: Facts) -> object:
+    with open(f["outside"] + "/file", "a") as file:
+        return file.write("x")
+
+
+@attempt(control=True)
+def create_outside(f: Facts) -> object:
+    os.close(os.open(f["outside"] + "/new", os.O_CREAT | os.O_WRONLY))
+    return "created"
+
+
+@attempt(control=True)
+def make_directory_outside(f: Facts) -> object:
+    os.mkdir(f["outside"] + "/newdir")
+    return "made"
+
+
+@attempt(control=True)
+def unlink_outside(f: Facts) -> object:
+    os.unlink(f["outside"] + "/spare1")
+    return "gone"
+
+
+@attempt(control=True)
+def rename_into_outside(f: Facts) -> object:
+    open(f["tree"] + "/moving", "w").close()
+    os.rename(f["tree"] + "/moving", f["outside"] + "/moved")
+    return "moved"
+
+
+@attempt(control=True)
+def rename_out_of_outside(f: Facts) -> object:
+    os.rename(f["outside"] + "/spare2", f["tree"] + "/taken")
+    return "taken"
+
+
+@attempt(control=True)
+def hard_link_and_write(f: Facts) -> object:
+    os.link(f["outside"] + "/file", f["tree"] + "/second-name")
+    with open(f["tree"] + "/second-name", "a") as file:
+        return file.write("x")
+
+
+@attempt(control=True)
+def write_through_own_link(f: Facts) -> object:
+    os.symlink(f["outside"] + "/file", f["tree"] + "/own-link")
+    with open(f["tree"] + "/own-link", "a") as file:
+        return file.write("x")
+
+
+@attempt(control=True)
+def write_through_given_link(f: Facts) -> object:
+    with open(f["tree"] + "/given-link", "a") as file:
+        return file.write("x")
+
+
+@attempt(control=True)
+def create_through_linked_parent(f: Facts) -> object:
+    os.symlink(f["outside"], f["tree"] + "/linked-parent")
+    os.close(os.open(f["tree"] + "/linked-parent/new2", os.O_CREAT | os.O_WRONLY))
+    return "created"
+
+
+@attempt(control=True)
+def create_through_dangling_link(f: Facts) -> object:
+    os.symlink(f["outside"] + "/new3", f["tree"] + "/dangling")
+    os.close(os.open(f["tree"] + "/dangling", os.O_CREAT | os.O_WRONLY))
+    return "created"
+
+
+@attempt(control=True)
+def truncate_outside(f: Facts) -> object:
+    os.truncate(f["outside"] + "/file", 0)
+    return "emptied"
+
+
+@attempt()
+def change_mode_outside(f: Facts) -> object:
+    """Landlock has no right for this: told openly as not held by that back end."""
+    os.chmod(f["outside"] + "/mode", 0o777)
+    return "changed"
+
+
+@attempt()
+def change_times_outside(f: Facts) -> object:
+    """As above."""
+    os.utime(f["outside"] + "/times", (1, 1))
+    return "changed"
+
+
+@attempt(control=True)
+def write_through_proc_root(f: Facts) -> object:
+    with open("/proc/self/root" + f["outside"] + "/file", "a") as file:
+        return file.write("x")
+
+
+@attempt(control=True)
+def write_through_proc_cwd(f: Facts) -> object:
+    relative = os.path.relpath(f["outside"] + "/file", os.getcwd())
+    with open("/proc/self/cwd/" + relative, "a") as file:
+        return file.write("x")
+
+
+@attempt(control=True)
+def write_through_directory_descriptor(f: Facts) -> object:
+    top = os.open(f["tree"], os.O_RDONLY)
+    relative = os.path.relpath(f["outside"] + "/file", f["tree"])
+    os.close(os.open(relative, os.O_WRONLY | os.O_APPEND, dir_fd=top))
+    return "opened"
+
+
+@attempt(control=True)
+def reopen_for_writing(f: Facts) -> object:
+    reading = os.open(f["outside"] + "/file", os.O_RDONLY)
+    os.close(os.open(f"/proc/self/fd/{reading}", os.O_WRONLY))
+    return "opened"
+
+
+@attempt(control=True)
+def shared_writable_mapping(f: Facts) -> object:
+    import mmap
+
+    descriptor = os.open(f["outside"] + "/file", os.O_RDWR)
+    mmap.mmap(descriptor, 1).close()
+    return "mapped"
+
+
+@attempt()
+def open_by_handle(f: Facts) -> object:
+    handle = ctypes.create_string_buffer(struct.pack("=II", 128, 0) + bytes(128))
+    mount_id = ctypes.c_int()
+    call(number(303, 264), -100, f["secret"].encode(), handle, ctypes.byref(mount_id), 0)
+    top = os.open("/", os.O_RDONLY)
+    return os.read(call(number(304, 265), top, handle, os.O_RDONLY), 100)
+
+
+@attempt()
+def tamper_with_the_helper(f: Facts) -> object:
+    os.close(os.open(f["helper"], os.O_WRONLY | os.O_APPEND))
+    return "opened"
+
+
+@attempt()
+def tamper_with_the_interpreter(f: Facts) -> object:
+    """Its library: the program itself is busy for everybody."""
+    os.close(os.open(os.__file__, os.O_WRONLY | os.O_APPEND))
+    return "opened"
+
+
+# --- secrets -------------------------------------------------------------------------------
+
+
+@attempt(control=True)
+def read_secret(f: Facts) -> object:
+    with open(f["secret"]) as file:
+        return file.read()
+
+
+@attempt(control=True)
+def list_secret_directory(f: Facts) -> object:
+    return os.listdir(f["secret_directory"])
+
+
+@attempt(control=True)
+def read_secret_in_directory(f: Facts) -> object:
+    with open(f["secret_directory"] + "/key") as file:
+        return file.read()
+
+
+@attempt(control=True)
+def read_secret_through_link(f: Facts) -> object:
+    with open(f["tree"] + "/secret-link") as file:
+        return file.read()
+
+
+@attempt(control=True)
+def read_secret_through_own_link(f: Facts) -> object:
+    os.symlink(f["secret"], f["tree"] + "/own-secret-link")
+    with open(f["tree"] + "/own-secret-link") as file:
+        return file.read()
+
+
+@attempt(control=True)
+def link_secret_in(f: Facts) -> object:
+    os.link(f["secret"], f["tree"] + "/second-secret")
+    with open(f["tree"] + "/second-secret") as file:
+        return file.read()
+
+
+@attempt(control=True)
+def read_secret_through_parents_root(f: Facts) -> object:
+    for pid in others(f):
+        try:
+            with open(f"/proc/{pid}/root" + f["secret"]) as file:
+                return file.read()
+        except OSError:
+            continue
+    return None
+
+
+@attempt()
+def read_the_raw_disk(f: Facts) -> object:
+    for device in (*glob.glob("/dev/[vs]d[a-z]*"), *glob.glob("/dev/nvme*"), *glob.glob("/dev/dm-*")):
+        try:
+            os.close(os.open(device, os.O_RDONLY))
+        except OSError:
+            continue
+        return device
+    return None
+
+
+@attempt()
+def make_a_disk_device(f: Facts) -> object:
+    root = os.stat("/").st_dev
+    os.mknod(f["tree"] + "/disk", 0o600 | 0o060000, root)
+    return os.read(os.open(f["tree"] + "/disk", os.O_RDONLY), 512)
+
+
+@attempt()
+def read_memory_devices(f: Facts) -> object:
+    for device in ("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore"):
+        try:
+            return os.read(os.open(device, os.O_RDONLY), 1) and device
+        except OSError:
+            continue
+    return None
+
+
+@attempt()
+def inherited_descriptors(f: Facts) -> object:
+    found = []
+    for descriptor in range(3, 256):
+        try:
+            target = os.readlink(f"/proc/self/fd/{descriptor}")
+            os.fstat(descriptor)
+        except OSError:
+            continue
+        if "canary" in target or "socket" in target or f["outside"] in target:
+            found.append(target)
+    return found or leaked_variables(f)
+
+
+def leaked_variables(f: Facts) -> object:
+    return [name for name in os.environ if "CANARY" in name or name.startswith("LD_")]
+
+
+@attempt()
+def variables_of_the_host(f: Facts) -> object:
+    return (
+        os.environ.get("RECOLLECT_TEST_HOME_OF_HOST")
+        or os.path.expanduser("~") == f["home"]
+        or leaked_or_parent(f)
+    )
+
+
+def leaked_or_parent(f: Facts) -> object:
+    for pid in others(f):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if b"CANARY" in file.read():
+                    return pid
+        except OSError:
+            continue
+    return None
+
+
+# --- other processes -----------------------------------------------------------------------
+
+
+def others(f: Facts) -> list[int]:
+    """The driver outside, and whatever else can be seen and is not of this run."""
+    return [f["driver"], os.getppid(), 1]
+
+
+@attempt(control=True)
+def memory_of_the_driver(f: Facts) -> object:
+    with open(f"/proc/{f['driver']}/cmdline", "rb") as file:
+        if b"escape_driver" not in file.read():
+            return None
+    with open(f"/proc/{f['driver']}/mem", "rb") as file:
+        return file.fileno()
+
+
+@attempt(control=True)
+def descriptors_of_the_driver(f: Facts) -> object:
+    return is_driver(f) and os.readlink(f"/proc/{f['driver']}/fd/0")
+
+
+def is_driver(f: Facts) -> bool:
+    with open(f"/proc/{f['driver']}/cmdline", "rb") as file:
+        return b"escape_driver" in file.read()
+
+
+@attempt(control=True)
+def trace_the_driver(f: Facts) -> object:
+    if LIBC.ptrace(0x4206, f["driver"], None, None) < 0:
+        raise OSError(ctypes.get_errno(), "ptrace")
+    return "seized"
+
+
+@attempt()
+def read_memory_of_the_reaper(f: Facts) -> object:
+    """The process that started us: bubblewrap's first, or the supervisor."""
+    local = ctypes.create_string_buffer(8)
+    local_vector = (ctypes.c_void_p * 2)(ctypes.addressof(local), 8)
+    with open(f"/proc/{f['starter']}/maps") as file:
+        address = int(file.readline().split("-")[0], 16)
+    remote_vector = (ctypes.c_void_p * 2)(address, 8)
+    return call(number(310, 270), f["starter"], local_vector, 1, remote_vector, 1, 0)
+
+
+@attempt(control=True)
+def take_a_descriptor_of_the_driver(f: Facts) -> object:
+    if not is_driver(f):
+        return None
+    return call(438, os.pidfd_open(f["driver"]), 0, 0) >= 0 and "got it"
+
+
+@attempt(control=True)
+def signal_the_driver(f: Facts) -> object:
+    os.kill(f["driver"], 0)
+    return "could"
+
+
+@attempt(control=True)
+def signal_everybody(f: Facts) -> object:
+    """Signal 0 reaches nobody and says whether it could; inside a jail only its own are there."""
+    with open(f"/proc/{f['driver']}/cmdline", "rb") as file:
+        file.read()
+    os.kill(f["driver"], 0)
+    return "could"
+
+
+@attempt(control=True)
+def limits_of_the_driver(f: Facts) -> object:
+    return is_driver(f) and resource.prlimit(f["driver"], resource.RLIMIT_NOFILE)
+
+
+@attempt(control=True)
+def join_namespaces_of_the_driver(f: Facts) -> object:
+    descriptor = os.open(f"/proc/{f['driver']}/ns/mnt", os.O_RDONLY)
+    return is_driver(f) and descriptor >= 0 and "opened"
+
+
+@attempt()
+def setns_into_the_driver(f: Facts) -> object:
+    descriptor = os.open(f"/proc/{f['driver']}/ns/net", os.O_RDONLY)
+    return call(number(308, 268), descriptor, 0) == 0 and "joined"
+
+
+@attempt()
+def change_kernel_settings(f: Facts) -> object:
+    """Opening is not enough where the kernel asks only at writing: write what stands there."""
+    with open("/proc/sys/kernel/hung_task_warnings") as file:
+        value = file.read()
+    with open("/proc/sys/kernel/hung_task_warnings", "w") as file:
+        return file.write(value)
+
+
+@attempt()
+def shared_memory_segment(f: Facts) -> object:
+    return call(number(29, 194), f["shm_key"], 0, 0) >= 0 and "found"
+
+
+@attempt()
+def message_queue(f: Facts) -> object:
+    return call(number(68, 186), f["shm_key"], 0o1600) is None
+
+
+@attempt()
+def keys_of_the_session(f: Facts) -> object:
+    return call(number(250, 219), 0, -3, 0)
+
+
+# --- network -------------------------------------------------------------------------------
+
+
+@attempt(control=True)
+def unix_stream(f: Facts) -> object:
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(f["unix_stream"])
+    return "connected"
+
+
+@attempt(control=True)
+def unix_datagram(f: Facts) -> object:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        return s.sendto(b"x", f["unix_datagram"])
+
+
+@attempt(control=True)
+def unix_datagram_from_a_pair(f: Facts) -> object:
+    left, _right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    return left.sendto(b"x", f["unix_datagram"])
+
+
+@attempt(control=True)
+def unix_raw_pair(f: Facts) -> object:
+    left, _right = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)
+    return left.sendto(b"x", f["unix_datagram"])
+
+
+@attempt(control=True)
+def abstract_socket(f: Facts) -> object:
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect("\0" + f["abstract"])
+    return "connected"
+
+
+@attempt(control=True)
+def tcp(f: Facts) -> object:
+    with socket.create_connection(("127.0.0.1", f["tcp"]), 2):
+        return "connected"
+
+
+@attempt(control=True)
+def tcp_fast_open(f: Facts) -> object:
+    with socket.socket() as s:
+        return s.sendto(b"x", 0x20000000, ("127.0.0.1", f["tcp"]))
+
+
+@attempt(control=True)
+def tcp_mapped(f: Facts) -> object:
+    with socket.socket(socket.AF_INET6) as s:
+        s.settimeout(2)
+        s.connect(("::ffff:127.0.0.1", f["tcp"]))
+    return "connected"
+
+
+@attempt()
+def multipath_tcp(f: Facts) -> object:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as s:
+        s.settimeout(2)
+        s.connect(("127.0.0.1", f["tcp"]))
+    return "connected"
+
+
+@attempt(control=True)
+def udp(f: Facts) -> object:
+    """In a network of its own the packet leaves and arrives nowhere; the driver counts arrivals."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect(("127.0.0.1", f["udp"]))
+        s.send(b"x")
+        time.sleep(0.02)
+        s.send(b"x")
+    return "sent"
+
+
+@attempt(control=True)
+def dns(f: Facts) -> object:
+    query = b"\0\1\1\0\0\1\0\0\0\0\0\0\7example\3org\0\0\1\0\1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(1)
+        s.sendto(query, ("127.0.0.1", f["udp"]))
+        s.sendto(query, ("192.0.2.53", 53))
+    return "sent"
+
+
+@attempt()
+def raw_socket(f: Facts) -> object:
+    return socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).fileno()
+
+
+@attempt()
+def packet_socket(f: Facts) -> object:
+    return socket.socket(17, socket.SOCK_RAW, 0).fileno()
+
+
+@attempt()
+def vsock(f: Facts) -> object:
+    return socket.socket(40, socket.SOCK_STREAM).fileno()
+
+
+@attempt()
+def kernel_crypto_socket(f: Facts) -> object:
+    return socket.socket(38, socket.SOCK_SEQPACKET).fileno()
+
+
+@attempt(control=True)
+def audit_netlink(f: Facts) -> object:
+    return socket.socket(16, socket.SOCK_RAW, 15).fileno()
+
+
+@attempt()
+def io_uring(f: Facts) -> object:
+    return call(425, 4, ctypes.create_string_buffer(256))
+
+
+# --- the system itself ---------------------------------------------------------------------
+
+
+@attempt()
+def mount_over(f: Facts) -> object:
+    if LIBC.mount(b"none", f["tree"].encode(), b"tmpfs", 0, None) < 0:
+        raise OSError(ctypes.get_errno(), "mount")
+    return "mounted"
+
+
+@attempt()
+def remount_writable(f: Facts) -> object:
+    if LIBC.mount(None, b"/", None, 32 | 4096, None) < 0:
+        raise OSError(ctypes.get_errno(), "mount")
+    return "remounted"
+
+
+@attempt()
+def unmount(f: Facts) -> object:
+    if LIBC.umount2(f["tree"].encode(), 2) < 0:
+        raise OSError(ctypes.get_errno(), "umount")
+    return "unmounted"
+
+
+@attempt()
+def new_mount_interface(f: Facts) -> object:
+    return call(428, -100, b"/", 1)
+
+
+@attempt()
+def new_user_namespace(f: Facts) -> object:
+    if LIBC.unshare(0x10000000) < 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    return "unshared"
+
+
+@attempt()
+def new_user_namespace_by_clone(f: Facts) -> object:
+    pid = call(number(56, 220), 0x10000000 | 17, None, None, None, None)
+    if pid == 0:
+        os._exit(0)
+    return pid
+
+
+@attempt()
+def change_root(f: Facts) -> object:
+    os.chroot(f["tree"])
+    return "changed"
+
+
+@attempt()
+def kernel_settings(f: Facts) -> object:
+    os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
+    return "opened"
+
+
+@attempt()
+def magic_request(f: Facts) -> object:
+    os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY))
+    return "opened"
+
+
+@attempt()
+def sysfs(f: Facts) -> object:
+    for path in ("/sys/power/state", "/sys/kernel/uevent_helper", "/sys/kernel/mm/ksm/run"):
+        try:
+            os.close(os.open(path, os.O_WRONLY))
+        except OSError:
+            continue
+        return path
+    return None
+
+
+@attempt()
+def leave_the_control_group(f: Facts) -> object:
+    for path in [*glob.glob("/sys/fs/cgroup/*/cgroup.procs"), "/sys/fs/cgroup/cgroup.procs"]:
+        try:
+            os.close(os.open(path, os.O_WRONLY))
+        except OSError:
+            continue
+        return path
+    return None
+
+
+@attempt()
+def load_a_program_into_the_kernel(f: Facts) -> object:
+    return call(number(321, 280), 0, ctypes.create_string_buffer(128), 128)
+
+
+@attempt()
+def performance_events(f: Facts) -> object:
+    attributes = ctypes.create_string_buffer(struct.pack("=IIQ", 1, 128, 0) + bytes(112))
+    return call(number(298, 241), attributes, f["driver"], -1, -1, 0)
+
+
+@attempt()
+def type_into_the_terminal(f: Facts) -> object:
+    """TIOCSTI, on the terminal of the caller if there is one, else on any."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        terminal = os.openpty()[1]
+    fcntl.ioctl(terminal, 0x5412, b"x")
+    return "typed"
+
+
+@attempt()
+def core_files(f: Facts) -> object:
+    resource.setrlimit(resource.RLIMIT_CORE, (1 << 30, 1 << 30))
+    return "allowed"
+
+
+@attempt()
+def higher_limits(f: Facts) -> object:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard + 1, hard + 1))
+    return "raised"
+
+
+@attempt()
+def capabilities_left(f: Facts) -> object:
+    with open("/proc/self/status") as file:
+        fields = dict(line.split(":", 1) for line in file if ":" in line)
+    return int(fields["CapEff"], 16) or int(fields["CapPrm"], 16) or int(fields["NoNewPrivs"]) != 1
+
+
+@attempt()
+def another_user(f: Facts) -> object:
+    os.setuid(12345)
+    return "changed"
+
+
+@attempt()
+def change_the_clock(f: Facts) -> object:
+    time.clock_settime(time.CLOCK_REALTIME, time.time())
+    return "set"
+
+
+@attempt()
+def the_other_call_table(f: Facts) -> object:
+    """x32 numbers: the same calls once more, past a filter that knows one table only."""
+    if not X86:
+        return None
+    return call(0x40000000 | 41, 1, 1, 0)
+
+
+# --- names that others execute -------------------------------------------------------------
+
+
+@on_protected
+def add_a_hook(f: Facts) -> object:
+    with open(f["tree"] + "/.git/hooks/pre-commit", "w") as file:
+        return file.write("evil")
+
+
+@on_protected
+def change_git_config(f: Facts) -> object:
+    with open(f["tree"] + "/.git/config", "a") as file:
+        return file.write("[core]\n fsmonitor = evil\n")
+
+
+@on_protected
+def replace_git_config(f: Facts) -> object:
+    with open(f["tree"] + "/.git/c", "w") as file:
+        file.write("[core]\n fsmonitor = evil\n")
+    os.replace(f["tree"] + "/.git/c", f["tree"] + "/.git/config")
+    return None
+
+
+@on_protected
+def move_git_away(f: Facts) -> object:
+    os.rename(f["tree"] + "/.git", f["tree"] + "/git-away")
+    os.makedirs(f["tree"] + "/.git/hooks")
+    return add_a_hook(f)
+
+
+@on_protected
+def exchange_git(f: Facts) -> object:
+    os.makedirs(f["tree"] + "/evil-git/hooks")
+    tree = f["tree"].encode()
+    return call(number(316, 276), -100, tree + b"/evil-git", -100, tree + b"/.git", 2)
+
+
+@on_protected
+def link_hooks(f: Facts) -> object:
+    os.rename(f["tree"] + "/.git/hooks", f["tree"] + "/.git/hooks-away")
+    os.symlink(f["tree"] + "/evil-hooks", f["tree"] + "/.git/hooks")
+    return None
+
+
+@on_protected
+def redirect_git(f: Facts) -> object:
+    with open(f["tree"] + "/.git/commondir", "w") as file:
+        return file.write("../evil-git")
+
+
+@on_protected
+def create_mcp_servers(f: Facts) -> object:
+    with open(f["tree"] + "/.mcp.json", "w") as file:
+        return file.write("{}")
+
+
+@on_protected
+def create_client_settings(f: Facts) -> object:
+    os.makedirs(f["tree"] + "/.claude", exist_ok=True)
+    with open(f["tree"] + "/.claude/settings.json", "w") as file:
+        return file.write("{}")
+
+
+@on_protected
+def remove_the_placeholder(f: Facts) -> object:
+    os.rmdir(f["tree"] + "/.mcp.json")
+    return create_mcp_servers(f)
+
+
+@on_protected
+def rename_over_the_placeholder(f: Facts) -> object:
+    os.makedirs(f["tree"] + "/evil-dir", exist_ok=True)
+    os.rename(f["tree"] + "/evil-dir", f["tree"] + "/.vscode")
+    return None
+
+
+@on_protected
+def create_editor_tasks(f: Facts) -> object:
+    os.makedirs(f["tree"] + "/.vscode", exist_ok=True)
+    with open(f["tree"] + "/.vscode/tasks.json", "w") as file:
+        return file.write("{}")
+
+
+@on_protected
+def create_start_files(f: Facts) -> object:
+    for name in (".bashrc", ".profile", ".zshenv"):
+        with open(f"{f['tree']}/{name}", "w") as file:
+            file.write("evil")
+    return None
+
+
+@on_protected
+def turn_a_protected_link(f: Facts) -> object:
+    os.unlink(f["tree"] + "/.ripgreprc")
+    os.symlink(f["tree"] + "/evil-rc", f["tree"] + "/.ripgreprc")
+    return None
+
+
+@on_protected
+def become_a_bare_repository(f: Facts) -> object:
+    with open(f["bare"] + "/HEAD", "w") as file:
+        return file.write("ref: refs/heads/main\n")
+
+
+def tried(function: Attempt, facts: Facts) -> str:
+    """What came of one attempt, from a child: it may end itself, hang or lose its rights."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.alarm(10)
+        try:
+            evidence = function(facts)
+            said = f"ESCAPED: {evidence!r}" if evidence else "held: nothing came of it"
+        except OSError as problem:
+            said = f"held: {errno.errorcode.get(problem.errno or 0, problem)}"
+        except Exception as problem:  # noqa: BLE001 - whatever stopped it, it was stopped
+            said = f"held: {type(problem).__name__}: {problem}"
+        os.write(writing, said.encode()[:3000])
+        os._exit(0)
+    os.close(writing)
+    said_bytes = os.read(reading, 4000)
+    os.close(reading)
+    _, status = os.waitpid(child, 0)
+    return said_bytes.decode() or f"held: ended with {status}"
+
+
+def main() -> None:
+    with open(sys.argv[1]) as file:
+        facts = json.load(file)
+    facts["starter"] = os.getppid()
+    # Without a sandbox only those run that do no harm to the machine they run on.
+    harmless = {name: function for name, function in ATTEMPTS.items() if name in CONTROLS}
+    every = harmless if facts["is_control"] else ATTEMPTS | PROTECTED
+    results = {name: tried(function, facts) for name, function in every.items()}
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+"""Builds a world with things to steal and to break, lets the attempts loose in it, and judges.
+
+Run as ``escape_driver.py BACKEND DIRECTORY``, as any user; prints one JSON document:
+attempt -> what came of it, and "the world" -> what changed although it must not.
+Only the standard library and recollect's execution room are used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+sys.path.insert(0, str(SOURCE))
+
+from recollect import execution  # noqa: E402 - the path above comes first
+from recollect.execution.launch import HELPER, interpreter  # noqa: E402
+
+INSIDE = Path(__file__).with_name("escape_attempts.py")
+
+
+class World:
+    """Files, sockets and a shared segment outside the sandbox, and what touched them."""
+
+    def __init__(self, top: Path) -> None:
+        self.outside, self.tree, self.bare, self.secrets = (
+            top / n for n in ("outside", "tree", "bare", "secrets")
+        )
+        for directory in (self.outside, self.tree, self.bare, self.secrets / "keys"):
+            directory.mkdir(parents=True)
+        for name in ("file", "spare1", "spare2", "mode", "times"):
+            (self.outside / name).write_text("untouched")
+            (self.outside / name).chmod(0o644)
+        os.utime(self.outside / "times", (1_000_000, 1_000_000))
+        (self.secrets / "secret").write_text("canary-secret")
+        (self.secrets / "keys" / "key").write_text("canary-key")
+        self._fill_tree()
+        self.contacts: list[str] = []
+        self.facts: dict[str, Any] = {
+            "outside": str(self.outside),
+            "tree": str(self.tree),
+            "bare": str(self.bare),
+            "secret": str(self.secrets / "secret"),
+            "secret_directory": str(self.secrets / "keys"),
+            "home": str(top),
+            "driver": os.getpid(),
+            "helper": str(HELPER),
+            "interpreter": interpreter(),
+            "shm_key": 0x5EC0 + os.getpid(),
+        }
+        self._open_doors()
+        self.shared = ctypes.CDLL(None).shmget(self.facts["shm_key"], 4096, 0o1600)
+
+    def _fill_tree(self) -> None:
+        (self.tree / ".git" / "hooks").mkdir(parents=True)
+        (self.tree / ".git" / "hooks" / "sample").write_text("sample")
+        (self.tree / ".git" / "config").write_text("[core]\n")
+        (self.tree / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        (self.tree / "rc").write_text("own")
+        (self.tree / ".ripgreprc").symlink_to("rc")
+        (self.tree / "given-link").symlink_to(self.outside / "file")
+        (self.tree / "secret-link").symlink_to(self.secrets / "secret")
+
+    def _open_doors(self) -> None:
+        stream, datagram, abstract = (socket.socket(socket.AF_UNIX, kind) for kind in (1, 2, 1))
+        tcp, udp = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.facts |= {"unix_stream": str(self.outside / "s"), "unix_datagram": str(self.outside / "d")}
+        self.facts["abstract"] = f"recollect-test-{os.getpid()}"
+        stream.bind(self.facts["unix_stream"])
+        datagram.bind(self.facts["unix_datagram"])
+        abstract.bind("\0" + self.facts["abstract"])
+        tcp.bind(("127.0.0.1", 0))
+        udp.bind(("127.0.0.1", 0))
+        self.facts |= {"tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1]}
+        for name, door in {"unix stream": stream, "abstract": abstract, "tcp": tcp}.items():
+            door.listen()
+            threading.Thread(target=self._accept, args=(name, door), daemon=True).start()
+        for name, door in {"unix datagram": datagram, "udp": udp}.items():
+            threading.Thread(target=self._receive, args=(name, door), daemon=True).start()
+
+    def _accept(self, name: str, door: socket.socket) -> None:
+        while True:
+            door.accept()[0].close()
+            self.contacts.append(name)
+
+    def _receive(self, name: str, door: socket.socket) -> None:
+        while True:
+            door.recv(100)
+            self.contacts.append(name)
+
+    def state(self) -> dict[str, str]:
+        """Every name outside, and every protected name inside, with what it holds."""
+        found: dict[str, str] = {}
+        for path in (
+            self.outside,
+            self.secrets,
+            *sorted(self.outside.rglob("*")),
+            *sorted(self.secrets.rglob("*")),
+        ):
+            status = path.lstat()
+            held = path.read_text() if path.is_file() else ""
+            found[str(path)] = (
+                f"{status.st_mode:o} {int(status.st_mtime) if path.name == 'times' else ''} {held}"
+            )
+        for name in (".git/config", ".git/hooks/sample"):
+            found[name] = (self.tree / name).read_text() if (self.tree / name).is_file() else "missing"
+        found[".git/hooks"] = str(sorted(p.name for p in (self.tree / ".git/hooks").glob("*")))
+        found[".ripgreprc"] = os.readlink(self.tree / ".ripgreprc")
+        for name in (".git/commondir", ".mcp.json", ".claude", ".vscode", ".bashrc", ".profile", ".zshenv"):
+            path = self.tree / name
+            used = path.exists() and not (
+                path.is_dir() and not any(p for p in path.glob("*") if "blocked" not in p.name)
+            )
+            found[name] = "used" if used else "unused"
+        found["bare HEAD"] = str((self.bare / "HEAD").exists())
+        return found
+
+    def close(self) -> None:
+        """Remove what no directory holds."""
+        ctypes.CDLL(None).shmctl(self.shared, 0, None)
+
+
+def confined(world: World, backend: str) -> execution.Confinement:
+    return execution.Confinement(
+        write=(world.tree, world.bare),
+        hidden=(world.secrets / "secret", world.secrets / "keys"),
+        backend=cast("execution.Backend", backend),
+    )
+
+
+def python(world: World, backend: str, code: str, **limits: Any) -> execution.RunResult:
+    return execution.run(
+        [interpreter(), "-I", "-S", "-c", code],
+        cwd=world.tree,
+        confinement=confined(world, backend),
+        limits=execution.Limits(**limits),
+    )
+
+
+def alive_with(mark: str) -> list[int]:
+    """Processes whose command line holds a mark."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
+                    found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def survivors(world: World, backend: str) -> str:
+    """Double fork, new session, closed descriptors, own name."""
+    mark = f"31536{os.getpid()}"
+    code = f"""
+import os
+for closing in (True, False):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            if closing:
+                os.closerange(0, 64)
+            os.execv("/bin/sleep", ["sleep", "{mark}"])
+        os._exit(0)
+import time; time.sleep(0.3)
+print("left")
+"""
+    result = python(world, backend, code, seconds=20)
+    left = alive_with(mark)
+    return f"ESCAPED: {left}" if left or result.stdout != b"left\n" else "held: none is left"
+
+
+def deaf_to_signals(world: World, backend: str) -> str:
+    """Ignores and blocks all it can, in many processes, until the time is up."""
+    mark = f"31537{os.getpid()}"
+    code = f"""
+import os, signal, time
+mark = "{mark}"
+signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
+for _ in range(6):
+    os.fork()
+    os.setsid() if os.getpid() != os.getpgid(0) else None
+time.sleep(60)
+"""
+    began = time.monotonic()
+    result = python(world, backend, code, seconds=1)
+    late = time.monotonic() - began - 1
+    left = alive_with(mark)
+    return f"ESCAPED: {left} {late}" if left or not result.timed_out else f"held: {late:.2f} s after the time"
+
+
+def fork_bomb(world: World, backend: str) -> str:
+    """Every process starts two, as long as it can."""
+    mark = f"31538{os.getpid()}"
+    code = f"""
+import os, time
+mark = "{mark}"
+end = time.monotonic() + 1.0
+while time.monotonic() < end:
+    try:
+        os.fork()
+    except OSError:
+        open("bounded", "w").close()
+        time.sleep(0.02)
+time.sleep(30)
+"""
+    (world.tree / "bounded").unlink(missing_ok=True)
+    peak = [0]
+    stop = threading.Event()
+
+    def count() -> None:
+        while not stop.wait(0.1):
+            peak[0] = max(peak[0], len(alive_with(mark)))
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    python(world, backend, code, seconds=2, processes=40)
+    stop.set()
+    counter.join()
+    left = alive_with(mark)
+    bounded = (world.tree / "bounded").exists() and peak[0] <= 50
+    return "held: bounded" if bounded and not left else f"ESCAPED: {peak[0]} processes, {len(left)} left"
+
+
+def disk_filler(world: World, backend: str) -> str:
+    """One file beyond the limit, in the tree, in /tmp and in /dev/shm; then /tmp with many files."""
+    code = """
+import os
+sizes = {}
+for place in (".", os.environ["TMPDIR"], "/tmp", "/dev/shm"):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            with open(place + "/filler", "wb") as file:
+                for _ in range(64):
+                    file.write(bytes(1 << 20))
+        except OSError:
+            pass
+        os._exit(0)
+    os.waitpid(pid, 0)
+    path = place + "/filler"
+    sizes[place] = os.path.getsize(path) if os.path.exists(path) else 0
+print(max(sizes.values()) >> 20)
+"""
+    result = python(world, backend, code, seconds=20, file_bytes=8 << 20)
+    (world.tree / "filler").unlink(missing_ok=True)
+    return (
+        "held: bounded"
+        if result.stdout.strip().isdigit() and int(result.stdout) <= 8
+        else f"ESCAPED: {result}"
+    )
+
+
+def memory_hog(world: World, backend: str) -> str:
+    """One process beyond the limit, then eight that are beyond it together."""
+    alone = python(
+        world, backend, "x = bytearray(400 << 20); print(len(x))", seconds=20, memory_bytes=100 << 20
+    )
+    together = """
+import os, time
+for _ in range(8):
+    if os.fork() == 0:
+        x = bytearray(b"1") * (60 << 20)
+        time.sleep(3)
+        os._exit(0)
+codes = [os.waitpid(-1, 0)[1] for _ in range(8)]
+print("all lived" if not any(codes) else "some were ended")
+"""
+    many = python(world, backend, together, seconds=20, memory_bytes=100 << 20)
+    escaped = alone.stdout or b"all lived" in many.stdout
+    return f"ESCAPED: {alone} {many}" if escaped else "held: ended"
+
+
+def steered_helper(world: World, backend: str) -> str:
+    """Loader and interpreter variables, ours and asked for, must not reach the helper."""
+    (world.tree / "log").mkdir(exist_ok=True)
+    os.environ["LD_DEBUG"], os.environ["LD_DEBUG_OUTPUT"] = "files", str(world.tree / "log" / "ours")
+    try:
+        execution.run(["/bin/true"], cwd=world.tree, confinement=confined(world, backend))
+    finally:
+        del os.environ["LD_DEBUG"], os.environ["LD_DEBUG_OUTPUT"]
+    asked = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(world.tree / "log" / "asked")}
+    execution.run(["/bin/true"], cwd=world.tree, confinement=confined(world, backend), environment=asked)
+    logs = sorted(p.name.partition(".")[0] for p in (world.tree / "log").iterdir())
+    return "held: only the command" if logs == ["asked"] else f"ESCAPED: {logs}"
+
+
+SPECIALS = (survivors, deaf_to_signals, fork_bomb, disk_filler, memory_hog, steered_helper)
+
+
+def main(backend: str, top: Path) -> None:
+    os.environ |= {"RECOLLECT_TEST_CANARY": "secret", "HOME": str(top)}
+    leaked = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(leaked, 77, inheritable=True)
+    world = World(top)
+    os.dup2(os.open(world.outside / "file", os.O_RDONLY), 78, inheritable=True)
+    facts = world.tree / "facts.json"
+    facts.write_text(json.dumps(world.facts | {"is_control": backend == "unconfined"}))
+    program = world.tree / "inside.py"
+    program.write_bytes(INSIDE.read_bytes())
+    before = world.state()
+    result = execution.run(
+        [interpreter(), "-I", "-S", str(program), str(facts)],
+        cwd=world.tree,
+        confinement=confined(world, backend),
+        limits=execution.Limits(seconds=60),
+    )
+    time.sleep(0.1)
+    after = world.state()
+    said = json.loads(result.stdout) if result.stdout else {"it ran": f"ESCAPED: {result}"}
+    changed = {name: f"{before.get(name)} -> {after.get(name)}" for name in before.keys() | after.keys()}
+    document: dict[str, object] = {
+        "attempts": said,
+        "world": {name: text for name, text in changed.items() if before.get(name) != after.get(name)},
+        "contacts": world.contacts,
+        "put_back": result.put_back,
+        "not_held": result.not_held,
+        "user": os.getuid(),
+    }
+    if backend != "unconfined":
+        said |= {special.__name__: special(world, backend) for special in SPECIALS}
+    world.close()
+    print(json.dumps(document))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,99 @@
+"""The filter's instructions, carried out by hand: what is refused and what is not."""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+import pytest
+
+from recollect.execution import seccomp
+
+X86_64, ARM64 = 0xC000003E, 0xC00000B7
+ALLOWED, REFUSED, UNKNOWN = "allowed", "refused", "unknown"
+
+
+def verdict(program: bytes, arch: int, number: int, *arguments: int) -> str:
+    """A small machine for classic BPF: loads, jumps, and, return."""
+    data = struct.pack("<IIQ6Q", number, arch, 0, *(*arguments, *[0] * (6 - len(arguments))))
+    code = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
+    value = at = 0
+    while True:
+        operation, yes, no, k = code[at]
+        at += 1
+        if operation == 0x20:
+            value = struct.unpack_from("<I", data, k)[0]
+        elif operation == 0x54:
+            value &= k
+        elif operation == 0x06:
+            return {0x7FFF0000: ALLOWED, 0x50000 | errno.EPERM: REFUSED}.get(k, UNKNOWN)
+        else:
+            holds = {0x15: value == k, 0x35: value >= k, 0x45: bool(value & k)}[operation]
+            at += yes if holds else no
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments", "own", "shared"),
+    [
+        (0, (), ALLOWED, ALLOWED),  # read
+        (59, (), ALLOWED, ALLOWED),  # execve
+        (41, (1, 1, 0), REFUSED, REFUSED),  # socket: Unix
+        (41, (2, 1, 0), ALLOWED, REFUSED),  # internet, stream
+        (41, (10, 2, 0), ALLOWED, REFUSED),  # internet 6, datagram
+        (41, (16, 3, 0), ALLOWED, ALLOWED),  # routing netlink
+        (41, (16, 3, 9), REFUSED, REFUSED),  # audit netlink
+        (41, (17, 3, 0), REFUSED, REFUSED),  # packet
+        (41, (40, 1, 0), REFUSED, REFUSED),  # vsock
+        (53, (1, 1 | 0o2000000, 0), ALLOWED, ALLOWED),  # socketpair: stream, close on exec
+        (53, (1, 5, 0), ALLOWED, ALLOWED),  # packets in order
+        (53, (1, 2, 0), REFUSED, REFUSED),  # datagram
+        (53, (1, 3 | 0o4000, 0), REFUSED, REFUSED),  # raw, which is datagram to a Unix socket
+        (56, (0x1200011,), ALLOWED, ALLOWED),  # clone: fork
+        (56, (0x10000011,), REFUSED, REFUSED),  # clone: new user namespace
+        (435, (), UNKNOWN, UNKNOWN),  # clone3: libc falls back to clone
+        (16, (0, 0x5413), ALLOWED, ALLOWED),  # ioctl: window size
+        (16, (0, 0x5412), REFUSED, REFUSED),  # ioctl: TIOCSTI
+        (302, (0, 7), ALLOWED, ALLOWED),  # prlimit64: our own
+        (302, (4711, 7), REFUSED, REFUSED),  # somebody else's
+        (101, (), REFUSED, REFUSED),  # ptrace
+        (425, (), REFUSED, REFUSED),  # io_uring, a second way to all calls
+        (29, (), ALLOWED, REFUSED),  # shmget
+        (0x40000000 | 41, (1, 1, 0), UNKNOWN, UNKNOWN),  # the x32 table
+    ],
+)
+def test_what_the_filter_says(number: int, arguments: tuple[int, ...], own: str, shared: str) -> None:
+    """In namespaces of its own, and sharing the machine's."""
+    in_jail = seccomp.program(own_network=True, machine="x86_64")
+    alone = seccomp.program(own_network=False, machine="x86_64")
+    assert in_jail is not None
+    assert alone is not None
+
+    assert (own, shared) == (
+        verdict(in_jail, X86_64, number, *arguments),
+        verdict(alone, X86_64, number, *arguments),
+    )
+
+
+def test_another_call_table_is_refused() -> None:
+    """32-bit programs have numbers of their own: none of theirs is believed."""
+    program = seccomp.program(own_network=True, machine="x86_64")
+    assert program is not None
+
+    assert REFUSED == verdict(program, 0x40000003, 0)
+
+
+def test_the_other_machine_has_its_own_numbers() -> None:
+    """socket is 198 on arm64, where 41 is pivot_root."""
+    program = seccomp.program(own_network=True, machine="aarch64")
+    assert program is not None
+
+    assert (REFUSED, ALLOWED, REFUSED) == (
+        verdict(program, ARM64, 198, 1, 1, 0),
+        verdict(program, ARM64, 198, 2, 1, 0),
+        verdict(program, ARM64, 41),
+    )
+
+
+def test_an_unknown_machine_gets_none() -> None:
+    """And whoever asked must say so."""
+    assert seccomp.program(own_network=True, machine="riscv64") is None
