@@ -135,12 +135,13 @@ def test_what_cannot_be_read_is_said_without_quoting_it(data: bytes, why: str) -
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"cleanupPeriodDays": "30"}, "cleanupPeriodDays is not a number"),
+        ({"cleanupPeriodDays": "30"}, "cleanupPeriodDays is not a whole number of at least 1"),
         ({"cleanupPeriodDays": 30, "unknown": {}}, None),
         ({"permissions": []}, "permissions is not an object"),
-        ({"permissions": {"deny": "Read"}}, "permissions.deny is not a list of texts"),
+        ({"permissions": {"deny": "Read"}}, "permissions.deny is not a list"),
         ({"permissions": {"deny": ["Read(./x)"], "defaultMode": "plan"}}, None),
-        ({"env": {"A": 1}}, "env is not an object of texts"),
+        ({"env": {"A": 1}}, None),
+        ({"env": []}, "env is not an object"),
         ({}, None),
     ],
 )

@@ -14,8 +14,8 @@ import pytest
 
 from recollect.index.frame import Frame
 from recollect.services import workers
-from recollect.services.pipes import receive, send
 from recollect.services.extraction import Job, frames
+from recollect.services.pipes import receive, send
 from recollect.services.workers import frames_of
 from tests.talk import assistant, encoded, user
 

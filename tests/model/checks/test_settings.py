@@ -28,10 +28,10 @@ def test_settings_that_count(text: str) -> None:
     [
         ("{", "it is not JSON"),
         ("[]", "it is not an object"),
-        ('{"cleanupPeriodDays": "30"}', "cleanupPeriodDays is not a number of at least 0"),
-        ('{"cleanupPeriodDays": true}', "cleanupPeriodDays is not a number of at least 0"),
+        ('{"cleanupPeriodDays": "30"}', "cleanupPeriodDays is not a whole number of at least 1"),
+        ('{"cleanupPeriodDays": true}', "cleanupPeriodDays is not a whole number of at least 1"),
         ('{"permissions": []}', "permissions is not an object"),
-        ('{"permissions": {"allow": "Bash"}}', "permissions.allow is not a list of texts"),
+        ('{"permissions": {"allow": "Bash"}}', "permissions.allow is not a list"),
         ('{"model": 4}', "model is not a text"),
     ],
 )

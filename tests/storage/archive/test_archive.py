@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.storage import fsops
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.objects import Objects
-from recollect.storage.archive.seekable import SeekableWriter
+from recollect.storage.archive.seekable import SeekableWriter, cut_frames
+from recollect.storage.changes import ChangeJournal
 from tests.storage.archive.kept_sessions import SESSION, added, lines, small_session
 
 FLIPS = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 400
@@ -241,3 +244,48 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_state(tmp_path: Path, act
             assert tree(home) == tree(target)
         steps += 1
     assert steps > 10
+
+
+def test_a_manifest_names_the_hash_of_every_frame(home: Path, archive: Archive) -> None:
+    """Of a log of three frames each; a file of one frame has that hash as its own."""
+    manifest = added(archive, home, small_session(home, log=lines(14_000))).manifest
+    raw = (home / manifest.log.path).read_bytes()
+    frames = list(cut_frames([raw]))
+    assert len(frames) == 3
+    assert tuple(hashlib.sha256(frame).hexdigest() for frame in frames) == manifest.log.stored.frames
+    assert manifest.files[1].stored.frame_hashes() == (manifest.files[1].stored.sha256,)
+
+
+def test_verify_says_which_frame_is_wrong(home: Path, archive: Archive) -> None:
+    """An object whose second frame holds other bytes, however sound it looks by itself."""
+    stored = added(archive, home, small_session(home, log=lines(14_000))).manifest.log.stored
+    frames = list(cut_frames([(home / "projects" / "-srv-app" / f"{SESSION}.jsonl").read_bytes()]))
+    path = archive.objects.path(stored.sha256)
+    path.unlink()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    writer = SeekableWriter(fd)
+    for frame in (frames[0], frames[1].replace(b"basket", b"casket", 1), frames[2]):
+        writer.add(frame)
+    writer.finish()
+    os.close(fd)
+    forged = structs.replace(stored, stored_bytes=writer.size, stored_sha256=writer.digest.hexdigest())
+    assert ["frame 1 of 3"] == [told.rpartition(": ")[2] for told in archive.objects.verify(forged)]
+
+
+def test_what_an_interrupted_addition_left_goes_with_the_next(home: Path, archive: Archive) -> None:
+    """Half-written objects take no room for ever."""
+    added(archive, home, small_session(home))
+    left = archive.objects.root / ".0123456789abcdef.tmp"
+    left.write_bytes(b"half")
+    added(archive, home, small_session(home, log=lines(41)))
+    assert not left.exists()
+
+
+def test_a_restore_is_one_change_that_can_be_undone(tmp_path: Path, home: Path, archive: Archive) -> None:
+    """Afterwards nothing of it is left, not even a directory."""
+    added(archive, home, small_session(home))
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    change = archive.restore(archive.find(SESSION), target)
+    ChangeJournal(archive.journal).undo(change.id)
+    assert [] == list(target.iterdir())
