@@ -268,7 +268,7 @@ _ROOMS = {
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
-_PORCH = ("aio", "provider", "sdk")
+_PORCH = ("aio", "execution", "flags", "mcp", "permissions", "provider", "runtime", "sdk")
 
 __all__ = [
     "AgentId",
