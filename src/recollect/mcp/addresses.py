@@ -1,0 +1,54 @@
+"""Which addresses a server may be reached at: the public ones, and private ones only where the user said so.
+
+A name is resolved once per connection, every address it has is looked at, and the connection goes to the address
+that was looked at, so that a name that points elsewhere a moment later (DNS rebinding) gains nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import NamedTuple
+
+import anyio
+
+from recollect.policy.host_rules import is_private_address
+
+
+class AddressRefused(Exception):
+    """The address may not be used; the text is ours and says why."""
+
+
+class Origin(NamedTuple):
+    """Scheme, host and port: what a request must not leave."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+async def usable_address(origin: Origin, *, private_allowed: bool) -> str:
+    """An address of the host that may be used; plain http never leaves for the public network."""
+    addresses = await _resolved(origin)
+    for address in addresses:
+        private = is_private_address(address)
+        if private and not private_allowed:
+            raise AddressRefused("it is at a private address, which this server was not given")
+        if not private and origin.scheme != "https":
+            raise AddressRefused("plain http to a public address; use https")
+    return addresses[0]
+
+
+async def _resolved(origin: Origin) -> list[str]:
+    try:
+        return [str(ipaddress.ip_address(origin.host))]
+    except ValueError:
+        pass
+    try:
+        found = await anyio.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as cause:
+        raise AddressRefused("its host name cannot be resolved") from cause
+    addresses = [str(entry[4][0]) for entry in found]
+    if not addresses:
+        raise AddressRefused("its host name has no address")
+    return addresses

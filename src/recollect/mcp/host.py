@@ -1,0 +1,283 @@
+"""The host: every server of a project behind one door, every call decided before it is made.
+
+    async with Host(project, engine=engine) as host:
+        listing = await host.tools()
+        result = await host.call("mcp__github__get_issue", {"number": 7})
+
+Nothing is started by making or entering a host. A server is started by the first question to it, and only if it is
+``READY`` (its content trusted, its workspace trusted, not disabled). A call is made only if the engine allows it;
+``ask`` is a refusal unless ``approve`` says yes to this very call; ``deny`` cannot be approved. Leaving the host ends
+every server and everything it started.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+from recollect.errors import NotFound, RecollectError, UsageError
+from recollect.mcp.limits import Limits
+from recollect.mcp.result import CallResult
+from recollect.mcp.tools import Refused, Tool, judged, split_name, unpinned
+from recollect.policy.decision import Decision, Verdict
+from recollect.services.mcp_servers import KnownServer, ProjectServers, State, project_servers
+from recollect.storage.places import HomeRoot, claude_homes, home_at
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from recollect.mcp.connection import Launch
+    from recollect.mcp.server import Server
+
+
+class Decider(Protocol):
+    """The permission engine, as far as a host needs it."""
+
+    def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
+        """Whether this call may be made."""
+
+
+Approve = Callable[[str, Mapping[str, object], Decision], Awaitable[bool]]
+
+
+class ServerProblem(NamedTuple):
+    """A server whose tools are not in the listing, and why."""
+
+    server: str
+    why: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tools that may be asked for, those that are refused, and the servers that gave none."""
+
+    tools: tuple[Tool, ...]
+    refused: tuple[Refused, ...]
+    problems: tuple[ServerProblem, ...]
+
+
+class Host:
+    """The MCP servers of one project. Use it in one event loop; enter and leave it in one task."""
+
+    def __init__(
+        self,
+        project: Path | str = ".",
+        *,
+        homes: Sequence[HomeRoot] | None = None,
+        data: Path | None = None,
+        engine: Decider | None = None,
+        approve: Approve | None = None,
+        limits: Limits | None = None,
+        environ: Mapping[str, str] | None = None,
+        launch: Launch | None = None,
+    ) -> None:
+        _require_sdk()
+        roots = list(homes) if homes is not None else claude_homes(environ)
+        self.project: ProjectServers = project_servers(Path(project), roots, data=data, environ=environ)
+        self.limits = limits or Limits()
+        self._engine = engine if engine is not None else _engine(self.project.project, roots, environ)
+        self._approve = approve
+        self._launch = launch
+        self._servers: dict[str, Server] = {}
+        self._accepted: dict[str, tuple[tuple[Tool, ...], tuple[Refused, ...]]] = {}
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        import anyio
+
+        self._tasks = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        tasks, self._tasks = self._tasks, None
+        self._servers.clear()
+        if tasks is None:
+            return None
+        tasks.cancel_scope.cancel()
+        try:
+            return await tasks.__aexit__(kind, problem, trace)
+        except BaseExceptionGroup as group:
+            if group.exceptions == (problem,):  # what was raised inside comes out as it was, not in a group
+                return False
+            raise
+
+    @property
+    def servers(self) -> tuple[KnownServer, ...]:
+        """All servers of the project, also those that may not be started."""
+        return self.project.servers
+
+    async def tools(self, *names: str) -> Listing:
+        """The tools of these servers, or of all; the servers are asked at the same time."""
+        import anyio
+
+        known = [self.project.named(name) for name in names] if names else list(self.servers)
+        found: dict[str, tuple[tuple[Tool, ...], tuple[Refused, ...]]] = {}
+        problems: dict[str, ServerProblem] = {}
+
+        async def ask(server: KnownServer) -> None:
+            try:
+                found[server.name] = await self._listed(server)
+            except RecollectError as problem:
+                problems[server.name] = ServerProblem(server.name, problem.message, problem.hint)
+
+        async with anyio.create_task_group() as tasks:
+            for server in known:
+                tasks.start_soon(ask, server)
+        order = [server.name for server in known]
+        return Listing(
+            tuple(tool for name in order if name in found for tool in found[name][0]),
+            tuple(one for name in order if name in found for one in found[name][1]),
+            tuple(problems[name] for name in order if name in problems),
+        )
+
+    async def call(
+        self, name: str, arguments: Mapping[str, object], *, seconds: float | None = None
+    ) -> CallResult:
+        """Call ``mcp__server__tool``: decided first, then made, within so many seconds."""
+        server_name, tool_name = self._split(name)
+        known = self.project.named(server_name)
+        require_ready(known)
+        self._require_small(name, arguments)
+        await self._require_allowed(name, arguments)
+        tools, refused = await self._listed(known)
+        if all(tool.tool != tool_name for tool in tools):
+            raise _no_such_tool(name, tool_name, refused)
+        return await self._server(known).call(tool_name, arguments, seconds or self.limits.call_seconds)
+
+    async def accept_tools(self, name: str) -> Listing:
+        """Accept the tools of a server as it describes them now; returns what was accepted."""
+        known = self.project.named(name)
+        require_ready(known)
+        tools, refused = await self._described(known)
+        self.project.store.pin(known.hash, {tool.tool: tool.fingerprint for tool in tools})
+        self._accepted[name] = (tools, refused)
+        return Listing(tools, refused, ())
+
+    async def described(self, name: str) -> Listing:
+        """The tools of a server as it describes them now, accepted or not; for showing, not for calling."""
+        known = self.project.named(name)
+        require_ready(known)
+        tools, refused = await self._described(known)
+        self._accepted.pop(name, None)
+        return Listing(tools, refused, ())
+
+    async def _listed(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[Refused, ...]]:
+        require_ready(known)
+        server = self._server(known)
+        if server.listing_is_current and known.name in self._accepted:
+            return self._accepted[known.name]
+        tools, refused = await self._described(known)
+        pins = self.project.store.pin(
+            known.hash, {tool.tool: tool.fingerprint for tool in tools}, only_first=True
+        )
+        kept, changed = unpinned(tools, pins)
+        self._accepted[known.name] = kept, refused + changed
+        return self._accepted[known.name]
+
+    async def _described(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[Refused, ...]]:
+        server = self._server(known)
+        # Before the question: a notice of change that comes with the answer must not be lost.
+        await server.session()
+        server.listing_is_current = True
+        return judged(known.name, await server.list_tools(), self.limits)
+
+    def _server(self, known: KnownServer) -> Server:
+        from recollect.mcp.launch import Order, start
+        from recollect.mcp.server import Server
+
+        if self._tasks is None:
+            raise UsageError("the MCP host is not open", hint="use it inside `async with Host(...) as host:`")
+        if known.name not in self._servers:
+            order = Order(known, self.project.project, self.limits)
+            server = Server(order, self._launch or start)
+            self._servers[known.name] = server
+            self._tasks.start_soon(server.keep)
+        return self._servers[known.name]
+
+    async def _require_allowed(self, name: str, arguments: Mapping[str, object]) -> None:
+        decision = self._engine.decide(name, arguments)
+        if decision.verdict is Verdict.ALLOW:
+            return
+        approvable = decision.verdict is Verdict.ASK and self._approve is not None
+        if approvable and self._approve is not None and await self._approve(name, arguments, decision):
+            return
+        rule = f" by {decision.rule}" if decision.rule else ""
+        verb = "denied" if decision.verdict is Verdict.DENY else "not allowed without being asked"
+        raise UsageError(
+            f"{name}: {verb}{rule}: {decision.why}",
+            hint=f"see `recollect perm explain '{name}'`; nothing was sent to the server",
+        )
+
+    def _require_small(self, name: str, arguments: Mapping[str, object]) -> None:
+        try:
+            size = len(json.dumps(arguments, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as cause:
+            raise UsageError(f"{name}: the arguments are not JSON", hint="pass a JSON object") from cause
+        if size > self.limits.argument_bytes:
+            raise UsageError(
+                f"{name}: the arguments have {size:,} bytes", hint=f"at most {self.limits.argument_bytes:,}"
+            )
+
+    def _split(self, name: str) -> tuple[str, str]:
+        parts = split_name(name)
+        if parts is None:
+            raise UsageError(
+                f"{ascii(name)[:120]} is not the name of an MCP tool", hint="write mcp__SERVER__TOOL"
+            )
+        return parts
+
+
+def require_ready(known: KnownServer) -> None:
+    """Raise unless the server may be started, and say what would change that."""
+    if known.state is State.READY:
+        return
+    hints = {
+        State.UNTRUSTED: f"look at it and trust it with `recollect mcp trust {known.name}`",
+        State.WORKSPACE_UNTRUSTED: f"look at it and trust it here with `recollect mcp trust {known.name}`",
+        State.DISABLED: "take it off that list to use it",
+        State.INCOMPLETE: "set the variables, or give them a default as ${NAME:-default}",
+    }
+    raise UsageError(f"MCP server {known.name} is not started: {known.why}", hint=hints[known.state])
+
+
+def _no_such_tool(name: str, tool_name: str, refused: Sequence[Refused]) -> RecollectError:
+    for one in refused:
+        if one.name == tool_name:
+            again = f"; accept it with `recollect mcp trust {one.server} --tools`" if one.changed else ""
+            return UsageError(f"{name} is refused: {one.why}", hint=f"nothing was sent{again}")
+    return NotFound(f"{ascii(name)[:160]}: the server has no such tool", hint="see `recollect mcp tools`")
+
+
+class _Strictest:
+    """Several engines as one, for a machine with several homes: the strictest answer counts."""
+
+    def __init__(self, engines: Sequence[Decider]) -> None:
+        self._engines = engines
+
+    def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
+        """What the strictest of them says."""
+        decisions = [engine.decide(tool, arguments) for engine in self._engines]
+        return max(decisions, key=lambda decision: decision.verdict.strictness)
+
+
+def _engine(project: Path, homes: Sequence[HomeRoot], environ: Mapping[str, str] | None) -> Decider:
+    """The permission rules as they stand in the project; without any home those of the usual one."""
+    from recollect.services.permit import permit
+    from recollect.storage.home import ClaudeHome
+
+    roots = homes or [home_at("~/.claude", environ)]
+    return _Strictest([permit(ClaudeHome(root.path, root.config_file), project) for root in roots])
+
+
+def _require_sdk() -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError("the MCP host needs the package mcp", hint="pip install 'recollect[mcp]'")
