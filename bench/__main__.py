@@ -17,6 +17,7 @@ from functools import partial
 
 from bench import (
     append,
+    archiving,
     costs,
     decoding,
     document,
@@ -24,6 +25,7 @@ from bench import (
     indexing,
     reading,
     searching,
+    secrets,
     start_up,
     truth,
 )
@@ -47,6 +49,8 @@ ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "append": ("Durable append", append.run),
     "reading": ("Reading large logs", reading.run),
     "graphs": ("Message graph", graphs.run),
+    "archiving": ("Archive", archiving.run),
+    "secrets": ("Secrets", secrets.run),
 }
 ROUNDS = 5
 

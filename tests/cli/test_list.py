@@ -156,3 +156,41 @@ def test_a_home_that_is_missing_is_not_found(capsys: pytest.CaptureFixture[str])
     """A home named on the command line must be there."""
     assert 3 == main(["--home", "/no/such/place", "list"])
     assert "no such directory" in capsys.readouterr().err
+
+
+def repository_with_worktree(place: Path, home: Path) -> tuple[Path, Path]:
+    """Two sessions: one in a repository, one in its worktree beside it."""
+    root, worktree = place / "shop", place / "fix"
+    gitdir = root / ".git" / "worktrees" / "fix"
+    gitdir.mkdir(parents=True)
+    worktree.mkdir()
+    (gitdir / "commondir").write_text("../..\n")
+    (worktree / ".git").write_text(f"gitdir: {gitdir}\n")
+    SessionLog(SESSION, str(root)).prompt("u1", "In the repository").write(home)
+    SessionLog(OTHER, str(worktree), minute=30).prompt("v1", "In the worktree").write(home)
+    return root, worktree
+
+
+def test_worktrees_of_one_repository_are_one_group(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each session names its repository; the group its directories."""
+    root, worktree = repository_with_worktree(tmp_path, own_home / ".claude")
+    document = listed(capsys, "--by", "repo")
+
+    assert [(OTHER, str(root)), (SESSION, str(root))] == [
+        (one["id"], one["repo"]) for one in document["sessions"]
+    ]
+    assert [{"repo": str(root), "sessions": 2, "directories": [str(worktree), str(root)]}] == document[
+        "repositories"
+    ]
+
+
+def test_groups_have_a_heading(own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The repository, how many sessions, how many directories; its sessions below it."""
+    root, _ = repository_with_worktree(tmp_path, own_home / ".claude")
+    assert 0 == main(["list", "--by", "repo"])
+    shown = capsys.readouterr().out.splitlines()
+
+    assert f"{root}  (2 sessions, 2 directories)" == shown[0]
+    assert [OTHER[:8], SESSION[:8]] == [line.split()[0] for line in shown[1:]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,117 @@ def test_changes_are_listed_and_can_be_let_go(home: Path, capsys: pytest.Capture
     forgotten: dict[str, Any] = answer(capsys, "undo", change["id"], "--forget", "--apply")
     assert forgotten["applied"]
     assert 2 == main(["undo", change["id"], "--apply"])
+
+
+# ---- --split ---------------------------------------------------------------------------------------------
+
+FOUR = "8d1d9c1e-0000-4000-8000-000000000004"
+SHARED = "-srv-my-app"
+
+
+@pytest.fixture
+def shared_folder(own_home: Path) -> Path:
+    """/srv/my-app (newer), /srv/my/app with agents in both layouts, and a log that belongs elsewhere."""
+    root = own_home / ".claude"
+    put(root, ONE, TALK, "/srv/my-app")
+    other = put(root, TWO, TALK, "/srv/my/app")
+    stranger = put(root, THREE, TALK, "/srv/else")
+    stranger.rename(root / "projects" / SHARED / stranger.name)
+    (root / "projects" / SHARED / f"{FOUR}.jsonl").write_text('{"type":"summary","summary":"x"}\n')
+    nested = other.with_suffix("") / "subagents"
+    nested.mkdir(parents=True)
+    (nested / "agent-a1.jsonl").write_text("{}\n")
+    flat = other.with_name("agent-1234567.jsonl")
+    flat.write_text(json.dumps({"type": "user", "sessionId": TWO}) + "\n")
+    os.utime(other, (1_000_000_000, 1_000_000_000))
+    return root
+
+
+def where(home: Path) -> dict[str, set[str]]:
+    """Every file below projects/, by folder."""
+    found: dict[str, set[str]] = {}
+    for path in (home / "projects").rglob("*.jsonl"):
+        folder, *rest = path.relative_to(home / "projects").parts
+        found.setdefault(folder, set()).add("/".join(rest))
+    return found
+
+
+def test_a_shared_folder_is_split_by_directory(
+    shared_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newer directory keeps the folder, the other gets its own, the stranger goes home; no byte changes."""
+    before = {path.name: path.read_bytes() for path in shared_folder.rglob("*.jsonl")}
+    done = answer(capsys, "mv", f"--split={SHARED}", "--apply")
+    places = where(shared_folder)
+    (apart,) = [folder for folder in places if folder.startswith(f"{SHARED}-split-")]
+    assert {f"{ONE}.jsonl", f"{FOUR}.jsonl"} == places[SHARED]
+    assert {f"{TWO}.jsonl", f"{TWO}/subagents/agent-a1.jsonl", "agent-1234567.jsonl"} == places[apart]
+    assert {f"{THREE}.jsonl"} == places["-srv-else"]
+    assert before == {path.name: path.read_bytes() for path in shared_folder.rglob("*.jsonl")}
+    assert {TWO, THREE} == {one["session"] for one in done["sessions"]}
+
+
+def test_the_named_directory_keeps_the_folder(
+    shared_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--keep turns it round; the folder may be named by a directory that shares it."""
+    answer(capsys, "mv", "--split", "/srv/my/app", "--keep", "/srv/my/app", "--apply")
+    assert f"{TWO}.jsonl" in where(shared_folder)[SHARED]
+    assert f"{ONE}.jsonl" not in where(shared_folder)[SHARED]
+
+
+def test_a_split_is_planned_first_and_can_be_undone(
+    shared_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan changes nothing; the undo brings back every name, byte and time."""
+    before = state(shared_folder / "projects")
+    assert 0 == main(["mv", f"--split={SHARED}"])
+    assert f"recollect mv --split={SHARED} --apply" in capsys.readouterr().out
+    assert before == state(shared_folder / "projects")
+    done = answer(capsys, "mv", f"--split={SHARED}", "--apply")
+    answer(capsys, *done["undo"][0].split()[1:])
+    assert before == state(shared_folder / "projects")
+
+
+def test_after_a_split_the_check_finds_no_collision(
+    shared_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `check` calls a path collision is gone."""
+    rule = ["check", "--no-secrets", "--code", "path-collision", "--json"]
+    main(rule)
+    assert 1 == len(json.loads(capsys.readouterr().out)["findings"])
+    answer(capsys, "mv", f"--split={SHARED}", "--apply")
+    main(rule)
+    assert [] == json.loads(capsys.readouterr().out)["findings"]
+
+
+def test_a_split_leaves_an_open_session_alone(shared_folder: Path) -> None:
+    """Nothing moves while a client has one of the sessions open."""
+    open_in_this_process(shared_folder, TWO)
+    before = state(shared_folder / "projects")
+    assert 5 == main(["mv", f"--split={SHARED}", "--apply"])
+    assert before == state(shared_folder / "projects")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--split", "-srv-none"], 3),
+        (["--split", SHARED, "--keep", "/srv/else"], 2),
+        (["--split", SHARED, "/srv/a"], 2),
+        (["/srv/a", "/srv/b", "--keep", "/srv/a"], 2),
+        (["/srv/a"], 2),
+        ([], 2),
+    ],
+)
+def test_wrong_use_of_a_split_is_refused(shared_folder: Path, arguments: list[str], code: int) -> None:
+    """No such folder; a keeper that does not share it; options that do not go together."""
+    before = state(shared_folder)
+    split = [f"--split={arguments[1]}", *arguments[2:]] if arguments[:1] == ["--split"] else arguments
+    assert code == main(["mv", *split, "--apply"])
+    assert before == {name: kept for name, kept in state(shared_folder).items() if name in before}
+
+
+def test_a_folder_of_one_directory_is_not_split(home: Path) -> None:
+    """There is nothing to part."""
+    assert 2 == main(["mv", "--split", "/srv/app"])

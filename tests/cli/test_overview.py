@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,71 @@ def test_an_unreadable_log_is_counted_not_fatal(own_home: Path, capsys: pytest.C
     (home / "projects/-srv-app/8b1d9c1e-0000-4000-8000-000000000003.jsonl").mkdir()
 
     assert 2 == answer(capsys)["sessions"]
+
+
+def aged(home: Path, session: str, days: float) -> Path:
+    """Nothing was written to the session for so many days."""
+    log = home / "projects/-srv-app" / f"{session}.jsonl"
+    moment = time.time() - days * 86_400
+    os.utime(log, (moment, moment))
+    return log
+
+
+def test_it_says_what_the_client_is_about_to_delete(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Untouched for 25 of 30 days: it goes within 7, and only the client has it. 20 days are no reason yet."""
+    home = make_home(own_home / ".claude")
+    aged(home, SESSION, 25)
+    aged(home, OTHER, 20)
+    found = answer(capsys)["expiring"]
+
+    assert (7, 1, 1) == (found["within_days"], found["sessions"], found["not_archived"])
+    main([])
+    shown = capsys.readouterr().out
+    assert "1 session expires within 7 days, 1 of them not archived" in shown
+    assert "recollect archive add --all" in shown
+
+
+def test_what_is_archived_is_not_lost(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After `archive add` the sentence says so."""
+    home = make_home(own_home / ".claude")
+    aged(home, SESSION, 25)
+    main(["archive", "add", SESSION])
+    capsys.readouterr()
+    found = answer(capsys)["expiring"]
+
+    assert (1, 0) == (found["sessions"], found["not_archived"])
+
+
+def test_findings_are_the_damage_seen_and_what_concerns_homes(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged line, a settings file the client would ignore, a session about to go; worded as `check` does."""
+    home = make_home(own_home / ".claude")
+    home.chmod(0o700)
+    aged(home, SESSION, 25)
+    (home / "settings.json").write_text("{")
+    found = answer(capsys)["findings"]
+
+    assert {"invalid-json", "ignored-settings", "expiring"} == {one["code"] for one in found}
+    damaged = next(one for one in found if one["code"] == "invalid-json")
+    assert ("error", OTHER, "1 line", f"recollect repair {OTHER[:8]}") == (
+        damaged["severity"],
+        damaged["session"],
+        damaged["what"],
+        damaged["fix"],
+    )
+    main(["check", "--no-secrets", "--json"])
+    checked = {one["code"] for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert {"invalid-json", "ignored-settings", "expiring"} <= checked
+
+
+def test_the_sample_is_nobodys_home(capsys: pytest.CaptureFixture[str]) -> None:
+    """No client deletes anything in it, and its modes are those of the package: only its one damaged line is told."""
+    document = answer(capsys)
+
+    assert (0, ["invalid-json"]) == (
+        document["expiring"]["sessions"],
+        [one["code"] for one in document["findings"]],
+    )

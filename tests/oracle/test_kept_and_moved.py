@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
 
 import pytest
 
+from recollect.model import draft
 from recollect.model.project_key import project_key
 from recollect.services import keep
 from recollect.services.homes import Home
 from recollect.services.relocation import carry_out, planned_move
+from recollect.services.splitting import planned_split
 from recollect.storage.changes import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import Client
@@ -18,6 +21,7 @@ from tests.oracle.test_real_clients import (
     PROMPT,
     SESSION,
     TALKS,
+    answer,
     loaded,
     resumed,
     said,
@@ -83,3 +87,48 @@ def test_the_old_directory_has_no_history_any_more(client: Client, tmp_path: Pat
     assert ("user", [said(PROMPT)]) == without_additions(client.stub.conversations()[-1])[0]
     ChangeJournal(tmp_path / "data" / "undo").undo(change)
     assert loaded(messages) == resumed(client, path, SESSION)
+
+
+OTHER = "6a0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c99"
+
+
+def in_two_directories(client: Client) -> tuple[Path, Path]:
+    """Two directories that share a project folder, a session of each; the second was written to last."""
+    root = client.cwd.parent
+    here, there = root / "a-b", root / "a" / "b"
+    client.cwd = here
+    for directory, session, words in ((here, SESSION, "Here"), (there, OTHER, "There")):
+        directory.mkdir(parents=True)
+        drafts = [draft.user(words), answer(draft.text(f"{words}!"))]
+        lines = [line.replace(SESSION.encode(), session.encode()) for line in written(client, drafts)]
+        own = [line.replace(str(client.cwd).encode(), str(directory).encode()) for line in lines]
+        path = client.put(session, own)
+        seconds = 1_760_000_000 + (session == OTHER)
+        os.utime(path, (seconds, seconds))
+    return here, there
+
+
+def first_words(client: Client) -> object:
+    return without_additions(client.stub.conversations()[-1])[0]
+
+
+def test_a_split_folder_no_longer_mixes_two_projects(client: Client, tmp_path: Path) -> None:
+    """`--continue` goes on with the directory's own talk; the other directory's goes on by its file.
+
+    Before, 2.1.197 takes the other's. (2.0.76 goes by the times of entries; 2.1.325 passes over sessions that
+    began in another directory.)
+    """
+    here, there = in_two_directories(client)
+    if client.version == "2.1.197":
+        client.ask(PROMPT, "--continue", "--no-session-persistence")
+        assert ("user", [said("There")]) == first_words(client)
+    found = planned_split(ClaudeHome(client.config), str(here), keep=str(here))
+    carry_out(found, tmp_path / "data")
+    client.ask(PROMPT, "--continue")
+    assert ("user", [said("Here")]) == first_words(client)
+
+    if client.version != "2.0.76":  # which resumes by id only
+        client.cwd = there
+        (moved,) = found.sessions
+        client.ask(PROMPT, "--resume", str(moved.target))
+        assert ("user", [said("There")]) == first_words(client)

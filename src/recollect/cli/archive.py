@@ -196,10 +196,11 @@ def _restore(options: Namespace, archive: Archive) -> int:
     if not chosen:
         raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
     done: list[dict[str, object]] = []
+    undo: list[str] = []
     for one in chosen:
         where = options.to or Path(one.home)
         if options.apply:
-            keep.restore(archive, one, options.to)
+            undo.append(command(options, "undo", keep.restore(archive, one, options.to).id, "--apply"))
         done.append(_row(one) | {"to": str(where)})
         if not options.json:
             verb = "Restored" if options.apply else "Would restore"
@@ -210,8 +211,11 @@ def _restore(options: Namespace, archive: Archive) -> int:
                 )
             )
     if options.json:
-        output.print_json({"sessions": done, "applied": options.apply})
-    elif not options.apply:
+        output.print_json({"sessions": done, "applied": options.apply, "undo": undo})
+    elif options.apply:
+        for line in undo:
+            output.say(f"Undo with: {line}")
+    else:
         names = ["--all"] if options.all else [one.session[:8] for one in chosen]
         target = ["--to", str(options.to)] if options.to else []
         output.say(

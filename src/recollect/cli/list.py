@@ -3,10 +3,12 @@
 Looks at the first and last lines of each log. --json also counts messages, which reads
 every listed log once, and says what each session cost (a response that a fork copied counts
 for the session it was made in); it lists all unless --limit is given.
---since and --until keep the sessions that were worked on in that time. Writes nothing.
+--since and --until keep the sessions that were worked on in that time. --by repo puts the
+sessions of all worktrees of one repository together, also of worktrees that are gone. Writes nothing.
 
 Example:
   recollect list --since 7d
+  recollect list --by repo
   recollect list -p shop --limit 5 --json
 """
 
@@ -17,6 +19,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from recollect.cli import dates, documents, output
 from recollect.cli.homes import open_home
@@ -24,6 +27,7 @@ from recollect.cli.plans import own_cache
 from recollect.cli.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import RecollectError, UsageError
 from recollect.services.homes import Home
+from recollect.services.repositories import Group, Repositories
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 
@@ -39,6 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--project", help="only sessions of this directory, or of directories so named")
     parser.add_argument("--since", metavar="DATE", help="2026-01-31, 20260131, 7d, 12h, yesterday, today")
     parser.add_argument("--until", metavar="DATE", help="the same; a day counts to its end")
+    parser.add_argument("--by", choices=["repo"], help="group the sessions by repository")
     parser.add_argument("--limit", type=int, metavar="N", help=f"at most so many (default {_SHOWN})")
     parser.add_argument("--all", action="store_true", help="no limit")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -57,11 +62,16 @@ def run(options: Namespace) -> int:
     readable = list(_readable(found))
     chosen = sorted(readable, key=_last_at, reverse=True)[:limit]
     agents, live = _agents(chosen), home.live_ids()
+    groups = Repositories().groups(chosen) if options.by == "repo" else None
     if options.json:
-        _print_json(options, chosen, agents, live, total)
+        rows = _rows(options, chosen, agents, live)
+        output.print_json({"sessions": rows, "total": total, **_by_repository(chosen, rows, groups)})
         return 0
-    for session in chosen:
-        output.say(_line(session, agents[session.id], session.id in live, now))
+    for group in groups if groups is not None else [Group("", chosen, [])]:
+        if groups is not None:
+            output.say(_heading(group))
+        for session in group.sessions:
+            output.say(_line(session, agents[session.id], session.id in live, now))
     _remark(home, len(chosen), total - (len(found) - len(readable)), filtered)
     return 0
 
@@ -116,9 +126,9 @@ def _agents(sessions: list[Session]) -> Counter[str]:
     return found
 
 
-def _print_json(
-    options: Namespace, sessions: list[Session], agents: Counter[str], live: set[str], total: int
-) -> None:
+def _rows(
+    options: Namespace, sessions: list[Session], agents: Counter[str], live: set[str]
+) -> list[dict[str, Any]]:
     rows = []
     spent = _spent(options, sessions)
     size_of_all, done = sum(session.file.size for session in sessions), 0
@@ -135,7 +145,24 @@ def _print_json(
             done += session.file.size
             if progress is not None:
                 progress(done, size_of_all)
-    output.print_json({"sessions": rows, "total": total})
+    return rows
+
+
+def _by_repository(
+    sessions: list[Session], rows: list[dict[str, Any]], groups: list[Group] | None
+) -> dict[str, object]:
+    """What ``--by repo`` adds: the repository of each session, and the repositories."""
+    if groups is None:
+        return {}
+    repo_of = {id(session): group.repo for group in groups for session in group.sessions}
+    for session, row in zip(sessions, rows, strict=True):
+        row["repo"] = repo_of[id(session)]
+    return {
+        "repositories": [
+            {"repo": group.repo, "sessions": len(group.sessions), "directories": group.directories}
+            for group in groups
+        ]
+    }
 
 
 def _spent(options: Namespace, sessions: list[Session]) -> dict[str, dict[str, int | None]]:
@@ -154,6 +181,13 @@ def _spent(options: Namespace, sessions: list[Session]) -> dict[str, dict[str, i
         amounts = spent.setdefault(row.keys["session"], {})
         amounts[row.keys["model"]] = None if row.unpriced_messages else row.pico_usd
     return spent
+
+
+def _heading(group: Group) -> str:
+    name = visible(group.repo) or "(no directory named)"
+    parts = [counted(len(group.sessions), "session")]
+    parts += [f"{len(group.directories):,} directories"] if len(group.directories) > 1 else []
+    return f"{output.styled(name, 'bold')}  ({', '.join(parts)})"
 
 
 def _line(session: Session, agents: int, live: bool, now: dt.datetime) -> str:

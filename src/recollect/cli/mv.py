@@ -1,13 +1,20 @@
-"""Let a project that was renamed or moved keep its history.
+"""Let a project that was renamed or moved keep its history; split a folder that two projects share.
 
 Sessions that worked in OLD or below it are found by their own entries, and go to where the
 client looks for NEW: logs, sub-agents, tool output, memory; their cwd, the prompt history and the
 project's entry in the global config say the new path. The directory itself is yours to move.
+
+--split FOLDER: directories whose names differ only in characters that are no letters or digits
+share one project folder, where clients take the sessions of one for those of the other. The directory worked in last (or
+--keep DIR) keeps the folder; sessions of others go to folders of their own, where `recollect resume` and
+`claude --resume FILE` find them. FOLDER is a folder below projects/, its name, or a directory that shares it.
+
 One change, one undo. Prints the plan; --apply does it.
 
 Example:
   recollect mv ~/src/shop ~/work/shop
   recollect mv ~/src/shop ~/work/shop --apply
+  recollect mv --split ~/src/my-shop --keep ~/src/my-shop
 """
 
 from __future__ import annotations
@@ -18,39 +25,59 @@ from pathlib import Path
 from recollect.cli import output, plans
 from recollect.cli.homes import open_home
 from recollect.cli.text import counted, visible
-from recollect.errors import NotFound
+from recollect.errors import NotFound, UsageError
 from recollect.services.relocation import Relocation, carry_out, planned_move
+from recollect.services.splitting import planned_split
 from recollect.storage.changes import Applied
+from recollect.storage.home import ClaudeHome
 
 
 def add_options(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("old", metavar="OLD", help="the directory as it was")
-    parser.add_argument("new", metavar="NEW", help="the directory as it is now")
+    parser.add_argument("old", metavar="OLD", nargs="?", help="the directory as it was")
+    parser.add_argument("new", metavar="NEW", nargs="?", help="the directory as it is now")
+    parser.add_argument(
+        "--split", metavar="FOLDER", help="part the sessions of one project folder by directory"
+    )
+    parser.add_argument("--keep", metavar="DIR", help="with --split: the directory that keeps the folder")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
     """Plan or do it, in every home that knows the directory."""
-    old, new = (str(Path(path).expanduser().absolute()) for path in (options.old, options.new))
+    _require(options)
     found: list[Relocation] = []
     missing: NotFound | None = None
     for home in open_home(options.homes, options.data).homes:
         try:
-            found.append(planned_move(home, old, new))
+            found.append(_planned(options, home))
         except NotFound as problem:
             missing = problem
     if not found:
-        raise missing or NotFound(
-            f"mv: no session worked in {old}", hint="`recollect list` shows where sessions worked"
-        )
+        raise missing or NotFound("mv: there is no home", hint="name one with --home DIR")
     data = plans.own_data(options)
-    done = [carry_out(one, data) for one in found] if options.apply else []
+    done = [carry_out(one, data) for one in found if one.plan.steps] if options.apply else []
     if options.json:
         output.print_json(_document(options, found, done))
     else:
         _tell(options, found, done)
     return 0
+
+
+def _require(options: Namespace) -> None:
+    if options.split is None and options.keep is not None:
+        raise UsageError("mv: --keep without --split", hint="say which folder to split")
+    if options.split is not None and options.old is not None:
+        raise UsageError("mv: --split and a directory to move", hint="split first, then move")
+    if options.split is None and options.new is None:
+        raise UsageError("mv: name the directory as it was and as it is now", hint="recollect mv OLD NEW")
+
+
+def _planned(options: Namespace, home: ClaudeHome) -> Relocation:
+    if options.split is not None:
+        return planned_split(home, options.split, options.keep)
+    old, new = (str(Path(path).expanduser().absolute()) for path in (options.old, options.new))
+    return planned_move(home, old, new)
 
 
 def _document(options: Namespace, found: list[Relocation], done: list[Applied]) -> dict[str, object]:
@@ -87,4 +114,11 @@ def _tell(options: Namespace, found: list[Relocation], done: list[Applied]) -> N
         for applied in done:
             output.say(f"Undo with: {plans.command(options, 'undo', applied.id, '--apply')}")
         return
-    plans.say_end(options, plans.applied(options, "mv", options.old, options.new), "")
+    plans.say_end(options, _with_apply(options), "")
+
+
+def _with_apply(options: Namespace) -> str:
+    if options.split is None:
+        return plans.applied(options, "mv", options.old, options.new)
+    keep = plans.option("--keep", options.keep) if options.keep is not None else []
+    return plans.command(options, "mv", *plans.option("--split", options.split), *keep, "--apply")

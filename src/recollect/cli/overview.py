@@ -1,8 +1,9 @@
-"""Show what is on this machine: homes, sessions, bytes, what they cost, damaged lines.
+"""Show what is on this machine: homes, sessions, bytes, what they cost, what expires, what is wrong.
 
-Lists every Claude home, adds up what was spent today, in 7 and in 30 days, and looks for
-damaged lines, newest logs first, for about a second; --full reads every byte. Where there is
-no home it says so and shows the built-in sample instead. Changes nothing in a home.
+Lists every Claude home, adds up what was spent today, in 7 and in 30 days, says how many sessions the
+client will delete within a week, and looks for what is wrong with the homes and for damaged lines, newest
+logs first, for about a second; --full reads every byte, `recollect check` applies every rule. Where there
+is no home it says so and shows the built-in sample instead. Changes nothing in a home.
 
 Example:
   recollect
@@ -17,14 +18,16 @@ from collections.abc import Iterator
 
 from recollect.cli import output
 from recollect.cli.homes import SAMPLE, chosen_homes, sample
-from recollect.cli.plans import own_cache
+from recollect.cli.plans import own_cache, own_data
 from recollect.cli.text import ago, counted, padded, shortened, size, visible
+from recollect.model.findings import Finding, Severity
 from recollect.model.money import dollars, exact
 from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
 from recollect.services.recent_costs import RecentCosts, index_at_hand, recent_costs
 from recollect.storage.places import HomeRoot
 
 _TITLE_COLUMNS = 44
+_FINDINGS = 5
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -41,8 +44,8 @@ def run(options: Namespace) -> int:
     is_sample = not any(home.exists for home in homes)
     if is_sample:
         homes = [sample()]
-    answer = _look(homes, full=options.full)
     now = dt.datetime.now(dt.UTC)
+    answer = _look(options, homes, now)
     spent = _spent(options, answer, now)
     if options.json:
         output.print_json(_document(answer, spent, is_sample))
@@ -63,11 +66,12 @@ def _spent(options: Namespace, answer: Overview, now: dt.datetime) -> RecentCost
         return recent_costs(homes, opened, now)
 
 
-def _look(homes: list[HomeRoot], *, full: bool) -> Overview:
-    if not full:
-        return overview(homes, look_seconds=LOOK_SECONDS)
+def _look(options: Namespace, homes: list[HomeRoot], now: dt.datetime) -> Overview:
+    data = own_data(options)
+    if not options.full:
+        return overview(homes, look_seconds=LOOK_SECONDS, data=data, now=now)
     with output.progress_bar("looking for damage") as progress:
-        return overview(homes, look_seconds=None, progress=progress)
+        return overview(homes, look_seconds=None, progress=progress, data=data, now=now)
 
 
 def _explain_sample(missing: list[HomeRoot]) -> None:
@@ -90,7 +94,9 @@ def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[s
     ]
     yield f"{output.styled('Holds', 'bold')}     {', '.join(holds)}"
     yield f"{output.styled('Cost', 'bold')}      {_cost(spent)}"
+    yield f"{output.styled('Expiry', 'bold')}    {_expiry(answer)}"
     yield f"{output.styled('Damage', 'bold')}    {_damage(answer)}"
+    yield from _findings(answer)
     yield from (f"{output.styled('Problem', 'yellow')}   {visible(problem)}" for problem in answer.problems)
     if answer.newest:
         yield ""
@@ -108,6 +114,30 @@ def _cost(spent: RecentCosts) -> str:
     if spent.uncertain:
         parts.append(f"{counted(spent.uncertain, 'response')} counted too low by the client")
     return ", ".join(parts)
+
+
+def _expiry(answer: Overview) -> str:
+    soon = answer.expiring
+    if not soon.sessions:
+        return f"no session expires within {soon.within_days} days"
+    first = f", the first on {soon.first_at:%Y-%m-%d}" if soon.first_at else ""
+    return output.styled(str(soon), "red" if soon.not_archived else "dim") + first
+
+
+def _findings(answer: Overview) -> Iterator[str]:
+    """What concerns the homes as a whole: damage and expiry have lines of their own."""
+    at_large = [one for one in answer.findings if one not in answer.damage.findings]
+    shown = [one for one in at_large if not one.code.startswith("expiring")]
+    for number, one in enumerate(shown[:_FINDINGS]):
+        label = output.styled("Findings", "bold") + "  " if number == 0 else " " * 10
+        yield label + _finding(one)
+    if len(shown) > _FINDINGS:
+        yield " " * 10 + f"and {len(shown) - _FINDINGS:,} more"
+
+
+def _finding(one: Finding) -> str:
+    style = {Severity.ERROR: "red", Severity.WARNING: "yellow"}.get(one.severity, "dim")
+    return output.styled(one.code, style) + f": {visible(one.what)}, in {visible(one.path)}"
 
 
 def _damage(answer: Overview) -> str:
@@ -134,10 +164,14 @@ def _session(session: SessionSummary, now: dt.datetime) -> str:
 
 
 def _next_step(answer: Overview) -> str:
-    if not answer.damage.complete:
-        return "Next: recollect overview --full reads every byte."
+    if answer.expiring.not_archived:
+        return "Next: recollect archive add --all keeps what the client is about to delete."
     if answer.damage.lines:
         return f"First damaged log: {visible(str(answer.damage.logs[0]))}"
+    if not answer.damage.complete:
+        return "Next: recollect overview --full reads every byte."
+    if any(one.severity is not Severity.INFO for one in answer.findings):
+        return "Next: recollect check says what to do about it."
     return "Next: recollect cost, recollect search WORDS, recollect --help."
 
 
@@ -168,4 +202,6 @@ def _document(answer: Overview, spent: RecentCosts, is_sample: bool) -> dict[str
             "complete": damage.complete,
         },
         "problems": answer.problems,
+        "expiring": answer.expiring,
+        "findings": answer.findings,
     }

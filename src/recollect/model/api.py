@@ -183,13 +183,12 @@ def _without_dead_answers(said: list[_Said]) -> list[_Said]:
     open_end = _start_of_open_end(said)
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     kept = [one for index, one in enumerate(said) if index >= open_end or not _is_unanswered(one, answered)]
-    spoken = {one.message_id for one in kept if one.role == "assistant" and not _is_thinking(one)}
-    return [
-        one
-        for one in kept
-        if one.role != "assistant"
-        or not ((_is_thinking(one) and one.message_id not in spoken) or _is_white_space(one))
-    ]
+    answers = [one for one in kept if one.role == "assistant" and not _is_white_space(one)]
+    spoken = {one.message_id for one in answers if not _is_thinking(one)}
+    dead = [one for one in kept if one.role == "assistant" and _is_white_space(one)]
+    dead += [one for one in answers if _is_thinking(one) and one.message_id not in spoken]
+    gone = set(map(id, dead))
+    return [one for one in kept if id(one) not in gone]
 
 
 def _without_foreign_thinking(said: list[_Said], model: str) -> list[_Said]:
@@ -219,13 +218,17 @@ def _is_unanswered(one: _Said, answered: set[Any]) -> bool:
 
 
 def _is_thinking(one: _Said) -> bool:
-    return bool(one.blocks) and all(block.get("type") in _THINKING for block in one.blocks)
+    """Whether nothing but thinking is in it; blank text says nothing."""
+    said = [block for block in one.blocks if not _is_blank(block)]
+    return bool(said) and all(block.get("type") in _THINKING for block in said)
 
 
 def _is_white_space(one: _Said) -> bool:
-    texts = [block.get("text") for block in one.blocks if block.get("type") == "text"]
-    whole = len(texts) == len(one.blocks) > 0
-    return whole and any(texts) and all(not str(text).strip() for text in texts)
+    return bool(one.blocks) and all(map(_is_blank, one.blocks))
+
+
+def _is_blank(block: Json) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()
 
 
 def _is_result(one: _Said) -> bool:
@@ -285,6 +288,10 @@ def _merged(said: list[_Said], model: str) -> list[_Said]:
         else:
             _add_user(turns, one)
     _put_beside(turns, beside)
+    for turn in turns:
+        # Only now: the newlines that join the texts of several lines are there already.
+        if turn.role == "user" and isinstance(turn.content, list):
+            turn.content = _without_empty_text(turn.content)
     return turns
 
 
@@ -319,13 +326,12 @@ def _starts_with_result(turn: _Said) -> bool:
 
 
 def _add_user(turns: list[_Said], one: _Said) -> None:
-    content = one.content if isinstance(one.content, str) else _without_empty_text(one.content)
-    if content == []:
+    if one.content == []:
         return
     if not turns or turns[-1].role != "user":
-        turns.append(_Said("user", content))
+        turns.append(_Said("user", one.content))
         return
-    before, after = turns[-1].blocks, _as_blocks(content)
+    before, after = turns[-1].blocks, one.blocks
     if before and after and before[-1].get("type") == after[0].get("type") == "text":
         before = [*before[:-1], {**before[-1], "text": f"{before[-1].get('text', '')}\n"}]
     turns[-1].content = _results_first([*before, *after])
@@ -362,7 +368,7 @@ def _results_first(blocks: list[Json]) -> list[Json]:
 
 
 def _without_empty_text(blocks: list[Json]) -> list[Json]:
-    full = [block for block in blocks if block.get("type") != "text" or str(block.get("text", "")).strip()]
+    full = [block for block in blocks if not _is_blank(block)]
     return full if full or not blocks else [_text(NO_CONTENT)]
 
 
@@ -372,14 +378,21 @@ def _without_empty_text(blocks: list[Json]) -> list[Json]:
 def _pair_calls(turns: list[_Said]) -> None:
     """Every call has exactly one result, in the message behind it, and every result a call."""
     used: set[Any] = set()
-    for index, turn in enumerate(turns):
+    index = 0
+    while index < len(turns):
+        turn = turns[index]
         if turn.role == "assistant":
             _keep_first_calls(turn, used)
             following = turns[index + 1] if index + 1 < len(turns) else None
+            if following is not None and following.role == "assistant" and turn.of_type("tool_use"):
+                # Another answer follows at once: in between the user says that nothing came back.
+                following = _Said("user", [])
+                turns.insert(index + 1, following)
             if following is not None and following.role == "user":
                 _match_results(turn, following)
         elif turn.role == "user" and (index == 0 or turns[index - 1].role != "assistant"):
             _match_results(None, turn)
+        index += 1
 
 
 def _keep_first_calls(turn: _Said, used: set[Any]) -> None:

@@ -19,7 +19,7 @@ from recollect.model.checks.settings import settings_fault
 from recollect.model.findings import Finding
 from recollect.model.project_key import project_key
 from recollect.services.homes import Home
-from recollect.services.keep import archive_at, expiring
+from recollect.services.keep import ExpirySummary, archive_at, expiring
 from recollect.storage.changes import ChangeJournal
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.storage.peek import open_regular
@@ -207,8 +207,7 @@ def _expiring(home: Home, data: Path, now: dt.datetime) -> Iterator[Finding]:
     lost = [one for one in soon if not one.is_archived]
     if not soon:
         return
-    plural = "s expire" if len(soon) > 1 else " expires"
-    what = f"{len(soon)} session{plural} within {WITHIN_DAYS} days, {len(lost)} of them not archived"
+    what = str(ExpirySummary(WITHIN_DAYS, len(soon), len(lost)))
     first = (lost or soon)[0]
     code = "expiring" if lost else "expiring-archived"
     yield _finding(

@@ -22,13 +22,17 @@ from recollect.services.removal import planned_removal
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Added, Archive, Described
 from recollect.storage.archive.manifest import Manifest
+from recollect.storage.changes import Applied
 from recollect.storage.home import ClaudeHome
+from recollect.storage.home_locks import lock_path
+from recollect.storage.lock import FileLock
 from recollect.storage.peek import open_regular
 from recollect.storage.trash import Batch
 
 Progress = Callable[[int, int], None]
 DEFAULT_DAYS = 30
 _SLUG = re.compile(rb'"slug"[ \t]*:[ \t]*"([a-z0-9-]{1,120})"')
+_LONGEST_SLUG = 256
 _LARGEST_SETTINGS = 4 << 20
 
 
@@ -110,9 +114,13 @@ def _regular_files(item: Path) -> Iterator[Path]:
 def _plans(session: Session) -> Iterator[Path]:
     slugs: dict[bytes, None] = {}
     with open_regular(session.path) as log:
-        while block := log.readlines(1 << 20):
-            for line in block:
-                slugs.update(dict.fromkeys(_SLUG.findall(line)))
+        end = b""
+        while block := log.read(1 << 20):
+            # A name may stand across two blocks. Most logs hold none, and this asks fastest.
+            text = end + block
+            if b'"slug"' in text:
+                slugs.update(dict.fromkeys(_SLUG.findall(text)))
+            end = text[-_LONGEST_SLUG:]
     for slug in slugs:
         plan = session.home.plan_file(EntryId(slug.decode()))
         if plan.is_file() and not plan.is_symlink():
@@ -149,6 +157,19 @@ def retention_days(home: ClaudeHome) -> float:
     return found if found is not None and found > 0 else DEFAULT_DAYS
 
 
+class ExpirySummary(Struct, frozen=True):
+    """How many sessions the client deletes within so many days, and how many of them only it has."""
+
+    within_days: int
+    sessions: int = 0
+    not_archived: int = 0
+    first_at: dt.datetime | None = None
+
+    def __str__(self) -> str:
+        verb = "session expires" if self.sessions == 1 else "sessions expire"
+        return f"{self.sessions:,} {verb} within {self.within_days} days, {self.not_archived:,} of them not archived"
+
+
 def expiring(
     sessions: Iterable[Session], archive: Archive, now: dt.datetime, days: float = 7
 ) -> list[Expiring]:
@@ -166,15 +187,17 @@ def expiring(
     return sorted(found, key=lambda one: one.expires_at)
 
 
-def restore(archive: Archive, manifest: Manifest, target: Path | None) -> list[Path]:
-    """Put a session back into its home, or below another directory laid out as one."""
+def restore(archive: Archive, manifest: Manifest, target: Path | None) -> Applied:
+    """Put a session back into its home, or below another directory laid out as one. It can be undone."""
     home = target or Path(manifest.home)
     if target is None and not home.is_dir():
         raise NotFound(
             f"restore {manifest.session}: its home {home} is not there",
             hint="name a directory with --to DIR",
         )
+    log = home / manifest.log.path
     try:
-        return archive.restore(manifest, home)
+        with FileLock(lock_path(log, archive.root.parent), guards=log):
+            return archive.restore(manifest, home)
     except OSError as cause:
         raise StorageError("restore", home, cause, hint="nothing was restored") from cause

@@ -1,8 +1,11 @@
-"""What is on this machine: homes, projects, sessions, bytes, the newest sessions, damaged lines.
+"""What is on this machine: homes, projects, sessions, bytes, the newest sessions, what is wrong, what expires.
 
-Listing costs one directory scan. Looking for damage means reading every byte,
-so it starts with the newest logs and stops when its time is up; the answer then
-says how much was looked at (an incomplete answer says so).
+Listing costs one directory scan, and so do the rules about homes as a whole (settings, modes, folders
+that are shared, sessions about to expire): they look at names, times and the first lines of logs. Looking
+for damage means reading every byte, so it starts with the newest logs and stops when the time is up that
+both have together; the answer then says how much was looked at (an incomplete answer says so).
+
+The findings are those two. The rules about conversations, and credentials, are left to `recollect check`.
 """
 
 from __future__ import annotations
@@ -19,15 +22,24 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import RecollectError
+from recollect.model.checks import CODES
 from recollect.model.damage import Damage
+from recollect.model.findings import Finding
 from recollect.model.scan import damage_of
+from recollect.services.home_checks import WITHIN_DAYS, home_findings
+from recollect.services.homes import Home
+from recollect.services.keep import ExpirySummary, archive_at, expiring
+from recollect.services.session import Session
 from recollect.storage.glance import glance
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
-from recollect.storage.places import HomeRoot
+from recollect.storage.places import HomeRoot, data_dir
 from recollect.storage.reader import read_lines
 
 LOOK_SECONDS = 1.2
+_UNREADABLE = "unreadable-file"
+SAMPLE_ORIGIN = "built-in sample"
+_LEAST_SECONDS = 0.3
 
 
 class HomeSummary(Struct, frozen=True):
@@ -63,6 +75,7 @@ class DamageSummary(Struct, frozen=True):
     logs_checked: int
     bytes_checked: int
     bytes_total: int
+    findings: tuple[Finding, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -81,6 +94,8 @@ class Overview(Struct, frozen=True):
     newest: tuple[SessionSummary, ...]
     damage: DamageSummary
     problems: tuple[str, ...]
+    expiring: ExpirySummary
+    findings: tuple[Finding, ...]
 
 
 class _Found(Struct):
@@ -97,8 +112,15 @@ def overview(
     newest: int = 5,
     look_seconds: float | None = LOOK_SECONDS,
     progress: Callable[[int, int], None] | None = None,
+    data: Path | None = None,
+    now: dt.datetime | None = None,
 ) -> Overview:
-    """Look at the homes. ``look_seconds`` bounds the search for damage; None looks at every byte."""
+    """Look at the homes. ``look_seconds`` bounds the search for damage; None looks at every byte.
+
+    ``data`` is our own directory, with the archive and the journal of changes.
+    """
+    begun = time.monotonic()
+    ours, moment = data or data_dir(), now or dt.datetime.now(dt.UTC)
     found: list[_Found] = []
     live: set[str] = set()
     problems: list[str] = []
@@ -111,6 +133,11 @@ def overview(
     logs = sorted(
         itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime_ns, reverse=True
     )
+    at_large = _at_large(homes, ours, moment)
+    if look_seconds is not None:
+        least = min(_LEAST_SECONDS, look_seconds)
+        look_seconds = max(least, look_seconds - (time.monotonic() - begun))
+    damage = look_for_damage(logs, look_seconds, progress)
     return Overview(
         homes=tuple(one.summary for one in found),
         projects=sum(one.summary.projects for one in found),
@@ -118,9 +145,40 @@ def overview(
         agents=sum(one.summary.agents for one in found),
         bytes=sum(log.size for log in logs),
         newest=tuple(_newest(sessions, newest, live)),
-        damage=look_for_damage(logs, look_seconds, progress),
+        damage=damage,
         problems=tuple(problems),
+        expiring=_expiring(homes, found, ours, moment),
+        findings=(*damage.findings, *at_large),
     )
+
+
+def _is_looked_after(root: HomeRoot) -> bool:
+    """The built-in sample is nobody's home: no client will delete anything in it."""
+    return root.exists and root.origin != SAMPLE_ORIGIN
+
+
+def _at_large(roots: Sequence[HomeRoot], data: Path, now: dt.datetime) -> list[Finding]:
+    """What concerns homes as a whole; credentials are not looked for."""
+    chosen = [root for root in roots if _is_looked_after(root)]
+    if not chosen:
+        return []
+    home = Home(*(root.path for root in chosen), data=data)
+    home.homes = [ClaudeHome(root.path, root.config_file) for root in chosen]
+    return list(home_findings(home, data, now, with_secrets=False))
+
+
+def _expiring(
+    roots: Sequence[HomeRoot], found: Sequence[_Found], data: Path, now: dt.datetime
+) -> ExpirySummary:
+    sessions = [
+        Session(ClaudeHome(root.path, root.config_file), log)
+        for root, one in zip(roots, found, strict=True)
+        if _is_looked_after(root)
+        for log in one.sessions
+    ]
+    soon = expiring(sessions, archive_at(data), now, WITHIN_DAYS)
+    lost = sum(not one.is_archived for one in soon)
+    return ExpirySummary(WITHIN_DAYS, len(soon), lost, soon[0].expires_at if soon else None)
 
 
 def _scan(home: ClaudeHome, root: HomeRoot) -> _Found:
@@ -173,6 +231,7 @@ def look_for_damage(
     deadline = None if seconds is None else time.monotonic() + seconds
     codes: Counter[str] = Counter()
     damaged: list[Path] = []
+    findings: list[Finding] = []
     checked = count = 0
     for log in logs:
         if deadline is not None and time.monotonic() > deadline:
@@ -181,11 +240,28 @@ def look_for_damage(
         codes.update(found)
         if found:
             damaged.append(log.path)
+            findings += _findings(log, Counter(found))
         checked += log.size
         count += 1
         if progress is not None:
             progress(checked, total)
-    return DamageSummary(codes.total(), dict(codes), tuple(damaged), count, checked, total)
+    return DamageSummary(codes.total(), dict(codes), tuple(damaged), count, checked, total, tuple(findings))
+
+
+def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding]:
+    """One for each kind of damage in a log; `recollect check` gives each line its own."""
+    session = str(log.id) if isinstance(log, SessionFile) and log.id else None
+    agent = str(log.agent_id) if isinstance(log, AgentFile) and log.agent_id else None
+    if isinstance(log, AgentFile):
+        owner = log.owner()
+        session = str(owner) if owner else None
+    found = []
+    for code, count in codes.items():
+        rule = CODES["unreadable" if code == _UNREADABLE else code]
+        fix = rule.fix.format(session=(session or log.path.stem)[:8], path=log.path)
+        what = "the log cannot be read" if code == _UNREADABLE else f"{count:,} line{'s' * (count > 1)}"
+        found.append(Finding(code, rule.severity, what, fix, str(log.path), session, agent))
+    return found
 
 
 def _damage_in(path: Path) -> list[str]:
@@ -193,4 +269,4 @@ def _damage_in(path: Path) -> list[str]:
         items = (item if isinstance(item, Damage) else damage_of(item) for item in read_lines(path))
         return [str(item.code) for item in items if item is not None]
     except RecollectError:
-        return ["unreadable-file"]
+        return [_UNREADABLE]

@@ -10,6 +10,7 @@ stay where they are. The directory itself is not touched: move it before or afte
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,9 @@ from recollect.model.path_mapping import PathMapping
 from recollect.model.project_key import project_key
 from recollect.storage.changes import Applied, ChangeJournal, ChangePlan, Seen
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
+from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
+from recollect.storage.lock import FileLock
 from recollect.storage.peek import open_regular
 
 
@@ -43,16 +46,21 @@ class Conflict(Struct, frozen=True):
     reason: str
 
 
-class Relocation(Struct):
-    """What moving a project's history would change in one home."""
+class Relocation(Struct, kw_only=True):
+    """What moving history would change in one home."""
 
     home: ClaudeHome
-    mapping: PathMapping
     plan: ChangePlan
-    sessions: list[Moved]
-    conflicts: list[Conflict]
-    config_keys: list[str]
+    sessions: list[Moved] = []
+    conflicts: list[Conflict] = []
+    config_keys: list[str] = []
     prompts: int = 0
+
+
+class _Renaming(Relocation, kw_only=True):
+    """One directory became another."""
+
+    mapping: PathMapping
 
 
 def planned_move(home: ClaudeHome, old: str, new: str) -> Relocation:
@@ -61,9 +69,9 @@ def planned_move(home: ClaudeHome, old: str, new: str) -> Relocation:
         raise UsageError(
             f"mv: {new} is {old}, or lies below it", hint="name the directory as it was and as it is now"
         )
-    base = _common_parent(home)
-    found = Relocation(home, PathMapping(old, new), ChangePlan("mv", old, base), [], [], [])
-    live = {str(one.session_id) for one in live_sessions(home)}
+    plan = ChangePlan("mv", old, _common_parent(home))
+    found = _Renaming(home=home, mapping=PathMapping(old, new), plan=plan)
+    live = live_ids(home)
     for project in home.projects():
         _plan_project(found, project, live)
     _plan_history(found)
@@ -77,14 +85,24 @@ def planned_move(home: ClaudeHome, old: str, new: str) -> Relocation:
 
 
 def carry_out(found: Relocation, data: Path) -> Applied:
-    """Do it; ``Busy`` where a client has one of the sessions open."""
-    open_ones = [one.session for one in found.conflicts if one.reason.startswith("a client")]
-    if open_ones:
-        raise Busy(
-            f"mv: a client has {open_ones[0]} open; nothing was moved",
-            hint="leave the session in that client first",
-        )
-    return ChangeJournal(data / "undo").apply(found.plan)
+    """Do it, under our locks of the logs; ``Busy`` where a client has one of the sessions open."""
+    with contextlib.ExitStack() as held:
+        for log in sorted(one.source for one in found.sessions):
+            held.enter_context(FileLock(lock_path(log, data), guards=log))
+        live = live_ids(found.home)
+        planned = [one.session for one in found.sessions] + [one.session for one in found.conflicts]
+        named = [session for session in planned if session in live]
+        if named:
+            raise Busy(
+                f"mv: a client has {named[0]} open; nothing was moved",
+                hint="leave the session in that client first",
+            )
+        return ChangeJournal(data / "undo").apply(found.plan)
+
+
+def live_ids(home: ClaudeHome) -> set[str]:
+    """The sessions that running clients have open."""
+    return {str(one.session_id) for one in live_sessions(home)}
 
 
 def _common_parent(home: ClaudeHome) -> Path:
@@ -94,7 +112,7 @@ def _common_parent(home: ClaudeHome) -> Path:
     return Path(os.path.commonpath([os.path.realpath(home.root), os.path.realpath(config)]))
 
 
-def _plan_project(found: Relocation, project: ProjectDir, live: set[str]) -> None:
+def _plan_project(found: _Renaming, project: ProjectDir, live: set[str]) -> None:
     sessions = list(found.home.sessions(project))
     going: list[SessionFile] = []
     for log in sessions:
@@ -103,10 +121,9 @@ def _plan_project(found: Relocation, project: ProjectDir, live: set[str]) -> Non
         if moved is None or log.id is None:
             continue
         target = found.home.project_dir(project_key(moved))
-        if log.id in live:
-            found.conflicts.append(Conflict(log.id, "a client has it open"))
-        elif target != project.path and os.path.lexists(target / log.path.name):
-            found.conflicts.append(Conflict(log.id, f"{target.name} has a session of that id already"))
+        conflict = conflict_of(log, target, live)
+        if conflict is not None:
+            found.conflicts.append(conflict)
         else:
             going.append(log)
             found.sessions.append(Moved(log.id, moved, log.path, target / log.path.name))
@@ -120,7 +137,18 @@ def _plan_project(found: Relocation, project: ProjectDir, live: set[str]) -> Non
         _plan_memory(found, project, found.sessions[-1].target.parent)
 
 
-def _plan_log(found: Relocation, source: Path, target: Path) -> None:
+def conflict_of(log: SessionFile, target: Path, live: set[str]) -> Conflict | None:
+    """Why a log cannot go to a directory of the home, if so."""
+    if str(log.id) in live:
+        return Conflict(str(log.id), "a client has it open")
+    if target == log.path.parent:
+        return None
+    if any(os.path.lexists(target / name) for name in (log.path.name, log.side_dir.name)):
+        return Conflict(str(log.id), f"{target.name} has a session of that id already")
+    return None
+
+
+def _plan_log(found: _Renaming, source: Path, target: Path) -> None:
     """A log under its new name with its new paths; its time stays, for the client lists by it."""
     seen = Seen.at(source)
     if target == source:
@@ -130,7 +158,7 @@ def _plan_log(found: Relocation, source: Path, target: Path) -> None:
     found.plan.remove(source, expected=seen)
 
 
-def _plan_side_files(found: Relocation, log: SessionFile, target: Path) -> None:
+def _plan_side_files(found: _Renaming, log: SessionFile, target: Path) -> None:
     side = log.side_dir
     if not side.is_dir() or side.is_symlink():
         return
@@ -144,7 +172,7 @@ def _plan_side_files(found: Relocation, log: SessionFile, target: Path) -> None:
             found.plan.replace(place, _edited(found.mapping, agent), mtime_ns=agent.stat().st_mtime_ns)
 
 
-def _plan_flat_agent(found: Relocation, agent: AgentFile, owners: set[SessionId | None]) -> None:
+def _plan_flat_agent(found: _Renaming, agent: AgentFile, owners: set[SessionId | None]) -> None:
     owner = agent.owner()
     if owner not in owners:
         return
@@ -154,12 +182,12 @@ def _plan_flat_agent(found: Relocation, agent: AgentFile, owners: set[SessionId 
         found.plan.move(agent.meta_path, target / agent.meta_path.name)
 
 
-def _plan_memory(found: Relocation, project: ProjectDir, target: Path) -> None:
+def _plan_memory(found: _Renaming, project: ProjectDir, target: Path) -> None:
     if project.memory.is_dir() and target != project.path and not os.path.lexists(target / "memory"):
         found.plan.move(project.memory, target / "memory")
 
 
-def _plan_history(found: Relocation) -> None:
+def _plan_history(found: _Renaming) -> None:
     history = found.home.history_file
     if not history.is_file() or history.is_symlink():
         return
@@ -169,7 +197,7 @@ def _plan_history(found: Relocation) -> None:
         found.plan.replace(history, _edited(found.mapping, history))
 
 
-def _plan_config(found: Relocation) -> None:
+def _plan_config(found: _Renaming) -> None:
     """The project's entry in the global config: trust, allowed tools, servers. What the new path has already wins."""
     config = found.home.config_file
     if config is None or not config.is_file() or config.is_symlink():

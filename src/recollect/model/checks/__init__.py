@@ -145,7 +145,9 @@ CODES: dict[str, Rule] = {
     "orphan-todos": Rule(_INFO, "todos of a session that is gone"),
     "orphan-tasks": Rule(_INFO, "tasks of a session that is gone"),
     "path-collision": Rule(
-        _WARNING, "sessions of several directories share one project folder; `--continue` mixes them up"
+        _WARNING,
+        "sessions of several directories share one project folder; `--continue` mixes them up",
+        "recollect mv --split {path}",
     ),
     "ignored-settings": Rule(
         _ERROR, "settings that the client ignores as a whole and silently, deny rules included", "mend {path}"

@@ -5,14 +5,15 @@
 
 One lock guards adding. An addition writes objects first, each durable and read back, then
 the manifest by a rename: a crash leaves the archive as it was, plus objects nobody refers
-to, which the next ``discard_unused`` takes away. Restoring never overwrites.
+to: half-written ones go with the next addition, ``unused`` names the others. Restoring
+never overwrites, and is one change of the journal.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from recollect.storage import fsops
 from recollect.storage.archive.manifest import ArchivedFile, Earlier, Manifest, decoded, encoded
 from recollect.storage.archive.objects import Objects, Stored
 from recollect.storage.beneath import components
+from recollect.storage.changes import Applied, ChangeJournal, ChangePlan
 from recollect.storage.lock import FileLock
 
 Progress = Callable[[int, int], None]
@@ -118,6 +120,7 @@ class Archive:
         lock = FileLock(self.root / "archive.lock", timeout=timeout)
         try:
             with lock:
+                self.objects.discard_unfinished()
                 yield
         finally:
             lock.close()
@@ -241,9 +244,10 @@ class Archive:
             )
         return [name for name in self.objects.names() if name not in used]
 
-    def restore(self, manifest: Manifest, home: Path) -> list[Path]:
+    def restore(self, manifest: Manifest, home: Path) -> Applied:
         """Put every file back below ``home``, its log last; refused where something stands in the way.
 
+        One change of the journal beside the archive: a crash leaves all of it or nothing, and it can be undone.
         The files get the present time: a client's clean-up goes by it, and would take them again at once.
         """
         targets = [(file, home.joinpath(*components(file.path))) for file in manifest.files]
@@ -253,55 +257,39 @@ class Archive:
                 f"restore {manifest.session}: {taken[0]} is there",
                 hint="move it away first, or use --to DIR; nothing was changed",
             )
-        made: list[Path] = []
+        made = fsops.make_directories(home)
         try:
+            plan = ChangePlan("restore", manifest.session, home)
             # A client must not find a session whose other files are still missing.
             for file, target in reversed(targets):
-                self._restore_file(file, target)
-                made.append(target)
+                plan.create(target, self._unpacked(file), mode=file.mode & 0o700 | 0o600)
+            return ChangeJournal(self.journal).apply(plan)
         except BaseException:
-            for target in made:
+            for directory in reversed(made):
                 with contextlib.suppress(OSError):
-                    fsops.unlink(target)
+                    fsops.remove_directory(directory)
             raise
-        return made[::-1]
 
-    def _restore_file(self, file: ArchivedFile, target: Path) -> None:
-        temporary = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.tmp")
-        try:
-            fsops.make_directories(target.parent)
-            fd = fsops.create_new(temporary)
-            try:
-                self._unpack(file, fd)
-                fsops.give_mode(fd, file.mode & 0o700 | 0o600)
-                fsops.sync_file(fd)
-            finally:
-                fsops.close(fd)
-            fsops.give_time(temporary, time.time_ns())
-            fsops.rename_new(temporary, target)
-            fsops.sync_dir(target.parent)
-        except OSError as cause:
-            raise StorageError(
-                "restore", target, cause, hint="what was restored before was taken back"
-            ) from cause
-        finally:
-            with contextlib.suppress(OSError):
-                fsops.unlink(temporary)
+    @property
+    def journal(self) -> Path:
+        """Where restored sessions are written down: the journal of changes lies beside the archive."""
+        return self.root.parent / "undo"
 
-    def _unpack(self, file: ArchivedFile, fd: int) -> None:
-        import hashlib
-
-        digest = hashlib.sha256()
+    def _unpacked(self, file: ArchivedFile) -> Iterator[bytes]:
+        """The bytes of a file, frame by frame; the last comes only if all of them are right."""
+        digest, held = hashlib.sha256(), b""
         with self.objects.reading(file.stored.sha256) as reader:
             for number in range(len(reader.frames)):
                 data = reader.frame(number)
                 digest.update(data)
-                fsops.write_all(fd, data)
+                yield held
+                held = data
         if digest.hexdigest() != file.stored.sha256:
             raise DamagedData(
                 f"{file.path}: the archive's copy is damaged",
                 hint="`recollect archive verify` looks at every byte",
             )
+        yield held
 
     # --- places -------------------------------------------------------------------------------
 

@@ -18,19 +18,33 @@ from msgspec import Struct
 
 from recollect.errors import DamagedData, StorageError
 from recollect.storage import fsops
-from recollect.storage.archive.seekable import FRAME_BYTES, SeekableReader, SeekableWriter, cut_frames
+from recollect.storage.archive.seekable import (
+    FRAME_BYTES,
+    Packing,
+    SeekableReader,
+    SeekableWriter,
+    cut_frames,
+)
 
 _CHUNK = 1 << 20
 NAME = re.compile(r"[0-9a-f]{64}")
 
 
-class Stored(Struct, frozen=True):
-    """One object: what it holds and how it is stored."""
+class Stored(Struct, frozen=True, omit_defaults=True):
+    """One object: what it holds and how it is stored.
+
+    ``frames`` are the hashes of what each frame holds; an object of one frame has that as its own hash.
+    """
 
     sha256: str
     size: int
     stored_bytes: int
     stored_sha256: str
+    frames: tuple[str, ...] = ()
+
+    def frame_hashes(self) -> tuple[str, ...]:
+        """The hash of each frame's raw bytes."""
+        return self.frames or (() if self.size == 0 else (self.sha256,))
 
 
 class Objects:
@@ -38,6 +52,7 @@ class Objects:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._packing: Packing | None = None
 
     def path(self, sha256: str) -> Path:
         """Where the object with these raw bytes lies, there or not."""
@@ -86,11 +101,9 @@ class Objects:
             if _hash_file(path) != (stored.stored_sha256, stored.stored_bytes):
                 return [f"{path.name}: its bytes are not those that were stored"]
             with self.reading(stored.sha256) as reader:
-                raw = hashlib.sha256()
-                for number in range(len(reader.frames)):
-                    raw.update(reader.frame(number))
-                if raw.hexdigest() != stored.sha256 or reader.size != stored.size:
-                    return [f"{path.name}: it does not unpack to what was archived"]
+                wrong = _wrong_frames(reader, stored)
+                if wrong is not None:
+                    return [f"{path.name}: it does not unpack to what was archived: {wrong}"]
         except (DamagedData, StorageError, OSError) as problem:
             return [f"{path.name}: {problem}"]
         return []
@@ -112,19 +125,20 @@ class Objects:
                 )
 
     def _store(self, fd: int, length: int, before: Stored | None) -> Stored:
-        raw = hashlib.sha256()
+        hashes = _Hashes()
         temporary = self.root / f".{os.urandom(8).hex()}.tmp"
         fsops.make_directories(self.root)
         target = fsops.open_append(temporary).fd
         try:
-            writer = SeekableWriter(target)
-            done = self._reused(fd, length, before, writer, raw) if before is not None else 0
+            self._packing = self._packing or Packing()
+            writer = SeekableWriter(target, self._packing)
+            done = self._reused(fd, length, before, writer, hashes) if before is not None else 0
             for frame in cut_frames(_chunks(fd, done, length)):
-                raw.update(frame)
+                hashes.update(frame)
                 writer.add(frame)
             writer.finish()
             fsops.sync_file(target)
-            return self._published(temporary, target, writer, raw.hexdigest())
+            return self._published(temporary, target, writer, hashes)
         except BaseException:
             with contextlib.suppress(OSError):
                 fsops.unlink(temporary)
@@ -132,30 +146,30 @@ class Objects:
         finally:
             fsops.close(target)
 
-    def _published(self, temporary: Path, target: int, writer: SeekableWriter, sha256: str) -> Stored:
-        self._require_sound(temporary, target, sha256)
+    def _published(self, temporary: Path, target: int, writer: SeekableWriter, hashes: _Hashes) -> Stored:
+        # Every frame was read back when it was written; this reads the table.
+        if SeekableReader(target, temporary).frames != writer.frames:
+            raise DamagedData(
+                f"archive: the table of {temporary.name} is not what was written",
+                hint="check memory and disk, then try again",
+            )
+        sha256 = hashes.whole.hexdigest()
         path = self.path(sha256)
         size = sum(frame.raw for frame in writer.frames)
-        stored = Stored(sha256, size, writer.size, writer.digest.hexdigest())
+        frames = tuple(hashes.frames) if len(hashes.frames) > 1 else ()
+        stored = Stored(sha256, size, writer.size, writer.digest.hexdigest(), frames)
         fsops.make_directories(path.parent)
         fsops.rename_over(temporary, path)
         fsops.sync_dir(path.parent)
         return stored
 
-    def _require_sound(self, temporary: Path, target: int, sha256: str) -> None:
-        """Unpack what was written before anything refers to it: a copy nobody checked is no copy."""
-        reader, digest = SeekableReader(target, temporary), hashlib.sha256()
-        for number in range(len(reader.frames)):
-            digest.update(reader.frame(number))
-        if digest.hexdigest() != sha256:
-            raise DamagedData(
-                f"archive: {temporary.name} does not unpack to what was read",
-                hint="check memory and disk, then try again",
-            )
+    def discard_unfinished(self) -> None:
+        """Remove what an interrupted addition left behind. Only for whoever holds the archive's lock."""
+        with contextlib.suppress(OSError):
+            for path in self.root.glob(".*.tmp"):
+                fsops.unlink(path)
 
-    def _reused(
-        self, fd: int, length: int, before: Stored, writer: SeekableWriter, raw: hashlib._Hash
-    ) -> int:
+    def _reused(self, fd: int, length: int, before: Stored, writer: SeekableWriter, hashes: _Hashes) -> int:
         """Take over the frames of an earlier state that the file still begins with; how many bytes they cover."""
         done = 0
         with contextlib.suppress(DamagedData, StorageError), self.reading(before.sha256) as old:
@@ -167,9 +181,39 @@ class Objects:
                 if fsops.pread(fd, frame.raw, done) != data:
                     break
                 writer.copy(old.packed(number), frame.raw)
-                raw.update(data)
+                hashes.update(data)
                 done += frame.raw
         return done
+
+
+class _Hashes:
+    """Of a file as a whole and of each of its frames, hashing as little as possible twice."""
+
+    def __init__(self) -> None:
+        self.whole = hashlib.sha256()
+        self.frames: list[str] = []
+
+    def update(self, frame: bytes) -> None:
+        self.whole.update(frame)
+        # So far the whole is the first frame.
+        one = hashlib.sha256(frame) if self.frames else self.whole.copy()
+        self.frames.append(one.hexdigest())
+
+
+def _wrong_frames(reader: SeekableReader, stored: Stored) -> str | None:
+    """What does not fit, if anything: each frame, their number, the whole."""
+    hashes = _Hashes()
+    for number in range(len(reader.frames)):
+        hashes.update(reader.frame(number))
+    expected = stored.frame_hashes()
+    wrong = [
+        number for number, pair in enumerate(zip(hashes.frames, expected, strict=False)) if len(set(pair)) > 1
+    ]
+    if wrong:
+        return f"frame {wrong[0]} of {len(expected)}"
+    if len(hashes.frames) != len(expected) or reader.size != stored.size:
+        return "it is not as long as it was"
+    return "its hash is another" if hashes.whole.hexdigest() != stored.sha256 else None
 
 
 def _chunks(fd: int, start: int, end: int) -> Iterator[bytes]:

@@ -1,0 +1,101 @@
+"""Sessions by repository: all worktrees of one repository are one group.
+
+A session belongs to the repository of the directory it worked in. Where that directory is gone, as
+worktrees soon are, its log is asked: clients note where a worktree came from. Then the next directory
+above that is there; at last the directory itself stands for the repository it may have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import RecollectError
+from recollect.model.damage import Line
+from recollect.services.session import Session
+from recollect.storage.git_directories import repository_of
+from recollect.storage.reader import read_lines
+
+
+class Group(Struct, frozen=True):
+    """The sessions of one repository, and the directories they worked in, in the order they came."""
+
+    repo: str
+    sessions: list[Session]
+    directories: list[str]
+
+
+class _Worktree(Struct, rename="camel"):
+    original_cwd: str | None = None
+
+
+class _State(Struct, rename="camel"):
+    type: str
+    worktree_session: _Worktree | None = None
+
+
+_state = msgspec.json.Decoder(_State)
+
+
+class Repositories:
+    """Finds the repository of sessions; each directory is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def of(self, session: Session) -> str:
+        """The repository of a session; "" for one that names no directory."""
+        cwd = session.cwd
+        if cwd and not _is_there(cwd):
+            for origin in _origins(session):
+                found = self._repository(origin)
+                if found is not None:
+                    return found
+        return self._repository(cwd) or cwd
+
+    def groups(self, sessions: Iterable[Session]) -> list[Group]:
+        """Sessions by repository, each group where its first session stood."""
+        found: dict[str, Group] = {}
+        for session in sessions:
+            repo = self.of(session)
+            group = found.setdefault(repo, Group(repo, [], []))
+            group.sessions.append(session)
+            if session.cwd and session.cwd not in group.directories:
+                group.directories.append(session.cwd)
+        return list(found.values())
+
+    def _repository(self, directory: str) -> str | None:
+        if directory not in self._known:
+            self._known[directory] = repository_of(directory)
+        return self._known[directory]
+
+
+def _is_there(directory: str) -> bool:
+    try:
+        return Path(directory).is_dir()
+    except (OSError, ValueError):
+        return False  # no directory can have such a name
+
+
+def _origins(session: Session) -> list[str]:
+    """The directories that the session's worktrees were made from, the last one first."""
+    found: list[str] = []
+    try:
+        for line in read_lines(session.path):
+            if isinstance(line, Line) and b'"worktree-state"' in line.data:
+                found += _origin(line.data)
+    except RecollectError:
+        return []
+    return found[::-1]
+
+
+def _origin(data: bytes) -> list[str]:
+    try:
+        state = _state.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    named = state.worktree_session.original_cwd if state.worktree_session is not None else None
+    return [named] if state.type == "worktree-state" and named else []
