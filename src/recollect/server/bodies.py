@@ -1,0 +1,132 @@
+"""Reading a body that may be too large, too slow, a bomb, or not what it says.
+
+What is held is bounded at every moment: on the wire, decompressed, and over all requests together. A body earns its
+time by its bytes: it gets some seconds at first, and more only as fast as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Iterator
+
+import zstandard
+from starlette.requests import ClientDisconnect, Request
+
+from recollect.server.limits import Limits, Share
+from recollect.server.refusals import Refused, bad_encoding, busy, too_large
+from recollect.server.service import Ask
+
+# A zstd block is at least four bytes and at most 128 KiB, so this much input gives at most 2 MiB at once.
+_ZSTD_STEP = 64
+_STEP = 64 * 1024
+_WINDOW = 1 << 23
+# Above this, work on a body is not done in the loop that answers everybody else.
+SMALL = 64 * 1024
+_FEW = 4 * 1024
+
+
+async def read_body(ask: Ask, share: Share) -> bytes:
+    """The whole body, decompressed; large ones one at a time."""
+    limits = ask.service.limits
+    encoding = ask.headers.get("content-encoding", "identity").strip().lower() or "identity"
+    if encoding not in ("identity", "gzip", "zstd"):
+        raise bad_encoding(f"Content-Encoding {encoding[:40]!a} is not known")
+    raw = await _raw_body(ask, limits, share)
+    if encoding == "identity":
+        return raw
+    unpack = _gunzipped if encoding == "gzip" else _unzstd
+    if len(raw) < _FEW:
+        return unpack(raw, limits.body_bytes)
+    async with ask.service.large:
+        # What comes out is held beside what went in; how much that will be is known afterwards.
+        if not await share.hold(len(raw) + limits.body_bytes, len(raw) + limits.body_bytes):
+            raise busy("too many large requests at once", 3)
+        found = await asyncio.to_thread(unpack, raw, limits.body_bytes)
+        share.shrink(len(found))
+        return found
+
+
+async def _raw_body(ask: Ask, limits: Limits, share: Share) -> bytes:
+    most = limits.body_bytes
+    told = ask.headers.get("content-length", "")
+    length = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
+    if length is not None and length > most:
+        raise too_large("body", most)
+    try:
+        return await _received(ask.request, limits, share, most if length is None else length)
+    except TimeoutError:
+        raise Refused(408, "slow", "the body came too slowly", "repeat the request") from None
+    except ClientDisconnect:
+        raise Refused(400, "invalid", "the body was cut off", "repeat the request") from None
+
+
+async def _received(request: Request, limits: Limits, share: Share, expected: int) -> bytes:
+    # A list, not one growing buffer: that would be copied, and held twice, whenever it grows.
+    most, size, received = limits.body_bytes, 0, list[bytes]()
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    async with asyncio.timeout(limits.slow_grace_seconds) as timer:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                raise too_large("body", most)
+            received.append(chunk)
+            if size > Share.FREE:
+                # Waiting for room is not the sender's slowness.
+                waited = loop.time()
+                timer.reschedule(None)
+                if not await share.hold(size, expected):
+                    raise busy("too many large requests at once", 3)
+                start += loop.time() - waited
+                earned = limits.slow_grace_seconds + size / limits.slow_bytes_per_second
+                timer.reschedule(start + min(earned, limits.body_seconds))
+    return b"".join(received)  # of one chunk no copy is made
+
+
+def _gunzipped(raw: bytes, most: int) -> bytes:
+    machine = zlib.decompressobj(31)
+    found, size = list[bytes](), 0
+    try:
+        # At the end once more with nothing: what was read may still have something to come out.
+        for piece in (*_pieces(raw, _STEP), b""):
+            if machine.eof and piece:
+                raise bad_encoding("the gzip body goes on after its end")
+            waiting = piece
+            while not machine.eof:
+                out = machine.decompress(waiting, _STEP)
+                found.append(out)
+                size += len(out)
+                if size > most:
+                    raise too_large("decompressed body", most)
+                waiting = machine.unconsumed_tail
+                if not waiting and len(out) < _STEP:
+                    break
+    except zlib.error:
+        raise bad_encoding("the body is not gzip") from None
+    if not machine.eof or machine.unused_data:
+        raise bad_encoding("the gzip body is cut off, or goes on after its end")
+    return b"".join(found)
+
+
+def _unzstd(raw: bytes, most: int) -> bytes:
+    machine = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+    found, size = list[bytes](), 0
+    try:
+        for piece in _pieces(raw, _ZSTD_STEP):
+            if machine.eof:
+                raise bad_encoding("the zstd body goes on after its end")
+            found.append(machine.decompress(piece))
+            size += len(found[-1])
+            if size > most:
+                raise too_large("decompressed body", most)
+    except zstandard.ZstdError:
+        raise bad_encoding("the body is not zstd") from None
+    if not machine.eof or machine.unused_data:
+        raise bad_encoding("the zstd body is cut off, or goes on after its end")
+    return b"".join(found)
+
+
+def _pieces(raw: bytes, size: int) -> Iterator[bytes]:
+    for start in range(0, len(raw), size):
+        yield raw[start : start + size]

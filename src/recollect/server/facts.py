@@ -1,0 +1,141 @@
+"""From the bytes of an append to what the database keeps of them, by the code that fills the local index.
+
+Reading never refuses: a line that is no JSON, too deep or of an unknown kind is kept and means nothing. What is
+read is made fit for every database (no NUL, bounded length), the lines themselves are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recollect.index.frame import UsageRow
+from recollect.model.copies import Copy, preference
+from recollect.model.line_facts import PROSE, TITLE, LineFacts, facts_of
+from recollect.server.records import BY_MODEL, BY_PROMPT, BY_USER, NO_TITLE, Prepared, TextRow
+from recollect.services.extraction import usage_row
+from recollect.sync.wire import Position, plain_text
+
+_LONGEST_NAME, _LONGEST_TITLE = 300, 200
+# What a word index takes of one line; the rest of a longer one is kept but not found.
+LONGEST_TEXT = 200_000
+_TITLES = {"custom-title": BY_USER, "ai-title": BY_MODEL, "summary": BY_MODEL}
+# Beyond this a time is nonsense, and PostgreSQL's sums would burst.
+_LATEST = 1 << 50
+
+
+def lines_of(data: bytes) -> Iterator[bytes]:
+    """The lines of a text that ends with a newline, each with its own."""
+    start = 0
+    while end := data.find(b"\n", start) + 1:
+        yield data[start:end]
+        start = end
+
+
+def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool = False) -> Prepared:
+    """Everything there is to know of these lines before they are written at ``expected`` of the log ``path``."""
+    count, after = 0, expected
+    gathered = _Gathered(expected.lines, path)
+    for line in lines_of(data):
+        after = after.after((line,))
+        count += 1
+        if not is_opaque:
+            gathered.take(line)
+    return gathered.prepared(data, count, after)
+
+
+class _Gathered:
+    """The lines of one append, summed up as they come."""
+
+    def __init__(self, lines_before: int, path: str) -> None:
+        self._line, self._path = lines_before, path
+        self._usage: dict[tuple[str, str], UsageRow] = {}
+        self._texts: list[TextRow] = []
+        self._last_uuid: str | None = None
+        self._first_at: int | None = None
+        self._last_at: int | None = None
+        self._cwd: str | None = None
+        self._branch: str | None = None
+        self._title: tuple[int, str | None] = (NO_TITLE, None)
+
+    def prepared(self, data: bytes, count: int, after: Position) -> Prepared:
+        rank, title = self._title
+        return Prepared(
+            data,
+            count,
+            after,
+            self._last_uuid,
+            self._first_at,
+            self._last_at,
+            self._cwd,
+            self._branch,
+            title,
+            rank,
+            tuple(self._usage.values()),
+            tuple(self._texts),
+        )
+
+    def take(self, line: bytes) -> None:
+        self._line += 1
+        facts = facts_of(line)
+        if facts is None:
+            return
+        self._note(facts)
+        if facts.texts is not None:
+            text = "\n".join(part for part in facts.texts if part)
+            at = _time(facts.at)
+            self._texts.append(
+                TextRow(self._line, at, _name(facts.type) or "", plain_text(text, LONGEST_TEXT))
+            )
+        if facts.spoken is not None:
+            self._take_usage(facts)
+
+    def _note(self, facts: LineFacts) -> None:
+        if facts.uuid is not None:
+            self._last_uuid = _name(facts.uuid)
+            at = _time(facts.at)
+            if at is not None:
+                self._first_at = at if self._first_at is None else min(self._first_at, at)
+                self._last_at = at if self._last_at is None else max(self._last_at, at)
+        self._cwd = self._cwd or _name(facts.cwd)
+        self._branch = _name(facts.branch) or self._branch
+        if facts.texts is None:
+            return
+        rank, words = _TITLES.get(facts.type, NO_TITLE), facts.texts[TITLE]
+        if facts.type == "user" and not facts.is_meta and not facts.is_sidechain:
+            rank, words = BY_PROMPT, facts.texts[PROSE]
+        # A later title of the same strength replaces; of prompts the first one names the session.
+        if words and rank and (rank > self._title[0] or (rank == self._title[0] and rank != BY_PROMPT)):
+            self._title = rank, plain_text(" ".join(words[: 4 * _LONGEST_TITLE].split()), _LONGEST_TITLE)
+
+    def _take_usage(self, facts: LineFacts) -> None:
+        row = usage_row(facts, None)
+        # A response without an id is one of its own: the place of its line is its name.
+        message = plain_text(row.message, _LONGEST_NAME) if row.message else f"#{self._path}#{self._line}"
+        row = row._replace(
+            message=message,
+            request=plain_text(row.request, _LONGEST_NAME),
+            at=_time(row.at),
+            model=_name(row.model),
+            branch=_name(row.branch),
+        )
+        known = self._usage.get((message, row.request))
+        if known is None or speaks_for(row, known):
+            self._usage[message, row.request] = row
+
+
+def speaks_for(row: UsageRow, known: UsageRow) -> bool:
+    """Whether a later line of the same log speaks for a response instead of an earlier one."""
+    return preference(copy_of(row, ""))[:4] >= preference(copy_of(known, ""))[:4]
+
+
+def copy_of(row: UsageRow, path: str) -> Copy:
+    """A row as the ledger compares it; no time is the oldest."""
+    return Copy(row.request, row.speaker, row.output, bool(row.has_stop), row.at or 0, bool(row.forked), path)
+
+
+def _name(text: str | None) -> str | None:
+    return plain_text(text, _LONGEST_NAME) if text else None
+
+
+def _time(at: int | None) -> int | None:
+    return at if at is not None and -_LATEST < at < _LATEST else None

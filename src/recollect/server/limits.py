@@ -1,0 +1,134 @@
+"""How much, how fast, how long: every bound of the server in one place, and the counters that hold them.
+
+Counters live in one process. Behind several servers a caller may have the rate of each of them; memory and time are
+bounded in every one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+_MIB = 1 << 20
+_MOST_BUCKETS = 10_000
+
+
+class Limits(Struct, frozen=True):
+    """The bounds, as ``GET /v1/whoami`` tells them."""
+
+    body_bytes: int = 16 * _MIB  # of a request, before and after decompression
+    line_bytes: int = 16 * _MIB
+    lines: int = 50_000  # of one append
+    document_bytes: int = 64 * 1024  # of a JSON document
+    buffered_bytes: int = 24 * _MIB  # of all bodies that are being read, together
+    requests_per_second: int = 500  # of one token, with as many again as a burst
+    failures_per_second: int = 20  # refused tokens from one address
+    followers: int = 1_000
+    connections: int = 2_000
+    body_seconds: int = 120
+    request_seconds: int = 60
+    follow_seconds: int = 3_600
+    slow_grace_seconds: int = 10
+    slow_bytes_per_second: int = 16 * 1024
+
+    def told(self) -> dict[str, int]:
+        """Those that a client can do something about."""
+        names = ("body_bytes", "line_bytes", "lines", "document_bytes", "requests_per_second")
+        return {name: getattr(self, name) for name in names}
+
+
+class Rates:
+    """A bucket of requests for every name, refilled as time passes."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._most = 2 * per_second
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, name: str, cost: float = 1.0) -> float:
+        """Take from the bucket; seconds to wait where it is empty, 0 where it was not."""
+        now = time.monotonic()
+        left, since = self._buckets.pop(name, (self._most, now))
+        left = min(self._most, left + (now - since) * self._per_second)
+        allowed = left >= cost
+        self._buckets[name] = (left - cost if allowed else left, now)
+        if len(self._buckets) > _MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else max((cost - left) / self._per_second, 0.001)
+
+    def is_empty(self, name: str) -> bool:
+        """Whether nothing is left, without taking."""
+        left, since = self._buckets.get(name, (self._most, 0.0))
+        return left + (time.monotonic() - since) * self._per_second < 1.0
+
+
+class Budget:
+    """Bytes that all requests together may hold; who finds none left waits a moment for others to finish."""
+
+    def __init__(self, total: int, patience: float = 15.0) -> None:
+        self.total, self._patience = total, patience
+        self._used = 0
+        self._freed = asyncio.Event()
+
+    @asynccontextmanager
+    async def share(self) -> AsyncIterator[Share]:
+        """A part of the budget, given back at the end whatever happens."""
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            share.shrink(0)
+
+    def give_back(self, amount: int) -> None:
+        """Room for others."""
+        self._used -= amount
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+    async def take(self, amount: int) -> bool:
+        """False where there was nothing left for too long."""
+        if self._used + amount > self.total:
+            try:
+                async with asyncio.timeout(self._patience):
+                    while self._used + amount > self.total:
+                        await self._freed.wait()
+            except TimeoutError:
+                return False
+        self._used += amount
+        return True
+
+
+class Share:
+    """What one request holds of the budget."""
+
+    # So little is free: a thousand small requests are no burden, and need not wait for a large one.
+    FREE = 16 * 1024
+    # What is larger than this gets all it may need at once: two that each hold half and wait would wait for ever.
+    _STEP = 1 << 20
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.taken = 0
+
+    async def hold(self, size: int, most: int) -> bool:
+        """Make sure that ``size`` bytes are covered, of a body that may become ``most``; False where there is no room."""
+        if size <= max(self.FREE, self.taken):
+            return True
+        wanted = min(self._STEP, most) if size <= self._STEP else most
+        # More than all there is cannot be had: then this one is alone with what it has.
+        missing = min(max(wanted, size), self._budget.total) - self.taken
+        if missing > 0 and not await self._budget.take(missing):
+            return False
+        self.taken += max(missing, 0)
+        return True
+
+    def shrink(self, size: int) -> None:
+        """No more than ``size`` bytes are held from now on."""
+        if self.taken > size:
+            self._budget.give_back(self.taken - size)
+            self.taken = size

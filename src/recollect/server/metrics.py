@@ -1,0 +1,64 @@
+"""Counts for Prometheus, in its text format. No names of organisations, users or sessions are among them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """What happened since the process started."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[str, str, int], int] = {}
+        self._seconds: dict[str, list[float]] = {}
+        self._counters: dict[str, int] = {}
+        self._gauges: dict[str, int] = {"in_flight": 0, "followers": 0}
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        key = (method, route, status)
+        self._requests[key] = self._requests.get(key, 0) + 1
+        row = self._seconds.setdefault(route, [0.0] * (len(_BOUNDS) + 2))
+        row[bisect_left(_BOUNDS, seconds)] += 1
+        row[-1] += seconds
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Something happened."""
+        self._counters[name] = self._counters.get(name, 0) + amount
+
+    def move(self, name: str, by: int) -> None:
+        """Something began or ended."""
+        self._gauges[name] = self._gauges.get(name, 0) + by
+
+    def value(self, name: str) -> int:
+        """A gauge as it stands."""
+        return self._gauges.get(name, 0)
+
+    def text(self, batches: tuple[int, int]) -> str:
+        """All of it, as Prometheus reads it."""
+        lines = ["# TYPE recollect_requests_total counter"]
+        lines += [
+            f'recollect_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
+            for (method, route, status), count in sorted(self._requests.items())
+        ]
+        lines.append("# TYPE recollect_request_seconds histogram")
+        for route, row in sorted(self._seconds.items()):
+            lines += _histogram(route, row)
+        counters = self._counters | {"commits": batches[0], "committed_writes": batches[1]}
+        for name, count in sorted(counters.items()):
+            lines += [f"# TYPE recollect_{name}_total counter", f"recollect_{name}_total {count}"]
+        for name, count in sorted(self._gauges.items()):
+            lines += [f"# TYPE recollect_{name} gauge", f"recollect_{name} {count}"]
+        return "\n".join(lines) + "\n"
+
+
+def _histogram(route: str, row: list[float]) -> list[str]:
+    lines, running = [], 0.0
+    for bound, count in zip((*map(str, _BOUNDS), "+Inf"), row[:-1], strict=True):
+        running += count
+        lines.append(f'recollect_request_seconds_bucket{{route="{route}",le="{bound}"}} {running:g}')
+    lines.append(f'recollect_request_seconds_sum{{route="{route}"}} {row[-1]:.6f}')
+    lines.append(f'recollect_request_seconds_count{{route="{route}"}} {running:g}')
+    return lines

@@ -1,0 +1,355 @@
+"""The protocol for machines, made from the table of routes and the types of the documents. Tests hold it true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from recollect import __version__
+from recollect.server import routes_admin, routes_sessions, team
+from recollect.server.limits import Limits
+from recollect.server.records import Org
+from recollect.sync import wire
+
+_SESSION_ID = r"^[A-Za-z0-9_-]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?$"
+_KEY = r"^([A-Za-z0-9_-]{1,24}(/[A-Za-z0-9_-]{1,24}){0,7})?$"
+_FILE_KEY = r"^[A-Za-z0-9_-]{1,24}(/[A-Za-z0-9_-]{1,24}){0,7}$"
+_POSITION = r"^(0|[1-9][0-9]{0,14}):[0-9a-f]{64}$"
+_TYPES = (
+    wire.Appended,
+    wire.Heads,
+    wire.Sessions,
+    wire.SessionDetail,
+    wire.SideFile,
+    wire.Hits,
+    wire.WhoAmI,
+    wire.Problem,
+    team.CostReport,
+    Org,
+    routes_sessions._Described,  # noqa: SLF001 - the document of a request belongs to its route
+    routes_admin._OrgChange,  # noqa: SLF001
+    routes_admin._NewUser,  # noqa: SLF001
+    routes_admin._UserChange,  # noqa: SLF001
+    routes_admin._NewToken,  # noqa: SLF001
+    routes_admin._ShownToken,  # noqa: SLF001
+    routes_admin._ShownUser,  # noqa: SLF001
+    routes_admin._AuditPage,  # noqa: SLF001
+)
+_Schema = dict[str, Any]
+
+
+def document(limits: Limits) -> _Schema:
+    """The whole document."""
+    _, components = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "recollect team server",
+            "version": __version__,
+            "description": "Logs of coding-agent sessions: appended exactly once, given back byte for byte."
+            f" A body has at most {limits.body_bytes} bytes. See docs/design/server.md.",
+        },
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+        "paths": _paths(),
+    }
+
+
+def _named(name: str) -> _Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _json(schema: _Schema) -> _Schema:
+    return {"application/json": {"schema": schema}}
+
+
+_PROBLEM = _json(_named("Problem"))
+_WORDS = {
+    400: "the request itself is wrong",
+    401: "no good token",
+    403: "the token does not allow this",
+    404: "no such thing for you",
+    406: "not in that format",
+    408: "the body came too slowly",
+    409: "the state is another; about a log, with the server's position",
+    410: "the session was deleted",
+    413: "over a limit",
+    415: "Content-Encoding not known or not true",
+    428: "an append must say where it believes the log ends",
+    429: "too many requests",
+    503: "busy: repeat the same request",
+}
+_ALWAYS = (400, 401, 403, 404, 429, 503)
+
+
+def _operation(
+    summary: str,
+    success: _Schema,
+    *,
+    parameters: list[_Schema] | None = None,
+    body: _Schema | None = None,
+    statuses: tuple[int, ...] = (),
+    status: int = 200,
+) -> _Schema:
+    responses = {
+        str(code): {"description": _WORDS[code], "content": _PROBLEM}
+        for code in sorted({*_ALWAYS, *statuses})
+    }
+    operation: _Schema = {
+        "summary": summary,
+        "parameters": parameters or [],
+        "responses": {str(status): {"description": "done", **success}, **responses},
+    }
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": body}
+    return operation
+
+
+def _open(summary: str, success: _Schema, statuses: tuple[int, ...] = ()) -> _Schema:
+    responses: _Schema = {"200": {"description": "done", **success}}
+    responses |= {str(code): {"description": "not now", **success} for code in statuses}
+    return {"summary": summary, "security": [], "responses": responses}
+
+
+def _parameter(place: str, name: str, schema: _Schema, *, required: bool = False) -> _Schema:
+    return {"in": place, "name": name, "required": required, "schema": schema}
+
+
+def _query(name: str, schema: _Schema) -> _Schema:
+    return _parameter("query", name, schema)
+
+
+def _text(longest: int = 200) -> _Schema:
+    return {"type": "string", "maxLength": longest, "pattern": r"^[^\u0000\ufffd\ud800-\udfff]*$"}
+
+
+def _number(least: int, most: int) -> _Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+_TIME: _Schema = {"type": "string", "format": "date"}
+_SESSION = _parameter("path", "session_id", {"type": "string", "pattern": _SESSION_ID}, required=True)
+_LOG_KEY = _query("key", {"type": "string", "maxLength": 240, "pattern": _KEY})
+_SIDE_KEY = _parameter(
+    "query", "key", {"type": "string", "maxLength": 240, "pattern": _FILE_KEY}, required=True
+)
+_CURSOR = _query("cursor", {"type": "string"})
+_AFTER = _query(
+    "after",
+    {"anyOf": [{"type": "string", "pattern": _POSITION}, {"type": "string", "pattern": "^[0-9]{1,15}$"}]},
+)
+_BYTES: _Schema = {"schema": {"type": "string", "format": "binary"}}
+
+
+def _header(name: str, schema: _Schema) -> _Schema:
+    return _parameter("header", name, schema)
+
+
+_DESCRIBED = [
+    _header(name, {"type": "string", "maxLength": 1024, "pattern": "^[!-~]*$"})
+    for name in (wire.PROJECT, wire.REPOSITORY, wire.MACHINE)
+]
+_SPAN = [_query("since", _TIME), _query("until", _TIME)]
+_STATUS = {
+    "content": _json({"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]})
+}
+
+
+def _paths() -> _Schema:
+    return {**_log_paths(), **_session_paths(), **_team_paths(), **_admin_paths()}
+
+
+def _log_paths() -> _Schema:
+    append = _operation(
+        "Add lines at the end of a log",
+        {"content": _json(_named("Appended"))},
+        parameters=[
+            _SESSION,
+            _LOG_KEY,
+            _header(wire.POSITION, {"type": "string", "pattern": _POSITION}),
+            _header(wire.LAST_UUID, {"type": "string", "maxLength": 300, "pattern": "^[!-~]*$"}),
+            _header(wire.ENCRYPTED, {"type": "string", "enum": ["0", "1"]}),
+            *_DESCRIBED,
+        ],
+        body={wire.NDJSON: {"schema": {"type": "string", "pattern": "^[^\\n]+\\n$"}}},
+        statuses=(408, 409, 410, 413, 415, 428),
+    )
+    read = _operation(
+        "The bytes after a position",
+        {"content": {wire.NDJSON: _BYTES}},
+        parameters=[_SESSION, _LOG_KEY, _AFTER],
+        statuses=(409,),
+    )
+    head = {**read, "summary": "Where a log ends"}
+    head["responses"] = {code: {"description": one["description"]} for code, one in read["responses"].items()}
+    follow = _operation(
+        "New lines as they come",
+        {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        parameters=[_SESSION, _LOG_KEY, _AFTER],
+        statuses=(409,),
+    )
+    heads = _operation(
+        "Where all logs end",
+        {"content": _json(_named("Heads"))},
+        parameters=[_CURSOR, _query("limit", _number(1, 5000))],
+    )
+    return {
+        "/v1/sessions/{session_id}/log": {"put": append, "get": read, "head": head},
+        "/v1/sessions/{session_id}/events": {"get": follow},
+        "/v1/heads": {"get": heads},
+    }
+
+
+def _session_paths() -> _Schema:
+    detail = {"content": _json(_named("SessionDetail"))}
+    filters = [_query(name, _text()) for name in ("project", "repository", "machine", "person")]
+    put = _operation(
+        "Keep a side file",
+        {"content": _json(_named("SideFile"))},
+        parameters=[
+            _SESSION,
+            _SIDE_KEY,
+            _header("If-Match", {"type": "string", "pattern": '^"[0-9a-f]{64}"$'}),
+            _header("If-None-Match", {"type": "string", "enum": ["*"]}),
+        ],
+        body={"application/octet-stream": _BYTES},
+        statuses=(408, 409, 410, 413, 415),
+    )
+    return {
+        "/v1/sessions": {
+            "get": _operation(
+                "Sessions, newest change first",
+                {"content": _json(_named("Sessions"))},
+                parameters=[*filters, *_SPAN, _query("limit", _number(1, 1000)), _CURSOR],
+            )
+        },
+        "/v1/sessions/{session_id}": {
+            "get": _operation("One session", detail, parameters=[_SESSION]),
+            "patch": _operation(
+                "Say something of a session",
+                detail,
+                parameters=[_SESSION],
+                body=_json(_named("_Described")),
+                statuses=(413,),
+            ),
+            "delete": _operation(
+                "Delete a session",
+                {},
+                parameters=[_SESSION, _query("purge", {"type": "string", "enum": ["true", "false"]})],
+                statuses=(409,),
+                status=204,
+            ),
+        },
+        "/v1/sessions/{session_id}/file": {
+            "put": put,
+            "get": _operation(
+                "A side file",
+                {"content": {"application/octet-stream": _BYTES}},
+                parameters=[_SESSION, _SIDE_KEY],
+            ),
+            "delete": _operation(
+                "Remove a side file", {}, parameters=[_SESSION, _SIDE_KEY], statuses=(409,), status=204
+            ),
+        },
+    }
+
+
+def _team_paths() -> _Schema:
+    by = {"type": "string", "pattern": f"^({'|'.join(team.KEYS)})$"}
+    kinds = {"type": "string", "enum": ["json", "csv", "parquet"]}
+    return {
+        "/v1/cost": {
+            "get": _operation(
+                "What it cost",
+                {
+                    "content": {
+                        **_json(_named("CostReport")),
+                        "text/csv": {"schema": {"type": "string"}},
+                        "application/vnd.apache.parquet": _BYTES,
+                    }
+                },
+                parameters=[_query("by", by), *_SPAN, _query("format", kinds)],
+                statuses=(406,),
+            )
+        },
+        "/v1/search": {
+            "get": _operation(
+                "Lines that say something",
+                {"content": _json(_named("Hits"))},
+                parameters=[
+                    _parameter(
+                        "query",
+                        "q",
+                        {"type": "string", "pattern": "^[a-z0-9]{1,30}( [a-z0-9]{1,30}){0,4}$"},
+                        required=True,
+                    ),
+                    _query("limit", _number(1, 200)),
+                    *_SPAN,
+                    _query("session", _text(128)),
+                    _query("project", _text()),
+                ],
+            )
+        },
+        "/v1/whoami": {"get": _operation("Whose token this is", {"content": _json(_named("WhoAmI"))})},
+    }
+
+
+def _admin_paths() -> _Schema:
+    user_id = _parameter("path", "user_id", {"type": "string", "format": "uuid"}, required=True)
+    token_id = _parameter("path", "token_id", {"type": "string", "format": "uuid"}, required=True)
+    token, user = {"content": _json(_named("_ShownToken"))}, {"content": _json(_named("_ShownUser"))}
+    org = {"content": _json(_named("Org"))}
+
+    def listed(name: str, kind: str) -> _Schema:
+        items = {"type": "array", "items": _named(kind)}
+        return {"content": _json({"type": "object", "properties": {name: items}, "required": [name]})}
+
+    return {
+        "/v1/org": {
+            "get": _operation("The organisation", org),
+            "patch": _operation("Set the retention", org, body=_json(_named("_OrgChange")), statuses=(413,)),
+        },
+        "/v1/users": {
+            "get": _operation("All members", listed("users", "_ShownUser")),
+            "post": _operation(
+                "A new member", user, body=_json(_named("_NewUser")), statuses=(409, 413), status=201
+            ),
+        },
+        "/v1/users/{user_id}": {
+            "patch": _operation(
+                "Change a member",
+                user,
+                parameters=[user_id],
+                body=_json(_named("_UserChange")),
+                statuses=(413,),
+            )
+        },
+        "/v1/tokens": {
+            "get": _operation("All tokens", listed("tokens", "_ShownToken")),
+            "post": _operation(
+                "A new token", token, body=_json(_named("_NewToken")), statuses=(413,), status=201
+            ),
+        },
+        "/v1/tokens/{token_id}": {
+            "delete": _operation("Revoke a token", {}, parameters=[token_id], status=204)
+        },
+        "/v1/audit": {
+            "get": _operation(
+                "Who did what",
+                {"content": _json(_named("_AuditPage"))},
+                parameters=[_CURSOR, _query("limit", _number(1, 1000))],
+            )
+        },
+        "/metrics": {
+            "get": _operation(
+                "Counts for Prometheus", {"content": {"text/plain": {"schema": {"type": "string"}}}}
+            )
+        },
+        "/healthz": {"get": _open("Whether the process lives", _STATUS)},
+        "/readyz": {"get": _open("Whether requests would be served", _STATUS, (503,))},
+        "/openapi.json": {"get": _open("This document", {"content": _json({"type": "object"})})},
+    }

@@ -1,0 +1,222 @@
+"""Values that pass between the routes and a database. Nothing here does anything."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from recollect.index.frame import UsageRow
+from recollect.sync.wire import Head, Position
+
+LIVE, DELETED, PURGED = 0, 1, 2
+# Who gave a session its title, the strongest last.
+NO_TITLE, BY_PROMPT, BY_MODEL, BY_USER, BY_REQUEST = range(5)
+
+
+class Org(Struct, frozen=True):
+    """A tenant. ``retention_days``: None keeps everything."""
+
+    id: str
+    name: str
+    created: int
+    retention_days: int | None = None
+
+
+class User(Struct, frozen=True):
+    """A member of an organisation."""
+
+    id: str
+    org: str
+    name: str
+    role: str
+    disabled: bool
+    created: int
+
+
+class Token(Struct, frozen=True):
+    """A token as it is stored: never the secret itself."""
+
+    id: str
+    org: str
+    user: str
+    scopes: tuple[str, ...]
+    machine: str | None
+    created: int
+    expires: int | None = None
+    revoked: int | None = None
+    last_used: int | None = None
+
+
+class Grant(Struct, frozen=True):
+    """A token with everything that decides what it may do."""
+
+    token: Token
+    user: User
+    org: Org
+
+
+class Author(NamedTuple):
+    """Who writes: for the audit log and for the person that usage belongs to."""
+
+    user: str
+    token: str
+    machine: str | None = None
+
+
+class TextRow(NamedTuple):
+    """The words of one line; ``line`` counts from 1 in its log."""
+
+    line: int
+    at: int | None
+    type: str
+    text: str
+
+
+class Prepared(Struct, frozen=True):
+    """Lines as they are appended, with everything that was read from them."""
+
+    data: bytes
+    lines: int
+    after: Position
+    last_uuid: str | None = None
+    first_at: int | None = None
+    last_at: int | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    title: str | None = None
+    title_rank: int = NO_TITLE
+    usage: tuple[UsageRow, ...] = ()
+    texts: tuple[TextRow, ...] = ()
+
+
+class Description(NamedTuple):
+    """What the client says of a session beside its lines. None: not said."""
+
+    project: str | None = None
+    repository: str | None = None
+    machine: str | None = None
+    encrypted: bool = False
+
+
+class Append(Struct, frozen=True):
+    """Lines for the end of one log, on the condition that it is where the client believes."""
+
+    org: str
+    session: str
+    key: str
+    expected: Position
+    prepared: Prepared
+    author: Author
+    description: Description = Description()
+
+
+class Stored(Struct, frozen=True):
+    """The lines are in the log; ``repeated`` where they were before."""
+
+    head: Head
+    repeated: bool = False
+
+
+class Conflict(Struct, frozen=True):
+    """The log ends elsewhere."""
+
+    head: Head
+
+
+class Gone(Struct, frozen=True):
+    """The session was deleted."""
+
+
+Outcome = Stored | Conflict | Gone
+
+
+class Segment(Struct, frozen=True):
+    """A run of lines as they were sent; ``before`` is the hash before its first line."""
+
+    first_line: int
+    lines: int
+    first_byte: int
+    before: bytes
+    hash: bytes
+    data: bytes
+
+
+class Place(NamedTuple):
+    """A position within a log and the bytes before it."""
+
+    position: Position
+    bytes: int
+
+
+class Filter(NamedTuple):
+    """Which sessions are listed. Times in milliseconds, by last change."""
+
+    project: str | None = None
+    repository: str | None = None
+    machine: str | None = None
+    person: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+class Changes(NamedTuple):
+    """What is to be changed of a session; None leaves it."""
+
+    project: str | None = None
+    repository: str | None = None
+    machine: str | None = None
+    title: str | None = None
+    held: bool | None = None
+
+
+class FileBytes(Struct, frozen=True):
+    """A side file with its bytes."""
+
+    key: str
+    sha256: str
+    changed: int
+    data: bytes
+
+
+class UsageSum(NamedTuple):
+    """Counted usage that is alike in everything a report may ask for."""
+
+    quarter: int
+    session: str
+    project: str | None
+    repository: str | None
+    machine: str | None
+    person: str | None
+    model: str | None
+    branch: str | None
+    variant: int
+    messages: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+
+
+class Found(NamedTuple):
+    """A line that a search found."""
+
+    session: str
+    key: str
+    line: int
+    at: int | None
+    type: str
+
+
+class AuditRow(Struct, frozen=True):
+    """Who did what, when."""
+
+    id: int
+    at: int
+    user: str
+    token: str
+    act: str
+    target: str
+    detail: str

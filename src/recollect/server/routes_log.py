@@ -1,0 +1,252 @@
+"""Logs over HTTP: append, read, follow, and where they all end."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from recollect.errors import UsageError
+from recollect.server.bodies import SMALL, read_body
+from recollect.server.facts import lines_of, prepare
+from recollect.server.limits import Limits
+from recollect.server.records import Append, Conflict, Description, Gone, Place, Prepared, Segment
+from recollect.server.refusals import Refused, busy, invalid, not_found, too_large
+from recollect.server.service import Ask, answer, cursor_of, parts_of
+from recollect.sync.wire import (
+    ENCRYPTED,
+    LAST_UUID,
+    MACHINE,
+    NDJSON,
+    POSITION,
+    PROJECT,
+    REPOSITORY,
+    START,
+    Appended,
+    Event,
+    Head,
+    Heads,
+    Position,
+    description,
+)
+
+_HEADS_AT_ONCE = 5_000
+_LOOK_EVERY, _SIGN_OF_LIFE = 1.0, 15.0
+_MOST_LINES = 1 << 53
+
+
+async def append(ask: Ask) -> Response:
+    """PUT /v1/sessions/{session_id}/log."""
+    ask.only("key")
+    session, key = ask.session, ask.key()
+    given = _expected(ask)
+    last_uuid = ask.headers.get(LAST_UUID.lower())
+    if given is None and last_uuid is None:
+        raise Refused(
+            428,
+            "precondition",
+            "an append must say where it believes the log ends",
+            f"send {POSITION} or {LAST_UUID}",
+        )
+    service = ask.service
+    async with service.budget.share() as share:
+        data = await read_body(ask, share)
+        _check_lines(data, service.limits)
+        expected = await _agreed(ask, (session, key), given, last_uuid, data)
+        told = _description(ask)
+        prepared = await _prepared(ask, data, expected, f"{session}/{key}", told.encrypted)
+        outcome = await service.database.append(
+            Append(ask.org, session, key, expected, prepared, ask.caller.author, told)
+        )
+    if isinstance(outcome, Gone):
+        raise Refused(
+            410, "gone", "the session was deleted", "append to another id, or wait until it is purged"
+        )
+    if isinstance(outcome, Conflict):
+        raise elsewhere(outcome.head)
+    if not outcome.repeated:
+        service.metrics.count("appended_lines", prepared.lines)
+        service.metrics.count("appended_bytes", len(data))
+        service.wakeups.wake((ask.org, session, key))
+    document = Appended(outcome.head, 0 if outcome.repeated else prepared.lines, outcome.repeated)
+    return answer(document, headers={POSITION: str(outcome.head.position)})
+
+
+def elsewhere(head: Head) -> Refused:
+    """The log does not end, or does not go on, where the client believes."""
+    hint = "compare with your own chain: go on from the server's position, or branch off"
+    return Refused(409, "position", "the log is at another position", hint, head=head)
+
+
+def _expected(ask: Ask) -> Position | None:
+    text = ask.headers.get(POSITION.lower())
+    try:
+        return None if text is None else Position.parse(text)
+    except UsageError as problem:
+        raise invalid(problem.message, problem.hint) from None
+
+
+def _check_lines(data: bytes, limits: Limits) -> None:
+    if not data.endswith(b"\n"):
+        raise invalid("the body is empty, or its last line has no newline", "send whole lines")
+    if data.count(b"\n") > limits.lines:
+        raise too_large("number of lines", limits.lines)
+    if len(data) > limits.line_bytes and max(map(len, lines_of(data))) > limits.line_bytes:
+        raise too_large("line", limits.line_bytes)
+
+
+async def _agreed(
+    ask: Ask, place: tuple[str, str], given: Position | None, last_uuid: str | None, data: bytes
+) -> Position:
+    """The position the append depends on. With ``Last-Uuid`` alone that is the log's end, if its last uuid is that one."""
+    if last_uuid is None:
+        if given is None:
+            raise AssertionError("one of the two was asked for")
+        return given
+    head = await ask.service.database.head(ask.org, *place) or Head(0, 0, START.hash.hex())
+    if (head.last_uuid or "") == last_uuid.strip():
+        return given or head.position
+    if given is not None:
+        if head.position == given:
+            raise elsewhere(head)
+        return given
+    # These lines may be there already: then the uuid before them is the one that was named.
+    before = head.lines - data.count(b"\n")
+    known = await ask.service.database.place(ask.org, *place, before) if before >= 0 else None
+    if known is not None and known.position.after(lines_of(data)) == head.position:
+        return known.position
+    raise elsewhere(head)
+
+
+def _description(ask: Ask) -> Description:
+    headers = ask.headers
+    texts = [headers.get(name.lower()) for name in (PROJECT, REPOSITORY, MACHINE)]
+    project, repository, machine = (description(text) if text else None for text in texts)
+    encrypted = headers.get(ENCRYPTED.lower(), "0")
+    if encrypted not in ("0", "1"):
+        raise invalid(f"{ENCRYPTED}: write 1 or leave it out")
+    return Description(project or None, repository or None, machine or None, encrypted == "1")
+
+
+async def _prepared(ask: Ask, data: bytes, expected: Position, path: str, is_opaque: bool) -> Prepared:
+    if len(data) < SMALL:
+        return prepare(data, expected, path=path, is_opaque=is_opaque)
+    # One large body at a time: what is read from it takes several times its size.
+    async with ask.service.large:
+        return await asyncio.to_thread(prepare, data, expected, path=path, is_opaque=is_opaque)
+
+
+async def read(ask: Ask) -> Response:
+    """GET and HEAD /v1/sessions/{session_id}/log."""
+    ask.only("key", "after")
+    session, key = ask.session, ask.key()
+    head = await ask.service.database.head(ask.org, session, key)
+    if head is None:
+        raise not_found()
+    after = await _place(ask, session, key, head)
+    headers = {POSITION: str(head.position), "Content-Length": str(head.bytes - after.bytes)}
+    if ask.request.method == "HEAD":
+        return Response(headers=headers, media_type=NDJSON)
+    lines = _lines(ask, session, key, after.position.lines, head.lines)
+    return StreamingResponse(lines, headers=headers, media_type=NDJSON)
+
+
+async def _place(ask: Ask, session: str, key: str, head: Head, text: str | None = None) -> Place:
+    """Where a reader wants to go on: after so many lines, or at a position that must be the log's own."""
+    text = text or ask.one("after") or "0"
+    try:
+        wanted = Position.parse(text) if ":" in text else None
+    except UsageError as problem:
+        raise invalid(problem.message, problem.hint) from None
+    if wanted is None and not (text.isascii() and text.isdigit() and len(text) <= 16):
+        raise invalid("after: neither a number of lines nor a position")
+    lines = int(text) if wanted is None else wanted.lines
+    place = None
+    if lines <= min(head.lines, _MOST_LINES):
+        place = await ask.service.database.place(ask.org, session, key, lines)
+    if place is None or (wanted is not None and place.position != wanted):
+        raise elsewhere(head)
+    return place
+
+
+async def _lines(ask: Ask, session: str, key: str, after: int, until: int) -> AsyncIterator[bytes]:
+    async for segment in ask.service.database.segments(ask.org, session, key, after, until):
+        yield _cut(segment, after, until)
+
+
+def _cut(segment: Segment, after: int, until: int) -> bytes:
+    """The part of a segment that lies between two counts of lines."""
+    first, last = segment.first_line, segment.first_line + segment.lines
+    if first >= after and last <= until:
+        return segment.data
+    lines = list(lines_of(segment.data))
+    return b"".join(lines[max(after - first, 0) : until - first])
+
+
+async def follow(ask: Ask) -> Response:
+    """GET /v1/sessions/{session_id}/events."""
+    ask.only("key", "after")
+    service = ask.service
+    session, key = ask.session, ask.key()
+    head = await service.database.head(ask.org, session, key)
+    if head is None:
+        raise not_found()
+    after = await _place(ask, session, key, head, ask.headers.get("last-event-id"))
+    if service.metrics.value("followers") >= service.limits.followers:
+        raise busy("too many followers", 5)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    events = _events(ask, session, key, after.position)
+    return StreamingResponse(events, headers=headers, media_type="text/event-stream")
+
+
+async def _events(ask: Ask, session: str, key: str, seen: Position) -> AsyncIterator[bytes]:
+    service = ask.service
+    loop = asyncio.get_running_loop()
+    end, last_sign = loop.time() + service.limits.follow_seconds, loop.time()
+    service.metrics.move("followers", 1)
+    try:
+        yield b": recollect\n\n"
+        while not service.closing.is_set() and loop.time() < end:
+            head = await service.database.head(ask.org, session, key)
+            if head is None:
+                yield b"event: gone\ndata: {}\n\n"
+                return
+            if head.lines > seen.lines:
+                async for segment in service.database.segments(ask.org, session, key, seen.lines, head.lines):
+                    data = _cut(segment, seen.lines, head.lines)
+                    seen = seen.after(lines_of(data))
+                    yield _event(seen, data)
+                    last_sign = loop.time()
+                continue
+            if loop.time() - last_sign > _SIGN_OF_LIFE:
+                last_sign = loop.time()
+                yield b": still here\n\n"
+            await service.wakeups.wait((ask.org, session, key), _LOOK_EVERY)
+    finally:
+        service.metrics.move("followers", -1)
+
+
+def _event(position: Position, data: bytes) -> bytes:
+    try:
+        event = Event(str(position), text=data.decode())
+    except UnicodeDecodeError:
+        event = Event(str(position), base64=b64encode(data).decode())
+    return b"id: %b\nevent: lines\ndata: %b\n\n" % (str(position).encode(), msgspec.json.encode(event))
+
+
+async def heads(ask: Ask) -> Response:
+    """GET /v1/heads."""
+    ask.only("cursor", "limit")
+    limit = ask.number("limit", _HEADS_AT_ONCE, 1, _HEADS_AT_ONCE)
+    cursor = ask.one("cursor")
+    # Before every session id there is: no id is empty.
+    after = ("", "") if cursor is None else parts_of(cursor, tuple[str, str])
+    if any("\0" in part for part in after):
+        raise invalid("cursor: not one that was given out")
+    found = await ask.service.database.heads(ask.org, after, limit + 1)
+    page = found[:limit]
+    more = cursor_of(page[-1].session, page[-1].key) if len(found) > limit else None
+    return answer(Heads(page, more))

@@ -1,0 +1,136 @@
+"""Start the server and let it end well: no new connections, open requests finish, followers are let go, then the database.
+
+Also the one place that knows what a database address means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from recollect.errors import UsageError
+from recollect.model.prices import PriceList
+from recollect.server.app import JsonLines, make_app
+from recollect.server.database import Database
+from recollect.server.limits import Limits
+from recollect.server.service import Service
+
+_GRACE_SECONDS = 20
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Settings(NamedTuple):
+    """Where and how to listen."""
+
+    host: str = "127.0.0.1"
+    port: int = 8787
+    certificate: str | None = None
+    key: str | None = None
+    is_behind_proxy: bool = False
+    is_quiet: bool = False
+
+
+def open_database(address: str, replica: str | None = None, connections: int = 10) -> Database:
+    """The database an address means: ``memory:``, ``sqlite:///path`` or ``postgresql://…``."""
+    kind, _, rest = address.partition(":")
+    if kind in ("postgresql", "postgres"):
+        try:
+            from recollect.server.postgres import PostgresDatabase
+        except ImportError:
+            raise UsageError(
+                "PostgreSQL needs asyncpg, which is not installed", hint="pip install 'recollect[server,pg]'"
+            ) from None
+        return PostgresDatabase(address, replica=replica, connections=connections)
+    if replica is not None:
+        raise UsageError("a replica is for PostgreSQL only", hint="leave --replica out")
+    if kind == "memory" and not rest:
+        from recollect.server.memory import MemoryDatabase
+
+        return MemoryDatabase()
+    if kind == "sqlite" and rest.startswith("///") and len(rest) > 3:
+        from recollect.server.sqlite import SqliteDatabase
+
+        return SqliteDatabase(Path(rest[3:]))
+    raise UsageError(
+        "database: the address was not understood",
+        hint="write sqlite:////var/lib/recollect/team.sqlite, postgresql://user@host/name, or memory:",
+    )
+
+
+def check_listening(settings: Settings) -> None:
+    """Tokens and conversations cross no network in the clear by accident."""
+    if settings.host in _LOOPBACK or settings.is_behind_proxy or settings.certificate:
+        return
+    raise UsageError(
+        f"{settings.host}: others could listen: it is not this machine alone, and there is no TLS",
+        hint="give --tls-certificate and --tls-key, or --behind-proxy where a proxy before it does TLS",
+    )
+
+
+def run(
+    database: Database, settings: Settings, limits: Limits | None = None, prices: PriceList | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    try:
+        import uvicorn
+    except ImportError:
+        raise UsageError(
+            "the server needs starlette and uvicorn, which are not installed",
+            hint="pip install 'recollect[server]'",
+        ) from None
+    check_listening(settings)
+    asyncio.run(_check(database))
+    _log_to_stderr(is_quiet=settings.is_quiet)
+    service = Service(database, limits=limits, prices=prices)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: object) -> None:
+            service.closing.set()
+            super().handle_exit(sig, frame)  # type: ignore[arg-type]
+
+    config = uvicorn.Config(
+        make_app(service),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        limit_concurrency=service.limits.connections,
+        h11_max_incomplete_event_size=64 * 1024,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        proxy_headers=settings.is_behind_proxy,
+        ws="none",
+    )
+    server = Server(config)
+    # uvicorn sends itself the signal once more when all is done; that must not turn an orderly end into a death.
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        server.run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if not server.started:
+        raise UsageError("the server did not start", hint="its log on stderr says why")
+
+
+async def _check(database: Database) -> None:
+    """That it can be opened, while there is still somebody to tell in plain words."""
+    await database.open()
+    await database.close()
+
+
+def _log_to_stderr(*, is_quiet: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("recollect.server", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(logging.WARNING if is_quiet else logging.INFO)

@@ -1,0 +1,209 @@
+"""What every route has at hand, and the small things they all need of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from recollect.errors import InvalidId
+from recollect.model.ids import SessionId
+from recollect.model.prices import PriceList
+from recollect.server.database import Database
+from recollect.server.limits import Budget, Limits, Rates
+from recollect.server.metrics import Metrics
+from recollect.server.refusals import Refused, invalid, too_large
+from recollect.server.tenancy import Caller, Doorkeeper
+from recollect.sync.wire import checked_key
+
+Document = TypeVar("Document")
+_LongKey = tuple[str, str, str]
+_MOST_MS = 1 << 50
+
+
+class Wakeups:
+    """Who follows a log in this process is woken when this process adds to it; others look once a second."""
+
+    def __init__(self) -> None:
+        # Held by those who wait and nobody else.
+        self._waiting: WeakValueDictionary[_LongKey, asyncio.Event] = WeakValueDictionary()
+
+    def wake(self, place: _LongKey) -> None:
+        """Lines were added."""
+        event = self._waiting.pop(place, None)
+        if event is not None:
+            event.set()
+
+    async def wait(self, place: _LongKey, seconds: float) -> None:
+        """Until lines are added, or for so long."""
+        event = self._waiting.get(place)
+        if event is None:
+            event = self._waiting[place] = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            return
+
+
+class Service:
+    """The server's parts, made once."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        limits: Limits | None = None,
+        prices: PriceList | None = None,
+        remember_ms: int = 5_000,
+    ) -> None:
+        self.database = database
+        self.limits = limits or Limits()
+        self.prices = prices or PriceList()
+        self.doorkeeper = Doorkeeper(database, remember_ms)
+        self.metrics = Metrics()
+        self.budget = Budget(self.limits.buffered_bytes)
+        self.rates = Rates(self.limits.requests_per_second)
+        self.failures = Rates(self.limits.failures_per_second)
+        self.wakeups = Wakeups()
+        # Set when the server goes down: whoever follows a log is let go, and comes back to another server.
+        self.closing = asyncio.Event()
+        self.large = asyncio.Semaphore(1)
+
+
+class Ask:
+    """One request, and who makes it."""
+
+    def __init__(self, service: Service, request: Request) -> None:
+        self.service, self.request = service, request
+        self._caller: Caller | None = None
+        self.headers = headers_of(request.scope)
+        # Most requests have no query, and looking into one costs as much as the rest of their reading.
+        self._has_query = bool(request.scope["query_string"])
+
+    def admitted(self, caller: Caller) -> None:
+        """The door let them in."""
+        self._caller = caller
+
+    @property
+    def caller(self) -> Caller:
+        """Whoever asks; only routes without a scope may be asked by nobody."""
+        if self._caller is None:
+            raise Refused(401, "unauthorized", "a valid token is needed", "send one")
+        return self._caller
+
+    @property
+    def org(self) -> str:
+        """The only organisation this request can see."""
+        return self.caller.org.id
+
+    @property
+    def session(self) -> str:
+        """The session in the path."""
+        try:
+            return str(SessionId(self.request.path_params["session_id"]))
+        except InvalidId as problem:
+            raise invalid(problem.message, problem.hint) from None
+
+    def key(self, *, is_needed: bool = False) -> str:
+        """The log or file within the session."""
+        given = self.one("key") or ""
+        if is_needed and not given:
+            raise invalid("key: is needed", "name the file with ?key=")
+        try:
+            return checked_key(given)
+        except InvalidId as problem:
+            raise invalid(problem.message, problem.hint) from None
+
+    def one(self, name: str) -> str | None:
+        """A value of the query, where it was given; never twice."""
+        values = self.request.query_params.getlist(name) if self._has_query else []
+        if not values:
+            return None
+        if len(values) > 1 or "\0" in values[0] or len(values[0]) > 4_096 or "\ufffd" in values[0]:
+            raise invalid(f"{name}: give it once, as text")
+        return values[0]
+
+    def only(self, *names: str) -> None:
+        """Refuse what this route does not know: a misspelt filter must not look like an answer."""
+        unknown = sorted(set(self.request.query_params) - set(names)) if self._has_query else []
+        if unknown:
+            raise invalid(f"{unknown[0][:40]!a} is not known here", f"known: {', '.join(names) or 'nothing'}")
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number of the query."""
+        text = self.one(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 16 or not least <= int(text) <= most:
+            raise invalid(f"{name}: not a number from {least} to {most}")
+        return int(text)
+
+    def flag(self, name: str) -> bool:
+        """Yes or no."""
+        text = self.one(name)
+        if text not in (None, "true", "false"):
+            raise invalid(f"{name}: write true or false")
+        return text == "true"
+
+    def moment(self, name: str) -> int | None:
+        """A time of the query, in milliseconds: ISO 8601 (UTC where it says no zone), or milliseconds themselves."""
+        text = self.one(name)
+        if text is None:
+            return None
+        try:
+            if text.isascii() and text.isdigit() and len(text) > 8:
+                at = int(text)
+            else:
+                moment = dt.datetime.fromisoformat(text)
+                moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+                at = (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+        except (ValueError, OverflowError):
+            at = _MOST_MS + 1
+        if abs(at) > _MOST_MS:
+            raise invalid(f"{name}: not a time", "write 2026-01-31, 2026-01-31T12:00:00Z or milliseconds")
+        return at
+
+    async def document(self, kind: type[Document]) -> Document:
+        """The JSON document of a small request; its type bounds how deep it may go."""
+        most = self.service.limits.document_bytes
+        data = bytearray()
+        async for chunk in self.request.stream():
+            data += chunk
+            if len(data) > most:
+                raise too_large("document", most)
+        try:
+            return msgspec.json.decode(bytes(data), type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+            told = str(problem).encode("ascii", "backslashreplace").decode()
+            raise invalid(f"document: {told[:200]}") from None
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """The headers, by their names in small letters; read once, where asking one by one would look through all."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def answer(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(document), status, headers=headers, media_type="application/json")
+
+
+def cursor_of(*parts: object) -> str:
+    """Where the next page begins, as one word."""
+    return urlsafe_b64encode(msgspec.json.encode(parts)).decode()
+
+
+def parts_of(cursor: str, kind: type[Document]) -> Document:
+    """What ``cursor_of`` was given."""
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(cursor.encode("ascii")), type=kind)
+    except (ValueError, msgspec.DecodeError, UnicodeError):
+        raise invalid("cursor: not one that was given out", "begin without a cursor") from None

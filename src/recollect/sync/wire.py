@@ -1,0 +1,252 @@
+"""What client and server say to each other: positions, documents, names of headers.
+
+The one idea is the position: a count of lines and a hash that runs over all of them. Each line's hash covers the
+hash before it, so that two logs at one position have the same bytes, and an append that names a position
+can be decided by comparing 40 bytes. The hash after some lines also proves that they are those lines: a
+repeated request is recognised without looking at what it sent.
+
+Nothing here opens a connection or a file. What a number or a name may be is checked once, on the way in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import NamedTuple, Self
+from urllib.parse import quote, unquote
+
+from msgspec import UNSET, Struct, UnsetType
+
+from recollect.errors import InvalidId, UsageError
+
+POSITION = "X-Recollect-Position"
+LAST_UUID = "Last-Uuid"
+ORGANIZATION = "X-Organization-Uuid"
+PROJECT = "X-Recollect-Project"
+REPOSITORY = "X-Recollect-Repository"
+MACHINE = "X-Recollect-Machine"
+ENCRYPTED = "X-Recollect-Encrypted"
+REQUEST_ID = "X-Request-Id"
+NDJSON = "application/x-ndjson"
+TOKEN_PREFIX = "rcl_"  # noqa: S105 - the mark by which scanners know a token of ours, not a token
+
+EMPTY_HASH = bytes(32)
+MOST_LINES = (1 << 53) - 1
+_KEY_PART = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_POSITION = re.compile(r"(0|[1-9][0-9]{0,15}):([0-9a-f]{64})", re.ASCII)
+_LONGEST_KEY, _MOST_PARTS = 240, 8
+_LONGEST_DESCRIPTION = 1_024
+
+
+class Position(NamedTuple):
+    """How far a log goes: so many lines, and the hash that runs over them."""
+
+    lines: int
+    hash: bytes
+
+    def __str__(self) -> str:
+        return f"{self.lines}:{self.hash.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """A position as it stands in a header."""
+        found = _POSITION.fullmatch(text)
+        if found is None or int(found[1]) > MOST_LINES:
+            raise UsageError(
+                f"position {text[:80]!a}: not understood", hint="write it as <lines>:<64 hex digits>"
+            )
+        return cls(int(found[1]), bytes.fromhex(found[2]))
+
+    def after(self, lines: Iterable[bytes]) -> Position:
+        """Where a log is that was here and then got these lines, each with its newline."""
+        count, running = self.lines, self.hash
+        for line in lines:
+            running = sha256(running + line).digest()
+            count += 1
+        return Position(count, running)
+
+
+START = Position(0, EMPTY_HASH)
+
+
+def checked_key(key: str) -> str:
+    """The key of a log or file within its session, refused where it could be no relative path. Empty: the session's own log."""
+    if not key:
+        return key
+    parts = key.split("/")
+    if len(key) > _LONGEST_KEY or len(parts) > _MOST_PARTS:
+        raise InvalidId("key", key, f"is longer than {_LONGEST_KEY} characters or {_MOST_PARTS} parts")
+    for part in parts:
+        if not _KEY_PART.fullmatch(part) or part.endswith(".") or ".." in part:
+            raise InvalidId("key", key, "has a part that would not be safe as a file name")
+    return key
+
+
+def described(text: str) -> str:
+    """A description (project, repository, machine) as it may stand in a header."""
+    return quote(text, safe="/:@ ~")
+
+
+def description(text: str) -> str:
+    """A description out of a header; what no database would store is replaced."""
+    return plain_text(unquote(text, errors="replace"), _LONGEST_DESCRIPTION)
+
+
+def plain_text(text: str, longest: int) -> str:
+    """A text that every database takes: no NUL, no half of a surrogate pair, not longer than allowed."""
+    return text[:longest].replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+# --- documents --------------------------------------------------------------------------------------
+
+
+class Head(Struct, frozen=True):
+    """The end of a log as documents tell it."""
+
+    lines: int
+    bytes: int
+    hash: str
+    last_uuid: str | None = None
+
+    @property
+    def position(self) -> Position:
+        """As headers have it."""
+        return Position(self.lines, bytes_of_hex(self.hash))
+
+
+class Appended(Struct, frozen=True):
+    """The answer to an append: where the log is after these lines."""
+
+    position: Head
+    stored: int
+    repeated: bool = False
+
+
+class Fault(Struct, frozen=True):
+    """What was wrong, in a word for programs and a sentence for people, and what to do."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class Problem(Struct, frozen=True):
+    """Every answer that is no success. ``position``: the server's, where the client's was another."""
+
+    error: Fault
+    position: Head | UnsetType = UNSET
+
+
+class LogHead(Struct, frozen=True):
+    """One log of a list of all logs; ``changed`` in milliseconds since 1970."""
+
+    session: str
+    key: str
+    lines: int
+    bytes: int
+    hash: str
+    last_uuid: str | None
+    changed: int
+
+    @property
+    def position(self) -> Position:
+        """As headers have it."""
+        return Position(self.lines, bytes_of_hex(self.hash))
+
+
+class Heads(Struct, frozen=True):
+    """A page of heads; ``next`` is the cursor of the next page."""
+
+    heads: list[LogHead]
+    next: str | None = None
+
+
+class SideFile(Struct, frozen=True):
+    """A side file without its bytes."""
+
+    key: str
+    bytes: int
+    sha256: str
+    changed: int
+
+
+class Session(Struct, frozen=True):
+    """What a list shows of a session. Times are milliseconds since 1970; ``created`` and ``changed`` are the server's."""
+
+    id: str
+    project: str | None
+    repository: str | None
+    machine: str | None
+    person: str | None
+    title: str | None
+    branch: str | None
+    cwd: str | None
+    created: int
+    changed: int
+    first_at: int | None
+    last_at: int | None
+    lines: int
+    bytes: int
+    held: bool
+    encrypted: bool
+
+
+class Sessions(Struct, frozen=True):
+    """A page of sessions, the newest change first."""
+
+    sessions: list[Session]
+    next: str | None = None
+
+
+class SessionDetail(Struct, frozen=True):
+    """One session with its logs and side files."""
+
+    session: Session
+    logs: list[LogHead]
+    files: list[SideFile]
+
+
+class Event(Struct, frozen=True, omit_defaults=True):
+    """The data of one server-sent event: lines as text, or as base64 where they are no UTF-8."""
+
+    position: str
+    text: str | None = None
+    base64: str | None = None
+
+
+class WhoAmI(Struct, frozen=True):
+    """Whose token this is and what the server allows."""
+
+    organization: str
+    organization_name: str
+    user: str
+    user_name: str
+    role: str
+    scopes: list[str]
+    machine: str | None
+    expires: int | None
+    limits: dict[str, int]
+
+
+class Hit(Struct, frozen=True):
+    """A line that a search found; ``line`` counts from 1."""
+
+    session: str
+    key: str
+    line: int
+    at: int | None
+    type: str
+    snippet: str
+
+
+class Hits(Struct, frozen=True):
+    """What a search found, newest first; ``more`` where there was more than the limit."""
+
+    hits: list[Hit]
+    more: bool
+
+
+def bytes_of_hex(text: str) -> bytes:
+    """The bytes that hex digits spell."""
+    return bytes.fromhex(text)

@@ -1,0 +1,66 @@
+"""One database of each kind, and a server before it, for every test of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.server.database import Database
+from recollect.server.memory import MemoryDatabase
+from recollect.server.postgres import PostgresDatabase
+from recollect.server.sqlite import SqliteDatabase
+
+KINDS = ("memory", "sqlite", "postgres")
+
+
+class Kind:
+    """Makes databases of one kind; those made by one ``Kind`` hold the same data where they are not in memory."""
+
+    def __init__(self, name: str, address: str = "") -> None:
+        self.name, self.address = name, address
+
+    def make(self) -> Database:
+        if self.name == "memory":
+            return MemoryDatabase()
+        if self.name == "sqlite":
+            return SqliteDatabase(self.address)
+        return PostgresDatabase(self.address, patience=10.0)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a migrated PostgreSQL database: the one the environment names, or one of our own."""
+    named = os.environ.get("RECOLLECT_TEST_POSTGRES")
+    if named:
+        asyncio.run(PostgresDatabase(named).migrate())
+        yield named
+        return
+    from tests.server.postgres_cluster import Cluster
+
+    cluster = Cluster()
+    try:
+        cluster.make()
+        asyncio.run(PostgresDatabase(cluster.dsn()).migrate())
+        yield cluster.dsn()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
+    """Each of the three databases in turn."""
+    return kind_named(str(request.param), request, tmp_path)
+
+
+def kind_named(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
+    if name == "memory":
+        return Kind(name)
+    if name == "postgres":
+        return Kind(name, request.getfixturevalue("postgres"))
+    path = tmp_path / "team.sqlite"
+    asyncio.run(SqliteDatabase(path).migrate())
+    return Kind(name, str(path))

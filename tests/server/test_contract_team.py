@@ -1,0 +1,335 @@
+"""What every database must answer the team: what it cost, exactly and once, and where something was said."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.cli.main import main
+from recollect.sample import sample_home
+from recollect.sync.wire import ENCRYPTED, PROJECT, REPOSITORY, START
+from tests.server.conftest import Kind
+from tests.server.world import World, after, in_world, line, prompt, reply
+
+# Sonnet 4.5: 3 dollars a million of input, 15 of output; so a reply of 1,000 and 10 costs 0.00315.
+
+
+async def cost(made: World, **parameters: str) -> dict[str, object]:
+    answer = await made.ask("GET", "/v1/cost", params=parameters)
+    assert answer.status_code == 200, answer.text
+    report: dict[str, object] = answer.json()
+    return report
+
+
+async def rows(made: World, by: str, **parameters: str) -> list[tuple[object, ...]]:
+    report = await cost(made, by=by, **parameters)
+    return sorted((*row["keys"].values(), row["responses"], row["usd"]) for row in report["rows"])  # type: ignore[attr-defined]
+
+
+def test_a_response_counts_once(kind: Kind) -> None:
+    """However many lines, appends, logs and sessions repeat it; the largest output speaks."""
+
+    async def scene(made: World) -> list[object]:
+        partial, whole = reply("m-1", output=1), reply("m-1", output=10, uuid="a-2")
+        await made.put("s1", partial)
+        await made.put("s1", whole, after(partial))
+        await made.put("s2", whole + reply("m-2", output=10))
+        await made.put("s1", reply("m-1", output=10, isSidechain=True), key="subagents/agent-1")
+        total = (await cost(made))["total"]
+        return [total["responses"], total["usd"], total["tokens"]["output"]]  # type: ignore[index]
+
+    assert in_world(kind, scene) == [2, "0.0063", 20]
+
+
+def test_money_is_told_by_person_repository_branch_and_model(kind: Kind) -> None:
+    """Each key alone and all together; what was not said has a name of its own."""
+    haiku = "claude-haiku-4-5-20251001"  # 1 and 5 dollars: 0.00105
+
+    async def scene(made: World) -> list[object]:
+        bob, _ = await made.secret(await made.member("Bob", "member"))
+        await made.put("s1", reply("m-1", gitBranch="main"), headers={REPOSITORY: "r1", PROJECT: "p"})
+        # Bob goes on with Ada's session: his lines are his.
+        await made.put("s1", reply("m-2", gitBranch="dev"), after(reply("m-1", gitBranch="main")), token=bob)
+        await made.put("s2", reply("m-3", model=haiku), token=bob)
+        return [
+            await rows(made, "person"),
+            await rows(made, "repo"),
+            await rows(made, "branch"),
+            await rows(made, "model"),
+            await rows(made, "person,repository,branch,model"),
+            await rows(made, "day,session,project,machine"),
+        ]
+
+    sonnet, price, cheap = "claude-sonnet-4-5-20250929", "0.00315", "0.00105"
+    day = "2026-01-31"
+    assert in_world(kind, scene) == [
+        [("Ada", 1, price), ("Bob", 2, "0.0042")],
+        [("(none)", 1, cheap), ("r1", 2, "0.0063")],
+        [("(none)", 1, cheap), ("dev", 1, price), ("main", 1, price)],
+        [(haiku, 1, cheap), (sonnet, 2, "0.0063")],
+        [
+            ("Ada", "r1", "main", sonnet, 1, price),
+            ("Bob", "(none)", "(none)", haiku, 1, cheap),
+            ("Bob", "r1", "dev", sonnet, 1, price),
+        ],
+        [(day, "s1", "p", "(none)", 2, "0.0063"), (day, "s2", "(none)", "(none)", 1, cheap)],
+    ]
+
+
+def test_times_cut_to_the_millisecond(kind: Kind) -> None:
+    """Within a quarter of an hour, at its borders and over many of them."""
+    times = ["11:59:59.999", "12:00:00.000", "12:07:30.000", "12:15:00.000", "13:00:00.000"]
+
+    async def counted(made: World, since: str | None, until: str | None) -> object:
+        asked = {
+            name: f"2026-01-31T{text}Z"
+            for name, text in (("since", since), ("until", until))
+            if text is not None
+        }
+        total: dict[str, object] = (await cost(made, **asked))["total"]  # type: ignore[assignment]
+        return total["responses"]
+
+    async def scene(made: World) -> list[object]:
+        lines = [reply(f"m-{n}", at=f"2026-01-31T{text}Z") for n, text in enumerate(times)]
+        timeless = reply("m-9", at="nonsense")
+        await made.put("s1", b"".join(lines) + timeless)
+        spans = [
+            (None, None),
+            ("12:00:00.000", None),
+            ("12:00:00.001", None),
+            (None, "12:00:00.000"),
+            ("12:00:00.000", "12:07:30.001"),
+            ("12:00:00.001", "12:07:30.000"),
+            ("12:07:30.000", "13:00:00.001"),
+            ("12:01:00.000", "12:02:00.000"),
+            ("13:00:00.000", "12:00:00.000"),
+        ]
+        return [await counted(made, since, until) for since, until in spans]
+
+    assert in_world(kind, scene) == [6, 4, 3, 1, 2, 0, 3, 0, 0]
+
+
+def test_a_deleted_session_cost_what_it_cost(kind: Kind) -> None:
+    """Its bytes go, its money stays; pushed again it is not counted twice."""
+
+    async def scene(made: World) -> list[object]:
+        totals: list[object] = []
+        await made.put("s1", reply("m-1"), headers={REPOSITORY: "r1"})
+        for _ in range(2):
+            await made.ask("DELETE", "/v1/sessions/s1", params={"purge": "true"})
+            totals.append(await rows(made, "repo"))
+            await made.put("s1", reply("m-1"))
+            totals.append(await rows(made, "repo"))
+        return totals
+
+    assert in_world(kind, scene) == [[("r1", 1, "0.00315")]] * 4
+
+
+def test_an_encrypted_session_says_nothing(kind: Kind) -> None:
+    """Lines marked as opaque are kept and given back; no cost, no words, no title."""
+    data = reply("m-1") + prompt("secret word")
+
+    async def scene(made: World) -> list[object]:
+        await made.put("s1", data, headers={ENCRYPTED: "1"})
+        total: dict[str, object] = (await cost(made))["total"]  # type: ignore[assignment]
+        hits = (await made.ask("GET", "/v1/search", params={"q": "secret"})).json()["hits"]
+        session = (await made.ask("GET", "/v1/sessions/s1")).json()["session"]
+        return [
+            total["responses"],
+            hits,
+            session["title"],
+            session["encrypted"],
+            (await made.read("s1")).content,
+        ]
+
+    assert in_world(kind, scene) == [0, [], None, True, data]
+
+
+def test_csv_and_parquet_say_the_same(kind: Kind) -> None:
+    """One row a line, exact money; a name that would be a formula is made harmless."""
+    pytest.importorskip("pyarrow")
+    from importlib import import_module
+
+    async def scene(made: World) -> tuple[str, bytes]:
+        await made.put("s1", reply("m-1", gitBranch="=HYPERLINK(1)"))
+        text = (await made.ask("GET", "/v1/cost", params={"by": "branch", "format": "csv"})).text
+        table = await made.ask("GET", "/v1/cost", params={"by": "branch", "format": "parquet"})
+        return text, table.content
+
+    text, table = in_world(kind, scene)
+    assert text == (
+        "branch,responses,input,output,cache_write_5m,cache_write_1h,cache_read,web_searches,usd,unpriced\n"
+        "'=HYPERLINK(1),1,1000,10,0,0,0,0,0.00315,\n"
+    )
+    found = import_module("pyarrow.parquet").read_table(io.BytesIO(table)).to_pylist()
+    assert [(row["branch"], row["responses"], int(row["pico_usd"])) for row in found] == [
+        ("=HYPERLINK(1)", 1, 3_150_000_000)
+    ]
+
+
+def test_search_finds_lines_as_locally(kind: Kind) -> None:
+    """Words, phrases, prefixes, OR, NOT, parts of names, folded accents; newest first, with the words around."""
+    texts = {
+        "u-1": "The quick brown fox",
+        "u-2": "quick thinking about parseHttpHeader in src/app.py",
+        "u-3": "Über das Öl, 量子缓存",
+        "u-4": "slow brown bear isn't 'quoted'",
+    }
+    lines = [
+        prompt(text, uuid, f"2026-01-31T12:00:0{n}.000Z") for n, (uuid, text) in enumerate(texts.items())
+    ]
+    asked = {
+        "quick": [2, 1],
+        '"quick brown"': [1],
+        '"brown quick"': [],
+        "qui*": [2, 1],
+        "fox OR bear": [4, 1],
+        "brown -fox": [4],
+        "http": [2],
+        "app.py": [2],
+        "uber": [3],
+        "子缓": [3],
+        "quick (fox OR thinking)": [2, 1],
+        "isn't": [4],
+        "nowhere": [],
+    }
+
+    async def scene(made: World) -> tuple[dict[str, list[int]], object]:
+        await made.put("s1", b"".join(lines))
+        found = {}
+        for query in asked:
+            answer = await made.ask("GET", "/v1/search", params={"q": query})
+            assert answer.status_code == 200, (query, answer.text)
+            found[query] = [hit["line"] for hit in answer.json()["hits"]]
+        one = (await made.ask("GET", "/v1/search", params={"q": "fox", "limit": "1"})).json()
+        return found, one
+
+    found, one = in_world(kind, scene)
+    assert found == asked
+    assert one == {
+        "hits": [
+            {
+                "session": "s1",
+                "key": "",
+                "line": 1,
+                "at": 1769860800000,
+                "type": "user",
+                "snippet": "The quick brown fox",
+            }
+        ],
+        "more": False,
+    }
+
+
+def test_search_is_narrowed(kind: Kind) -> None:
+    """By session, project and time, with a limit that says when there was more."""
+
+    async def scene(made: World) -> list[object]:
+        for n in range(3):
+            at = f"2026-01-3{n % 2}T12:00:00.000Z"
+            await made.put(f"s{n}", prompt("needle", at=at), headers={PROJECT: f"p{n}"})
+
+        async def hits(**parameters: str) -> list[str]:
+            answer = (await made.ask("GET", "/v1/search", params={"q": "needle", **parameters})).json()
+            return sorted(hit["session"] for hit in answer["hits"])
+
+        more = (await made.ask("GET", "/v1/search", params={"q": "needle", "limit": "2"})).json()["more"]
+        return [
+            await hits(session="s1"),
+            await hits(project="p2"),
+            await hits(since="2026-01-31"),
+            await hits(until="2026-01-31"),
+            more,
+        ]
+
+    assert in_world(kind, scene) == [["s1"], ["s2"], ["s1"], ["s0", "s2"], True]
+
+
+REPLIES = st.builds(
+    lambda message, request, output, side, forked, second: (
+        message,
+        reply(
+            f"m-{message}",
+            f"r-{request}",
+            output=output,
+            isSidechain=side,
+            at=f"2026-01-31T12:{14 + second:02d}:59.999Z",
+            gitBranch=f"b-{second}",
+            forkedFrom={"sessionId": "x"} if forked else None,
+        ),
+    )[1],
+    st.integers(0, 2),
+    st.integers(0, 1),
+    st.sampled_from([1, 10]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 1),
+)
+HISTORY = st.lists(
+    st.tuples(
+        st.sampled_from(["s1", "s2", "s3"]),
+        st.sampled_from(["", "subagents/agent-1"]),
+        st.lists(REPLIES, min_size=1, max_size=3),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+@given(history=HISTORY)
+@settings(max_examples=15)
+def test_rollups_are_what_a_recount_of_all_lines_gives(
+    name: str,
+    history: list[tuple[str, str, list[bytes]]],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Whatever is repeated, replayed and forked in whatever order: kept sums and a recount agree, key by key."""
+    from tests.server.conftest import kind_named
+
+    async def scene(made: World) -> list[object]:
+        logs: dict[tuple[str, str], bytes] = {}
+        for session, key, lines in history:
+            before, new = logs.get((session, key), b""), b"".join(lines)
+            assert (await made.put(session, new, after(before), key=key)).status_code == 200
+            logs[session, key] = before + new
+        by = "session,branch,model,day"
+        return [await rows(made, by), await rows(made, by, until="2026-01-31T12:15:00Z")]
+
+    kind = kind_named(name, request, tmp_path_factory.mktemp("rollup"))
+    assert in_world(kind, scene) == in_world(Kind("memory"), scene)
+
+
+def test_the_team_total_is_the_local_total(kind: Kind, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every log of the sample home pushed to a server costs there what ``recollect cost`` says here."""
+    assert main(["--home", ":sample", "cost", "--json", "--no-index"]) == 0
+    local = json.loads(capsys.readouterr().out)
+    home = Path(sample_home())
+
+    async def scene(made: World) -> dict[str, object]:
+        for path in sorted(home.glob("projects/*/**/*.jsonl")):
+            parts = path.relative_to(home / "projects").with_suffix("").parts[1:]
+            answer = await made.put(parts[0], path.read_bytes(), START, key="/".join(parts[1:]))
+            assert answer.status_code in (200, 400), answer.text
+        total: dict[str, object] = (await cost(made))["total"]  # type: ignore[assignment]
+        return total
+
+    total = in_world(kind, scene)
+    assert (total["responses"], total["usd"]) == (local["totals"]["messages"], local["totals"]["cost_usd"])
+
+
+def test_unpriced_models_are_named(kind: Kind) -> None:
+    """Tokens of a model without a price are counted and the model is told."""
+
+    async def scene(made: World) -> object:
+        await made.put("s1", reply("m-1", model="nobody-9") + line(type="assistant"))
+        total: dict[str, object] = (await cost(made))["total"]  # type: ignore[assignment]
+        return [total["responses"], total["usd"], total["unpriced"]]
+
+    assert in_world(kind, scene) == [1, "0", ["nobody-9"]]

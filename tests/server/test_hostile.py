@@ -1,0 +1,290 @@
+"""Bodies that are too large, too slow, bombs or lies: refused, within bounds of memory, while others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import random
+import socket
+import zlib
+from pathlib import Path
+
+import httpx
+import pytest
+import zstandard
+
+from recollect.server import bodies
+from recollect.server.limits import Budget, Limits
+from recollect.server.refusals import Refused
+from recollect.sync.wire import POSITION, START
+from tests.server.conftest import Kind
+from tests.server.live import LiveServer
+from tests.server.test_live import client_of, put, token_for
+from tests.server.world import PLENTY, World, in_world, prompt
+
+MIB = 1 << 20
+SMALL = Limits(
+    body_bytes=MIB, line_bytes=MIB // 2, lines=1_000, requests_per_second=1_000_000, slow_grace_seconds=1
+)
+
+
+def gzip_bomb(size: int) -> bytes:
+    machine = zlib.compressobj(9, wbits=31)
+    return b"".join(machine.compress(bytes(MIB)) for _ in range(size // MIB)) + machine.flush()
+
+
+def zstd_bomb(size: int) -> bytes:
+    machine = zstandard.ZstdCompressor(level=19).compressobj()
+    return b"".join(machine.compress(bytes(MIB)) for _ in range(size // MIB)) + machine.flush()
+
+
+def sent(limits: Limits, data: bytes, **headers: str) -> int:
+    async def scene(made: World) -> int:
+        return (await made.put("s1", data, headers=headers)).status_code
+
+    return in_world(Kind("memory"), scene, limits)
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "status"),
+    [
+        (b"x" * MIB + b"\n", "identity", 413),
+        (b"x" * (MIB // 2) + b"\n", "identity", 413),
+        (b"x\n" * 1_001, "identity", 413),
+        (gzip_bomb(64 * MIB), "gzip", 413),
+        (zstd_bomb(64 * MIB), "zstd", 413),
+        (gzip.compress(b"x\n")[:-4], "gzip", 415),
+        (gzip.compress(b"x\n") + b"more", "gzip", 415),
+        (b"not gzip\n", "gzip", 415),
+        (zstandard.compress(b"x\n" * 100)[:-3], "zstd", 415),
+        (zstandard.compress(b"x\n") + b"more", "zstd", 415),
+        (b"not zstd\n", "zstd", 415),
+        (b"x\n", "br", 415),
+        (b"x\n", "gzip, gzip", 415),
+        (b"x" * (MIB // 2 - 1) + b"\n", "identity", 200),
+        (b"x\n" * 1_000, "identity", 200),
+    ],
+    ids=[
+        "large",
+        "long line",
+        "many lines",
+        "gzip bomb",
+        "zstd bomb",
+        "cut gzip",
+        "more after gzip",
+        "no gzip",
+        "cut zstd",
+        "more after zstd",
+        "no zstd",
+        "brotli",
+        "twice gzip",
+        "longest line",
+        "most lines",
+    ],
+)
+def test_a_body_is_measured_and_believed_by_what_it_is(data: bytes, encoding: str, status: int) -> None:
+    """Over the limit before or after decompression: 413. Not what it says: 415. At the limit: stored."""
+    assert sent(SMALL, data, **{"Content-Encoding": encoding}) == status
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 65_535, 65_536, 65_537, 131_072, 1_000_000])
+@pytest.mark.parametrize("is_random", [True, False])
+def test_every_size_comes_out_whole_and_no_byte_may_follow(encoding: str, size: int, is_random: bool) -> None:
+    """At and around the steps in which bodies are taken; one byte after the end of the stream is a lie."""
+    data = random.Random(size).randbytes(size) if is_random else b"x" * size
+    raw = gzip.compress(data) if encoding == "gzip" else zstandard.compress(data)
+    unpack = bodies._gunzipped if encoding == "gzip" else bodies._unzstd
+    assert unpack(raw, size) == data
+    with pytest.raises(Refused) as refused:
+        unpack(raw + b"x", size)
+    assert refused.value.status == 415
+    with pytest.raises(Refused) as refused:
+        unpack(raw, size - 1)
+    assert refused.value.status == 413
+
+
+def test_a_body_without_a_length_is_measured_too() -> None:
+    """Chunked, it is cut off where the limit is passed."""
+
+    async def endless() -> object:
+        while True:
+            yield b"x" * 65_536
+
+    async def scene(made: World) -> int:
+        headers = {POSITION: str(START), "Authorization": f"Bearer {made.token}"}
+        answer = await made.client.put("/v1/sessions/s1/log", content=endless(), headers=headers)  # type: ignore[arg-type]
+        return answer.status_code
+
+    assert in_world(Kind("memory"), scene, SMALL) == 413
+
+
+def test_a_slow_body_is_given_up() -> None:
+    """A byte every tenth of a second earns no time: 408 when the grace is over."""
+
+    async def dripping() -> object:
+        for _ in range(100):
+            yield b"x"
+            await asyncio.sleep(0.1)
+
+    async def scene(made: World) -> int:
+        headers = {POSITION: str(START), "Authorization": f"Bearer {made.token}"}
+        answer = await made.client.put("/v1/sessions/s1/log", content=dripping(), headers=headers)  # type: ignore[arg-type]
+        return answer.status_code
+
+    assert in_world(Kind("memory"), scene, SMALL) == 408
+
+
+def test_all_bodies_together_are_bounded() -> None:
+    """When the bytes of all requests are used up the next one waits; given back, it goes on; too late, it is told so."""
+
+    async def play() -> list[bool]:
+        budget = Budget(100_000, patience=0.05)
+        async with budget.share() as one, budget.share() as other:
+            first = await one.hold(100_000, 100_000)
+            refused = await other.hold(50_000, 50_000)
+            small = await other.hold(10_000, 10_000)
+        async with budget.share() as later:
+            return [first, refused, small, await later.hold(100_000, 100_000)]
+
+    assert asyncio.run(play()) == [True, False, True, True]
+
+
+@pytest.mark.parametrize("depth", [10_000, 1_000_000])
+def test_a_line_of_any_depth_is_kept(kind: Kind, depth: int) -> None:
+    """Nothing is read from it, nothing breaks, and it comes back."""
+    data = b'{"type":"user","message":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}\n" + prompt("after")
+
+    async def scene(made: World) -> tuple[int, bool, int]:
+        stored = await made.put("s1", data)
+        hits = (await made.ask("GET", "/v1/search", params={"q": "after"})).json()["hits"]
+        return stored.status_code, (await made.read("s1")).content == data, len(hits)
+
+    assert in_world(kind, scene) == (200, True, 1)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"[" * 60_000, b'{"title":' * 5_000, b'{"title":"' + b"x" * 70_000, b"\xff", b"", b"null", b"[]"],
+)
+def test_a_document_of_any_shape_is_answered(document: bytes) -> None:
+    """Too deep, too large, no JSON: refused by name, never a 500."""
+
+    async def scene(made: World) -> int:
+        await made.put("s1", prompt("x"))
+        return (await made.ask("PATCH", "/v1/sessions/s1", content=document)).status_code
+
+    assert in_world(Kind("memory"), scene, PLENTY) in (400, 413)
+
+
+@pytest.mark.parametrize("session", ["..", "%2e%2e", "a%00b", "CON", "x" * 129, "a%ff", "ｅvil", "a b", "-"])
+def test_an_id_that_is_no_name_is_refused(session: str) -> None:
+    """Before anything is built from it."""
+
+    async def scene(made: World) -> int:
+        return (await made.put(session, prompt("x"))).status_code
+
+    assert in_world(Kind("memory"), scene) in ((400, 404, 405) if session != "-" else (200,))
+
+
+@pytest.mark.parametrize(
+    "key", ["../x", "a//b", "a/..", "/a", "a/", "a\0b", "x" * 241, "a/b/c/d/e/f/g/h/i", "a b"]
+)
+def test_a_key_that_is_no_path_is_refused(key: str) -> None:
+    """Whoever pulls it will write a file of that name."""
+
+    async def scene(made: World) -> int:
+        return (await made.put("s1", prompt("x"), key=key)).status_code
+
+    assert in_world(Kind("memory"), scene) == 400
+
+
+def test_texts_no_database_takes_are_kept_in_the_line(kind: Kind) -> None:
+    """NUL and half surrogate pairs in names, titles, models and words: stored, counted, found by the rest."""
+    data = (
+        b'{"type":"user","uuid":"u\\u0000\\ud800","timestamp":"2026-01-31T12:00:00Z","gitBranch":"b\\u0000",'
+        b'"cwd":"/\\udfff","message":{"role":"user","content":"needle \\u0000 \\ud83d"}}\n'
+        b'{"type":"assistant","uuid":"a","timestamp":"9999-12-31T23:59:59Z","requestId":"r\\u0000","message":'
+        b'{"id":"m\\u0000","model":"x\\u0000","usage":{"input_tokens":99999999999999,"output_tokens":-5},"content":[]}}\n'
+    )
+
+    async def scene(made: World) -> list[object]:
+        stored = await made.put("s1", data)
+        hits = (await made.ask("GET", "/v1/search", params={"q": "needle"})).json()["hits"]
+        total = (await made.ask("GET", "/v1/cost")).json()["total"]
+        return [stored.status_code, (await made.read("s1")).content == data, len(hits), total["responses"]]
+
+    assert in_world(kind, scene) == [200, True, 1, 1]
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded_while_others_are_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bombs, bodies of ten times the limit and 100 slow ones, all at once: at most 64 MiB more, and appends go on."""
+    address = f"sqlite:///{tmp_path / 'team.sqlite'}"
+    token = token_for(address, capsys)
+    with LiveServer(address, tmp_path, "--quiet") as server, client_of(server, token) as client:
+        data = prompt("warm up " * 1000)
+        assert put(client, "s0", data).status_code == 200
+        assert put(client, "s0", data * 100, data).status_code == 200
+        server.forget_peak()
+        before = server.memory()
+        slow = [_slow_sender(server.port, token) for _ in range(100)]
+        statuses = asyncio.run(_attack(server.url, token))
+        assert put(client, "s1", prompt("still served")).status_code == 200
+        grown = server.memory() - before
+        for one in slow:
+            one.close()
+    assert set(statuses) <= {413, 503}
+    assert statuses.count(413) > 0
+    assert grown <= 64 * MIB
+
+
+def _slow_sender(port: int, token: str) -> socket.socket:
+    """A connection that began a large body and sends no more of it."""
+    one = socket.create_connection(("127.0.0.1", port))
+    head = f"PUT /v1/sessions/slow/log HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    one.sendall(f"{head}{POSITION}: {START}\r\nContent-Length: 1000000\r\n\r\n".encode() + b"x" * 1000)
+    return one
+
+
+async def _attack(url: str, token: str) -> list[int]:
+    bombs = [("gzip", gzip_bomb(256 * MIB)), ("zstd", zstd_bomb(256 * MIB))] * 4
+
+    async def large() -> object:
+        for _ in range(160):
+            yield b"x" * MIB
+
+    async def one(client: httpx.AsyncClient, encoding: str, data: bytes | None) -> int:
+        headers = {
+            POSITION: str(START),
+            "Authorization": f"Bearer {token}",
+            "Content-Encoding": encoding,
+        }
+        try:
+            content = large() if data is None else data
+            answer = await client.put(f"{url}/v1/sessions/bomb/log", content=content, headers=headers)  # type: ignore[arg-type]
+            return answer.status_code
+        except httpx.TransportError:
+            return 413  # the server answered and closed before we had sent all of it
+
+    async with httpx.AsyncClient(timeout=60) as client:
+        large_ones = [one(client, "identity", None) for _ in range(8)]
+        return list(await asyncio.gather(*(one(client, *bomb) for bomb in bombs), *large_ones))
+
+
+def test_connections_that_say_nothing_hold_nobody_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A header that never ends holds nobody up: others are answered meanwhile."""
+    address = f"sqlite:///{tmp_path / 'team.sqlite'}"
+    token = token_for(address, capsys)
+    with LiveServer(address, tmp_path, "--quiet") as server, client_of(server, token) as client:
+        half = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
+        for one in half:
+            one.sendall(b"GET /v1/sessions HTTP/1.1\r\nX-")
+        status = put(client, "s1", prompt("x")).status_code
+        for one in half:
+            one.close()
+    assert status == 200

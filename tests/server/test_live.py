@@ -1,0 +1,209 @@
+"""A server process as a user runs it: the commands of docs/deploy.md, followers, an orderly end, what it writes down."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from recollect.cli.main import main
+from recollect.server.limits import Limits
+from recollect.server.tenancy import new_id
+from recollect.sync.wire import POSITION, START
+from tests.server.live import LiveServer
+from tests.server.world import after, prompt
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'team.sqlite'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either(request: pytest.FixtureRequest, address: str) -> str:
+    """The address of each kind of database in turn."""
+    return address if request.param == "sqlite" else str(request.getfixturevalue("postgres"))
+
+
+def token_for(address: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """An organisation, a member and a token, made by the command line."""
+    org = f"Acme {new_id()}"
+    for words in (("org", "add", org), ("user", "add", org, "ada", "--role", "admin")):
+        assert main(["admin", *words, "--database", address]) == 0
+    capsys.readouterr()
+    assert main(["admin", "token", "add", org, "ada", "--database", address, "--json", *options]) == 0
+    document: dict[str, str] = json.loads(capsys.readouterr().out)
+    return document["token"]
+
+
+def put(client: httpx.Client, session: str, data: bytes, before: bytes = b"") -> httpx.Response:
+    return client.put(f"/v1/sessions/{session}/log", content=data, headers={POSITION: str(after(before))})
+
+
+def client_of(server: LiveServer, token: str) -> httpx.Client:
+    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+
+
+def test_a_follower_gets_what_was_and_what_comes(
+    either: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines before and after the follower came, in order, with positions; bytes that are no text as base64."""
+    token = token_for(either, capsys)
+    first, second, third = prompt("one"), b"\xff\n", prompt("three")
+    events: list[tuple[str, dict[str, str]]] = []
+
+    def follow(client: httpx.Client) -> None:
+        with client, client.stream("GET", "/v1/sessions/s1/events") as stream:
+            name = ""
+            for text in stream.iter_lines():
+                if text.startswith("id: "):
+                    name = text[4:]
+                if text.startswith("data: "):
+                    events.append((name, json.loads(text[6:])))
+                if len(events) == 3:
+                    return
+
+    with LiveServer(either, tmp_path) as server, client_of(server, token) as client:
+        assert put(client, "s1", first).status_code == 200
+        follower = threading.Thread(target=follow, args=(client_of(server, token),))
+        follower.start()
+        deadline = time.monotonic() + 30
+        while not events and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert put(client, "s1", second, first).status_code == 200
+        assert put(client, "s1", third, first + second).status_code == 200
+        follower.join(30)
+    places = [str(after(first)), str(after(first + second)), str(after(first + second + third))]
+    assert events == [
+        (places[0], {"position": places[0], "text": first.decode()}),
+        (places[1], {"position": places[1], "base64": "/wo="}),
+        (places[2], {"position": places[2], "text": third.decode()}),
+    ]
+
+
+def test_the_server_ends_well(either: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On SIGTERM a follower is let go, what was acknowledged is there when it starts again, and the exit status is 0."""
+    token = token_for(either, capsys)
+    ended = threading.Event()
+
+    def follow(client: httpx.Client) -> None:
+        with client, client.stream("GET", "/v1/sessions/s1/events") as stream:
+            for _ in stream.iter_lines():
+                pass
+        ended.set()
+
+    with LiveServer(either, tmp_path) as server, client_of(server, token) as client:
+        assert put(client, "s1", prompt("kept")).status_code == 200
+        follower = threading.Thread(target=follow, args=(client_of(server, token),))
+        follower.start()
+        counts = {"Authorization": f"Bearer {token_for(either, capsys, '--scope', 'metrics')}"}
+        while "recollect_followers 1" not in httpx.get(f"{server.url}/metrics", headers=counts).text:
+            time.sleep(0.05)
+        assert server.stop() == 0
+        assert ended.wait(10)
+        server.start()
+        assert client.get("/v1/sessions/s1/log").content == prompt("kept")
+
+
+def test_what_was_acknowledged_survives_a_kill(
+    either: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGKILL in the middle of appends: every line that was answered with 200 is there, and the client goes on."""
+    token = token_for(either, capsys)
+    stored = b""
+    with LiveServer(either, tmp_path) as server:
+        for number in range(2):
+            with client_of(server, token) as client:
+                for n in range(20):
+                    data = prompt(f"{number} {n}", f"u-{number}-{n}")
+                    assert put(client, "s1", data, stored).status_code == 200
+                    stored += data
+            server.stop(signal.SIGKILL)
+            server.start()
+        with client_of(server, token) as client:
+            assert client.get("/v1/sessions/s1/log").content == stored
+
+
+def test_its_log_tells_of_requests_and_not_of_contents(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One JSON line a request: route, status, time; no session id, no query, no words, no token."""
+    token = token_for(address, capsys)
+    with LiveServer(address, tmp_path) as server, client_of(server, token) as client:
+        put(client, "canary-session", prompt("canary words"))
+        answer = client.get("/v1/search", params={"q": "canary"})
+        client.get("/v1/sessions/canary-session/log")
+        client.get("/canary/route")
+    lines = server.requests()
+    text = server.log.read_text()
+    assert [line["id"] for line in lines if line["route"] == "/v1/search"] == [answer.headers["x-request-id"]]
+    told = [(line["method"], line["route"], line["status"]) for line in lines if line["route"] != "/readyz"]
+    assert told == [
+        ("PUT", "/v1/sessions/{session_id}/log", 200),
+        ("GET", "/v1/search", 200),
+        ("GET", "/v1/sessions/{session_id}/log", 200),
+        ("GET", "other", 404),
+    ]
+    assert "canary" not in text
+    assert token not in text
+
+
+def test_a_dump_holds_no_credential_that_can_be_used(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the token nor any part that works is in the database's files; what is there is no token either."""
+    token = token_for(address, capsys)
+    path = Path(address.removeprefix("sqlite:///"))
+    held = b"".join(file.read_bytes() for file in path.parent.glob("team.sqlite*"))
+    assert token.encode() not in held
+    assert token.removeprefix("rcl_").encode() not in held
+    assert b"rcl_" not in held
+    import apsw
+
+    hashes = [row[0] for row in apsw.Connection(str(path)).execute("SELECT hash FROM tokens")]
+    with LiveServer(address, tmp_path) as server:
+        for stolen in hashes:
+            for shape in (stolen.hex(), "rcl_" + stolen.hex(), "rcl_" + stolen.hex()[:43]):
+                assert (
+                    httpx.get(
+                        f"{server.url}/v1/org", headers={"Authorization": f"Bearer {shape}"}
+                    ).status_code
+                    == 401
+                )
+
+
+def test_it_listens_in_the_clear_on_this_machine_only(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another address needs TLS, or a proxy that is said to do it."""
+    assert main(["serve", "--migrate", "--database", address]) == 0
+    assert main(["serve", "--host", "0.0.0.0", "--database", address]) == 2
+    assert "TLS" in capsys.readouterr().err
+
+
+def test_a_database_that_is_not_there_is_said_in_plain_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No traceback: what is missing and what to type."""
+    assert main(["serve", "--database", f"sqlite:///{tmp_path / 'none.sqlite'}"]) == 2
+    assert "recollect serve --migrate" in capsys.readouterr().err
+    assert main(["serve", "--database", "mysql://x"]) == 2
+    assert main(["admin", "org", "list", "--database", f"postgresql:///x?host={tmp_path}"]) == 5
+
+
+def test_limits_are_told(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A client can ask what it may send; the option of the command line is among it."""
+    token = token_for(address, capsys)
+    with LiveServer(address, tmp_path, "--max-body", "2") as server, client_of(server, token) as client:
+        limits = client.get("/v1/whoami").json()["limits"]
+        large = client.put(
+            "/v1/sessions/s1/log", content=b"x" * (2 << 20) + b"\n", headers={POSITION: str(START)}
+        )
+    assert limits["body_bytes"] == 2 << 20
+    assert limits["lines"] == Limits().lines
+    assert large.status_code == 413

@@ -1,0 +1,122 @@
+"""Two writers, one place: exactly one wins, on every database, within one server and between two."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.server.database import Database
+from recollect.server.facts import prepare
+from recollect.server.records import Append, Author, Conflict, Stored
+from recollect.sync.wire import START, Position
+from tests.server.conftest import Kind, kind_named
+from tests.server.world import new_org, prompt, reply
+
+RACES = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 1_000
+AT_ONCE = 25
+
+
+def ask(org: str, session: str, at: Position, text: str, author: str) -> Append:
+    data = prompt(text, f"u-{text}")
+    return Append(org, session, "", at, prepare(data, at), Author(author, author))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["memory", "sqlite", "postgres"])
+def test_of_two_conditional_appends_one_wins(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Racers from two servers on one database, at one position, with different lines: one is stored, one is told where the log is."""
+    kind = kind_named(name, request, tmp_path)
+
+    async def race(one: Database, other: Database, org: str, number: int, at: Position) -> Position:
+        session = f"s{number % AT_ONCE}"
+        asks = [ask(org, session, at, f"{number}-{who}", who) for who in ("a", "b")]
+        first, second = await asyncio.gather(one.append(asks[0]), other.append(asks[1]))
+        won = [index for index, outcome in enumerate((first, second)) if isinstance(outcome, Stored)]
+        assert len(won) == 1, (first, second)
+        lost = (first, second)[1 - won[0]]
+        winner = asks[won[0]].prepared.after
+        assert isinstance(lost, Conflict)
+        assert lost.head.position == winner
+        return winner
+
+    async def play() -> list[int]:
+        one = kind.make()
+        # A second server on the same data; in memory there is only one.
+        other = one if name == "memory" else kind.make()
+        await one.open()
+        if other is not one:
+            await other.open()
+        try:
+            org = (await new_org(one)).id
+            places = [START] * AT_ONCE
+            for round_number in range(RACES // AT_ONCE):
+                first = round_number * AT_ONCE
+                races = (race(one, other, org, first + n, places[n]) for n in range(AT_ONCE))
+                places = list(await asyncio.gather(*races))
+            heads = [await other.head(org, f"s{n}", "") for n in range(AT_ONCE)]
+            assert [head.position for head in heads if head] == places
+            return [head.lines for head in heads if head]
+        finally:
+            await one.close()
+            if other is not one:
+                await other.close()
+
+    assert asyncio.run(play()) == [RACES // AT_ONCE] * AT_ONCE
+
+
+@pytest.mark.parametrize("name", ["memory", "sqlite", "postgres"])
+def test_two_servers_that_learn_of_one_response_count_it_once(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The same responses pushed in forks of a session at the same time, through two servers."""
+    kind = kind_named(name, request, tmp_path)
+
+    async def play() -> int:
+        one = kind.make()
+        other = one if name == "memory" else kind.make()
+        await one.open()
+        if other is not one:
+            await other.open()
+        try:
+            org = (await new_org(one)).id
+            for number in range(20):
+                data = b"".join(reply(f"m-{number}-{n}") for n in range(3))
+                asks = [
+                    Append(org, f"s{number}-{who}", "", START, prepare(data, START), Author(who, who))
+                    for who in ("a", "b", "c")
+                ]
+                await asyncio.gather(
+                    *(db.append(one_ask) for db, one_ask in zip((one, other, one), asks, strict=True))
+                )
+            return sum(row.messages for row in await one.usage(org, None, None))
+        finally:
+            await one.close()
+            if other is not one:
+                await other.close()
+
+    assert asyncio.run(play()) == 60
+
+
+def test_the_position_decides_and_not_the_clock(tmp_path: Path) -> None:
+    """Lines dated a year ahead or behind stand where they were appended."""
+    from tests.server.world import World, after, in_world
+
+    lines = [
+        prompt("now"),
+        prompt("past", at="2025-01-01T00:00:00Z"),
+        prompt("future", at="2027-01-01T00:00:00Z"),
+    ]
+
+    async def scene(made: World) -> bytes:
+        data = b""
+        for new in lines:
+            await made.put("s1", new, after(data))
+            data += new
+        return (await made.read("s1")).content
+
+    assert in_world(Kind("memory"), scene) == b"".join(lines)

@@ -1,0 +1,234 @@
+"""Every route refuses everybody it should, and says the same to all of one kind."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from recollect.server.app import ROUTES, Endpoint
+from recollect.server.limits import Limits
+from recollect.server.records import Token
+from recollect.server.service import Service
+from recollect.server.sql import now_ms
+from recollect.server.tenancy import SCOPES, new_id, new_secret
+from recollect.sync.wire import ORGANIZATION, POSITION, START
+from tests.server.conftest import Kind
+from tests.server.world import OPERATOR, World, in_world, new_org, prompt
+
+GUARDED = [route for route in ROUTES if route.scope is not None]
+BODIES: dict[tuple[str, str], dict[str, object]] = {
+    ("PATCH", "/v1/sessions/{session_id}"): {"title": "stolen"},
+    ("PATCH", "/v1/org"): {"retention_days": 1},
+    ("POST", "/v1/users"): {"name": "Mallory"},
+    ("PATCH", "/v1/users/{user_id}"): {"role": "viewer"},
+    ("POST", "/v1/tokens"): {"user": "USER", "scopes": ["read"]},
+}
+
+
+async def asked(
+    made: World, route: Endpoint, token: str | None, ids: dict[str, str], **headers: str
+) -> tuple[int, str]:
+    """Ask a route as somebody, in a way that would be answered to the right one."""
+    path = re.sub(r"\{(\w+)\}", lambda found: ids[found[1]], route.path)
+    parameters = {"key": "f"} if path.endswith("/file") else {"q": "word"} if path.endswith("/search") else {}
+    document = BODIES.get((route.method, route.path))
+    more: dict[str, object] = {}
+    if document is not None:
+        more["json"] = {
+            name: ids["user_id"] if value == "USER" else value for name, value in document.items()
+        }
+    elif route.method == "PUT":
+        more["content"] = prompt("stolen")
+    sent = {POSITION: str(START), **headers}
+    if token is not None:
+        sent["Authorization"] = token
+    answer = await made.client.request(route.method, path, params=parameters, headers=sent, **more)  # type: ignore[arg-type]
+    return answer.status_code, answer.text
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_refuses_every_bad_token(kind: Kind, route: Endpoint) -> None:
+    """None, malformed, unknown, revoked, expired, of a disabled member: 401, the same words. Wrong scope: 403."""
+
+    async def scene(made: World) -> tuple[list[tuple[int, str]], tuple[int, str]]:
+        user = await made.member("Eve")
+        ids = {"session_id": "s1", "user_id": user.id, "token_id": new_id()}
+        await made.put("s1", prompt("x"))
+        await made.ask("PUT", "/v1/sessions/s1/file", params={"key": "f"}, content=b"x")
+        revoked, token = await made.secret(user, SCOPES)
+        await made.database.revoke_token(made.org.id, token.id, OPERATOR)
+        expired, _ = await made.secret(user, SCOPES, expires=now_ms() - 301_000)
+        gone = await made.member("Gone")
+        disabled, _ = await made.secret(gone, SCOPES)
+        await made.database.change_user(made.org.id, gone.id, None, True, OPERATOR)
+        unknown, _ = new_secret()
+        bad = [None, "", "Bearer", "Basic eDp5", "Bearer x", f"Bearer {unknown}", unknown]
+        bad += [f"Bearer {secret}" for secret in (revoked, expired, disabled)]
+        bad += [f"Bearer {made.token}x", f"Bearer {made.token[:-1]}", f"Token {made.token}"]
+        others = tuple(scope for scope in SCOPES if scope != route.scope)
+        wrong, _ = await made.secret(user, others)
+        refused = [await asked(made, route, token, ids) for token in bad]
+        return refused, await asked(made, route, f"Bearer {wrong}", ids)
+
+    refused, wrong_scope = in_world(kind, scene)
+    assert {status for status, _ in refused} == {401}
+    assert len({text for _, text in refused}) == 1
+    assert wrong_scope[0] == 403
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=lambda route: f"{route.method} {route.path}")
+def test_another_tenants_things_are_not_there(kind: Kind, route: Endpoint) -> None:
+    """Ids of another organisation answer as ids that never were, and its name in the header answers 404."""
+
+    async def scene(made: World) -> tuple[list[tuple[int, str]], tuple[int, str], object]:
+        user = await made.member("Eve")
+        _, token = await made.secret(user)
+        theirs = {"session_id": "s1", "user_id": user.id, "token_id": token.id}
+        await made.put("s1", prompt("mine"))
+        await made.ask("PUT", "/v1/sessions/s1/file", params={"key": "f"}, content=b"mine")
+        other = await new_org(made.database)
+        thief = f"Bearer {(await made.secret(await made.member('Thief', org=other), SCOPES))[0]}"
+        nobodys = {"session_id": "never", "user_id": new_id(), "token_id": new_id()}
+        found = await asked(made, route, thief, theirs)
+        missing = await asked(made, route, thief, nobodys)
+        named = await asked(made, route, thief, theirs, **{ORGANIZATION: made.org.id})
+        kept = [
+            (await made.read("s1")).content,
+            (await made.ask("GET", "/v1/sessions/s1/file", params={"key": "f"})).content,
+            [user.role for user in await made.database.users(made.org.id)],
+            [token.revoked for token in await made.database.tokens(made.org.id)],
+        ]
+        return [found, missing], named, kept
+
+    (found, missing), named, kept = in_world(kind, scene)
+    by_id = "{" in route.path or route.path == "/v1/tokens"
+    if by_id and route.method != "PUT" and (route.method, route.path) != ("GET", "/v1/tokens"):
+        assert found[0] == 404
+        assert found == missing
+    elif "{" not in route.path and route.method == "GET":
+        # Lists are the asker's own: nothing of the other organisation stands in them.
+        assert found[0] == 200
+        assert "s1" not in found[1] or route.path in ("/metrics", "/v1/audit")
+        assert '"mine"' not in found[1]
+    assert named[0] == 404
+    assert kept == [prompt("mine"), b"mine", ["admin", "admin"], [None, None]]
+
+
+def test_a_token_has_what_both_its_scopes_and_the_role_allow(kind: Kind) -> None:
+    """A viewer's token with every scope only reads, from the moment the role was lowered."""
+
+    async def scene(made: World) -> list[int]:
+        user = await made.member("Eve")
+        secret, _ = await made.secret(user)
+        before = (await made.put("s1", prompt("x"), token=secret)).status_code
+        await made.ask("PATCH", f"/v1/users/{user.id}", json={"role": "viewer"})
+        return [
+            before,
+            (await made.put("s2", prompt("x"), token=secret)).status_code,
+            (await made.ask("GET", "/v1/sessions", token=secret)).status_code,
+            (await made.ask("GET", "/v1/tokens", token=secret)).status_code,
+        ]
+
+    assert in_world(kind, scene) == [200, 403, 200, 403]
+
+
+def test_a_token_is_told_once(kind: Kind) -> None:
+    """The answer that makes it holds it; no list does, and it works until its last day."""
+
+    async def scene(made: World) -> list[object]:
+        user = await made.member("Eve")
+        document = {"user": user.id, "scopes": ["read"], "machine": "laptop", "days": 30}
+        created = await made.ask("POST", "/v1/tokens", json=document)
+        secret = created.json()["token"]
+        listed = await made.ask("GET", "/v1/tokens")
+        who = (await made.ask("GET", "/v1/whoami", token=secret)).json()
+        return [created.status_code, secret in listed.text, who["user_name"], who["machine"], who["scopes"]]
+
+    assert in_world(kind, scene) == [201, False, "Eve", "laptop", ["read"]]
+
+
+def test_metrics_scope_is_not_given_by_an_organisation(kind: Kind) -> None:
+    """Only the operator's command line makes a token that reads the server's counts."""
+
+    async def scene(made: World) -> list[object]:
+        user = await made.member("Eve")
+        asked = await made.ask("POST", "/v1/tokens", json={"user": user.id, "scopes": ["metrics"]})
+        secret, _ = await made.secret(user, ("metrics",))
+        text = (await made.ask("GET", "/metrics", token=secret)).text
+        return [asked.status_code, "recollect_requests_total{" in text, made.org.id in text]
+
+    assert in_world(kind, scene) == [400, True, False]
+
+
+def test_a_token_is_remembered_for_a_moment_only() -> None:
+    """A server that keeps tokens at hand asks again when that time is over, and at once after its own revocation."""
+
+    async def scene(made: World) -> list[int]:
+        made.service.doorkeeper._remember_ms = 60_000
+        secret, token = await made.secret(await made.member("Eve"))
+        other, second = await made.secret(await made.member("Bob"))
+        statuses = [(await made.ask("GET", "/v1/org", token=one)).status_code for one in (secret, other)]
+        await made.ask("DELETE", f"/v1/tokens/{token.id}")
+        statuses.append((await made.ask("GET", "/v1/org", token=secret)).status_code)
+        await made.ask("GET", "/v1/org", token=other)
+        await made.database.revoke_token(made.org.id, second.id, OPERATOR)
+        statuses.append((await made.ask("GET", "/v1/org", token=other)).status_code)
+        made.service.doorkeeper._remember_ms = 0
+        statuses.append((await made.ask("GET", "/v1/org", token=other)).status_code)
+        return statuses
+
+    assert in_world(Kind("memory"), scene) == [200, 200, 401, 200, 401]
+
+
+def test_too_many_requests_are_told_to_wait() -> None:
+    """One token gets its rate and a burst of as much again; another token is not held up by it."""
+
+    async def scene(made: World) -> tuple[int, int, str, int]:
+        answers = [await made.ask("GET", "/v1/org") for _ in range(40)]
+        late = next(answer for answer in answers if answer.status_code == 429)
+        other, _ = await made.secret(await made.member("Eve"))
+        calm = (await made.ask("GET", "/v1/org", token=other)).status_code
+        return answers[0].status_code, late.status_code, late.headers["retry-after"], calm
+
+    assert in_world(Kind("memory"), scene, Limits(requests_per_second=10)) == (200, 429, "1", 200)
+
+
+def test_guessing_tokens_is_slowed_down() -> None:
+    """After so many refused tokens an address waits, whatever it sends next."""
+
+    async def scene(made: World) -> list[int]:
+        answers = [await made.client.get("/v1/org") for _ in range(10)]
+        return [
+            answers[0].status_code,
+            answers[-1].status_code,
+            (await made.ask("GET", "/v1/org")).status_code,
+        ]
+
+    assert in_world(Kind("memory"), scene, Limits(failures_per_second=2)) == [401, 429, 429]
+
+
+def test_no_route_stands_beside_the_door() -> None:
+    """Three routes are open to everybody, and no others; they tell nothing of anybody."""
+    assert [route.path for route in ROUTES if route.scope is None] == ["/healthz", "/readyz", "/openapi.json"]
+
+
+def test_an_expired_token_has_five_minutes(kind: Kind) -> None:
+    """A clock that is a little off locks nobody out; one that is further off does."""
+
+    async def scene(made: World) -> list[int]:
+        user = await made.member("Eve")
+        now = now_ms()
+        secrets = [(await made.secret(user, expires=now - late))[0] for late in (240_000, 310_000)]
+        return [(await made.ask("GET", "/v1/org", token=secret)).status_code for secret in secrets]
+
+    assert in_world(kind, scene) == [200, 401]
+
+
+def test_service_and_token_show_no_secret() -> None:
+    """Neither is printable by accident: what is kept of a token is not the token."""
+    secret, hashed = new_secret()
+    token = Token(new_id(), "o", "u", ("read",), None, 0)
+    assert secret not in repr(token)
+    assert secret.encode() not in hashed
+    assert Service.__repr__ is object.__repr__

@@ -1,0 +1,69 @@
+"""Positions and names as both ends of the protocol understand them."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import InvalidId, UsageError
+from recollect.sync.wire import START, Position, checked_key, described, description
+
+
+def test_the_chain_is_what_the_protocol_says() -> None:
+    """h(0) is 32 zero bytes; each hash is over the one before and the line with its newline."""
+    one = sha256(bytes(32) + b"a\n").digest()
+    two = sha256(one + b"b\n").digest()
+    assert START.after([b"a\n", b"b\n"]) == Position(2, two)
+    assert str(Position(1, one)) == f"1:{one.hex()}"
+
+
+@given(st.integers(0, 2**53 - 1), st.binary(min_size=32, max_size=32))
+def test_a_position_survives_its_header(lines: int, running: bytes) -> None:
+    """Written and read again it is the same."""
+    position = Position(lines, running)
+    assert Position.parse(str(position)) == position
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "1:",
+        ":" + "0" * 64,
+        "-1:" + "0" * 64,
+        "01:" + "0" * 64,
+        "1:" + "0" * 63,
+        "1:" + "G" * 64,
+        "１:" + "0" * 64,
+        "9" * 17 + ":" + "0" * 64,
+    ],
+)
+def test_what_is_no_position_is_refused(text: str) -> None:
+    """Exactly one way to write each."""
+    with pytest.raises(UsageError):
+        Position.parse(text)
+
+
+@given(st.text(max_size=100).filter(lambda text: "\0" not in text and text.isprintable()))
+def test_a_description_survives_its_header(text: str) -> None:
+    """Any language, in a header that only takes ASCII."""
+    header = described(text)
+    assert header.isascii()
+    assert description(header) == text
+
+
+@pytest.mark.parametrize("key", ["", "subagents/agent-a1b2", "tool-results/x.txt", "a/b/c/d/e/f/g/h"])
+def test_keys_of_logs_and_files(key: str) -> None:
+    """What clients really name things."""
+    assert checked_key(key) == key
+
+
+@pytest.mark.parametrize("key", ["..", "a/../b", "/a", "a/", "a//b", "a\\b", "a.", "a\nb", "ä", "x" * 241])
+def test_what_would_leave_its_directory_is_no_key(key: str) -> None:
+    """Whoever pulls a session writes files of these names."""
+    with pytest.raises(InvalidId):
+        checked_key(key)
