@@ -1,0 +1,1 @@
+"""The local page: JSON over the services, for one person's browser. See docs/design/page.md."""

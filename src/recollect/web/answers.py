@@ -1,0 +1,82 @@
+"""How the page answers: JSON documents, refusals, files, all without a byte that a browser would run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterable
+from urllib.parse import quote
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from recollect.errors import Ambiguous, Busy, DamagedData, NotFound, RecollectError, StorageError, UsageError
+
+_STATUS: tuple[tuple[type[RecollectError], int], ...] = (
+    (UsageError, 400),
+    (Ambiguous, 409),
+    (NotFound, 404),
+    (Busy, 409),
+    (DamagedData, 422),
+    (StorageError, 507),
+)
+_PLAIN_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+_BLOB_POLICY = "default-src 'none'; sandbox"
+
+
+def encoded(document: object) -> bytes:
+    """A document as JSON. Text no encoding has (half a surrogate pair) is escaped, not refused."""
+    try:
+        return msgspec.json.encode(document, enc_hook=str)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(document, enc_hook=str), default=str).encode()
+
+
+def answer(document: object, status: int = 200) -> Response:
+    """A document."""
+    return Response(encoded(document), status, media_type="application/json")
+
+
+def refusal(status: int, error: str, hint: str) -> Response:
+    """Why not, and what to do."""
+    return answer({"error": error, "hint": hint}, status)
+
+
+def failure(problem: RecollectError) -> Response:
+    """One of our errors."""
+    status = next((code for kind, code in _STATUS if isinstance(problem, kind)), 500)
+    return refusal(status, problem.message, problem.hint)
+
+
+def download(pieces: Iterable[bytes], name: str, media_type: str) -> StreamingResponse:
+    """A file to be saved, never shown."""
+    headers = {"Content-Disposition": _attachment(name), "Content-Security-Policy": _BLOB_POLICY}
+    return StreamingResponse(pieces, media_type=media_type, headers=headers)
+
+
+def blob(data: bytes, media_type: str, name: str) -> Response:
+    """Bytes of a transcript: a picture at most, in a sandbox, as an attachment."""
+    headers = {"Content-Disposition": _attachment(name), "Content-Security-Policy": _BLOB_POLICY}
+    return Response(data, media_type=media_type, headers=headers)
+
+
+def _attachment(name: str) -> str:
+    plain = _PLAIN_NAME.sub("_", name)[:120] or "file"
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name[:120], safe='')}"
+
+
+def events(source: AsyncIterator[bytes]) -> StreamingResponse:
+    """Server-sent events."""
+    return StreamingResponse(
+        source,
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store"},
+    )
+
+
+def event(name: str, data: object) -> bytes:
+    """One event; JSON has no newline of its own, so it is one line."""
+    return b"event: " + name.encode() + b"\ndata: " + encoded(data) + b"\n\n"
+
+
+COMMENT = b": still here\n\n"

@@ -1,0 +1,209 @@
+"""The application: routes from the table, the built page, and the gate around all of it.
+
+Documents are made in threads, a bounded number at a time; a search is worth more, so fewer may run at once.
+What goes wrong in us is a refusal without a path and without a text; everything else says what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import anyio
+import anyio.to_thread
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from recollect.errors import RecollectError, UsageError
+from recollect.services.page_desk import Desk
+from recollect.web import answers
+from recollect.web.built_files import BuiltFiles
+from recollect.web.events import MOST_STREAMS
+from recollect.web.gate import LOGIN, Gate, Keys, cookie_name
+from recollect.web.operations import Operation, from_body, from_query, openapi, text
+from recollect.web.page import Export, Page
+from recollect.web.routes import OPERATIONS
+from recollect.web.schemas import SCHEMAS
+
+_LARGEST_BODY = 64 << 10
+_THREADS = 6
+_SEARCHES = 2
+_MOST_WAITING = 64
+_log = logging.getLogger("recollect.web")
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def _login() -> None:
+    """Stands in the description for the route that the gate's keys answer."""
+
+
+def _description() -> None:
+    """Stands in the description for itself."""
+
+
+OPEN_OPERATIONS = (
+    Operation(
+        "POST",
+        LOGIN,
+        "Exchange the key of the address for a cookie, once",
+        _login,
+        "Login",
+        body=(text("key", 200, is_required=True),),
+        is_open=True,
+    ),
+    Operation("GET", "/openapi.json", "This description", _description, "Description", is_open=True),
+)
+
+
+class Served:
+    """A page that can be served: the application, the secrets of its launch, and how to end it."""
+
+    def __init__(
+        self, desk: Desk, port: int, version: str, exports: Mapping[str, Export], built: BuiltFiles
+    ) -> None:
+        self.keys, self._port = Keys(), port
+        self.page = Page(desk, self.keys.token, version, exports)
+        self._built = built
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._searches = anyio.CapacityLimiter(_SEARCHES)
+        self._streams = 0
+        self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), SCHEMAS, version)
+        self.app = Gate(self._application(), self.keys, port)
+
+    @property
+    def address(self) -> str:
+        """What to open; the key is in the part that browsers never send."""
+        return f"http://127.0.0.1:{self._port}/#key={self.keys.key}"
+
+    def stop(self) -> None:
+        """End streams and what runs beside."""
+        self.page.stopping.set()
+
+    def _application(self) -> Starlette:
+        routes = [Route(one.path, self._endpoint(one), methods=[one.method]) for one in OPERATIONS]
+        routes += [
+            Route(LOGIN, self._logged_in, methods=["POST"]),
+            Route("/openapi.json", self._described, methods=["GET"]),
+            Route("/{path:path}", self._file, methods=["GET"]),
+        ]
+        handlers = {RecollectError: _failed, HTTPException: _refused, Exception: _broken}
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """While it is served the index is kept fresh; what the list needs is read before somebody asks."""
+        self.page.desk.index.refresh()
+        threading.Thread(target=self.page.look_ahead, name="recollect-look", daemon=True).start()
+        yield
+        self.stop()
+
+    # ---- endpoints ---------------------------------------------------------------------------------------
+
+    def _endpoint(self, one: Operation) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            asked = dict(request.path_params)
+            asked |= from_query(request.query_params.multi_items(), one.query)
+            if one.method == "POST":
+                asked |= from_body(await _body(request), one.body)
+            if one.streams:
+                return self._stream(one, asked)
+            limiter = self._searches if one.run is Page.search else self._threads
+            if limiter.statistics().tasks_waiting >= _MOST_WAITING:
+                return answers.refusal(503, "too much is asked at once", "wait a moment and ask again")
+            made = await anyio.to_thread.run_sync(lambda: _made(self.page, one, asked), limiter=limiter)
+            return made if isinstance(made, Response) else Response(made, media_type="application/json")
+
+        return endpoint
+
+    def _stream(self, one: Operation, asked: dict[str, object]) -> Response:
+        if self._streams >= MOST_STREAMS:
+            return answers.refusal(503, "too many streams at once", "close other tabs of this page")
+
+        async def counted() -> AsyncIterator[bytes]:
+            self._streams += 1
+            try:
+                async for piece in one.run(self.page, asked):
+                    yield piece
+            finally:
+                self._streams -= 1
+
+        return answers.events(counted())
+
+    async def _logged_in(self, request: Request) -> Response:
+        asked = from_body(await _body(request), OPEN_OPERATIONS[0].body)
+        cookie = self.keys.exchanged(asked["key"])
+        if cookie is None:
+            return answers.refusal(
+                403, "this key was used, or is none", "end `recollect web` and start it again for a new one"
+            )
+        response = answers.answer({"token": self.keys.token})
+        response.set_cookie(cookie_name(self._port), cookie, path="/", httponly=True, samesite="strict")
+        return response
+
+    async def _described(self, _: Request) -> Response:
+        return answers.answer(self._description)
+
+    async def _file(self, request: Request) -> Response:
+        path = request.path_params["path"]
+        if path == "api" or path.startswith("api/"):
+            raise HTTPException(404)
+        found = self._built.found(path)
+        if found is None:
+            raise HTTPException(404)
+        headers = {"Cache-Control": found.caching}
+        return Response(found.data, media_type=found.media_type, headers=headers)
+
+
+def _made(page: Page, one: Operation, asked: dict[str, object]) -> Response | bytes:
+    """The answer, encoded in the same thread: a large one must not hold up the others."""
+    try:
+        document = one.run(page, asked)
+    finally:
+        if one.method == "POST":
+            page.desk.changed()
+    return document if isinstance(document, Response) else answers.encoded(document)
+
+
+async def _body(request: Request) -> dict[str, object]:
+    data = b""
+    async for piece in request.stream():
+        data += piece
+        if len(data) > _LARGEST_BODY:
+            raise HTTPException(413)
+    try:
+        return msgspec.json.decode(data or b"{}", type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise UsageError("the body is no JSON object", hint="send an object, as in {}") from problem
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------
+
+_WORDS = {
+    404: ("nothing is served there", "/openapi.json lists what is"),
+    405: ("not in this way", "/openapi.json says how"),
+    413: ("the body is too large", "64 KiB is the most"),
+}
+
+
+async def _failed(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, RecollectError)  # noqa: S101 - what it was registered for
+    return answers.failure(problem)
+
+
+async def _refused(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)  # noqa: S101 - what it was registered for
+    error, hint = _WORDS.get(problem.status_code, ("refused", "/openapi.json says what is possible"))
+    return answers.refusal(problem.status_code, error, hint)
+
+
+async def _broken(_: Request, problem: Exception) -> Response:
+    if isinstance(problem, OSError):
+        return answers.refusal(507, f"the file system said no: {problem.strerror}", "check disk and rights")
+    return answers.refusal(500, "a defect of recollect", "its terminal says more; please report it")

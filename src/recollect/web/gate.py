@@ -1,0 +1,207 @@
+"""Who may ask: every request passes here before a route sees it, and every answer gets its headers here.
+
+Any web page on this machine's browser can send requests to a local port, and any name can be made to lead here
+(DNS rebinding). So nothing is believed because it arrives: Host with its port, Origin and Sec-Fetch-Site must be
+ours on every route, whoever asks must hold the cookie of this launch, and whoever changes something its token too.
+
+It does not know routes beyond what is open to everybody, and decides nothing about their content.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from recollect.web.answers import refusal
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+TOKEN_HEADER = b"x-recollect-token"
+LOGIN = "/api/login"
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self';"
+    " connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    b"content-security-policy": _PAGE_POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"x-frame-options": b"DENY",
+    b"permissions-policy": b"camera=(), microphone=(), geolocation=()",
+    b"cache-control": b"no-store",
+}
+
+
+class Keys:
+    """The secrets of one launch: a key that works once, the cookie it is exchanged for, and the token."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._key: str | None = secrets.token_urlsafe(32)
+        self._cookie = secrets.token_urlsafe(32)
+        self.token = secrets.token_urlsafe(32)
+
+    @property
+    def key(self) -> str:
+        """The key for the address; a new one where the last was used."""
+        with self._lock:
+            self._key = self._key or secrets.token_urlsafe(32)
+            return self._key
+
+    def exchanged(self, key: str) -> str | None:
+        """The cookie for a key, once."""
+        with self._lock:
+            if self._key is None or not _same(key, self._key):
+                return None
+            self._key = None
+            return self._cookie
+
+    def is_cookie(self, value: str) -> bool:
+        """Whether somebody who has this cookie came through the key."""
+        return _same(value, self._cookie)
+
+    def is_token(self, value: str) -> bool:
+        """Whether this is the token of the page."""
+        return _same(value, self.token)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+class Gate:
+    """The application behind its guard."""
+
+    def __init__(self, app: App, keys: Keys, port: int) -> None:
+        self._app, self._keys, self._port = app, keys, port
+        names = ("127.0.0.1", "localhost")
+        self._hosts = {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
+
+    @property
+    def cookie_name(self) -> str:
+        """Cookies do not know ports, so the name does: two launches must not overwrite each other."""
+        return cookie_name(self._port)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through, or refuse."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        guarded = _guarded(send)
+        refused = self._refusal(scope)
+        if refused is None:
+            await self._app(scope, receive, guarded)
+            return
+        status, error, hint = refused
+        await refusal(status, error, hint)(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
+        headers = _Headers(scope["headers"])
+        method, path = scope["method"], scope["path"]
+        return (
+            self._host(headers)
+            or self._origin(headers)
+            or _fetch_site(headers, method)
+            or _method(method)
+            or self._cookie(headers, method, path)
+            or self._token(headers, method, path)
+        )
+
+    def _host(self, headers: _Headers) -> tuple[int, str, str] | None:
+        if headers.only(b"host") in self._hosts:
+            return None
+        return 421, "this host name is not served here", "open the address that `recollect web` printed"
+
+    def _origin(self, headers: _Headers) -> tuple[int, str, str] | None:
+        if not headers.count(b"origin") or headers.only(b"origin") == f"http://{headers.only(b'host')}":
+            return None
+        return 403, "the request comes from another page", "use the page that is served here"
+
+    def _cookie(self, headers: _Headers, method: str, path: str) -> tuple[int, str, str] | None:
+        if is_open(method, path) or any(
+            self._keys.is_cookie(value) for value in headers.cookies(self.cookie_name)
+        ):
+            return None
+        return 401, "this browser has not been let in", "open the address that `recollect web` printed"
+
+    def _token(self, headers: _Headers, method: str, path: str) -> tuple[int, str, str] | None:
+        if method in ("GET", "HEAD"):
+            return None
+        if headers.only(b"content-type").partition(";")[0].strip().lower() != "application/json":
+            return 415, "the body is not JSON", "send Content-Type: application/json"
+        if path == LOGIN or self._keys.is_token(headers.only(TOKEN_HEADER)):
+            return None
+        return 403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me tells it"
+
+
+def cookie_name(port: int) -> str:
+    """The name of the cookie of the page on a port."""
+    return f"recollect_{port}"
+
+
+def is_open(method: str, path: str) -> bool:
+    """What is answered without a cookie: the built page, its description, and the way in."""
+    if path == LOGIN:
+        return method == "POST"
+    return method in ("GET", "HEAD") and not path.startswith("/api/") and path != "/api"
+
+
+def _fetch_site(headers: _Headers, method: str) -> tuple[int, str, str] | None:
+    allowed = ("same-origin", "none") if method in ("GET", "HEAD") else ("same-origin",)
+    if not headers.count(b"sec-fetch-site") or headers.only(b"sec-fetch-site") in allowed:
+        return None
+    return 403, "the request comes from another site", "use the page that is served here"
+
+
+def _method(method: str) -> tuple[int, str, str] | None:
+    if method in ("GET", "HEAD", "POST"):
+        return None
+    return 405, f"{method[:20]!a}: not a way to ask here", "use GET, or POST to change something"
+
+
+class _Headers:
+    """The headers of a request; what must be said once and is said twice counts as not said."""
+
+    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        self._pairs = [(name.lower(), value) for name, value in pairs]
+
+    def count(self, name: bytes) -> int:
+        return sum(one == name for one, _ in self._pairs)
+
+    def only(self, name: bytes) -> str:
+        values = [value for one, value in self._pairs if one == name]
+        return values[0].decode("latin-1") if len(values) == 1 else ""
+
+    def cookies(self, name: str) -> list[str]:
+        found = []
+        for header in (value for one, value in self._pairs if one == b"cookie"):
+            for part in header.decode("latin-1").split(";"):
+                key, _, value = part.strip().partition("=")
+                if key == name:
+                    found.append(value)
+        return found
+
+
+def _guarded(send: Send) -> Send:
+    """Every answer says how it may be used; a route may say it more strictly."""
+
+    async def guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in own}
+            message["headers"] = [*own, *((n, v) for n, v in _HEADERS.items() if n not in names)]
+        await send(message)
+
+    return guarded

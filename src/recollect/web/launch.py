@@ -1,0 +1,64 @@
+"""Serve the page on this machine's loopback until somebody ends it."""
+
+from __future__ import annotations
+
+import socket
+from types import FrameType
+
+import uvicorn
+
+from recollect.errors import Busy, UsageError
+from recollect.web.app import Served
+
+LOOPBACK = "127.0.0.1"
+
+
+def bound(port: int = 0) -> socket.socket:
+    """A socket on loopback: on the port asked for, or on a free one."""
+    if port and not 1 <= port <= 65_535:
+        raise UsageError(f"port {port}: there is none", hint="give 1 to 65535, or leave it out")
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+    except OSError as cause:
+        listening.close()
+        hint = "leave out --port for a free one"
+        raise Busy(f"port {port} of {LOOPBACK}: {cause.strerror or cause}", hint=hint) from cause
+    listening.listen(128)
+    return listening
+
+
+class Server(uvicorn.Server):
+    """Ends its streams as soon as it is told to end, so that nobody waits for a browser."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(
+            uvicorn.Config(
+                served.app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                lifespan="on",
+                timeout_graceful_shutdown=3,
+                h11_max_incomplete_event_size=64 << 10,
+            )
+        )
+        self._served = served
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """An interrupt."""
+        self._served.stop()
+        super().handle_exit(sig, frame)
+
+
+def serve(served: Served, listening: socket.socket) -> None:
+    """Until an interrupt."""
+    server = Server(served)
+    try:
+        server.run(sockets=[listening])
+    finally:
+        served.stop()
+        listening.close()

@@ -1,0 +1,260 @@
+"""A route as data: its address, what it takes, what it answers. Requests are checked against it, and OpenAPI is made of it.
+
+So the description cannot say anything else than what is done. Every parameter has a bound; one that is not
+described is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from recollect.errors import UsageError
+
+Schema = dict[str, Any]
+Values = dict[str, Any]
+_LONGEST_TEXT = 1_000
+
+
+class Parameter(NamedTuple):
+    """One thing that may be asked for, in the address or in the body."""
+
+    name: str
+    schema: Schema
+    is_required: bool = False
+    summary: str = ""
+
+
+class Operation(NamedTuple):
+    """One route."""
+
+    method: str
+    path: str
+    summary: str
+    run: Callable[..., Any]
+    answers: str  # the name of a schema, or a content type
+    query: tuple[Parameter, ...] = ()
+    body: tuple[Parameter, ...] = ()
+    is_open: bool = False
+    streams: bool = False
+
+    @property
+    def path_names(self) -> list[str]:
+        """What stands in braces in the path."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+
+# ---- kinds of parameters ---------------------------------------------------------------------------------
+
+
+def text(name: str, most: int = _LONGEST_TEXT, *, is_required: bool = False, summary: str = "") -> Parameter:
+    """A text of bounded length."""
+    return Parameter(name, {"type": "string", "maxLength": most}, is_required, summary)
+
+
+def integer(
+    name: str,
+    least: int,
+    most: int,
+    default: int | None = None,
+    *,
+    is_required: bool = False,
+    summary: str = "",
+) -> Parameter:
+    """A whole number between two."""
+    schema: Schema = {"type": "integer", "minimum": least, "maximum": most}
+    if default is not None:
+        schema["default"] = default
+    return Parameter(name, schema, is_required, summary)
+
+
+def number(
+    name: str, least: float, most: float, default: float | None = None, summary: str = ""
+) -> Parameter:
+    """A number between two."""
+    schema: Schema = {"type": "number", "minimum": least, "maximum": most}
+    if default is not None:
+        schema["default"] = default
+    return Parameter(name, schema, False, summary)
+
+
+def choice(
+    name: str, *words: str, default: str | None = None, summary: str = "", is_required: bool = False
+) -> Parameter:
+    """One of some words."""
+    schema: Schema = {"type": "string", "enum": list(words)}
+    if default is not None:
+        schema["default"] = default
+    return Parameter(name, schema, is_required, summary)
+
+
+def flag(name: str, default: bool | None = None, summary: str = "") -> Parameter:
+    """True or false."""
+    schema: Schema = {"type": "boolean"}
+    if default is not None:
+        schema["default"] = default
+    return Parameter(name, schema, False, summary)
+
+
+# ---- reading them ----------------------------------------------------------------------------------------
+
+
+def from_query(pairs: Iterable[tuple[str, str]], known: Iterable[Parameter]) -> Values:
+    """The parameters of an address, checked; what was not given is None or its default."""
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise UsageError(f"{name[:60]!a}: given twice", hint="give it once")
+        given[name] = value
+    return _checked(given, known, _parsed)
+
+
+def from_body(given: Mapping[str, object], known: Iterable[Parameter]) -> Values:
+    """The members of a body, checked."""
+    return _checked(given, known, _typed)
+
+
+def _checked(
+    given: Mapping[str, object], known: Iterable[Parameter], read: Callable[[str, Schema, object], object]
+) -> Values:
+    parameters = {one.name: one for one in known}
+    for name in given:
+        if name not in parameters:
+            raise UsageError(
+                f"{name[:60]!a}: not known here", hint=f"known are {', '.join(parameters) or 'none'}"
+            )
+    values: Values = {}
+    for name, one in parameters.items():
+        if given.get(name) is not None:
+            value = read(name, one.schema, given[name])
+            _require(name, one.schema, value)
+            values[name] = value
+        elif one.is_required:
+            raise UsageError(f"{name}: is missing", hint="/openapi.json says what is needed")
+        else:
+            values[name] = one.schema.get("default")
+    return values
+
+
+def _parsed(name: str, schema: Schema, value: object) -> object:
+    """A value from an address, where everything is text."""
+    given, kind = str(value), schema["type"]
+    try:
+        if kind == "integer":
+            return _integer(given)
+        if kind == "number":
+            return float(given)
+        if kind == "boolean":
+            return {"true": True, "false": False}[given]
+    except (ValueError, KeyError):
+        raise UsageError(
+            f"{name}: {given[:40]!a} is no {kind}", hint="/openapi.json says what is meant"
+        ) from None
+    return given
+
+
+def _integer(given: str) -> int:
+    digits = given.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise ValueError(given)
+    return int(given)
+
+
+def _typed(name: str, schema: Schema, value: object) -> object:
+    kinds: dict[str, tuple[type, ...]] = {
+        "integer": (int,),
+        "number": (int, float),
+        "boolean": (bool,),
+        "string": (str,),
+    }
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, kinds[schema["type"]]) or (is_bool and schema["type"] != "boolean"):
+        raise UsageError(f"{name}: is no {schema['type']}", hint="/openapi.json says what is meant")
+    return value
+
+
+def _require(name: str, schema: Schema, value: Any) -> None:
+    if "enum" in schema and value not in schema["enum"]:
+        raise UsageError(
+            f"{name}: {str(value)[:40]!a} is not known", hint=f"one of {', '.join(schema['enum'])}"
+        )
+    if len(value) > schema["maxLength"] if "maxLength" in schema else False:
+        raise UsageError(f"{name}: {len(value)} characters", hint=f"at most {schema['maxLength']}")
+    if "minimum" in schema and not schema["minimum"] <= value <= schema["maximum"]:
+        raise UsageError(
+            f"{name}: {value} is out of bounds", hint=f"{schema['minimum']} to {schema['maximum']}"
+        )
+
+
+# ---- describing them -------------------------------------------------------------------------------------
+
+
+def openapi(
+    operations: Iterable[Operation], schemas: Mapping[str, Schema], version: str
+) -> dict[str, object]:
+    """The description of all routes."""
+    paths: dict[str, dict[str, object]] = {}
+    for one in operations:
+        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "recollect, the local page", "version": version},
+        "paths": paths,
+        "components": {
+            "schemas": dict(schemas),
+            "securitySchemes": {
+                "cookie": {"type": "apiKey", "in": "cookie", "name": "recollect_PORT"},
+                "token": {"type": "apiKey", "in": "header", "name": "X-Recollect-Token"},
+            },
+        },
+    }
+
+
+def _described(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, object]:
+    parameters: list[dict[str, object]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "maxLength": 255}}
+        for name in one.path_names
+    ]
+    parameters += [
+        {
+            "name": query.name,
+            "in": "query",
+            "required": query.is_required,
+            "schema": query.schema,
+            **({"description": query.summary} if query.summary else {}),
+        }
+        for query in one.query
+    ]
+    if one.answers in schemas:
+        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{one.answers}"}}}
+    else:
+        content = {one.answers: {"schema": {"type": "string"}}}
+    refused = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    described: dict[str, object] = {
+        "operationId": one.run.__name__,
+        "summary": one.summary,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "The answer.", "content": content},
+            "default": {"description": "Why not.", "content": refused},
+        },
+        "security": []
+        if one.is_open
+        else [{"cookie": [], **({"token": []} if one.method == "POST" else {})}],
+    }
+    if one.method == "POST":
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": _body(one.body)}},
+        }
+    return described
+
+
+def _body(fields: Iterable[Parameter]) -> Schema:
+    fields = list(fields)
+    return {
+        "type": "object",
+        "properties": {one.name: one.schema for one in fields},
+        "required": [one.name for one in fields if one.is_required],
+        "additionalProperties": False,
+    }

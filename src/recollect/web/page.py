@@ -1,0 +1,325 @@
+"""The handlers: each takes checked values and gives a document. They hold no state but the desk."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from recollect.errors import RecollectError, UsageError
+from recollect.model.line_facts import TEXT_KINDS
+from recollect.model.money import PICO
+from recollect.services import page_actions, page_session
+from recollect.services.export import Redactor
+from recollect.services.page_cost import cost_document, moment
+from recollect.services.page_desk import Desk
+from recollect.services.page_health import SecretJob, health_document
+from recollect.services.page_messages import Window, costs_document, map_document
+from recollect.services.page_search import search_document
+from recollect.services.page_sessions import SessionList, Wanted
+from recollect.services.page_talk import View, position_of
+from recollect.services.session import Session
+from recollect.web import answers
+
+Values = Mapping[str, Any]
+Document = dict[str, object]
+
+
+class Export(NamedTuple):
+    """A format: how a session is written in it, without its secrets unless told otherwise."""
+
+    media_type: str
+    suffix: str
+    pieces: Callable[[Session, bool, Redactor | None], Iterable[bytes]]
+
+
+class Page:
+    """Everything the routes can do."""
+
+    def __init__(self, desk: Desk, token: str, version: str, exports: Mapping[str, Export]) -> None:
+        self.desk, self._token, self._version, self._exports = desk, token, version, dict(exports)
+        self.listed = SessionList(desk)
+        self._secrets = SecretJob(desk)
+        self.stopping = threading.Event()
+
+    def look_ahead(self) -> None:
+        """Make what the first list needs, then glance at every session."""
+        with contextlib.suppress(RecollectError):
+            self.listed.document(Wanted(), 0, 100)
+            self.desk.look_at_all(self.stopping)
+
+    # ---- who and what ------------------------------------------------------------------------------------
+
+    def me(self, _: Values) -> Document:
+        """What the page needs to know first."""
+        index = self.desk.index
+        return {
+            "token": self._token,
+            "version": self._version,
+            "homes": [{"path": str(root.path), "exists": root.exists} for root in self.desk.home.roots],
+            "is_sample": self.desk.is_sample,
+            "index": {
+                "state": index.state,
+                "done": index.done,
+                "total": index.total,
+                "refreshed_at": index.refreshed_at,
+                "notes": index.notes,
+            },
+            "exports": list(self._exports),
+        }
+
+    # ---- lists -------------------------------------------------------------------------------------------
+
+    def sessions(self, asked: Values) -> Document:
+        """A page of the list."""
+        wanted = Wanted(
+            project=asked["project"],
+            branch=asked["branch"],
+            model=asked["model"],
+            since=moment(asked["since"]),
+            until=moment(asked["until"], is_end=True),
+            min_cost=_pico(asked["min_cost"]),
+            max_cost=_pico(asked["max_cost"]),
+            tag=asked["tag"],
+            text=asked["text"],
+            damaged=asked["damaged"],
+            expiring=asked["expiring"],
+            live=asked["live"],
+            archived=asked["archived"],
+            sort=asked["sort"],
+            is_ascending=asked["order"] == "asc",
+        )
+        return self.listed.document(wanted, asked["from"], asked["count"])
+
+    def projects(self, _: Values) -> Document:
+        """The directories that were worked in."""
+        return {"projects": self.listed.projects()}
+
+    def search(self, asked: Values) -> Document:
+        """Messages that fit, by session."""
+        return search_document(
+            self.desk,
+            asked["q"],
+            how=asked["how"],
+            kinds=_words(asked["kinds"], TEXT_KINDS, "kinds"),
+            project=asked["project"],
+            session=asked["session"],
+            since=moment(asked["since"]),
+            until=moment(asked["until"], is_end=True),
+            rank=bool(asked["rank"]),
+            limit=asked["limit"],
+            width=asked["width"],
+        )
+
+    def cost(self, asked: Values) -> Document:
+        """The document of `recollect cost --json`."""
+        return cost_document(
+            self.desk,
+            [key for key in asked["by"].split(",") if key],
+            since=asked["since"],
+            until=asked["until"],
+            timezone=asked["timezone"],
+            project=asked["project"],
+            model=asked["model"],
+            session=asked["session"],
+            mode=asked["mode"],
+            explain=bool(asked["explain"]),
+        )
+
+    def health(self, _: Values) -> Document:
+        """What needs looking after."""
+        return health_document(self.desk, self.listed, self._secrets)
+
+    # ---- one session -------------------------------------------------------------------------------------
+
+    def head(self, asked: Values) -> Document:
+        """What stands above a conversation."""
+        return page_session.head_document(self.desk, self.listed, asked["session"])
+
+    def resume(self, asked: Values) -> Document:
+        """How to go on with it."""
+        return page_session.resume_document(self.desk.reading(asked["session"]))
+
+    def messages(self, asked: Values) -> Document:
+        """A window of messages."""
+        session = self.desk.reading(asked["session"])
+        return Window(session, view_of(asked)).document(asked["from"], asked["count"])
+
+    def message(self, asked: Values) -> Document:
+        """One message without cutting."""
+        number = str(asked["index"])
+        if not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise UsageError(f"message {number[:20]!a}: no number", hint="count from 0")
+        return Window(self.desk.reading(asked["session"]), view_of(asked)).whole(int(number))
+
+    def map(self, asked: Values) -> Document:
+        """All messages without their texts."""
+        return map_document(self.desk.reading(asked["session"]), view_of(asked))
+
+    def position(self, asked: Values) -> Document:
+        """Where a line is shown."""
+        uuid, offset = asked["uuid"], asked["offset"]
+        if not uuid and offset is None:
+            raise UsageError("position: of what?", hint="give uuid or offset")
+        session = self.desk.reading(asked["session"])
+        view, index, name = position_of(session, uuid or None, offset, asked["agent"])
+        return {"index": index, "view": view, "uuid": name}
+
+    def costs(self, asked: Values) -> Document:
+        """What each turn cost."""
+        session = self.desk.reading(asked["session"])
+        row = self.listed.row(session)
+        cost = page_session.cost_of(row)
+        return costs_document(session, view_of(asked)) | {"session": cost}
+
+    def branches(self, asked: Values) -> Document:
+        """Every way the conversation went."""
+        return page_session.branches_document(self.desk.reading(asked["session"]))
+
+    def agents(self, asked: Values) -> Document:
+        """Its sub-agents."""
+        return page_session.agents_document(self.desk, self.desk.reading(asked["session"]))
+
+    def files(self, asked: Values) -> Document:
+        """Versions of the files it touched."""
+        return page_session.files_document(self.desk, self.desk.reading(asked["session"]))
+
+    def file_version(self, asked: Values) -> Document:
+        """The text of one version."""
+        session = self.desk.reading(asked["session"])
+        return page_session.version_document(self.desk, session, asked["path"], asked["number"])
+
+    def file_diff(self, asked: Values) -> Document:
+        """What changed between two versions."""
+        session = self.desk.reading(asked["session"])
+        return page_session.diff_document(
+            self.desk, session, asked["path"], asked["number"], asked["against"]
+        )
+
+    def todos(self, asked: Values) -> Document:
+        """What was left to do."""
+        return page_session.todos_document(self.desk, self.desk.reading(asked["session"]))
+
+    def findings(self, asked: Values) -> Document:
+        """What is wrong with it."""
+        return page_session.findings_document(self.desk, self.desk.reading(asked["session"]))
+
+    def blob(self, asked: Values) -> Response:
+        """A picture or document of a transcript."""
+        number = str(asked["number"])
+        if not (number.isascii() and number.isdigit() and len(number) < 6):
+            raise UsageError(f"blob {number[:20]!a}: no number", hint="count from 0")
+        session = self.desk.reading(asked["session"])
+        found = page_session.blob(session, asked["uuid"], int(number), asked["agent"])
+        suffix = found.media_type.partition("/")[2].replace("octet-stream", "bin")
+        return answers.blob(found.data, found.media_type, f"{asked['uuid'][:8]}-{number}.{suffix}")
+
+    # ---- changes -----------------------------------------------------------------------------------------
+
+    def rename(self, asked: Values) -> Document:
+        """Give it a title."""
+        return page_actions.rename(self.desk, asked["session"], asked["title"], apply=asked["apply"])
+
+    def tag(self, asked: Values) -> Document:
+        """Give it a tag."""
+        return page_actions.tag(self.desk, asked["session"], asked["tag"], apply=asked["apply"])
+
+    def fork(self, asked: Values) -> Document:
+        """Copy it into a new session."""
+        return page_actions.make_fork(
+            self.desk, asked["session"], asked["at"], asked["title"], apply=asked["apply"]
+        )
+
+    def repair(self, asked: Values) -> Document:
+        """Mend it."""
+        return page_actions.make_repair(
+            self.desk, asked["session"], in_place=asked["in_place"], slim=asked["slim"], apply=asked["apply"]
+        )
+
+    def remove(self, asked: Values) -> Document:
+        """To the trash."""
+        return page_actions.remove(self.desk, asked["session"], apply=asked["apply"])
+
+    def archive_one(self, asked: Values) -> Document:
+        """Keep it for good."""
+        return page_actions.archive_one(self.desk, asked["session"], apply=asked["apply"])
+
+    def restore_file(self, asked: Values) -> Document:
+        """Write a version of a file."""
+        return page_actions.restore_file(
+            self.desk,
+            asked["session"],
+            asked["path"],
+            asked["number"],
+            asked["to"],
+            overwrite=asked["overwrite"],
+            apply=asked["apply"],
+        )
+
+    def archive(self, asked: Values) -> Document:
+        """Keep many."""
+        return page_actions.archive_many(self.desk, asked["which"], apply=asked["apply"])
+
+    def cleanup(self, asked: Values) -> Document:
+        """Make room."""
+        return page_actions.clean_up(self.desk, asked["days"], asked["project"], apply=asked["apply"])
+
+    def restore_trash(self, asked: Values) -> Document:
+        """Bring back what was removed."""
+        return page_actions.restore_trash(self.desk, asked["batch"], apply=asked["apply"])
+
+    def undo(self, asked: Values) -> Document:
+        """Take a change back."""
+        return page_actions.undo(self.desk, asked["id"], apply=asked["apply"])
+
+    def look_for_secrets(self, _: Values) -> Document:
+        """Start looking."""
+        self._secrets.start()
+        return self._secrets.document()
+
+    def refresh_index(self, _: Values) -> Document:
+        """Bring the index up to date."""
+        self.desk.index.refresh()
+        return {"state": self.desk.index.state}
+
+    def export(self, asked: Values) -> Response:
+        """The session as a file to be saved."""
+        chosen = self._exports.get(asked["format"])
+        if chosen is None:
+            raise UsageError(
+                f"format {asked['format'][:40]!a}: not known", hint=f"one of {', '.join(self._exports)}"
+            )
+        session = self.desk.session(asked["session"])
+        redactor = Redactor(self.desk.data) if asked["redact"] else None
+        pieces = iter(chosen.pieces(session, asked["whole"], redactor))
+        # Taken before the answer begins: what cannot be read at all must be a refusal, not half a file.
+        whole = itertools.chain([next(pieces, b"")], pieces)
+        return answers.download(whole, f"{session.id[:8]}.{chosen.suffix}", chosen.media_type)
+
+
+def view_of(asked: Values) -> View:
+    """The view that parameters name."""
+    return View(
+        branch=asked["branch"] or None,
+        before=asked["before"],
+        agent=asked["agent"] or None,
+        whole=bool(asked["whole"]),
+    )
+
+
+def _pico(dollars: float | None) -> int | None:
+    return None if dollars is None else round(dollars * PICO)
+
+
+def _words(given: str | None, known: Iterable[str], name: str) -> list[str] | None:
+    if not given:
+        return None
+    words = [word for word in given.split(",") if word]
+    for word in words:
+        if word not in tuple(known):
+            raise UsageError(f"{name}: {word[:40]!a} is not known", hint=f"one or more of {', '.join(known)}")
+    return words

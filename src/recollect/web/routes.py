@@ -1,0 +1,233 @@
+"""Every route of the page, as data."""
+
+from __future__ import annotations
+
+from recollect.model.accounts import MODES
+from recollect.services.page_sessions import SORTS
+from recollect.services.search_question import HOW, WORDS
+from recollect.web.events import list_events, session_events
+from recollect.web.operations import Operation, Parameter, choice, flag, integer, number, text
+from recollect.web.page import Page
+
+_AT = "/api/sessions/{session}"
+_SINCE = text("since", 40, summary="a day, a moment or an age: 2026-01-31, 2026-01-31T10:00:00Z, 7d")
+_UNTIL = text("until", 40, summary="the same; a day counts to its end")
+_APPLY = flag("apply", default=False, summary="do it; without this the answer is the plan")
+_PATH = text("path", 4_096, is_required=True)
+_AGENT = text("agent", 128, summary="a sub-agent's own conversation")
+_VIEW: tuple[Parameter, ...] = (
+    text("branch", 128, summary="the conversation that ends at this entry"),
+    integer("before", 1, 100_000, summary="as it was before this compaction"),
+    _AGENT,
+    flag("whole", summary="also what compactions hide"),
+)
+_LARGE = 1 << 40
+
+_SESSIONS = (
+    text("project"),
+    text("branch"),
+    text("model", 200),
+    _SINCE,
+    _UNTIL,
+    number("min_cost", 0, 1e9, summary="dollars"),
+    number("max_cost", 0, 1e9, summary="dollars"),
+    text("tag", 200, summary="exact, or * for any"),
+    text("text", 200, summary="words of title, id, directory or branch"),
+    flag("damaged"),
+    flag("expiring", summary="the client deletes it within seven days"),
+    flag("live"),
+    flag("archived"),
+    choice("sort", *SORTS, default="last"),
+    choice("order", "desc", "asc", default="desc"),
+    integer("from", 0, 10_000_000, 0),
+    integer("count", 1, 500, 100),
+)
+_SEARCH = (
+    text("q", is_required=True),
+    choice("how", *HOW, default=WORDS),
+    text("kinds", 100, summary="comma list of kinds of text"),
+    text("project"),
+    text("session", 255),
+    _SINCE,
+    _UNTIL,
+    flag("rank", summary="best first"),
+    integer("limit", 1, 200, 50),
+    integer("width", 20, 500, 160),
+)
+_COST = (
+    Parameter("by", {"type": "string", "maxLength": 100, "default": "day"}, False, "comma list of keys"),
+    _SINCE,
+    _UNTIL,
+    text("timezone", 64),
+    text("project"),
+    text("model", 200),
+    text("session", 255),
+    choice("mode", *MODES, default=MODES[0]),
+    flag("explain"),
+)
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/api/me", "What the page needs to know first", Page.me, "Me"),
+    Operation(
+        "GET", "/api/sessions", "Sessions, filtered and in order", Page.sessions, "Sessions", _SESSIONS
+    ),
+    Operation("GET", "/api/projects", "The directories that were worked in", Page.projects, "Projects"),
+    Operation("GET", "/api/search", "Messages that fit, by session", Page.search, "Found", _SEARCH),
+    Operation("GET", "/api/cost", "What `recollect cost --json` prints", Page.cost, "Cost", _COST),
+    Operation("GET", "/api/health", "What needs looking after", Page.health, "Health"),
+    Operation("GET", "/api/events", "Changes of the list", list_events, "text/event-stream", streams=True),
+    Operation("GET", _AT, "What stands above a conversation", Page.head, "Head"),
+    Operation("GET", f"{_AT}/resume", "How to go on with it", Page.resume, "Resume"),
+    Operation(
+        "GET",
+        f"{_AT}/messages",
+        "A window of messages",
+        Page.messages,
+        "Window",
+        (*_VIEW, integer("from", -_LARGE, _LARGE, 0), integer("count", 1, 200, 50)),
+    ),
+    Operation("GET", f"{_AT}/messages/{{index}}", "One message, whole", Page.message, "Message", _VIEW),
+    Operation("GET", f"{_AT}/map", "All messages without their texts", Page.map, "Map", _VIEW),
+    Operation(
+        "GET",
+        f"{_AT}/position",
+        "Where a line is shown",
+        Page.position,
+        "Position",
+        (text("uuid", 128), integer("offset", 0, _LARGE), _AGENT),
+    ),
+    Operation("GET", f"{_AT}/costs", "What each turn cost", Page.costs, "Costs", _VIEW),
+    Operation("GET", f"{_AT}/branches", "Every way the conversation went", Page.branches, "Branches"),
+    Operation("GET", f"{_AT}/agents", "Its sub-agents", Page.agents, "Agents"),
+    Operation("GET", f"{_AT}/files", "Versions of the files it touched", Page.files, "Files"),
+    Operation(
+        "GET",
+        f"{_AT}/files/version",
+        "The text of one version",
+        Page.file_version,
+        "FileVersion",
+        (_PATH, integer("number", 1, 1_000_000, is_required=True)),
+    ),
+    Operation(
+        "GET",
+        f"{_AT}/files/diff",
+        "What changed between two versions",
+        Page.file_diff,
+        "FileDiff",
+        (_PATH, integer("number", 1, 1_000_000, is_required=True), integer("against", 0, 1_000_000)),
+    ),
+    Operation("GET", f"{_AT}/todos", "What was left to do", Page.todos, "Todos"),
+    Operation("GET", f"{_AT}/findings", "What is wrong with it", Page.findings, "Findings"),
+    Operation(
+        "GET",
+        f"{_AT}/blobs/{{uuid}}/{{number}}",
+        "A picture or document of a transcript",
+        Page.blob,
+        "application/octet-stream",
+        (_AGENT,),
+    ),
+    Operation(
+        "GET",
+        f"{_AT}/events",
+        "What becomes of one conversation",
+        session_events,
+        "text/event-stream",
+        (*_VIEW, integer("after", 0, _LARGE)),
+        streams=True,
+    ),
+    # ---- changes -----------------------------------------------------------------------------------------
+    Operation(
+        "POST",
+        f"{_AT}/rename",
+        "Give it a title",
+        Page.rename,
+        "Labelled",
+        body=(text("title", 400, is_required=True), _APPLY),
+    ),
+    Operation(
+        "POST",
+        f"{_AT}/tag",
+        "Give it a tag",
+        Page.tag,
+        "Labelled",
+        body=(text("tag", 400, is_required=True), _APPLY),
+    ),
+    Operation(
+        "POST",
+        f"{_AT}/fork",
+        "Copy it into a new session",
+        Page.fork,
+        "Forked",
+        body=(text("at", 128), text("title", 400), _APPLY),
+    ),
+    Operation(
+        "POST",
+        f"{_AT}/repair",
+        "Mend it",
+        Page.repair,
+        "Repaired",
+        body=(flag("in_place", default=False), flag("slim", default=False), _APPLY),
+    ),
+    Operation("POST", f"{_AT}/remove", "To the trash", Page.remove, "Removed", body=(_APPLY,)),
+    Operation("POST", f"{_AT}/archive", "Keep it for good", Page.archive_one, "Archived", body=(_APPLY,)),
+    Operation(
+        "POST",
+        f"{_AT}/files/restore",
+        "Write a version of a file",
+        Page.restore_file,
+        "FileRestored",
+        body=(
+            _PATH,
+            integer("number", 1, 1_000_000, is_required=True),
+            text("to", 4_096, is_required=True),
+            flag("overwrite", default=False),
+            _APPLY,
+        ),
+    ),
+    Operation(
+        "POST",
+        f"{_AT}/export",
+        "The session as a file",
+        Page.export,
+        "application/octet-stream",
+        body=(
+            text("format", 40, is_required=True),
+            flag("redact", default=True),
+            flag("whole", default=False),
+        ),
+    ),
+    Operation(
+        "POST",
+        "/api/archive",
+        "Keep many for good",
+        Page.archive,
+        "Archived",
+        body=(choice("which", "all", "expiring", is_required=True), _APPLY),
+    ),
+    Operation(
+        "POST",
+        "/api/cleanup",
+        "Archive old sessions and move them to the trash",
+        Page.cleanup,
+        "CleanedUp",
+        body=(number("days", 1, 36_500, 90), text("project"), _APPLY),
+    ),
+    Operation(
+        "POST",
+        "/api/trash/restore",
+        "Bring back what was removed",
+        Page.restore_trash,
+        "TrashRestored",
+        body=(text("batch", 200, is_required=True), _APPLY),
+    ),
+    Operation(
+        "POST",
+        "/api/undo",
+        "Take a change back",
+        Page.undo,
+        "Undone",
+        body=(text("id", 200, is_required=True), _APPLY),
+    ),
+    Operation("POST", "/api/health/secrets", "Start looking for secrets", Page.look_for_secrets, "Secrets"),
+    Operation("POST", "/api/index/refresh", "Bring the index up to date", Page.refresh_index, "IndexState"),
+)

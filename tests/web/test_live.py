@@ -1,0 +1,266 @@
+"""A real server on a real port: streams, growing logs, a clean end; and memory while somebody scrolls."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from recollect.services.homes import Home
+from recollect.services.page_log import OpenSessions
+from recollect.services.page_messages import Window
+from recollect.services.page_talk import View, talk_of
+from recollect.web.events import first_change
+from tests.small_home import (
+    ONE,
+    TALK,
+    TWO,
+    call,
+    lines,
+    open_in_this_process,
+    outcome,
+    prompt,
+    put,
+    reply,
+    said,
+)
+
+
+@contextlib.contextmanager
+def _running(home: Path, data: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """`recollect web` in a process of its own, and what it printed."""
+    command = [sys.executable, "-m", "recollect.cli.main", "--home", str(home), "--data", str(data)]
+    process = subprocess.Popen(
+        [*command, "web", "--no-open", "--json", *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        text = ""
+        while not text.rstrip().endswith("}"):
+            piece = process.stdout.readline()
+            assert piece, process.communicate()[1]
+            text += piece
+        yield process, json.loads(text)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _client(address: str) -> httpx.Client:
+    """A browser that was let in by the printed address."""
+    base, _, key = address.partition("/#key=")
+    client = httpx.Client(
+        base_url=base, headers={"origin": base, "sec-fetch-site": "same-origin"}, timeout=30
+    )
+    for _ in range(300):
+        try:
+            token = client.post("/api/login", json={"key": key}).json()["token"]
+            break
+        except httpx.ConnectError:
+            time.sleep(0.05)
+    client.headers["x-recollect-token"] = token
+    return client
+
+
+class _Stream:
+    """Reads events in a thread, with a connection of its own, and waits for the one that is expected."""
+
+    def __init__(self, like: httpx.Client, path: str) -> None:
+        self._found: list[tuple[str, Any]] = []
+        self._news = threading.Condition()
+        cookies = dict(like.cookies.items())
+        self._client = httpx.Client(base_url=like.base_url, headers=like.headers, cookies=cookies, timeout=60)
+        self._thread = threading.Thread(target=self._read, args=(path,), daemon=True)
+        self._thread.start()
+
+    def _read(self, path: str) -> None:
+        with self._client, contextlib.suppress(httpx.HTTPError), self._client.stream("GET", path) as answer:
+            name = ""
+            for line in answer.iter_lines():
+                if line.startswith("event: "):
+                    name = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    with self._news:
+                        self._found.append((name, json.loads(line.removeprefix("data: "))))
+                        self._news.notify_all()
+
+    def ended(self) -> bool:
+        """Whether the server has closed it by now."""
+        self._thread.join(30)
+        return not self._thread.is_alive()
+
+    def next(self, name: str) -> Any:
+        """The next event of a kind."""
+        with self._news:
+            assert self._news.wait_for(lambda: any(one == name for one, _ in self._found), timeout=30)
+            place = next(at for at, (one, _) in enumerate(self._found) if one == name)
+            return self._found.pop(place)[1]
+
+
+@pytest.mark.slow
+def test_a_page_is_served_followed_and_ended(home: Path, data: Path) -> None:
+    """Printed address, let in, a live append is told, the list notices, Ctrl-C ends it with open streams."""
+    with _running(home, data) as (process, printed):
+        assert printed["url"].startswith(f"http://127.0.0.1:{printed['port']}/#key=")
+        with contextlib.closing(_client(printed["url"])) as client:
+            log = next(home.rglob(f"{ONE}.jsonl"))
+            talk = _Stream(client, f"/api/sessions/{ONE}/events?after=4")
+            listed = _Stream(client, "/api/events")
+            assert talk.next("live") == {"live": False}
+            assert listed.next("sessions")["changed"] == []
+            with log.open("ab") as out:
+                out.write(lines([prompt(5, 4, "Q3"), reply(6, 5, said("A3"))]))
+            grown = talk.next("grown")
+            assert (grown["from"], grown["total"], grown["bytes"]) == (4, 6, log.stat().st_size)
+            assert client.get(f"/api/sessions/{ONE}/messages?from=4").json()["total"] == 6
+            assert listed.next("sessions")["changed"] == [ONE]
+            open_in_this_process(home, ONE)
+            assert talk.next("live") == {"live": True}
+            log.write_bytes(lines(TALK[:1]))
+            assert talk.next("reset") == {"reason": "truncated"}
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+            assert talk.ended()
+            assert listed.ended()
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_said(home: Path, data: Path) -> None:
+    """Exit 5 with what to do; the first page goes on."""
+    with _running(home, data) as (_, printed):
+        port = str(printed["port"])
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "recollect.cli.main",
+                "--home",
+                str(home),
+                "web",
+                "--no-open",
+                "--port",
+                port,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 5
+        assert "leave out --port" in done.stderr
+
+
+def test_a_result_changes_the_answer_that_called(home: Path) -> None:
+    """When a call is answered later, what is new begins at the message that made the call."""
+    talk = [prompt(1, None, "Q"), reply(2, 1, call("t"))]
+    log = put(home, ONE, talk)
+    opened = OpenSessions()
+    session = next(one for one in Home(home).sessions() if one.id == ONE)
+    before = talk_of(opened.opened(session), View())
+    with log.open("ab") as out:
+        out.write(lines([{**outcome(3, 2, "t", "x"), "sessionId": ONE}]))
+    after = talk_of(opened.opened(session), View())
+    assert (len(before), len(after)) == (2, 3)
+    assert first_change(before, after) == 1
+    assert first_change(after, after) == 3
+
+
+def test_a_log_that_grew_is_not_read_again_from_its_start(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second look begins where the first ended; a log that was replaced is read anew."""
+    from recollect.storage import reader
+
+    starts: list[int] = []
+    original = reader.OpenLog.lines
+
+    def noted(log: Any, start: int = 0, stop: int | None = None) -> Any:
+        starts.append(start)
+        return original(log, start, stop)
+
+    monkeypatch.setattr(reader.OpenLog, "lines", noted)
+    log = put(home, ONE, TALK)
+    size = log.stat().st_size
+    opened = OpenSessions()
+    session = next(one for one in Home(home).sessions() if one.id == ONE)
+    assert len(opened.opened(session).graph.nodes) == 4
+    with log.open("ab") as out:
+        out.write(lines([prompt(5, 4, "Q3")]))
+    assert len(opened.opened(session).graph.nodes) == 5
+    log.write_bytes(lines([prompt(7, None, "other" * 200), *TALK]))
+    assert log.stat().st_size > size + 500
+    assert len(opened.opened(session).graph.nodes) == 5
+    assert [0, size, 0] == starts
+
+
+def test_memory_stays_flat_while_somebody_scrolls(home: Path) -> None:
+    """Paging twice through 3,000 messages holds no more than one window after the first few."""
+    talk: list[dict[str, Any]] = [prompt(1, None, "Q")]
+    for number in range(2, 3001):
+        text = f"{number} " + "word " * 200
+        talk.append(
+            reply(number, number - 1, said(text)) if number % 2 == 0 else prompt(number, number - 1, text)
+        )
+    put(home, ONE, talk)
+    opened = OpenSessions()
+    session = next(one for one in Home(home).sessions() if one.id == ONE)
+
+    def scrolled(start: int, stop: int) -> None:
+        for place in range(start, stop, 100):
+            Window(opened.opened(session), View()).document(place, 100)
+
+    scrolled(0, 500)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        scrolled(500, 3000)
+        scrolled(0, 3000)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    # The texts of all messages are three megabytes; places of messages were there before.
+    assert grown < 400_000
+
+
+def test_few_sessions_are_kept_open(home: Path) -> None:
+    """The one not read for the longest is let go; the number of remembered lines is bounded."""
+    put(home, ONE, TALK)
+    put(home, TWO, TALK)
+    opened = OpenSessions(most=8, most_points=5)
+    for session in Home(home).sessions():
+        assert len(opened.opened(session).graph.nodes) == 4
+    third = "00000000-0000-4000-8000-0000000000ff"
+    put(home, third, TALK[:1])
+    for session in Home(home).sessions():
+        _ = opened.opened(session).graph
+    assert opened.points() <= 8
+
+
+def test_the_command_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the extra it names the package and how to get it."""
+    from recollect.cli.main import main
+
+    monkeypatch.setitem(sys.modules, "recollect.web.launch", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["--home", ":sample", "web", "--no-open"]) == 2
+    assert 'pip install "recollect[server]"' in capsys.readouterr().err
+    assert os.environ["HOME"]

@@ -1,0 +1,125 @@
+"""Other ways to see a conversation: behind a compaction, on another branch, and where a line is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.small_home import ONE, link, prompt, put, reply, said, uuid_of
+from tests.web.pages import Browser, served
+
+
+def _boundary(number: int, before: int) -> dict[str, Any]:
+    return link(
+        number,
+        None,
+        type="system",
+        subtype="compact_boundary",
+        content="Conversation compacted",
+        logicalParentUuid=uuid_of(before),
+        compactMetadata={"trigger": "auto", "preTokens": 155_000},
+    )
+
+
+def _summary(number: int, after: int) -> dict[str, Any]:
+    return prompt(number, after, "This session is being continued", isCompactSummary=True)
+
+
+@pytest.fixture
+def compacted(home: Path, data: Path) -> Any:
+    """Four messages, a compaction with its summary, two messages; and a branch that was given up at the second."""
+    talk = [
+        prompt(1, None, "Q1"),
+        reply(2, 1, said("A1"), answer="a"),
+        prompt(3, 2, "Given up"),
+        prompt(4, 2, "Q2"),
+        reply(5, 4, said("A2"), answer="b"),
+        _boundary(6, 5),
+        _summary(7, 6),
+        prompt(8, 7, "Q3"),
+        reply(9, 8, said("A3"), answer="c"),
+    ]
+    put(home, ONE, talk)
+    with Browser(served(home, data)) as one:
+        yield one
+
+
+def test_a_compaction_can_be_looked_behind(compacted: Browser) -> None:
+    """As loaded: boundary, summary, two messages. Whole: all that led there. Before the first: the four of then."""
+    head = compacted.get(f"/api/sessions/{ONE}")
+    (cut,) = head["compactions"]
+    assert (cut["number"], cut["trigger"], cut["pre_tokens"]) == (1, "auto", 155_000)
+    assert (head["messages"], head["hidden"]) == (4, 4)
+    path = f"/api/sessions/{ONE}/messages"
+    loaded = compacted.get(path)["messages"]
+    assert ["boundary", "summary", "prompt", "answer"] == [one["kind"] for one in loaded]
+    assert loaded[0]["compaction"] == 1
+    assert compacted.get(f"/api/sessions/{ONE}/map?whole=true")["kinds"] == "papabspa"
+    before = compacted.get(f"{path}?before=1")["messages"]
+    assert [uuid_of(number) for number in (1, 2, 4, 5)] == [one["uuid"] for one in before]
+
+
+def test_branches_say_what_was_said_on_them(compacted: Browser) -> None:
+    """The branch that was given up names its fork and its first words."""
+    branches = compacted.get(f"/api/sessions/{ONE}/branches")["branches"]
+    given_up = next(one for one in branches if one["leaf"] == uuid_of(3))
+    assert (given_up["forked_at"], given_up["text"], given_up["active"]) == (uuid_of(2), "Given up", False)
+
+
+@pytest.mark.parametrize(
+    ("number", "index", "view"),
+    [
+        (8, 2, {}),
+        (4, 2, {"whole": True}),
+        (3, 2, {"whole": True, "branch": uuid_of(3)}),
+    ],
+    ids=["in what is loaded", "behind the compaction", "on another branch"],
+)
+def test_a_line_is_found_in_the_view_that_shows_it(
+    compacted: Browser, number: int, index: int, view: dict[str, object]
+) -> None:
+    """By its id or its place in the log, and that view has it at that position."""
+    nothing = {"branch": None, "before": None, "agent": None, "whole": False}
+    found = compacted.get(f"/api/sessions/{ONE}/position?uuid={uuid_of(number)}")
+    assert found == {"index": index, "uuid": uuid_of(number), "view": {**nothing, **view}}
+    query = "&".join(f"{name}={str(value).lower()}" for name, value in view.items())
+    (message,) = compacted.get(f"/api/sessions/{ONE}/messages?from={index}&count=1&{query}")["messages"]
+    assert message["uuid"] == uuid_of(number)
+    place = compacted.get(f"/api/sessions/{ONE}/position?offset={message['lines'][0]['offset']}")
+    assert place["uuid"] == uuid_of(number)
+
+
+def test_turns_begin_where_somebody_typed(compacted: Browser) -> None:
+    """Three prompts are three turns over the whole; a summary is none; each costs 0.00033 dollars."""
+    costs = compacted.get(f"/api/sessions/{ONE}/costs?whole=true")
+    assert [(0, 2), (2, 6), (6, 8)] == [(one["from"], one["to"]) for one in costs["turns"]]
+    assert ["0.00033"] * 3 == [one["cost_usd"] for one in costs["turns"]]
+    assert (costs["cost_usd"], costs["session"]["cost_usd"]) == ("0.00099", "0.00099")
+
+
+def test_what_has_no_price_is_not_free(home: Path, data: Path) -> None:
+    """No amount, and the model by name: in the list, in the head, at the message, in its turn."""
+    answer = reply(2, 1, said("A"), answer="x")
+    answer["message"]["model"] = "someone-elses-model"
+    put(home, ONE, [prompt(1, None, "Q"), answer])
+    with Browser(served(home, data)) as browser:
+        row = browser.get("/api/sessions?model=someone")["sessions"][0]
+        message = browser.get(f"/api/sessions/{ONE}/messages")["messages"][1]
+        (turn,) = browser.get(f"/api/sessions/{ONE}/costs")["turns"]
+        for one in (row, browser.get(f"/api/sessions/{ONE}"), message["cost"], turn):
+            assert (one["cost_usd"], one["unpriced"]) == (None, ["someone-elses-model"])
+
+
+def test_what_the_client_typed_itself_begins_no_turn(home: Path, data: Path) -> None:
+    """A line marked as meta is another kind of message."""
+    put(home, ONE, [prompt(1, None, "Q"), prompt(2, 1, "Caveat", isMeta=True), reply(3, 2, said("A"))])
+    with Browser(served(home, data)) as browser:
+        messages = browser.get(f"/api/sessions/{ONE}/messages")["messages"]
+        assert [("prompt", 0), ("other", 0), ("answer", 0)] == [
+            (one["kind"], one["turn"]) for one in messages
+        ]
+        assert browser.get(f"/api/sessions/{ONE}/map")["prompts"] == [
+            {"index": 0, "text": "Q", "uuid": uuid_of(1)}
+        ]
