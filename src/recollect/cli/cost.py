@@ -32,8 +32,7 @@ from recollect.cli.text import counted, padded, shortened, visible, width
 from recollect.errors import UsageError
 from recollect.model.accounts import KEYS, MODES, CostReport, CostRow, Explanation, Unpriced
 from recollect.model.calendar import TIME_KEYS
-from recollect.model.money import dollars, exact
-from recollect.model.usage import Tokens
+from recollect.model.money import dollars
 from recollect.services.account import costs, zone_of
 
 _SHOWN = 30
@@ -69,7 +68,9 @@ def run(options: Namespace) -> int:
     report = _report(options, by)
     if options.json:
         rows = _limited(report, options.limit)
-        output.print_json(_document(report, rows, options))
+        from recollect.services.cost_document import cost_document
+
+        output.print_json(cost_document(report, rows, options.timezone))
         return 0
     limit = options.limit or (_SHOWN if sys.stdout.isatty() else None)
     rows = _limited(report, limit)
@@ -282,91 +283,3 @@ def _unpriced(models: Iterable[Unpriced]) -> Iterator[str]:
 
 
 # --- a document for programs ------------------------------------------------------------------------
-
-
-def _document(report: CostReport, rows: Sequence[CostRow], options: Namespace) -> dict[str, object]:
-    return {
-        "by": report.by,
-        "mode": report.mode,
-        "timezone": options.timezone or "local",
-        "rows": [_row(row, report.mode) for row in rows],
-        "totals": _row(report.totals, report.mode),
-        "unpriced": [
-            {"model": one.model, "messages": one.messages, **_counts(one.tokens)} for one in report.unpriced
-        ],
-        "uncertain": [
-            {
-                "model": one.model,
-                "messages": one.messages,
-                "output_tokens": one.output_tokens,
-                **({"versions": one.versions} if one.versions else {}),
-            }
-            for one in report.uncertain
-        ],
-        "gone": report.gone,
-        "notes": report.notes,
-    }
-
-
-def _row(row: CostRow, mode: str) -> dict[str, object]:
-    document: dict[str, object] = {
-        **row.keys,
-        "messages": row.messages,
-        **_counts(row.tokens),
-        "cost_usd": exact(row.pico_usd),
-        "unpriced_messages": row.unpriced_messages,
-    }
-    if mode != MODES[0]:
-        document["unrecorded_messages"] = row.unrecorded_messages
-    document |= _block(row)
-    speed = row.performance
-    if speed is not None:
-        document |= {
-            "timed_messages": speed.messages,
-            "duration_ms": speed.duration_ms,
-            "tokens_per_second": speed.tokens_per_second,
-            "tokens_per_dollar": speed.tokens_per_dollar,
-        }
-    if row.explanation is not None:
-        document["explain"] = _explanation(row.explanation)
-    return document
-
-
-def _counts(tokens: Tokens) -> dict[str, int]:
-    return {
-        "input_tokens": tokens.input,
-        "output_tokens": tokens.output,
-        "cache_write_5m_tokens": tokens.cache_write_5m,
-        "cache_write_1h_tokens": tokens.cache_write_1h,
-        "cache_read_tokens": tokens.cache_read,
-        "web_searches": tokens.web_searches,
-    }
-
-
-def _block(row: CostRow) -> dict[str, object]:
-    block = row.block
-    if block is None:
-        return {}
-    document: dict[str, object] = {"start": block.start, "end": block.end, "is_active": block.is_active}
-    if block.is_active:
-        document |= {
-            "minutes_left": block.minutes_left,
-            "tokens_per_minute": block.tokens_per_minute,
-            "cost_usd_per_hour": exact(block.pico_usd_per_hour or 0),
-            "projected_tokens": block.projected_tokens,
-            "projected_cost_usd": exact(block.projected_pico_usd or 0),
-        }
-    return document
-
-
-def _explanation(why: Explanation) -> dict[str, object]:
-    return {
-        "logs": why.logs,
-        "paths": why.paths,
-        "copies_dropped": why.copies_dropped,
-        "prices": why.prices,
-        "uncertain_messages": why.uncertain_messages,
-        "recorded_cost_usd": exact(why.recorded_pico_usd),
-        "unrecorded_messages": why.unrecorded_messages,
-        "difference_usd": exact(why.difference_pico_usd),
-    }

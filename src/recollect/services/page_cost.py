@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 
 from recollect.errors import Busy, UsageError
-from recollect.model.accounts import MODES, CostReport, CostRow, Explanation
-from recollect.model.money import exact
-from recollect.model.usage import Tokens
+from recollect.model.accounts import MODES
 from recollect.services.account import costs, zone_of
+from recollect.services.cost_document import cost_document as document
 from recollect.services.page_desk import Desk
 
 _AGE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
@@ -69,86 +68,4 @@ def cost_document(
             mode=mode,
             explain=explain,
         )
-    return report_document(report, timezone)
-
-
-def report_document(report: CostReport, timezone: str | None) -> dict[str, object]:
-    """A report, key for key as the command prints it."""
-    return {
-        "by": report.by,
-        "mode": report.mode,
-        "timezone": timezone or "local",
-        "rows": [_row(row, report.mode) for row in report.rows],
-        "totals": _row(report.totals, report.mode),
-        "unpriced": [
-            {"model": one.model, "messages": one.messages, **counts(one.tokens)} for one in report.unpriced
-        ],
-        "uncertain": [
-            {
-                "model": one.model,
-                "messages": one.messages,
-                "output_tokens": one.output_tokens,
-                **({"versions": one.versions} if one.versions else {}),
-            }
-            for one in report.uncertain
-        ],
-        "gone": report.gone,
-        "notes": report.notes,
-    }
-
-
-def _row(row: CostRow, mode: str) -> dict[str, object]:
-    document: dict[str, object] = {
-        **row.keys,
-        "messages": row.messages,
-        **counts(row.tokens),
-        "cost_usd": exact(row.pico_usd),
-        "unpriced_messages": row.unpriced_messages,
-    }
-    if mode != MODES[0]:
-        document["unrecorded_messages"] = row.unrecorded_messages
-    document |= _block(row)
-    if row.explanation is not None:
-        document["explain"] = _explanation(row.explanation)
-    return document
-
-
-def counts(tokens: Tokens) -> dict[str, int]:
-    """Tokens under the names the commands use."""
-    return {
-        "input_tokens": tokens.input,
-        "output_tokens": tokens.output,
-        "cache_write_5m_tokens": tokens.cache_write_5m,
-        "cache_write_1h_tokens": tokens.cache_write_1h,
-        "cache_read_tokens": tokens.cache_read,
-        "web_searches": tokens.web_searches,
-    }
-
-
-def _block(row: CostRow) -> dict[str, object]:
-    block = row.block
-    if block is None:
-        return {}
-    document: dict[str, object] = {"start": block.start, "end": block.end, "is_active": block.is_active}
-    if block.is_active:
-        document |= {
-            "minutes_left": block.minutes_left,
-            "tokens_per_minute": block.tokens_per_minute,
-            "cost_usd_per_hour": exact(block.pico_usd_per_hour or 0),
-            "projected_tokens": block.projected_tokens,
-            "projected_cost_usd": exact(block.projected_pico_usd or 0),
-        }
-    return document
-
-
-def _explanation(why: Explanation) -> dict[str, object]:
-    return {
-        "logs": why.logs,
-        "paths": why.paths,
-        "copies_dropped": why.copies_dropped,
-        "prices": why.prices,
-        "uncertain_messages": why.uncertain_messages,
-        "recorded_cost_usd": exact(why.recorded_pico_usd),
-        "unrecorded_messages": why.unrecorded_messages,
-        "difference_usd": exact(why.difference_pico_usd),
-    }
+    return document(report, report.rows, timezone)

@@ -21,8 +21,8 @@ from recollect.model.usage import Tokens
 from recollect.services import history, repair
 from recollect.services.account import costs
 from recollect.services.agents import agents_of
+from recollect.services.cost_document import counts
 from recollect.services.page_content import Blob, blob_of
-from recollect.services.page_cost import counts
 from recollect.services.page_desk import Desk
 from recollect.services.page_log import PageSession, signature_of
 from recollect.services.page_messages import first_words
