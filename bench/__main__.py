@@ -22,6 +22,7 @@ from bench import (
     decoding,
     document,
     graphs,
+    html_pages,
     indexing,
     reading,
     searching,
@@ -51,6 +52,7 @@ ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "graphs": ("Message graph", graphs.run),
     "archiving": ("Archive", archiving.run),
     "secrets": ("Secrets", secrets.run),
+    "html_pages": ("Exported pages", html_pages.run),
 }
 ROUNDS = 5
 

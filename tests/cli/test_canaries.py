@@ -31,7 +31,7 @@ KEPT = ("archive", "trash", "undo")
 ARGUMENTS: dict[str, list[list[str]]] = {
     "search": [["canary"], ["canary", "--json"], ["canary", "--no-index"], ["(", "--regex"]],
     "cost": [[], ["--json"], ["--by", "session", "--explain"], ["--by", "nonsense"]],
-    "export": [[ONE, "--format", form] for form in ("md", "json", "jsonl", "flat", "pdf")]
+    "export": [[ONE, "--format", form] for form in ("html", "md", "json", "jsonl", "flat", "pdf")]
     + [[ONE, "--whole", "--thinking"]],
     "resume": [[ONE, "--print"], ["--print", "nothing-like-it"]],
     "watch": [["--help"]],

@@ -255,8 +255,7 @@ def test_hostile_text_is_shown_not_sent(
     ("arguments", "code", "words"),
     [
         ([], 2, "recollect export @last"),
-        (["3f2a", "--format", "html"], 2, "html is not there yet"),
-        (["3f2a", "--format", "pdf"], 2, "not one of md, json, jsonl, flat"),
+        (["3f2a", "--format", "pdf"], 2, "not one of md, html, json, jsonl, flat"),
         (["3f2a", "--json"], 2, "--output FILE"),
         (["3f2a", "--output", "/"], 2, "is a directory"),
         (["nothing-like-it"], 3, "recollect list"),

@@ -1,9 +1,13 @@
-"""Write a session as Markdown, as JSON, as its own lines, or in the flat dialect.
+"""Write a session as Markdown, HTML, JSON, its own lines, or in the flat dialect.
 
 md is for reading, json is the document of `show --json`, jsonl is the log line by line,
 flat drops what that dialect has no place for and says so on stderr. Goes to stdout, or
 with --output to a new file that only you can read; it is complete or not there at all.
 --json reports on the file that was written. The session is not changed.
+
+html is a page that opens without us, agents included. --output FILE.html writes one file,
+and where the session is huge pages in FILE-pages beside it; any other name is a new
+directory with index.html. --project P writes all sessions of a project to a directory.
 
 Credentials are replaced by [redacted:kind:fingerprint], and how many is said on stderr;
 --no-redact keeps them.
@@ -11,6 +15,7 @@ Credentials are replaced by [redacted:kind:fingerprint], and how many is said on
 Example:
   recollect export @last > talk.md
   recollect export 3f2a --format jsonl --no-redact --output 3f2a.jsonl
+  recollect export --project shop --format html --output shop-sessions
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from recollect.model.loss import Loss
 from recollect.services import export, history
 from recollect.services.session import Session
 
-_FORMATS = ("md", "json", "jsonl", "flat")
+_FORMATS = ("md", "html", "json", "jsonl", "flat")
 _Look = Callable[[], list[Damage]]
 
 
@@ -51,7 +56,10 @@ def add_options(parser: ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("session", nargs="?", metavar="S", help="id or its start, title, path, or @last")
     parser.add_argument("--format", default="md", metavar="|".join(_FORMATS), help="default md")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="a new file instead of stdout")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file instead of stdout")
+    parser.add_argument(
+        "--project", metavar="P", help="in html: every session of a directory, or part of its name"
+    )
     parser.add_argument("--force", action="store_true", help="replace FILE where it is there already")
     parser.add_argument("--whole", action="store_true", help="also what compactions hide")
     parser.add_argument(
@@ -65,6 +73,10 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Write the session."""
     _check(options)
+    if options.format == "html" and options.output is not None:
+        from recollect.cli import export_html
+
+        return export_html.run(options)
     session = open_home(options.homes, options.data).session(options.session)
     redactor = None if options.no_redact else export.Redactor(plans.own_data(options))
     damage = session.damage if redactor is None else lambda: list(redactor.discreet(session.damage()))
@@ -80,16 +92,22 @@ def run(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> None:
-    if options.session is None:
+    if options.project is not None:
+        _check_project(options)
+    elif options.session is None:
         raise UsageError(
             "export: which session?", hint="for example: recollect export @last --output talk.md"
         )
     if options.format not in _FORMATS:
-        later = "html is not there yet; " if options.format == "html" else ""
         raise UsageError(
-            f"--format {options.format!a}: not one of {', '.join(_FORMATS)}", hint=f"{later}md is for reading"
+            f"--format {options.format!a}: not one of {', '.join(_FORMATS)}",
+            hint="md and html are for reading",
         )
-    if options.output is not None:
+    if options.output is not None and options.format == "html":
+        from recollect.services import html_export
+
+        html_export.check_target(options.output, force=options.force)
+    elif options.output is not None:
         export.check_target(options.output, force=options.force)
     elif options.json:
         raise UsageError(
@@ -100,6 +118,15 @@ def _check(options: Namespace) -> None:
         raise UsageError(
             f"--format {options.format}: lines of a log do not go to a terminal",
             hint="add --output FILE, or send it through a pipe",
+        )
+
+
+def _check_project(options: Namespace) -> None:
+    if options.session is not None:
+        raise UsageError("--project: is not one session", hint="leave the session or --project out")
+    if options.format != "html" or options.output is None:
+        raise UsageError(
+            "--project: is written as html to a directory", hint="add --format html --output DIRECTORY"
         )
 
 
@@ -128,6 +155,16 @@ def _json(session: Session, options: Namespace, damage: _Look) -> _Content:
     return _Content(pieces, export.Redactor.fragments, findings=lambda: found)
 
 
+def _html(session: Session, options: Namespace, damage: _Look) -> _Content:
+    from recollect.services import html_export
+
+    def clean(redactor: export.Redactor, _: Iterable[bytes]) -> Iterator[bytes]:
+        """Secrets go before a page is made: markup could stand between the letters of one."""
+        return html_export.one_page(session, redactor, whole=options.whole)
+
+    return _Content(html_export.one_page(session, None, whole=options.whole), clean, findings=damage)
+
+
 def _jsonl(session: Session, options: Namespace, damage: _Look) -> _Content:
     return _Content(export.log_bytes(session.path), export.Redactor.lines)
 
@@ -139,6 +176,7 @@ def _flat(session: Session, options: Namespace, damage: _Look) -> _Content:
 
 _CONTENT: dict[str, Callable[[Session, Namespace, _Look], _Content]] = {
     "md": _markdown,
+    "html": _html,
     "json": _json,
     "jsonl": _jsonl,
     "flat": _flat,
@@ -176,11 +214,18 @@ def _report(
         )
     if findings:
         tell_damage(findings)
-    if replaced:
-        different = len({(one.kind, one.fingerprint) for one in replaced})
-        places = f"{counted(different, 'secret')} in {counted(len(replaced), 'place')}"
-        output.note(f"replaced {places}; --no-redact keeps them")
-    for note in redactor.notes if redactor is not None else ():
-        output.note(note)
+    tell_replaced(redactor)
     if options.output is not None:
         output.note(f"wrote {size(written)} to {visible(str(options.output))}")
+
+
+def tell_replaced(redactor: export.Redactor | None) -> None:
+    """How many secrets were replaced, on stderr."""
+    if redactor is None:
+        return
+    if redactor.found:
+        different = len({(one.kind, one.fingerprint) for one in redactor.found})
+        places = f"{counted(different, 'secret')} in {counted(len(redactor.found), 'place')}"
+        output.note(f"replaced {places}; --no-redact keeps them")
+    for note in redactor.notes:
+        output.note(note)

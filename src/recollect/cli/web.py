@@ -101,11 +101,18 @@ def exports() -> dict[str, Export]:
     from recollect.web.page import Export
 
     return {
+        "html": Export("text/html", "html", _html),
         "md": Export("text/markdown", "md", _markdown),
         "json": Export("application/json", "json", _json),
         "jsonl": Export("application/x-ndjson", "jsonl", _jsonl),
         "flat": Export("application/x-ndjson", "flat.jsonl", _flat),
     }
+
+
+def _html(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
+    from recollect.services.html_export import one_page
+
+    return one_page(session, redactor, whole=whole)
 
 
 def _markdown(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:

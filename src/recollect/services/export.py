@@ -23,6 +23,7 @@ from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import (
     RedactedBytes,
     Redaction,
+    redacted,
     redacted_bytes,
     redacted_fragment,
     redacted_line,
@@ -98,6 +99,20 @@ class Redactor:
                 end = stop
             yield block[end:]
 
+    def text(self, text: str) -> str:
+        """One text by itself."""
+        clean = redacted(text, self._fingerprints, self._keep)
+        self.found += clean.found
+        return clean.text
+
+    def line(self, data: bytes, *, count: bool = True) -> bytes:
+        """One line of a log, without its newline; ``count`` says whether its secrets are seen for the first time."""
+        if not suspects(data):
+            return data
+        clean = redacted_line(data, self._fingerprints, self._keep)
+        self.found += clean.found if count else []
+        return clean.data
+
     def discreet(self, damage: Iterable[Damage]) -> Iterator[Damage]:
         """What is said about lines that cannot be read; one with a secret in it is not quoted."""
         for one in damage:
@@ -129,7 +144,7 @@ def write_file(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> i
     check_target(path, force=force)
     temporary = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.tmp")
     try:
-        written = _fill(temporary, pieces)
+        written = fill(temporary, pieces)
         if force:
             temporary.replace(path)
             fsops.sync_dir(path.parent)
@@ -157,7 +172,8 @@ def check_target(path: Path, *, force: bool) -> None:
         raise UsageError(f"{path}: there is no directory {path.parent}", hint="create it first")
 
 
-def _fill(temporary: Path, pieces: Iterable[bytes]) -> int:
+def fill(temporary: Path, pieces: Iterable[bytes]) -> int:
+    """Write a new file that only its owner can read, sync it, and say how many bytes."""
     fd = fsops.open_append(temporary).fd
     written = 0
     try:
