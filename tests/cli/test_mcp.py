@@ -233,3 +233,13 @@ def test_listing_does_not_import_the_sdk() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (0, "") == (ran.returncode, ran.stderr)
+
+
+def test_without_the_sdk_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plain install has no MCP SDK: the answer is one line and what to type, not a traceback."""
+    monkeypatch.setitem(sys.modules, "anyio", None)
+
+    assert main(["mcp", "tools"]) == 2
+    assert "recollect[mcp]" in capsys.readouterr().err

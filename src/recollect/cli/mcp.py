@@ -356,9 +356,14 @@ def _call_words(options: Namespace) -> tuple[str, str, Mapping[str, object]]:
 
 def _with_host(options: Namespace, ask: Callable[[Host], Awaitable[Answer]]) -> Answer:
     """Open the host of the project, ask it one thing, and end every server it started."""
-    import anyio
+    try:
+        import anyio
 
-    from recollect.mcp import Host
+        from recollect.mcp import Host
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"mcp: {missing.name} is not installed", hint="pip install 'recollect[mcp]'"
+        ) from missing
 
     named = options.words[:1] if options.action != "tools" else options.words
     for name in named:
