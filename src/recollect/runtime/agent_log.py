@@ -1,0 +1,151 @@
+"""A session's log as the runtime writes it: a straight chain of its own, with the client's further fields.
+
+Two things are added to ``SessionLog``. Each entry follows the last one *we* wrote, whatever another program
+appended meanwhile, so that a result never becomes the child of somebody else's prompt. And a draft can be ``Marked``
+with fields that drafts have no name for (``toolDenialKind``, ``isApiErrorMessage``).
+
+``HomeStore`` is a store whose logs lie in a Claude home: the same files, but the locks lie in our house (law 5).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Raw, structs
+
+from recollect.model import codec
+from recollect.model.damage import Line
+from recollect.model.draft import Draft, MetadataDraft
+from recollect.model.entry import Entry
+from recollect.model.lifecycle import SessionState
+from recollect.model.strict_json import json_of
+from recollect.storage import fsops
+from recollect.storage.home_locks import lock_path
+from recollect.storage.lock import FileLock
+from recollect.storage.log import Log
+from recollect.storage.refusals import as_storage_error
+from recollect.storage.store import Place, Placed, SessionLog, Store
+from recollect.storage.store_layout import StoreLayout
+
+
+class Marked(Draft, frozen=True, kw_only=True):
+    """A draft of one line with further top-level fields."""
+
+    draft: Draft
+    fields: dict[str, Raw]
+
+
+def marked(draft: Draft, **fields: object) -> Draft:
+    """The draft with these fields; without any, the draft itself."""
+    told = {name: json_of(name, value) for name, value in fields.items() if value is not None}
+    return Marked(draft=draft, fields=told) if told else draft
+
+
+def milliseconds_now() -> dt.datetime:
+    """The time as a line can say it: two entries of one millisecond then differ, and times rise in file order."""
+    now = dt.datetime.now(dt.UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+class HomeStore(Store):
+    """A Claude home as a store of sessions. ``data`` is our own directory, where the locks lie."""
+
+    def __init__(self, root: Path, data: Path) -> None:
+        super().__init__(root, clock=milliseconds_now)
+        self._data = data
+
+    def log_at(self, path: Path) -> Log:
+        """A durable log, locked from our own house."""
+        self.paths.require_inside(path)
+        return Log(path, lock_path=lock_path(path, self._data))
+
+
+class AgentLog(SessionLog):
+    """One session being written. ``tip`` is the entry the next one follows, None at the start.
+
+    ``turn`` is held until the log is closed: as long as it is, no other run of ours writes to the session.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        place: Place,
+        state: SessionState,
+        *,
+        tip: str | None = None,
+        turn: FileLock | None = None,
+    ) -> None:
+        super().__init__(store, place, state)
+        self._is_claude = store.paths.layout is StoreLayout.CLAUDE
+        self.tip = tip
+        self._turn = turn
+
+    def close(self) -> None:
+        """Sync what is left, let go of the file, and let others have their turn."""
+        try:
+            super().close()
+        finally:
+            if self._turn is not None:
+                self._turn.release()
+                self._turn.close()
+
+    def put(self, *drafts: Draft) -> list[str]:
+        """Store entries of one block each, with one write and one sync, behind the tip; returns their ids."""
+        if not drafts:
+            return []
+        ids = self.append_many(_placed(drafts, self.tip))
+        links = [
+            entry_id
+            for entry_id, draft in zip(ids, drafts, strict=True)
+            if not isinstance(draft, MetadataDraft)
+        ]
+        self.tip = links[-1] if links else self.tip
+        return ids
+
+    def _store_lines(self, lines: Sequence[tuple[bytes, str | None]]) -> None:
+        """The first lines of a session appear together with its file.
+
+        Killed between making a file and writing to it, we would leave an empty log, and that is what
+        ``claude --continue`` picks up, silently, with no history.
+        """
+        if not self.path.exists() and all(entry_id for _, entry_id in lines):
+            with as_storage_error("create", self.path):
+                fsops.make_directories(self.path.parent)
+                fsops.replace_file(self.path, b"".join(line + b"\n" for line, _ in lines))
+        super()._store_lines(lines)  # finds them there already, by their ids
+
+    def move_to(self, cwd: str) -> None:
+        """From here on entries say that they were written in this directory."""
+        self.place = structs.replace(self.place, cwd=cwd)
+
+    def _lines(self, draft: Draft, entry_id: str, parent: str | None, at: dt.datetime) -> list[bytes]:
+        if not isinstance(draft, Marked):
+            return super()._lines(draft, entry_id, parent, at)
+        lines = super()._lines(draft.draft, entry_id, parent, at)
+        return [_with(line, draft.fields) for line in lines] if self._is_claude else lines
+
+
+def put(log: SessionLog, *drafts: Draft) -> list[str]:
+    """Store entries in any session's log; one that is not ours to mark gets them without marks."""
+    if isinstance(log, AgentLog):
+        return log.put(*drafts)
+    return log.append_many([draft.draft if isinstance(draft, Marked) else draft for draft in drafts])
+
+
+def _placed(drafts: Sequence[Draft], tip: str | None) -> list[Draft]:
+    """Only up to the first link is a parent named; what follows it follows it."""
+    placed: list[Draft] = []
+    found = False
+    for draft in drafts:
+        placed.append(draft if found else Placed(draft=draft, parent=tip))
+        found = found or not isinstance(draft, MetadataDraft)
+    return placed
+
+
+def _with(line: bytes, fields: dict[str, Raw]) -> bytes:
+    entry = codec.decode(Line(line))
+    if not isinstance(entry, Entry):
+        raise TypeError("a line of ours could not be read back")
+    return codec.changed(entry, fields).raw

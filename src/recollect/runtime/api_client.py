@@ -1,0 +1,204 @@
+"""The Messages API through the official SDK: one question, one answer, or a failure that says whether to ask again.
+
+Key and address come from the environment and from nowhere else: settings of a repository cannot send the
+conversation to another host (E02). The SDK is imported when the first agent is made and not before; its own
+retries are switched off, since each failure is to be written down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from recollect.errors import UsageError
+from recollect.model.usage import Usage
+
+if TYPE_CHECKING:
+    import anthropic
+
+_SECONDS = 600.0
+_HALF = re.compile("[\ud800-\udfff]")
+_AGAIN = frozenset([408, 409, 429])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One response of the model, as plain data."""
+
+    id: str
+    model: str
+    content: list[dict[str, Any]]
+    stop_reason: str | None
+    usage: Usage
+    request_id: str | None
+
+
+class ApiFailed(Exception):
+    """The API did not answer. ``again``: asking once more may help."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        again: bool,
+        status: int | None = None,
+        kind: str | None = None,
+        request_id: str | None = None,
+        wait: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.again, self.status = message, again, status
+        self.kind, self.request_id, self.wait = kind, request_id, wait
+
+
+class Cancelled(Exception):
+    """We were told to stop while the answer was on its way."""
+
+
+class ApiClient:
+    """Asks the model. Threads must not share one."""
+
+    def __init__(self, client: anthropic.Anthropic) -> None:
+        self._client = client
+
+    def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> Answer:
+        """One attempt. The answer is waited for in another thread, so that Ctrl-C is heard at once."""
+        answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+        thread = threading.Thread(
+            target=self._attempt, args=(request, answers), name="recollect-api", daemon=True
+        )
+        thread.start()
+        while True:
+            with contextlib.suppress(queue.Empty):
+                found = answers.get(timeout=0.05)
+                if isinstance(found, Exception):
+                    raise found
+                return found
+            if cancelled.is_set():
+                self._client.close()
+                raise Cancelled
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def _attempt(self, request: Mapping[str, Any], answers: queue.SimpleQueue[Answer | Exception]) -> None:
+        try:
+            answers.put(self._asked(request))
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the waiting thread must hear of it
+            answers.put(problem)
+
+    def _asked(self, request: Mapping[str, Any]) -> Answer:
+        import anthropic
+
+        try:
+            with self._client.messages.stream(**request) as stream:
+                message = stream.get_final_message()
+                request_id = stream.response.headers.get("request-id")
+        except anthropic.APIStatusError as problem:
+            raise _refused(problem) from None
+        except anthropic.APIConnectionError as problem:
+            raise ApiFailed(f"Connection error: {problem.message}", again=True) from None
+        except Exception as problem:
+            if not isinstance(
+                problem, anthropic.APIError | AssertionError | ValueError | OSError | _transport()
+            ):
+                raise
+            raise ApiFailed(f"The answer was not complete: {type(problem).__name__}", again=True) from None
+        if message.stop_reason is None:
+            raise ApiFailed("Stream ended before the response was complete", again=True)
+        plain = message.to_dict(mode="json", warnings=False)
+        return _answer(plain, request_id)
+
+
+def connected() -> ApiClient:
+    """A client for the address and key of the environment."""
+    try:
+        import anthropic
+    except ImportError:
+        raise UsageError(
+            "the agent needs the package anthropic", hint="pip install 'recollect[agent]'"
+        ) from None
+    if not os.environ.get("ANTHROPIC_API_KEY") and not os.environ.get("ANTHROPIC_AUTH_TOKEN"):
+        raise UsageError(
+            "no key for the Messages API",
+            hint="set ANTHROPIC_API_KEY (and ANTHROPIC_BASE_URL for another address)",
+        )
+    return ApiClient(anthropic.Anthropic(max_retries=0, timeout=_SECONDS))
+
+
+def _transport() -> type[Exception]:
+    """What the HTTP library under the SDK raises while an answer comes in; its name changed once."""
+    import importlib
+
+    for name in ("httpx2", "httpx"):
+        with contextlib.suppress(ImportError):
+            found: type[Exception] = importlib.import_module(name).HTTPError
+            return found
+    return OSError
+
+
+def _answer(message: Mapping[str, Any], request_id: str | None) -> Answer:
+    try:
+        usage = msgspec.convert(message.get("usage") or {}, Usage, strict=False)
+    except msgspec.ValidationError:
+        usage = Usage()
+    return Answer(
+        id=str(message["id"]),
+        model=str(message["model"]),
+        content=[_sent_back(block) for block in message["content"] if not _says_nothing(block)],
+        stop_reason=message["stop_reason"],
+        usage=usage,
+        request_id=request_id,
+    )
+
+
+def _says_nothing(block: Mapping[str, Any]) -> bool:
+    """The API sends empty texts and does not take them back."""
+    return block.get("type") == "text" and not block.get("text")
+
+
+def _sent_back(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block without the fields the SDK adds for itself and the API would refuse."""
+    dropped = ("parsed_output", "__json_buf") if block.get("type") in ("text", "tool_use") else ()
+    return {name: _sound(value) for name, value in block.items() if name not in dropped and value is not None}
+
+
+def _sound(value: Any) -> Any:
+    """Half characters, which JSON can spell and no log can hold, replaced as the API itself would."""
+    if isinstance(value, str):
+        return _HALF.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_sound(name): _sound(one) for name, one in value.items()}
+    return [_sound(one) for one in value] if isinstance(value, list) else value
+
+
+def _refused(problem: anthropic.APIStatusError) -> ApiFailed:
+    body = problem.body if isinstance(problem.body, dict) else {}
+    told = body.get("error")
+    error = told if isinstance(told, dict) else {}
+    text = str(error.get("message") or problem.message)
+    status = problem.status_code
+    return ApiFailed(
+        f"{status} {text}",
+        again=status in _AGAIN or status >= 500,
+        status=status,
+        kind=str(error.get("type")) if error.get("type") else None,
+        request_id=problem.request_id,
+        wait=_wait(problem.response.headers.get("retry-after")),
+    )
+
+
+def _wait(told: str | None) -> float | None:
+    try:
+        return max(float(told), 0.0) if told else None
+    except ValueError:
+        return None

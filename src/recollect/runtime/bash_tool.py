@@ -1,0 +1,166 @@
+"""Bash: one command line in the sandbox, in the directory the last one left off in.
+
+The shell that runs is given the very text that was decided about. Where it ended up is written, by the
+shell, to a file of ours that nothing else is read from; a directory outside the working directories is not kept.
+Nothing the model says can loosen the sandbox (E07): it names a command and a time, no more.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from recollect import execution
+from recollect.errors import RecollectError
+from recollect.execution import Confinement, Limits, RunResult
+from recollect.runtime import words
+from recollect.runtime.gate import Gate
+from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.storage import fsops
+
+_MOST_SECONDS = 600.0
+_MOST_CHARACTERS = 30_000
+_PREVIEW_BYTES = 2_000
+
+
+class BashTool:
+    """The shell of one session. ``cwd`` is where the next command runs."""
+
+    def __init__(
+        self, gate: Gate, confinement: Confinement, limits: Limits, results: Path, cancelled: threading.Event
+    ) -> None:
+        self._gate, self._confinement, self._limits = gate, confinement, limits
+        self._results, self._cancelled = results, cancelled
+        self.cwd = gate.root
+
+    def run(self, call: Call) -> Outcome:
+        """Run the command, and answer as the client does."""
+        command = call.arguments.get("command")
+        if not isinstance(command, str) or "\0" in command:
+            raise ToolFailed(
+                words.invalid("Bash", "The required parameter `command` is missing"), refused=True
+            )
+        if call.arguments.get("run_in_background") is True:
+            raise ToolFailed(
+                words.invalid("Bash", "`run_in_background` is not available here; nothing was started"),
+                refused=True,
+            )
+        limits = replace(self._limits, seconds=self._seconds(call))
+        place = Path(tempfile.mkdtemp(prefix="recollect-shell-"))
+        try:
+            result = self._executed(call, command, place, limits)
+            note = self._follow(place / "cwd")
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        return self._answer(call, result, limits, note)
+
+    def _executed(self, call: Call, command: str, place: Path, limits: Limits) -> RunResult:
+        kept = shlex.quote(str(place / "cwd"))
+        # The path stands in the text, not in a variable: a command may change every variable there is.
+        # Both streams in one, as the client reads them: then what was printed stays in the order it came.
+        script = (
+            f'exec 2>&1\neval "$1"\n__recollect_code=$?\nbuiltin pwd -P >| {kept}\nexit "$__recollect_code"'
+        )
+        writable = (*map(Path, self._gate.roots), place, *self._confinement.write)
+        call.require_still_allowed()
+        try:
+            return execution.run(
+                ["bash", "--noprofile", "--norc", "-c", script, "bash", command],
+                cwd=Path(call.cwd),
+                confinement=replace(self._confinement, write=writable),
+                limits=limits,
+                cancelled=self._cancelled,
+            )
+        except RecollectError as problem:
+            raise ToolFailed(f"{problem.message}. {problem.hint}") from problem
+
+    def _seconds(self, call: Call) -> float | None:
+        asked = call.arguments.get("timeout")
+        if isinstance(asked, int | float) and not isinstance(asked, bool) and asked > 0:
+            return min(asked / 1000, _MOST_SECONDS)
+        return self._limits.seconds
+
+    def _follow(self, kept: Path) -> str:
+        """Take over the directory the command ended in; the words for one that is not kept, else nothing."""
+        try:
+            fd = fsops.open_nofollow(kept)
+            try:
+                ended_in = fsops.pread(fd, 8192, 0).decode("utf-8", "surrogateescape").removesuffix("\n")
+            finally:
+                fsops.close_quietly(fd)
+        except OSError:
+            return ""  # it left with exit, or was ended: the shell stays where it was
+        if not ended_in.startswith("/") or "\0" in ended_in or ended_in == self.cwd:
+            return ""
+        if Path(ended_in).is_dir() and self._gate.holds_directory(ended_in):
+            self.cwd = self._gate.world.resolved(ended_in)
+            return ""
+        self.cwd = self._gate.root
+        return words.directory_reset(self.cwd)
+
+    def _answer(self, call: Call, result: RunResult, limits: Limits, note: str) -> Outcome:
+        out, err = _text(result.stdout), _text(result.stderr)
+        err = "\n".join(filter(None, (err, note)))
+        said = "\n".join(filter(None, (out, err)))
+        marks: dict[str, object] = {"sandboxed": result.sandbox != "unconfined"}
+        if result.ended_by == "cancelled":
+            rich = self._rich(out, err) | {"interrupted": True}
+            return Outcome(
+                "\n".join(filter(None, (said, words.ABORTED))), rich, True, interrupted=True, marks=marks
+            )
+        if result.ended_by is not None or result.exit_code != 0:
+            text = _failure(result, limits, _cut(said))
+            return Outcome(text, f"Error: {text}", True, marks=marks)
+        if len(said) > _MOST_CHARACTERS:
+            return self._persisted(call, result.stdout, out, err, marks)
+        return Outcome(said or words.NO_OUTPUT, self._rich(out, err), marks=marks)
+
+    def _rich(self, out: str, err: str) -> dict[str, object]:
+        return {
+            "stdout": out[:_MOST_CHARACTERS],
+            "stderr": err[:_MOST_CHARACTERS],
+            "interrupted": False,
+            "isImage": False,
+            "noOutputExpected": False,
+        }
+
+    def _persisted(self, call: Call, data: bytes, out: str, err: str, marks: dict[str, object]) -> Outcome:
+        """Long output goes to a file of the session; the model gets its start and the place."""
+        name = "".join(one for one in call.id if one.isascii() and (one.isalnum() or one in "_-"))[:80]
+        path = self._results / f"{name or 'result'}.txt"
+        try:
+            fsops.make_directories(path.parent)
+            fsops.replace_file(path, data)
+        except OSError:
+            return Outcome(_cut(out), self._rich(out, err), marks=marks)
+        preview = data[:_PREVIEW_BYTES].decode("utf-8", "ignore")
+        preview = preview.rpartition("\n")[0] or preview
+        rich = self._rich(out, err) | {"persistedOutputPath": str(path), "persistedOutputSize": len(data)}
+        return Outcome(words.persisted(str(path), len(data), preview), rich, marks=marks)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").rstrip().lstrip("\n")
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    half = _MOST_CHARACTERS // 2
+    return f"{text[:half]}\n\n... [{len(text) - 2 * half} characters truncated] ...\n\n{text[-half:]}"
+
+
+def _failure(result: RunResult, limits: Limits, said: str) -> str:
+    reasons = {
+        "memory": "Command was ended: it took too much memory",
+        "disk": "Command was ended: the disk is nearly full",
+    }
+    reason = (
+        words.timed_out(limits.seconds or 0) if result.timed_out else reasons.get(result.ended_by or "", "")
+    )
+    code = 143 if result.exit_code is None else result.exit_code
+    return "\n".join(filter(None, (f"Exit code {code}", reason, said)))

@@ -1,0 +1,98 @@
+"""Files a call names, opened so that what was decided about is what is read and written (C02, C07, C09).
+
+A path is resolved once; the way there is then walked by descriptor and through no link, so a link that is swapped in
+afterwards leads to a refusal and nowhere else. Only regular files are opened. A written file appears whole:
+beside the old one first, then under its name, with the old one's mode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from recollect.errors import NotFound, RecollectError
+from recollect.execution import open_beneath
+from recollect.runtime.outcome import ToolFailed
+from recollect.storage import beneath, fsops
+
+_ROOT = Path("/")
+_MADE_UP = ("/proc/", "/sys/", "/dev/")  # the key this process works with stands in /proc/self/environ
+MOST_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as it was when it was read."""
+
+    data: bytes
+    identity: tuple[int, int]
+    mode: int
+    mtime_ns: int
+
+
+def read(real: str, most: int = MOST_BYTES) -> Seen | None:
+    """The file at a resolved path; None where there is none."""
+    if f"{real}/".startswith(_MADE_UP):
+        raise ToolFailed(f"{real}: is not a file on a disk")
+    try:
+        opened = open_beneath(_ROOT, real.strip("/"))
+    except NotFound:
+        return None
+    except RecollectError as problem:
+        raise ToolFailed(f"{real}: {problem.message}") from problem
+    try:
+        found = os.fstat(opened)
+        if found.st_size > most:
+            raise ToolFailed(
+                f"File content ({found.st_size:,} bytes) exceeds maximum allowed size ({most:,} bytes)."
+            )
+        data = fsops.pread(opened, found.st_size, 0)
+    finally:
+        fsops.close_quietly(opened)
+    return Seen(data, (found.st_dev, found.st_ino), stat.S_IMODE(found.st_mode), found.st_mtime_ns)
+
+
+def write(real: str, data: bytes, before: Seen | None) -> Seen:
+    """Give the file at a resolved path these bytes, if it is still the one that was seen; and see it anew."""
+    *above, name = real.strip("/").split("/")
+    temporary = f".recollect-{secrets.token_hex(8)}.tmp"
+    try:
+        with beneath.opened(_ROOT, tuple(above), create=before is None) as directory:
+            _require_same(directory, name, real, before)
+            try:
+                beneath.create_file(directory, temporary, data, None if before is None else before.mode)
+                _publish(directory, temporary, name, before)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    beneath.remove(directory, temporary)
+                raise
+            beneath.sync(directory)
+    except RecollectError as problem:
+        raise ToolFailed(f"{real}: {problem.message}. Nothing was written.") from problem
+    except OSError as problem:
+        raise ToolFailed(f"{real}: {problem.strerror or problem}. Nothing was written.") from problem
+    seen = read(real)
+    if seen is None:
+        raise ToolFailed(f"{real}: somebody removed the file right after it was written")
+    return seen
+
+
+def _require_same(directory: int, name: str, real: str, before: Seen | None) -> None:
+    found = beneath.status(directory, name)
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise beneath.refused_link(Path(real))
+    now = None if found is None else (found.st_dev, found.st_ino)
+    if now != (None if before is None else before.identity):
+        raise ToolFailed(f"{real}: the file changed between the decision and the call. Nothing was written.")
+
+
+def _publish(directory: int, temporary: str, name: str, before: Seen | None) -> None:
+    # A rename would replace what somebody put there since we looked; a second name does not.
+    if before is None and beneath.give_second_name(directory, temporary, name):
+        beneath.remove(directory, temporary)
+    else:
+        beneath.replace(directory, temporary, name)

@@ -1,0 +1,296 @@
+"""The headless loop: ask the model, make its calls, tell it what came of them, until it is done.
+
+Everything is in the log before the next step: the prompt before the question, the answer before its calls, each
+result as it comes. So whatever ends the loop (Ctrl-C, a failing API, a full disk, kill -9), the log is
+whole, and the client or this loop can go on with it. A failure of the API is asked again within bounds, and
+every one is written down as the client writes it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from msgspec import structs
+
+from recollect.model import draft
+from recollect.model.draft import Draft
+from recollect.model.money import Spending
+from recollect.model.prices import SYNTHETIC_MODEL
+from recollect.runtime import words
+from recollect.runtime.agent_log import marked
+from recollect.runtime.api_client import Answer, ApiClient, ApiFailed, Cancelled
+from recollect.runtime.offered import system_prompt
+from recollect.runtime.runner import ToolRunner
+from recollect.runtime.sessions import MARK, OpenedSession
+
+Ending = Literal["success", "error_max_turns", "error_api", "refusal", "interrupted"]
+
+_RETRIES = 6
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_CONTINUED = "Your answer was cut off at the output limit. Go on exactly where it stopped."
+_MOST_CONTINUED = 3
+_CUT_CALL = "The call was cut off at the output limit before it was complete; it was not made."
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """How a run ended. ``text`` is the last thing the model said."""
+
+    ending: Ending
+    text: str
+    session_id: str
+    turns: int
+    seconds: float
+    spending: Spending
+    """Of this run alone."""
+    denials: tuple[dict[str, Any], ...] = ()
+    stop_reason: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the task was not brought to an end."""
+        return self.ending != "success"
+
+
+@dataclass(slots=True)
+class _Run:
+    messages: list[dict[str, Any]]
+    turns: int = 0
+    continued: int = 0
+    denials: list[dict[str, Any]] = field(default_factory=list)
+    text: str = ""
+    stop_reason: str | None = None
+
+
+class Agent:
+    """One session, one model, one set of tools. ``run`` may be called again with the next prompt."""
+
+    def __init__(
+        self,
+        session: OpenedSession,
+        runner: ToolRunner,
+        api: ApiClient,
+        *,
+        model: str,
+        tools: Sequence[dict[str, Any]],
+        max_turns: int | None = None,
+        max_tokens: int = 16_000,
+        retries: int = _RETRIES,
+        first_wait: float = _FIRST_WAIT,
+    ) -> None:
+        self._log, self._runner, self._api = session.log, runner, api
+        self._messages = list(session.messages)
+        self._model, self._tools, self._max_turns, self._max_tokens = (
+            model,
+            list(tools),
+            max_turns,
+            max_tokens,
+        )
+        self._retries, self._first_wait = retries, first_wait
+        self._cancelled: threading.Event = runner.cancelled
+
+    def run(self, prompt: str) -> AgentResult:
+        """Work on a prompt until the model is done, or something ends it."""
+        began, before = time.monotonic(), self._log.spending
+        run = _Run(self._messages)
+        (prompt_id,) = self._log.put(marked(draft.user(prompt), **{MARK: str(self._log.id)}))
+        run.messages.append({"role": "user", "content": prompt})
+        self._runner.begin_turn(prompt_id)
+        try:
+            ending = self._turns(run)
+        except Cancelled:
+            ending = self._interrupted(run)
+        return AgentResult(
+            ending=ending,
+            text=run.text,
+            session_id=str(self._log.id),
+            turns=run.turns,
+            seconds=time.monotonic() - began,
+            spending=_difference(self._log.spending, before),
+            denials=tuple(run.denials),
+            stop_reason=run.stop_reason,
+        )
+
+    def _turns(self, run: _Run) -> Ending:
+        while True:
+            if self._max_turns is not None and run.turns >= self._max_turns:
+                return "error_max_turns"
+            try:
+                answer = self._answer(run)
+            except ApiFailed as failure:
+                run.text = self._api_error(failure)
+                return "error_api"
+            run.turns += 1
+            ending = self._taken(run, answer)
+            if ending is not None:
+                return ending
+
+    def _taken(self, run: _Run, answer: Answer) -> Ending | None:
+        """Write an answer down and do what it asks for; the ending, if there is nothing left to do."""
+        run.stop_reason = answer.stop_reason
+        ids = self._log.put(*_drafts(answer))
+        if answer.content:
+            run.messages.append({"role": "assistant", "content": answer.content})
+        run.text = (
+            "\n".join(block["text"] for block in answer.content if block.get("type") == "text") or run.text
+        )
+        calls = [
+            (block, entry_id)
+            for block, entry_id in zip(answer.content, ids, strict=True)
+            if block.get("type") == "tool_use"
+        ]
+        if calls:
+            return self._called(run, calls, is_cut=answer.stop_reason == "max_tokens")
+        if answer.stop_reason == "max_tokens" and run.continued < _MOST_CONTINUED:
+            run.continued += 1
+            self._log.put(draft.user(_CONTINUED, is_meta=True))
+            run.messages.append({"role": "user", "content": _CONTINUED})
+            return None
+        if answer.stop_reason == "pause_turn":
+            return None
+        return "refusal" if answer.stop_reason == "refusal" else "success"
+
+    def _called(self, run: _Run, calls: list[tuple[dict[str, Any], str]], *, is_cut: bool) -> Ending | None:
+        results: list[dict[str, Any]] = []
+        for number, (block, entry_id) in enumerate(calls):
+            if self._cancelled.is_set():
+                ran = self._runner.reject(block, asked_by=entry_id)
+            elif is_cut and number == len(calls) - 1:
+                ran = self._runner.fail(block, _CUT_CALL, asked_by=entry_id)
+            else:
+                ran = self._runner.run(block, asked_by=entry_id)
+            results.append(ran.block)
+            if ran.outcome.denied and not self._cancelled.is_set():
+                run.denials.append(
+                    {"tool_name": block["name"], "tool_use_id": block["id"], "tool_input": block["input"]}
+                )
+        run.messages.append({"role": "user", "content": results})
+        return self._interrupted(run, words.INTERRUPTED_IN_TOOL) if self._cancelled.is_set() else None
+
+    def _interrupted(self, run: _Run, text: str = words.INTERRUPTED) -> Ending:
+        block = {"type": "text", "text": text}
+        self._log.put(draft.user([block]))
+        last = run.messages[-1]
+        if last["role"] == "user" and isinstance(last["content"], list):
+            last["content"].append(block)
+        else:
+            run.messages.append({"role": "user", "content": [block]})
+        return "interrupted"
+
+    # ---- the API -----------------------------------------------------------------------------------------
+
+    def _answer(self, run: _Run) -> Answer:
+        request = self._request(run.messages)
+        for attempt in range(1, self._retries + 2):
+            if self._cancelled.is_set():
+                raise Cancelled
+            try:
+                return self._api.ask(request, self._cancelled)
+            except ApiFailed as failure:
+                if not failure.again or attempt > self._retries:
+                    raise
+                self._wait(failure, attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _request(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        system = system_prompt(self._runner.gate.root, today)
+        request: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": self._max_tokens,
+            "system": [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+            "messages": _with_cache_mark(messages),
+        }
+        return request | ({"tools": self._tools} if self._tools else {})
+
+    def _wait(self, failure: ApiFailed, attempt: int) -> None:
+        longest = min(self._first_wait * 2 ** (attempt - 1), _LONGEST_WAIT)
+        wait = (
+            min(failure.wait, _LONGEST_WAIT)
+            if failure.wait is not None
+            else longest * random.uniform(0.75, 1.0)
+        )
+        self._log.put(_retry_note(failure, attempt, self._retries, wait))
+        if self._cancelled.wait(wait):
+            raise Cancelled
+
+    def _api_error(self, failure: ApiFailed) -> str:
+        """The line clients show and do not send again."""
+        text = f"API Error: {failure.message}"
+        answer = draft.assistant(
+            text,
+            model=SYNTHETIC_MODEL,
+            message_id=str(uuid.uuid4()),
+            request_id=failure.request_id,
+            stop_reason="stop_sequence",
+        )
+        self._log.put(
+            marked(
+                answer,
+                error="unknown",
+                isApiErrorMessage=True,
+                apiErrorStatus=failure.status,
+                apiErrorType=failure.kind,
+            )
+        )
+        return text
+
+
+def _drafts(answer: Answer) -> list[Draft]:
+    """One line for each block, as clients lay an answer out."""
+    return [
+        draft.assistant(
+            [block],
+            model=answer.model,
+            usage=answer.usage,
+            message_id=answer.id,
+            request_id=answer.request_id,
+            stop_reason=answer.stop_reason,
+        )
+        for block in answer.content
+    ]
+
+
+def _retry_note(failure: ApiFailed, attempt: int, most: int, wait: float) -> Draft:
+    error = {
+        "message": failure.message,
+        "status": failure.status,
+        "requestId": failure.request_id,
+        "formatted": failure.message,
+    }
+    return marked(
+        draft.system(failure.message, level="error"),
+        subtype="api_error",
+        error={name: value for name, value in error.items() if value is not None},
+        retryInMs=round(wait * 1000),
+        retryAttempt=attempt,
+        maxRetries=most,
+        source="request_retry" if failure.status else "connection_retry",
+    )
+
+
+def _with_cache_mark(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same messages, the last marked so that the next request finds all of this one in the cache."""
+    *before, last = messages
+    content = last["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    if not blocks:
+        return messages
+    blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
+    return [*before, {**last, "content": blocks}]
+
+
+def _difference(after: Spending, before: Spending) -> Spending:
+    counts = {
+        name: getattr(after.tokens, name) - getattr(before.tokens, name)
+        for name in after.tokens.__struct_fields__
+    }
+    tokens = structs.replace(after.tokens, **counts)
+    return Spending(tokens, after.pico_usd - before.pico_usd, after.unpriced)

@@ -1,0 +1,77 @@
+"""What goes through a tool cycle: the call, the question to a person, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from recollect.policy.decision import Decision
+
+Arguments = Mapping[str, Any]
+
+
+class ToolFailed(Exception):
+    """A call that could not be carried out. ``refused``: it was never begun (the client marks those)."""
+
+    def __init__(self, text: str, *, refused: bool = False) -> None:
+        super().__init__(text)
+        self.text, self.refused = text, refused
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer to a call: ``content`` for the model, ``rich`` for people (``toolUseResult``).
+
+    ``marks`` are further fields of the line. ``interrupted`` is about us being told to stop, not about limits.
+    """
+
+    content: str | list[dict[str, Any]]
+    rich: object
+    is_error: bool = False
+    denied: bool = False
+    interrupted: bool = False
+    marks: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A decided call on its way: ``still_allowed`` asks again, about the world as it is at that moment."""
+
+    id: str
+    tool: str
+    arguments: Arguments
+    cwd: str
+    still_allowed: Callable[[], bool]
+    asked_by: str | None
+    """The entry that holds the call."""
+
+    def require_still_allowed(self) -> None:
+        """The last thing before anything is done (E10, C07)."""
+        if not self.still_allowed():
+            raise ToolFailed(
+                "The files this call names changed between the decision and the call. Nothing was done."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call a rule wants a person to look at."""
+
+    tool: str
+    arguments: Arguments
+    cwd: str
+    decision: Decision
+
+
+Ask = Callable[[Question], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A call that was answered: the entry that says so, and the block the model is sent."""
+
+    entry_id: str
+    block: dict[str, Any]
+    outcome: Outcome
+    decision: Decision | None

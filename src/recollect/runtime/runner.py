@@ -1,0 +1,213 @@
+"""One tool call from asking to answer: decide, run, write down.
+
+    runner = ToolRunner(log, permit, home=home)
+    ran = runner.run(block)          # the tool_use block of an answer
+    messages.append({"role": "user", "content": [ran.block]})
+
+Deny is a no. Ask is a no too, as in the client's print mode, unless ``ask`` is given and says yes. Right before a
+tool acts, the decision is held against the call and the files once more. Whatever happens, one result is
+appended for the call: a call without a result makes the client invent one. Only failures of the log itself are
+raised.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from recollect.execution import Confinement, Limits
+from recollect.model import draft
+from recollect.model.blocks import ToolUseBlock
+from recollect.model.json_text import loose_value
+from recollect.policy.decision import Decision, Verdict
+from recollect.policy.engine import Engine
+from recollect.policy.tool_names import EDITING_TOOLS, is_mcp
+from recollect.runtime import words
+from recollect.runtime.agent_log import AgentLog, marked, put
+from recollect.runtime.bash_tool import BashTool
+from recollect.runtime.file_history import FileHistory
+from recollect.runtime.file_tools import FileTools
+from recollect.runtime.gate import Gate
+from recollect.runtime.mcp_tools import McpTools, Stopped
+from recollect.runtime.outcome import Ask, Call, Outcome, Question, Ran, ToolFailed
+from recollect.runtime.todo_tool import TodoTool
+from recollect.services.permit import Permit
+from recollect.storage.home import ClaudeHome
+from recollect.storage.store import SessionLog
+from recollect.storage.todo_files import TodoFiles
+
+_FILE_TOOLS = ("Read", "Write", "Edit")
+_Run = Callable[[Call, Decision], Outcome]
+
+
+class ToolRunner:
+    """The tools of one session. Use it in one thread; ``cancelled`` may be set from another."""
+
+    def __init__(
+        self,
+        log: SessionLog,
+        engine: Engine | Permit | Gate,
+        *,
+        home: ClaudeHome | None = None,
+        ask: Ask | None = None,
+        mcp: McpTools | None = None,
+        confinement: Confinement | None = None,
+        limits: Limits | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> None:
+        # A log of the claude layout lies at <root>/projects/<key>/<session>.jsonl.
+        home = home or ClaudeHome(log.path.parents[2])
+        self._log, self._ask, self._mcp = log, ask, mcp
+        self.gate = engine if isinstance(engine, Gate) else Gate(engine)
+        self.cancelled = cancelled or threading.Event()
+        self.history = FileHistory(log, home, self.gate)
+        results = log.path.with_suffix("") / "tool-results"
+        self._bash = BashTool(
+            self.gate, confinement or Confinement(), limits or Limits(), results, self.cancelled
+        )
+        self._files = FileTools(self.gate, self.history)
+        self._todos = TodoTool(TodoFiles(home), log.id)
+        self._tools: dict[str, _Run] = {
+            "Bash": lambda call, _: self._bash.run(call),
+            "Read": lambda call, _: self._files.read(call),
+            "Write": lambda call, _: self._files.write(call),
+            "Edit": lambda call, _: self._files.edit(call),
+            "TodoWrite": lambda call, _: self._todos.write(call),
+        }
+
+    @property
+    def cwd(self) -> str:
+        """Where the next command runs."""
+        return self._bash.cwd
+
+    @property
+    def names(self) -> list[str]:
+        """The built-in tools a model may be told of."""
+        return [name for name in self._tools if self.gate.offers(name)]
+
+    def begin_turn(self, prompt_id: str) -> None:
+        """The user said something new: from here on files can be taken back to how they are now."""
+        self.history.at_prompt(prompt_id)
+
+    def run(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> Ran:
+        """Decide about a call, carry it out, and append its result. ``asked_by`` is the entry of the call."""
+        call_id, tool, arguments = _asked(block)
+        cwd = self.cwd
+        decision: Decision | None = None
+        try:
+            arguments = _checked(tool, arguments, cwd)
+            run = self._tool(tool)
+            made = decision = self.gate.decide(tool, arguments, cwd)
+            still = functools.partial(self.gate.still_holds, made, tool, arguments, cwd)
+            call = Call(call_id, tool, arguments, cwd, still, asked_by)
+            outcome = self._refused(call, made) or run(call, made)
+        except ToolFailed as failure:
+            outcome = _failed(failure)
+        except Stopped:
+            outcome = rejected()
+        return self._written(call_id, tool, outcome, decision, asked_by)
+
+    def reject(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> Ran:
+        """Write down that a call was not made because somebody said stop."""
+        call_id, tool, _ = _asked(block)
+        return self._written(call_id, tool, rejected(), None, asked_by)
+
+    def fail(self, block: ToolUseBlock | Mapping[str, Any], why: str, *, asked_by: str | None = None) -> Ran:
+        """Write down that a call could not be made."""
+        call_id, tool, _ = _asked(block)
+        return self._written(call_id, tool, _failed(ToolFailed(why, refused=True)), None, asked_by)
+
+    def _tool(self, tool: str) -> _Run:
+        if tool in self._tools and self.gate.offers(tool):
+            return self._tools[tool]
+        if is_mcp(tool) and self._mcp is not None and self.gate.offers(tool):
+            mcp = self._mcp
+            return lambda call, decision: mcp.call(call, decision, self.cancelled)
+        raise ToolFailed(words.no_such_tool(tool), refused=True)
+
+    def _refused(self, call: Call, decision: Decision) -> Outcome | None:
+        """None where the call may be made, else the answer."""
+        if self.cancelled.is_set():
+            return rejected()
+        if decision.verdict is Verdict.ALLOW:
+            return None
+        if decision.verdict is Verdict.ASK and self._ask is not None:
+            # Each tool asks the engine once more before it acts, since a person takes time (E10).
+            yes = self._ask(Question(call.tool, call.arguments, call.cwd, decision))
+            return None if yes else rejected()
+        return _denial(call, decision)
+
+    def _written(
+        self, call_id: str, tool: str, outcome: Outcome, decision: Decision | None, asked_by: str | None
+    ) -> Ran:
+        result = draft.tool_result(call_id, outcome.content, outcome.is_error, outcome.rich, tool=tool)
+        (entry_id,) = put(self._log, marked(result, sourceToolAssistantUUID=asked_by, **outcome.marks))
+        if isinstance(self._log, AgentLog):
+            self._log.move_to(self.cwd)
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
+        if outcome.is_error:
+            block["is_error"] = True
+        return Ran(entry_id, block, outcome, decision)
+
+
+def rejected() -> Outcome:
+    """What the client writes for a call that a person stopped or refused."""
+    return Outcome(
+        words.REJECTED,
+        words.REJECTED_RICH,
+        True,
+        denied=True,
+        interrupted=True,
+        marks={"toolDenialKind": "user-rejected"},
+    )
+
+
+def _denial(call: Call, decision: Decision) -> Outcome:
+    path = call.arguments.get("file_path")
+    command = call.arguments.get("command") if call.tool == "Bash" else None
+    if decision.verdict is Verdict.DENY:
+        text, kind = words.denied(call.tool, command), "permission-rule"
+    elif call.tool == "Bash":
+        parts = [part.text for part in decision.parts if part.verdict is not Verdict.ALLOW]
+        text, kind = words.parts_not_granted(parts), "user-rejected"
+    else:
+        writes = call.tool in EDITING_TOOLS
+        text, kind = (
+            words.not_granted(call.tool, path if isinstance(path, str) else None, writes=writes),
+            "user-rejected",
+        )
+    return Outcome(text, f"Error: {text}", True, denied=True, marks={"toolDenialKind": kind})
+
+
+def _failed(failure: ToolFailed) -> Outcome:
+    content = words.tool_error(failure.text) if failure.refused else failure.text
+    return Outcome(content, f"Error: {failure.text.removeprefix('Error: ')}", True)
+
+
+def _asked(block: ToolUseBlock | Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
+    if isinstance(block, ToolUseBlock):
+        given = loose_value(block.input)
+        return block.id, block.name, given if isinstance(given, dict) else {}
+    arguments = block.get("input")
+    return str(block.get("id")), str(block.get("name")), arguments if isinstance(arguments, Mapping) else {}
+
+
+def _checked(tool: str, arguments: Mapping[str, Any], cwd: str) -> Mapping[str, Any]:
+    """The arguments as they are decided about and carried out: plain JSON, with whole paths."""
+    try:
+        json.dumps(arguments, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise ToolFailed(words.invalid(tool, "The input is not plain JSON"), refused=True) from None
+    path = arguments.get("file_path")
+    if tool not in _FILE_TOOLS or not isinstance(path, str):
+        return arguments
+    if not path or "\0" in path:
+        raise ToolFailed(words.invalid(tool, "The parameter `file_path` names no file"), refused=True)
+    whole = Path.home() / path[2:] if path.startswith("~/") else Path(cwd) / path
+    # ".." is taken by name, as the rules take it: a link before it must not lead us elsewhere than them (C03).
+    return {**arguments, "file_path": os.path.normpath(whole)}

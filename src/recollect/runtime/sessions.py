@@ -1,0 +1,163 @@
+"""A session for the agent to write: a new one, or one to go on with.
+
+In a Claude home we only ever append to sessions of this runtime: its prompts carry a field that says so, which
+clients pass over. A session of the client's own is continued in a copy (``services.fork``), so its file stays as it is
+(law 5), and one that a running client has open is not touched. In a store of ours every session is ours.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import UsageError
+from recollect.model import draft
+from recollect.model.api import api_messages
+from recollect.model.blocks import ToolResultBlock
+from recollect.model.client_words import INTERRUPTED_RESULT
+from recollect.model.damage import Line
+from recollect.model.entry import Assistant, Attachment, System, User
+from recollect.model.ids import ProjectKey, SessionId
+from recollect.model.json_text import loose_object
+from recollect.model.lifecycle import SessionState
+from recollect.model.project_key import project_key, same_long_prefix
+from recollect.model.tool_calls import CallStatus, tool_calls
+from recollect.runtime.agent_log import AgentLog, HomeStore, milliseconds_now
+from recollect.services.fork import apply, planned_fork
+from recollect.services.home_guard import refuse_live
+from recollect.services.homes import Home
+from recollect.services.session import Session
+from recollect.storage.git_directories import repository_of
+from recollect.storage.home import ClaudeHome
+from recollect.storage.home_locks import lock_path
+from recollect.storage.lock import FileLock
+from recollect.storage.peek import open_regular
+from recollect.storage.reader import read_lines
+from recollect.storage.store import Place, Store
+
+MARK = "recollectAgent"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A session about to be written to, and what the model is to be reminded of."""
+
+    log: AgentLog
+    home: ClaudeHome
+    messages: tuple[dict[str, Any], ...] = ()
+    copied_from: str | None = None
+
+
+def new_session(home: ClaudeHome, project: str | Path, *, data: Path | None) -> OpenedSession:
+    """A session of a directory. ``data`` is our own directory, None where ``home`` is a store of ours."""
+    store, cwd = _store(home, data), os.path.realpath(project)
+    key = project_key(cwd)
+    session = SessionId(store.new_id())
+    place = Place(store.paths.log(key, session), key, session, cwd, _git_branch(cwd))
+    store.paths.require_inside(place.path)
+    turn = _turn(place.path, data)
+    turn.acquire()
+    return OpenedSession(AgentLog(store, place, SessionState.CREATED, turn=turn), home)
+
+
+def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: Path | None) -> OpenedSession:
+    """A session by id, start of an id, title or ``@last``; it must be one of this directory."""
+    cwd = os.path.realpath(project)
+    session = Home(home.root, data=data).own_session(name)
+    _require_project(session, cwd)
+    copied_from = None
+    if data is not None and not _is_ours(session):
+        plan = planned_fork(session)
+        path = apply(plan)
+        copied_from = session.id
+        session = Home(home.root, data=data).own_session(str(path))
+    if session.session_id is None:
+        raise UsageError(f"session {session.id}: its name is no session id", hint="resume another one")
+    refuse_live(home, session.session_id)
+    key = ProjectKey(session.path.parent.name)
+    place = Place(session.path, key, session.session_id, cwd, _git_branch(cwd))
+    turn = _turn(session.path, data)
+    turn.acquire()  # given back when the log is closed, or with this object
+    leaf = session.conversation().leaf.uuid
+    log = AgentLog(_store(home, data), place, SessionState.RESUMED, tip=leaf, turn=turn)
+    _close_open_calls(session, log)
+    # Read anew: what was just added is part of the conversation.
+    entries = Home(home.root, data=data).own_session(str(session.path)).conversation().entries()
+    # The client's own notes speak of its tools and in its name; whoever wrote the file wrote them too.
+    messages = api_messages([entry for entry in entries if not isinstance(entry.body, Attachment)])
+    return OpenedSession(log, home, tuple(messages), copied_from=copied_from)
+
+
+def _store(home: ClaudeHome, data: Path | None) -> Store:
+    return Store(home.root, clock=milliseconds_now) if data is None else HomeStore(home.root, data)
+
+
+def _turn(log: Path, data: Path | None) -> FileLock:
+    """Whose turn it is to write a session: two runs at once would fork its conversation."""
+    lock = log.with_name(f"{log.name}.agent.lock") if data is None else lock_path(log, data)
+    return FileLock(lock if data is None else lock.with_suffix(".agent.lock"), 0.0, guards=log)
+
+
+def _git_branch(cwd: str) -> str:
+    """The branch that is checked out, as git's own file names it; "" where that cannot be told."""
+    top = repository_of(cwd)
+    try:
+        with open_regular(Path(top or cwd, ".git", "HEAD")) as file:
+            text = file.read(1024).decode("utf-8")
+    except (OSError, ValueError):
+        return ""
+    if not Path(cwd).is_relative_to(top or cwd):
+        return ""  # a worktree has a HEAD of its own
+    name = text.partition("\n")[0]
+    return name.removeprefix("ref: refs/heads/") if name.startswith("ref: refs/heads/") else "HEAD"
+
+
+def _require_project(session: Session, cwd: str) -> None:
+    key, name = project_key(cwd), session.path.parent.name
+    if key != name and not same_long_prefix(name, key):
+        raise UsageError(
+            f"session {session.id}: belongs to {session.cwd or name}, not to {cwd}",
+            hint="go to that directory and resume it there",
+        )
+
+
+def _is_ours(session: Session) -> bool:
+    """Whether one of its prompts came from here; a copy of such a line in another session does not count."""
+    sought = f'"{MARK}":"{session.id}"'.encode()
+    for line in read_lines(session.path):
+        if isinstance(line, Line) and sought in line.data and loose_object(line.data).get(MARK) == session.id:
+            return True
+    return False
+
+
+def _close_open_calls(session: Session, log: AgentLog) -> None:
+    """Calls whose results a crash took with it: said so in the client's words, so that no client has to guess."""
+    entries = session.conversation().entries()
+    bodies = [entry.body for entry in entries]
+    answered = [at for at, body in enumerate(bodies) if isinstance(body, Assistant)]
+    if not answered or not all(_is_result(body) for body in bodies[answered[-1] + 1 :]):
+        return
+    last = bodies[answered[-1]]
+    answer_id = last.message.id if isinstance(last, Assistant) else None
+    asking = {
+        body.uuid
+        for body in bodies
+        if isinstance(body, Assistant) and answer_id and body.message.id == answer_id
+    }
+    log.put(
+        *(
+            draft.tool_result(
+                call.id, INTERRUPTED_RESULT, True, f"Error: {INTERRUPTED_RESULT}", tool=call.name
+            )
+            for call in tool_calls(entries)
+            if call.status is CallStatus.MISSING and call.uuid in asking
+        )
+    )
+
+
+def _is_result(body: object) -> bool:
+    return isinstance(body, System) or (
+        isinstance(body, User) and any(isinstance(block, ToolResultBlock) for block in body.message.blocks)
+    )

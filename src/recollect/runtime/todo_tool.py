@@ -1,0 +1,56 @@
+"""TodoWrite: the whole list is replaced, in the session's own file."""
+
+from __future__ import annotations
+
+import json
+
+from recollect.errors import RecollectError
+from recollect.model.ids import SessionId
+from recollect.model.todo import decode_todos
+from recollect.runtime import words
+from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.storage.todo_files import TodoFiles
+
+_STATUSES = ("pending", "in_progress", "completed")
+
+
+class TodoTool:
+    """The todo list of one session."""
+
+    def __init__(self, files: TodoFiles, session: SessionId) -> None:
+        self._files, self._session = files, session
+        self._last: list[dict[str, object]] | None = None
+
+    def write(self, call: Call) -> Outcome:
+        """Keep the list as the model gives it."""
+        todos = call.arguments.get("todos")
+        problem = _problem(todos)
+        if problem or not isinstance(todos, list):
+            raise ToolFailed(words.invalid("TodoWrite", problem), refused=True)
+        call.require_still_allowed()
+        try:
+            before = self._before()
+            self._files.write(self._session, decode_todos(json.dumps(todos).encode()))
+        except RecollectError as failure:
+            raise ToolFailed(f"The todo list could not be kept: {failure.message}") from failure
+        self._last = todos
+        return Outcome(words.TODOS_KEPT, {"oldTodos": before, "newTodos": todos})
+
+    def _before(self) -> list[dict[str, object]]:
+        if self._last is not None:
+            return self._last
+        return [
+            {"content": item.content, "status": item.status, "activeForm": item.active_form or item.content}
+            for item in self._files.read(self._session).items
+        ]
+
+
+def _problem(todos: object) -> str:
+    if not isinstance(todos, list):
+        return "The required parameter `todos` is missing"
+    for number, one in enumerate(todos, 1):
+        if not isinstance(one, dict) or not isinstance(one.get("content"), str):
+            return f"The todo {number} has no `content`"
+        if one.get("status") not in _STATUSES:
+            return f"The todo {number} has none of the statuses {', '.join(_STATUSES)}"
+    return ""
