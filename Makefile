@@ -6,8 +6,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := $(VENV)/.core-installed
 DEV := $(VENV)/.dev-installed
 PYTEST := $(BIN)/python -m pytest
+NODE := web/node_modules/.installed
 
-.PHONY: help run setup test check bench bench-full torture fuzz oracle sample prices docs lock clean
+.PHONY: help run setup test check bench bench-full torture fuzz oracle sample prices docs lock web web-check clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,8 +58,16 @@ lock: $(DEV)  ## pin the dependencies anew, with hashes and without addresses
 	$(PIP) install uv
 	tools/lock.sh $(BIN)/uv
 
+web: $(NODE)  ## build the page anew into src/recollect/web/static (needs Node.js and npm)
+	cd web && npm run --silent check && npm run --silent test && npm run --silent build
+
+web-check: $(NODE)  ## types and component tests of the page, and that the built files are those of the source
+	cd web && npm run --silent check && npm run --silent test
+	@place=$$(mktemp -d) && (cd web && RECOLLECT_WEB_OUT=$$place npm run --silent build -- --logLevel warn) && \
+	diff -r $$place src/recollect/web/static && rm -r $$place && echo "the built page is that of the source"
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) web/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 $(CORE): requirements/core.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -69,4 +78,8 @@ $(CORE): requirements/core.lock pyproject.toml
 
 $(DEV): requirements/dev.lock $(CORE)
 	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(NODE): web/package-lock.json
+	@cd web && npm install --no-save --no-audit --no-fund --silent
 	@touch $@

@@ -1,0 +1,198 @@
+"""A home to look at in a browser: one rich session, one with branches, one of 20,000 messages, one hostile."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+from tests.browser.payloads import PAYLOADS
+from tests.small_home import lines, link, prompt, put, reply, said, uuid_of
+
+RICH = "aaaa0000-0000-4000-8000-000000000001"
+BRANCHED = "aaaa0000-0000-4000-8000-000000000002"
+LONG = "aaaa0000-0000-4000-8000-000000000003"
+HOSTILE = "aaaa0000-0000-4000-8000-000000000004"
+LIVE = "aaaa0000-0000-4000-8000-000000000005"
+SENT = "aaaa0000-0000-4000-8000-000000000006"
+AGENT = "a1b2c3d4e5f6a7b8c"
+LONG_MESSAGES = 20_000
+NEEDLE = "heliotrope"
+
+
+def made_home(home: Path) -> None:
+    """All of them."""
+    begun = [prompt(1, None, "Begin"), reply(2, 1, said("Begun"))]
+    talks = {"shop": (RICH, rich()), "ways": (BRANCHED, branched()), "long": (LONG, long())}
+    talks |= {"evil": (HOSTILE, hostile()), "live": (LIVE, begun)}
+    for name, (session, entries) in talks.items():
+        put(home, session, [own(entry, name) for entry in entries], cwd=f"/srv/{name}")
+    log = put(home, SENT, [own(entry, "sent") for entry in sent()], cwd="/srv/sent")
+    beside = log.with_suffix("") / "subagents"
+    beside.mkdir(parents=True)
+    meta = {"agentType": "Explore", "description": "Look around", "toolUseId": "toolu_s"}
+    (beside / f"agent-{AGENT}.meta.json").write_text(json.dumps(meta))
+    found = [prompt(101, None, "Look around"), reply(102, 101, said("Saw a tree"))]
+    marks = {"isSidechain": True, "agentId": AGENT, "sessionId": SENT, "cwd": "/srv/sent"}
+    (beside / f"agent-{AGENT}.jsonl").write_bytes(lines([own(entry, "sub") | marks for entry in found]))
+
+
+def sent() -> list[dict[str, Any]]:
+    """Compacted once; then it sends a sub-agent."""
+    boundary = link(
+        3,
+        None,
+        type="system",
+        subtype="compact_boundary",
+        content="Conversation compacted",
+        logicalParentUuid=uuid_of(2),
+        compactMetadata={"trigger": "auto", "preTokens": 190_000},
+    )
+    return [
+        prompt(1, None, "Long ago"),
+        reply(2, 1, said("Far away")),
+        boundary,
+        prompt(4, 3, "What came before", isCompactSummary=True, isVisibleInTranscriptOnly=True),
+        prompt(5, 4, "Send somebody"),
+        reply(
+            6, 5, tool("toolu_s", "Task", subagent_type="Explore", description="Look", prompt="Look around")
+        ),
+        result(
+            7, 6, "toolu_s", [said("A tree")], toolUseResult={"agentId": AGENT, "totalDurationMs": 61_000}
+        ),
+        reply(8, 7, said("There is a tree")),
+    ]
+
+
+def own(entry: dict[str, Any], name: str) -> dict[str, Any]:
+    """A response of this session and no other: one that stands in two logs would count once."""
+    message = entry.get("message", {})
+    if "id" not in message:
+        return entry
+    ids = {"id": f"{name}_{message['id']}"}
+    return {**entry, "message": message | ids, "requestId": f"{name}_{entry['requestId']}"}
+
+
+def tool(name: str, tool_name: str, **given: Any) -> dict[str, Any]:
+    """A call."""
+    return {"type": "tool_use", "id": name, "name": tool_name, "input": given}
+
+
+def result(
+    number: int, after: int, name: str, content: Any, *, is_error: bool = False, **fields: Any
+) -> dict[str, Any]:
+    """Its result."""
+    block = {"type": "tool_result", "tool_use_id": name, "content": content, "is_error": is_error}
+    return link(number, after, type="user", message={"role": "user", "content": [block]}, **fields)
+
+
+def picture() -> dict[str, Any]:
+    """A red dot."""
+    rows = zlib.compress(b"\0\xff\0\0")
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png).decode()}
+    return {"type": "image", "source": source}
+
+
+def rich() -> list[dict[str, Any]]:
+    """Markdown, a picture, thinking, an edit, an error, a written file."""
+    text = f"# Plan\n\nThe *total* of the **basket** in `basket.py`, see [the docs](https://example.org/a).\n\n```python\ndef total(lines):\n    return sum(lines)  # {NEEDLE}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x] read\n- [ ] write\n"
+    edit = tool("toolu_1", "Edit", file_path="/srv/shop/basket.py", old_string="a\nb", new_string="a\nc")
+    patch = [{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": [" a", "-b", "+c"]}]
+    patched = {"filePath": "/srv/shop/basket.py", "originalFile": "a\nb", "structuredPatch": patch}
+    patched |= {"oldString": "a\nb", "newString": "a\nc"}
+    made = {"type": "create", "filePath": "/srv/shop/new.py", "content": "print('new')\n"}
+    return [
+        prompt(1, None, "Total the basket", gitBranch="main"),
+        reply(2, 1, {"type": "thinking", "thinking": "Let me think.", "signature": "s"}, said(text), edit),
+        result(3, 2, "toolu_1", "updated", toolUseResult=patched),
+        reply(4, 3, tool("toolu_2", "Bash", command="pytest -q", description="Run the tests")),
+        result(5, 4, "toolu_2", "1 failed", is_error=True),
+        reply(6, 5, tool("toolu_3", "Write", file_path="/srv/shop/new.py", content="print('new')\n")),
+        result(7, 6, "toolu_3", "File created", toolUseResult=made),
+        reply(8, 7, said("Done.")),
+        link(9, 8, type="user", message={"role": "user", "content": [said("Like this:"), picture()]}),
+        reply(10, 9, said("I see a dot.")),
+    ]
+
+
+def branched() -> list[dict[str, Any]]:
+    """Two answers to one prompt; the later one is the one that counts."""
+    return [
+        prompt(1, None, "Which way"),
+        reply(2, 1, said("Choose")),
+        prompt(3, 2, "Go left"),
+        reply(4, 3, said("Went left")),
+        prompt(5, 2, "Go right"),
+        reply(6, 5, said("Went right")),
+    ]
+
+
+def long() -> list[dict[str, Any]]:
+    """Prompts and answers by turns, some of them long."""
+    entries = []
+    for number in range(1, LONG_MESSAGES + 1):
+        before = number - 1 or None
+        words = f"Message {number}. " + "Some words that fill a line or two. " * (1 + number % 7)
+        if number % 2:
+            entries.append(prompt(number, before, words))
+        else:
+            code = "\n\n```python\n" + "value = compute(1)\n" * (number % 11) + "```\n"
+            entries.append(reply(number, number - 1, said(words + code)))
+    return timed(entries)
+
+
+def timed(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A second between one and the next, also beyond the hour."""
+    start = dt.datetime(2026, 11, 15, tzinfo=dt.UTC)
+    for number, entry in enumerate(entries):
+        at = start + dt.timedelta(seconds=number)
+        entry["timestamp"] = at.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    return entries
+
+
+def hostile() -> list[dict[str, Any]]:
+    """Every payload in every place that text can come from."""
+    entries = []
+    number = 0
+    for payload in PAYLOADS:
+        name = f"toolu_h{number}"
+        entries.append(prompt(number + 1, number or None, payload, gitBranch=payload[:80]))
+        blocks = [
+            {"type": "thinking", "thinking": payload, "signature": "s"},
+            said(f"before\n\n{payload}\n\nafter `{payload}` [{payload}]({payload}) ![{payload}]({payload})"),
+            tool(name, payload[:60], file_path=payload, command=payload, todos=[{"content": payload}]),
+            tool(f"{name}w", "Write", file_path=f"/srv/evil/{payload}", content=payload),
+            {"type": payload, "text": payload},
+            {"type": "image", "source": {"type": "blob", "media_type": "image/png", "url": payload}},
+        ]
+        entries.append(reply(number + 2, number + 1, *blocks))
+        entries.append(result(number + 3, number + 2, name, payload, is_error=True))
+        made = {"type": "create", "filePath": f"/srv/evil/{payload}", "content": payload}
+        entries.append(result(number + 4, number + 3, f"{name}w", payload, toolUseResult=made))
+        number += 4
+    timed(entries)
+    entries.append({"type": "custom-title", "customTitle": PAYLOADS[0], "sessionId": HOSTILE})
+    entries.append({"type": "tag", "tag": PAYLOADS[1], "sessionId": HOSTILE})
+    return entries
+
+
+def appended(home: Path, session: str, *entries: dict[str, Any]) -> None:
+    """As a client that goes on would write."""
+    (log,) = home.glob(f"projects/*/{session}.jsonl")
+    with log.open("ab") as file:
+        for entry in entries:
+            line = {**entry, "sessionId": session, "cwd": "/srv/live"}
+            file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+LAST_LONG = uuid_of(LONG_MESSAGES)

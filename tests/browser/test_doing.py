@@ -1,0 +1,91 @@
+"""Changing in a real browser: rename, fork, restore, export, and clicking through costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.browser.chromium import Chromium
+from tests.browser.conftest import Place
+from tests.browser.home import BRANCHED, RICH
+from tests.small_home import uuid_of
+
+
+def test_a_session_is_renamed_and_the_name_taken_back(opened: Place, page: Chromium) -> None:
+    """The new title is in the head and in the log; after Undo the head has the old one."""
+    (log,) = opened.home.glob(f"projects/*/{BRANCHED}.jsonl")
+    page.do("go", hash=f"#/s/{BRANCHED}", wait=".message")
+    page.do("press", keys=["r"])
+    page.do("fill", selector="dialog input", text="Two ways")
+    page.do("click", selector="dialog button", text="Save")
+    page.do("wait", selector=".head h1", text="Two ways")
+    assert b'"customTitle":"Two ways"' in log.read_bytes()
+    page.do("click", selector=".notice button", text="Undo")
+    page.do("wait", selector=".notice", text="Taken back")
+    page.do("wait", selector=".head h1", text="Which way")
+
+
+def test_a_fork_is_planned_made_and_opened(opened: Place, page: Chromium) -> None:
+    """The plan writes nothing; the fork is a new log, and the page goes there."""
+    logs = set(opened.home.glob("projects/*/*.jsonl"))
+    page.do("go", hash=f"#/s/{RICH}?m={uuid_of(2)}", wait=f'[data-uuid="{uuid_of(2)}"]')
+    page.do("click", selector=f'[data-uuid="{uuid_of(2)}"] > header button', text="Fork", force=True)
+    page.do("wait", selector="dialog dl.plan")
+    assert set(opened.home.glob("projects/*/*.jsonl")) == logs
+    page.do("click", selector="dialog button.primary")
+    page.do("wait", selector=".notice", text="Forked")
+    (new,) = set(opened.home.glob("projects/*/*.jsonl")) - logs
+    page.do("wait", selector=".message", text="Plan")
+    assert page.do("hash") == f"#/s/{new.stem}"
+    new.unlink()
+
+
+def test_a_version_of_a_file_is_restored(page: Chromium, tmp_path: Path) -> None:
+    """The text that the session wrote is in the chosen directory."""
+    page.do("go", hash=f"#/s/{RICH}/files", wait=".files .tree button")
+    page.do("click", selector=".files .tree button", text="new.py")
+    page.do("wait", selector=".version h2", text="new.py")
+    page.do("click", selector=".version button", text="Restore")
+    page.do("fill", selector="dialog input[required]", text=str(tmp_path))
+    page.do("click", selector="dialog button", text="Show the plan")
+    page.do("wait", selector="dialog dl.plan")
+    assert list(tmp_path.rglob("*.py")) == []
+    page.do("click", selector="dialog button.primary", text="Restore")
+    page.do("wait", selector=".notice", text="Restored")
+    (restored,) = tmp_path.rglob("new.py")
+    assert restored.read_text() == "print('new')\n"
+
+
+def test_a_session_is_exported(page: Chromium, tmp_path: Path) -> None:
+    """The saved Markdown has what was said."""
+    page.do("go", hash=f"#/s/{RICH}", wait=".message")
+    page.do("press", keys=["e"])
+    name = page.do("save", selector="dialog button", text="Save the file", path=str(tmp_path / "saved"))
+    assert name.startswith(RICH[:8])
+    assert "Total the basket" in (tmp_path / "saved").read_text()
+
+
+def test_the_resume_command_is_copied(page: Chromium) -> None:
+    """The clipboard has a command that names the session."""
+    page.do("go", hash=f"#/s/{RICH}", wait=".message")
+    page.do("press", keys=["y"])
+    page.do("wait", selector=".notice", text="Copied the resume command")
+    assert f"{RICH}" in page.do("clipboard")
+    assert "claude --resume" in page.do("clipboard")
+
+
+def test_costs_lead_to_sessions(page: Chromium) -> None:
+    """A click on the only day's bar lists its sessions, and one of them opens."""
+    page.do("go", hash="#/cost?since=all", wait=".u-over")
+    page.do("settle", ms=300)
+    page.do("clickAt", selector=".u-over", x=0.5, y=0.7)
+    page.do("wait", selector='[data-day="2026-11-15"]')
+    page.do("click", selector="[data-day] td a")
+    page.do("wait", selector=".talk .head")
+    assert page.do("hash").startswith("#/s/")
+
+
+def test_the_sum_is_the_exact_one(page: Chromium) -> None:
+    """Each answer is 10 tokens in and 20 out of Sonnet 4.5 at 3 and 15 dollars a million: 330 millionths."""
+    page.do("go", hash=f"#/cost?since=all&session={RICH}", wait="[data-exact]")
+    told = page.do("wait", selector="[data-exact]", text="0.00165")
+    assert told == "exactly $0.00165"

@@ -1,0 +1,69 @@
+"""What a hostile transcript can do on the page: nothing (W1 to W3)."""
+
+from __future__ import annotations
+
+from tests.browser.chromium import Chromium
+from tests.browser.conftest import Place
+from tests.browser.home import HOSTILE
+
+# Elements of transcript text, and of the frame around it. No script, style, iframe, form field of a transcript, object.
+INSIDE = {
+    "div article header footer span button a p pre code strong em del ins br ul ol li table thead tbody tr th td",
+    "blockquote hr small",
+}
+
+
+def test_hostile_text_stays_text_everywhere(opened: Place, page: Chromium) -> None:
+    """More than 200 payloads in every place of a session, on every page: nothing runs, no other host is
+    asked, no element is outside the list, no address is other than the web's, mail's or ours."""
+    page.do("wait", selector=f'[data-session="{HOSTILE}"]')
+    listed = page.do("elements", root=".list")
+    page.do("go", hash=f"#/s/{HOSTILE}", wait=".message")
+    inside: set[str] = set()
+    attributes: set[str] = set()
+    addresses: set[str] = set()
+    page.do("size", width=1280, height=4000)
+    for _ in range(400):
+        seen = page.do("elements", root=".messages")
+        inside |= set(seen["inside"])
+        attributes |= set(seen["attributes"])
+        addresses |= set(seen["addresses"])
+        if page.do("walk", most=1) == 0:
+            break
+    else:
+        raise AssertionError("the end was not reached")
+    pages = [
+        ("#/sessions?q=globalThis", "[data-hit]"),
+        (f"#/s/{HOSTILE}/files", ".files .tree button"),
+        (f"#/s/{HOSTILE}/todos", ".narrow"),
+        (f"#/s/{HOSTILE}/findings", ".narrow"),
+        ("#/cost?since=all&by=branch", ".numbers td"),
+        ("#/health", ".cards"),
+    ]
+    for address, wanted in pages:
+        page.do("go", hash=address, wait=wanted)
+        page.do("settle", ms=200)
+        seen = page.do("elements", root="main")
+        attributes |= set(seen["attributes"])
+        addresses |= set(seen["addresses"])
+        assert not set(seen["tags"]) & {"iframe", "object", "embed", "base", "math", "form", "audio", "video"}
+        assert seen["ran"] is None
+    told = page.do("told")
+    ours = opened.base.rstrip("/")
+    assert listed["ran"] is None
+    assert inside - _words(INSIDE) == set()
+    assert {name for name in attributes if name.startswith("on")} == set()
+    assert {url for url in told["requests"] if not url.startswith((ours, "blob:" + ours, "about:"))} == set()
+    assert {one for one in addresses if not _is_plain(one)} == set()
+    assert told["dialogs"] == 0
+    assert [one for one in told["problems"] if "Content Security Policy" in one] == []
+
+
+def _words(texts: set[str]) -> set[str]:
+    return {word for text in texts for word in text.split()}
+
+
+def _is_plain(address: str) -> bool:
+    return address.startswith(
+        ("#", "/api/sessions/", "/assets/", "/icon.svg", "http://", "https://", "mailto:")
+    )

@@ -1,0 +1,183 @@
+"""Reading in a real browser: open, search, jump, scroll, branches, following; by keys, on a phone, aloud."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import Chromium
+from tests.browser.conftest import Place
+from tests.browser.home import BRANCHED, LAST_LONG, LIVE, LONG, LONG_MESSAGES, NEEDLE, RICH, SENT, appended
+from tests.small_home import prompt, reply, said, uuid_of
+
+# Colours and sizes are apart from one another, so two looks have all of them; the long run has every pair.
+LOOKS = [("light", 1280), ("dark", 390)]
+if os.environ.get("RECOLLECT_TORTURE"):
+    LOOKS += [("dark", 1280), ("light", 390)]
+
+
+def test_the_key_leaves_the_address_and_the_list_comes(opened: Place, page: Chromium) -> None:
+    """The key is not in the address bar after opening, and every session is in the list."""
+    page.do("wait", selector=f'[data-session="{RICH}"]')
+    assert page.do("count", selector="[data-session]") == 6
+    assert "key=" not in page.do("hash")
+    assert page.do("told")["problems"] == []
+
+
+def test_a_search_finds_a_word_and_jumps_to_its_message(page: Chromium) -> None:
+    """Slash, a word, Enter on the hit: the message with the word is in sight."""
+    page.do("wait", selector="[data-session]")
+    page.do("press", keys=["/"])
+    page.do("type", text=NEEDLE)
+    page.do("wait", selector="[data-hit]", text=NEEDLE)
+    page.do("press", keys=["Enter", "Enter"])
+    assert page.do("isInSight", uuid=uuid_of(2))
+    assert f"m={uuid_of(2)}" in page.do("hash")
+
+
+def test_a_session_reads_as_it_was(page: Chromium) -> None:
+    """Markdown, an edit as a diff, a failed command open, thinking folded, a picture from our own server."""
+    page.do("go", hash=f"#/s/{RICH}", wait=".message .diff")
+    assert page.do("texts", selector=".prose .heading") == ["Plan"]
+    assert page.do("texts", selector=".diff .added .t") == ["c"]
+    assert "https://example.org/a" in " ".join(page.do("texts", selector=".address"))
+    assert page.do("count", selector=".call.error .detail") == 1
+    assert page.do("texts", selector=".thinking .prose") == []
+    page.do("wait", selector="img.picture")
+    assert page.do("attribute", selector="img.picture", name="src").startswith("/api/sessions/")
+
+
+def test_thinking_unfolds_with_a_key_and_is_remembered(page: Chromium) -> None:
+    """After ``z`` the thinking is there, also after a reload; another ``z`` folds it."""
+    page.do("go", hash=f"#/s/{RICH}", wait=".thinking")
+    page.do("press", keys=["z"])
+    page.do("reload", wait=".thinking .prose")
+    assert page.do("texts", selector=".thinking .prose") == ["Let me think."]
+    page.do("press", keys=["z"])
+    page.do("gone", selector=".thinking .prose", text="Let me think.")
+
+
+def test_a_link_opens_the_last_of_twenty_thousand_messages(page: Chromium) -> None:
+    """A message near the end of a long session is shown by its link, with few rows in the page."""
+    page.do("go", hash=f"#/s/{LONG}?m={LAST_LONG}", wait=".message")
+    assert page.do("isInSight", uuid=LAST_LONG)
+    assert page.do("attribute", selector=".messages", name="data-total") == str(LONG_MESSAGES)
+    assert page.do("count", selector="article") < 60
+
+
+def test_twenty_thousand_messages_scroll(page: Chromium, artefacts: Path) -> None:
+    """Scrolling goes on through the list with few rows at a time; the frame times are recorded."""
+    page.do("go", hash=f"#/s/{LONG}", wait=".message")
+    seen = page.do("scroll", frames=240, pixels=400)
+    times = sorted(seen.pop("times"))
+    figures = {
+        "messages": LONG_MESSAGES,
+        "median_ms": round(times[len(times) // 2], 1),
+        "p95_ms": round(times[len(times) * 95 // 100], 1),
+        "longest_ms": round(times[-1], 1),
+        **seen,
+    }
+    (artefacts / "frames.json").write_text(json.dumps(figures))
+    assert seen["top"] > 50_000
+    assert seen["rows"] < 60
+
+
+def test_branches_can_be_switched(page: Chromium) -> None:
+    """The other branch shows its own answer, and the way back shows the first again."""
+    page.do("go", hash=f"#/s/{BRANCHED}", wait=".message")
+    page.do("wait", selector=".message", text="Went right")
+    page.do("press", keys=["b"])
+    page.do("click", selector=".panel [data-branch]", text="Go left")
+    page.do("wait", selector=".message", text="Went left")
+    assert page.do("count", selector='.message:has-text("Went right")') == 0
+    page.do("press", keys=["]"])
+    page.do("wait", selector=".message", text="Went right")
+
+
+def test_a_running_session_is_followed(opened: Place, page: Chromium) -> None:
+    """A line that a client appends appears by itself, and the session is marked as running."""
+    page.do("wait", selector=".row .live")
+    page.do("go", hash=f"#/s/{LIVE}", wait=".message")
+    appended(opened.home, LIVE, prompt(3, 2, "More"), reply(4, 3, said("Here is more")))
+    page.do("wait", selector=".message", text="Here is more")
+
+
+def test_a_sub_agent_stands_where_it_was_sent(page: Chromium) -> None:
+    """Its call tells how long it took; unfolded, it has the agent's own messages."""
+    page.do("go", hash=f"#/s/{SENT}", wait=".call")
+    assert "1 min 1 s" in page.do("wait", selector=".call .took")
+    page.do("click", selector=".call .fold")
+    page.do("click", selector=".agent .fold")
+    page.do("wait", selector=".nested .message", text="Saw a tree")
+    assert page.do("texts", selector=".nested .who") == ["Task", "Agent"]
+
+
+def test_one_can_look_behind_a_compaction(page: Chromium) -> None:
+    """The line where it was compacted leads to what was said before."""
+    page.do("go", hash=f"#/s/{SENT}", wait=".boundary")
+    assert page.do("count", selector='.message:has-text("Far away")') == 0
+    page.do("click", selector=".boundary a")
+    page.do("wait", selector=".message", text="Far away")
+    assert page.do("hash") == f"#/s/{SENT}?c=1"
+
+
+def test_keys_are_explained(page: Chromium) -> None:
+    """A question mark lists the keys; Escape closes the list."""
+    page.do("wait", selector="[data-session]")
+    page.do("press", keys=["?"])
+    assert "Previous" in page.do("wait", selector="dialog")
+    page.do("press", keys=["Escape"])
+    page.do("gone", selector="dialog", text="Keys")
+
+
+def test_the_list_is_walked_with_keys(page: Chromium) -> None:
+    """Two steps down, one up and Enter open the first session; ``u`` leads back."""
+    page.do("wait", selector="[data-session]")
+    first = page.do("attribute", selector="[data-session]", name="data-session")
+    page.do("press", keys=["j", "j", "k", "Enter"])
+    page.do("wait", selector=".talk .message")
+    assert page.do("hash") == f"#/s/{first}"
+    page.do("press", keys=["u"])
+    page.do("wait", selector="[data-session]")
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_no_page_shuts_anybody_out(page: Chromium, artefacts: Path, scheme: str, width: int) -> None:
+    """axe-core finds nothing serious on any page, in light and dark, on a desk and on a phone."""
+    page.do("theme", scheme=scheme)
+    page.do("size", width=width, height=820)
+    pages = {
+        "sessions": ("#/sessions", "[data-session]"),
+        "search": (f"#/sessions?q={NEEDLE}", "[data-hit]"),
+        "conversation": (f"#/s/{RICH}", ".message .diff"),
+        "files": (f"#/s/{RICH}/files", ".version .code"),
+        "todos": (f"#/s/{RICH}/todos", ".narrow .waiting strong"),
+        "findings": (f"#/s/{RICH}/findings", ".narrow .waiting strong, .findings"),
+        "cost": ("#/cost?since=all", ".heat svg"),
+        "health": ("#/health", ".cards"),
+    }
+    serious = []
+    for name, (address, wanted) in pages.items():
+        page.do("go", hash=address, wait=wanted)
+        page.do("settle", ms=300)
+        page.do("shot", path=str(artefacts / f"{name}-{scheme}-{width}.png"))
+        found = page.do("problems")
+        serious += [(name, one) for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == []
+    assert page.do("told")["problems"] == []
+
+
+def test_a_browser_without_the_cookie_is_told_what_to_do(opened: Place, page: Chromium) -> None:
+    """The cookie belongs to 127.0.0.1; at localhost the same page shows no session and says why."""
+    page.do("open", url=opened.base.replace("127.0.0.1", "localhost"))
+    assert "was not let in" in page.do("wait", selector=".waiting.trouble")
+    assert page.do("count", selector="[data-session]") == 0
+
+
+def test_a_session_that_is_not_there_is_said_so(page: Chromium) -> None:
+    """What cannot be found is said in words, with a way back."""
+    page.do("go", hash="#/s/no-such-session", wait=".waiting.trouble")
+    assert page.do("count", selector='.narrow a:has-text("All sessions")') == 1

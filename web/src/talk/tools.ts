@@ -1,0 +1,62 @@
+// What a call was about, in a line; and the change an edit made.
+
+import type { Block, Call } from '../lib/api'
+import { between, fromPatch, type DiffLine } from '../lib/diff'
+import { tail } from '../lib/format'
+
+type Fields = Record<string, unknown>
+
+export function fields(value: unknown): Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+}
+
+export const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+export function gist(name: string, input: unknown): string {
+  const given = fields(input)
+  const path = text(given.file_path) || text(given.notebook_path) || text(given.path)
+  switch (name) {
+    case 'Bash':
+      return text(given.command).split('\n')[0] ?? ''
+    case 'Grep':
+    case 'Glob':
+      return [text(given.pattern), path && tail(path)].filter(Boolean).join('  in ')
+    case 'Task':
+    case 'Agent':
+      return [text(given.subagent_type), text(given.description)].filter(Boolean).join(': ')
+    case 'WebFetch':
+      return text(given.url)
+    case 'WebSearch':
+      return text(given.query)
+    case 'TodoWrite': {
+      const items = todos(input)
+      return items.length ? `${items.filter((one) => one.status === 'completed').length} of ${items.length} done` : ''
+    }
+  }
+  if (path) return tail(path, 3)
+  const first = Object.values(given).find((value) => typeof value === 'string' && value)
+  return text(first).split('\n')[0]!.slice(0, 160)
+}
+
+export function toolName(name: string): string {
+  const found = /^mcp__(.+?)__(.+)$/.exec(name)
+  return found ? `${found[1]} · ${found[2]}` : name
+}
+
+export function todos(input: unknown): { text: string; status: string }[] {
+  const items = fields(input).todos
+  if (!Array.isArray(items)) return []
+  return items.map((one) => ({ text: text(fields(one).content), status: text(fields(one).status) }))
+}
+
+/** The lines an edit changed, or null where the call is no edit. */
+export function edited(block: Block, call: Call | undefined): DiffLine[] | null {
+  const given = fields(block.input)
+  const patch = fromPatch(fields(call?.structured).structuredPatch)
+  if (patch) return patch
+  if (typeof given.old_string === 'string' && typeof given.new_string === 'string') return between(given.old_string, given.new_string)
+  if (block.name === 'MultiEdit' && Array.isArray(given.edits)) {
+    return given.edits.flatMap((one) => between(text(fields(one).old_string), text(fields(one).new_string)))
+  }
+  return null
+}
