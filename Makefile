@@ -36,7 +36,7 @@ bench-full: $(DEV)  ## the same over a gigabyte of logs (about a quarter of an h
 	$(BIN)/python -m bench --full --write
 
 torture: $(DEV)  ## all of the kill, race and fault runs (minutes)
-	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly tests/crash tests/execution tests/mcp tests/server tests/policy/shell tests/storage/archive
+	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly tests/crash tests/execution tests/mcp tests/server tests/policy/shell tests/storage/archive tests/sync tests/runtime
 
 fuzz: $(DEV)  ## coverage-guided fuzzing of reader and codec (needs atheris; FUZZ_SECONDS=60)
 	$(PIP) install --require-hashes -r requirements/fuzz.lock

@@ -2,7 +2,10 @@
 
     options = ClaudeAgentOptions(session_store=recollect.sdk.SessionStore("logs/"))
 
-The SDK hands over every transcript line a second time and asks for it back to
+    options = ClaudeAgentOptions(session_store=recollect.sdk.SessionStore.remote(url, token))
+
+The first keeps transcripts in a directory, the second on a team server, so that a pod without a disk of its own
+can go on with a session. The SDK hands over every transcript line a second time and asks for it back to
 resume elsewhere. Here each key is one log: the main transcript of a session lies
 where a Claude home would have it, its sub-agents below it, so everything else of
 recollect reads what the SDK stored. An append returns after the sync; entries
@@ -66,15 +69,35 @@ class SessionStore:
         *,
         sync: SyncPolicy = SyncPolicy.ALWAYS,
         lock_timeout: float = 10.0,
+        _transcripts: Transcripts | None = None,
     ) -> None:
         directory = data_dir() / "store" if root is None else Path(root).expanduser()
-        self._transcripts = Transcripts(directory.absolute(), sync, lock_timeout)
+        self._root = directory.absolute() if _transcripts is None else None
+        self._transcripts = _transcripts or Transcripts(directory.absolute(), sync, lock_timeout)
         self._turns = InOrder()
+
+    @classmethod
+    def remote(
+        cls, url: str, token: str, *, patience: float = 60.0, allow_plain_http: bool = False
+    ) -> SessionStore:
+        """A store on a team server (`recollect serve`), with a token of the scopes read and write (delete, to delete).
+
+        Nothing is kept on this machine. Requests are repeated for ``patience`` seconds. Over plain http the token
+        goes to this machine only, unless ``allow_plain_http``.
+        """
+        from recollect.services.exchange_transcripts import RemoteTranscripts
+        from recollect.sync.http_remote import HttpRemote
+
+        connection = HttpRemote(url, token, patience=patience, allow_plain=allow_plain_http)
+        # The same methods over another kind of place; neither room can name the other's class.
+        return cls(None, _transcripts=cast("Transcripts", RemoteTranscripts(connection)))
 
     @property
     def root(self) -> Path:
         """The store's directory."""
-        return self._transcripts.paths.root
+        if self._root is None:
+            raise UsageError("a store on a server has no directory", hint="ask the server for its sessions")
+        return self._root
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Store entries, durably and in the order of the calls; those whose uuid is stored are left out."""

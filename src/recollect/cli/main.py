@@ -62,6 +62,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent": ("recollect.cli.agent", "work on a prompt headless: model, tools, and the session written down"),
     "rm": ("recollect.cli.rm", "move a session to the trash, or bring it back"),
     "serve": ("recollect.cli.serve", "the team server, on SQLite or PostgreSQL"),
+    "sync": ("recollect.cli.sync", "sessions of several machines together: login, push, pull, status, watch"),
+    "team": ("recollect.cli.team", "what a team's sessions cost, from its server"),
     "admin": ("recollect.cli.admin", "organisations, members and tokens of a team server"),
 }
 _DEFAULT = "overview"

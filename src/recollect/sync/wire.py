@@ -52,11 +52,12 @@ class Position(NamedTuple):
     def parse(cls, text: str) -> Self:
         """A position as it stands in a header."""
         found = _POSITION.fullmatch(text)
-        if found is None or int(found[1]) > MOST_LINES:
+        lines = int(found[1]) if found is not None else MOST_LINES + 1
+        if found is None or lines > MOST_LINES:
             raise UsageError(
                 f"position {text[:80]!a}: not understood", hint="write it as <lines>:<64 hex digits>"
             )
-        return cls(int(found[1]), bytes.fromhex(found[2]))
+        return cls(lines, bytes.fromhex(found[2]))
 
     def after(self, lines: Iterable[bytes]) -> Position:
         """Where a log is that was here and then got these lines, each with its newline."""
@@ -95,6 +96,8 @@ def description(text: str) -> str:
 
 def plain_text(text: str, longest: int) -> str:
     """A text that every database takes: no NUL, no half of a surrogate pair, not longer than allowed."""
+    if len(text) <= longest and text.isascii() and "\0" not in text:
+        return text
     return text[:longest].replace("\0", "\ufffd").encode(errors="replace").decode()
 
 

@@ -1,0 +1,185 @@
+"""Which files of a home are sent: an allow list, found in one walk.
+
+Only what belongs to a session, by its place: the log, sub-agents and their notes, tool results, the title, file
+backups, tasks and todos. Nothing else is ever looked at, so that no credentials, settings, prompt history,
+paste or memory can leave, whatever is in them. Links are not followed: they could lead to any of those.
+
+Names are taken as the file system gives them and nothing is opened: a push that has nothing to do is this walk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from recollect.errors import InvalidId
+from recollect.model.ids import SessionId
+from recollect.sync.keys import key_of, names_of
+
+_LOG, _AGENT, _META = ".jsonl", "agent-", ".meta.json"
+FLAT, SUBAGENTS, RESULTS, TITLE = "flat", "subagents", "tool-results", "custom-title.json"
+BACKUPS, TASKS, TODOS = "file-history", "tasks", "todos"
+_TODO_MARK = "-agent-"
+_DEEPEST = 5
+
+
+class Found(NamedTuple):
+    """One file to be sent. ``owner`` is the path of its session's log without the ending; "" where only its lines say."""
+
+    path: str
+    is_log: bool
+    owner: str
+    session: str
+    key: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+class Scan:
+    """One walk through a home. ``problems`` are what cannot be sent, and why."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.problems: list[tuple[str, str]] = []
+
+    def files(self) -> list[Found]:
+        """Everything to be sent, logs before side files within a session."""
+        owners: dict[str, str] = {}
+        found: list[Found] = []
+        for project in self._directories(self._root / "projects"):
+            found += self._project(project.path, owners)
+        found += self._by_session(owners)
+        return found
+
+    def _project(self, directory: str, owners: dict[str, str]) -> Iterator[Found]:
+        entries = list(self._entries(directory))
+        for entry in entries:
+            name = entry.name
+            if not name.endswith(_LOG):
+                continue
+            stem = name[: -len(_LOG)]
+            if name.startswith(_AGENT):
+                yield from self._file(entry, "", "", FLAT, stem, is_log=True)
+            elif is_session_name(stem):
+                owner = entry.path[: -len(_LOG)]
+                owners[stem] = owner
+                yield from self._file(entry, owner, stem, is_log=True)
+        for entry in entries:
+            if entry.name.startswith(_AGENT) and entry.name.endswith(_META):
+                yield from self._file(entry, "", "", FLAT, entry.name)
+            elif not entry.name.endswith((_LOG, ".json")) and is_session_name(entry.name):
+                yield from self._side(entry)
+
+    def _side(self, directory: os.DirEntry[str]) -> Iterator[Found]:
+        session, owner = directory.name, directory.path
+        if not _is_directory(directory):
+            return
+        for entry in self._entries(owner):
+            if entry.name == SUBAGENTS and _is_directory(entry):
+                yield from self._agents(entry.path, owner, session, (SUBAGENTS,))
+            elif entry.name == RESULTS and _is_directory(entry):
+                for result in self._entries(entry.path):
+                    yield from self._file(result, owner, session, RESULTS, result.name)
+            elif entry.name == TITLE:
+                yield from self._file(entry, owner, session, TITLE)
+
+    def _agents(self, directory: str, owner: str, session: str, above: tuple[str, ...]) -> Iterator[Found]:
+        for entry in self._entries(directory):
+            name = entry.name
+            if name.startswith(_AGENT) and name.endswith(_LOG):
+                yield from self._file(entry, owner, session, *above, name[: -len(_LOG)], is_log=True)
+            elif name.startswith(_AGENT) and name.endswith(_META):
+                yield from self._file(entry, owner, session, *above, name)
+            elif len(above) < _DEEPEST and _is_directory(entry):
+                yield from self._agents(entry.path, owner, session, (*above, name))
+
+    def _by_session(self, owners: dict[str, str]) -> Iterator[Found]:
+        """What lies in directories of the home that are named after sessions; only of sessions that are here."""
+        for room in (BACKUPS, TASKS):
+            for directory in self._directories(self._root / room):
+                owner = owners.get(directory.name)
+                if owner is not None:
+                    for entry in self._entries(directory.path):
+                        yield from self._file(entry, owner, directory.name, room, entry.name)
+        for entry in self._entries(os.fspath(self._root / TODOS)):
+            session = entry.name.partition(_TODO_MARK)[0]
+            if entry.name.endswith(".json") and session in owners:
+                yield from self._file(entry, owners[session], session, TODOS, entry.name)
+
+    def _file(
+        self, entry: os.DirEntry[str], owner: str, session: str, *names: str, is_log: bool = False
+    ) -> Iterator[Found]:
+        try:
+            if not entry.is_file(follow_symlinks=False):
+                return
+            seen = entry.stat(follow_symlinks=False)
+            key = key_of(*names) if names else ""
+        except FileNotFoundError:
+            return
+        except OSError as cause:
+            self.problems.append((entry.path, cause.strerror or "cannot be read"))
+            return
+        except InvalidId as problem:
+            self.problems.append((entry.path, problem.reason))
+            return
+        if seen.st_size:
+            yield Found(entry.path, is_log, owner, session, key, seen.st_size, seen.st_mtime_ns, seen.st_ino)
+
+    def _directories(self, path: Path) -> list[os.DirEntry[str]]:
+        return [entry for entry in self._entries(os.fspath(path)) if _is_directory(entry)]
+
+    def _entries(self, directory: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(directory) as entries:
+                return sorted(entries, key=_name)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as cause:
+            self.problems.append((directory, cause.strerror or "cannot be read"))
+            return []
+
+
+def place_of(key: str, root: Path, project: Path, session: str, *, is_log: bool) -> Path:
+    """Where a file of the remote belongs in a home: the way back from ``Scan``."""
+    if not key:
+        return project / f"{session}{_LOG}"
+    first, *rest = names_of(key)
+    if first == FLAT and len(rest) == 1 and rest[0].startswith(_AGENT):
+        return project / (f"{rest[0]}{_LOG}" if is_log else rest[0])
+    if first == SUBAGENTS and rest and rest[-1].startswith(_AGENT):
+        place = project.joinpath(session, first, *rest)
+        return place.with_name(place.name + _LOG) if is_log else place
+    if is_log:
+        raise InvalidId("key", key, "is no log of a session")
+    if first == TITLE and not rest:
+        return project / session / TITLE
+    if first == RESULTS and len(rest) == 1:
+        return project.joinpath(session, first, *rest)
+    if first in (BACKUPS, TASKS) and len(rest) == 1:
+        return root.joinpath(first, session, *rest)
+    if first == TODOS and len(rest) == 1 and rest[0].startswith(session):
+        return root.joinpath(first, *rest)
+    raise InvalidId("key", key, "is no side file of a session")
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def is_session_name(name: str) -> bool:
+    """Whether a session may be called so: the name becomes part of paths here and elsewhere."""
+    try:
+        SessionId(name)
+    except InvalidId:
+        return False
+    return True
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

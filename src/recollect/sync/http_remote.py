@@ -1,0 +1,474 @@
+"""A team server as a remote, over one connection that stays open.
+
+The standard library's ``http.client`` does it: the protocol needs one request at a time, bodies that are bytes, and
+exact control over what is repeated, so an HTTP library would be a dependency of everybody's core without doing
+more. Bodies are zstd. Redirects are not followed and no proxy is asked: a token goes to the address it was
+given for and nowhere else; over plain ``http`` only to this machine, unless somebody insists.
+
+Every request may be repeated, and is: what breaks off, takes too long, or is answered with 408, 429 or 5xx is
+tried again for as long as ``patience`` says, with growing pauses. An answer that was cut off is never taken for a
+whole one: lines are counted and hashed against the position the server told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import random
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from email.message import Message
+from typing import NamedTuple, NoReturn, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+import zstandard
+
+from recollect.errors import Busy, DamagedData, NotFound, UsageError
+from recollect.sync.remote import Changed, Elsewhere, Gone, Limits, Told, lines_of
+from recollect.sync.wire import (
+    ENCRYPTED,
+    MACHINE,
+    POSITION,
+    PROJECT,
+    REPOSITORY,
+    Appended,
+    Position,
+    Problem,
+    Session,
+    SessionDetail,
+    Sessions,
+    SideFile,
+    WhoAmI,
+    described,
+)
+
+_REPEATED = frozenset((408, 425, 429, 500, 502, 503, 504))
+_BROKEN = (OSError, http.client.HTTPException, msgspec.DecodeError)
+_PIECE = 1 << 20
+_SMALL = 512
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_LONGEST_ERROR = 300
+# More than any line or list the protocol has: whoever sends more has something else in mind.
+_LARGEST = 64 << 20
+_LOCAL = frozenset(("localhost", "127.0.0.1", "::1"))
+Document = TypeVar("Document")
+
+
+class Answer(NamedTuple):
+    """A whole answer of the server."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+
+class HttpRemote:
+    """One server, as one member of an organisation sees it. Not for several threads at once."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        patience: float = 60.0,
+        timeout: float = 60.0,
+        allow_plain: bool = False,
+    ) -> None:
+        self.url, self._host, self._port, self._path, self._is_tls = _address(url, allow_plain=allow_plain)
+        if not token.isascii() or not token.isprintable() or not token or " " in token:
+            raise UsageError("token: is none", hint="it is one word, as `recollect admin token add` shows it")
+        self._token = token
+        self._patience, self._timeout = patience, timeout
+        self._connection: http.client.HTTPConnection | None = None
+        self._packer = zstandard.ZstdCompressor(level=1)
+        self._limits: Limits | None = None
+
+    # --- the remote -----------------------------------------------------------------------------
+
+    def limits(self) -> Limits:
+        """What the server told; asked once."""
+        if self._limits is None:
+            told = self.whoami().limits
+            self._limits = Limits()._replace(
+                **{name: told[name] for name in Limits._fields if isinstance(told.get(name), int)}
+            )
+        return self._limits
+
+    def whoami(self) -> WhoAmI:
+        """Whose token this is."""
+        return self._document("GET", "/v1/whoami", WhoAmI)
+
+    def sessions(self, since: int | None = None, **filters: str) -> Iterator[Session]:
+        """Page after page, newest first."""
+        query = {"limit": "1000", **filters}
+        if since is not None:
+            query["since"] = str(max(since, 100_000_000))
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self._document(
+                "GET", "/v1/sessions", Sessions, {**query, **({"cursor": cursor} if cursor else {})}
+            )
+            yield from page.sessions
+            cursor = page.next
+
+    def session(self, session: str) -> SessionDetail | None:
+        """One session with its logs and files."""
+        try:
+            return self._document("GET", _session(session), SessionDetail)
+        except NotFound:
+            return None
+
+    def head(self, session: str, key: str) -> Position | None:
+        """Where a log ends, from the primary database."""
+        answer = self._ask("HEAD", f"{_session(session)}/log", _key(key))
+        if answer.status == 404:
+            return None
+        self._require(answer)
+        return Position.parse(answer.headers.get(POSITION, ""))
+
+    def is_at(self, session: str, key: str, position: Position) -> bool:
+        """Whether the log came by this position."""
+        if not position.lines:
+            return True
+        answer = self._ask("HEAD", f"{_session(session)}/log", {**_key(key), "after": str(position)})
+        if answer.status in (404, 409):
+            return False
+        self._require(answer)
+        return True
+
+    def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
+        """Add lines; repeated until there is an answer."""
+        headers = {POSITION: str(at)}
+        for name, text in ((PROJECT, told.project), (REPOSITORY, told.repository), (MACHINE, told.machine)):
+            if text:
+                headers[name] = described(text)
+        if told.encrypted:
+            headers[ENCRYPTED] = "1"
+        answer = self._ask("PUT", f"{_session(session)}/log", _key(key), data, headers)
+        self._require(answer)
+        return msgspec.json.decode(answer.body, type=Appended).position.position
+
+    def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
+        """Lines as they come; where the connection breaks, it goes on behind the last whole line."""
+        pause = _Pauses(self._patience)
+        while True:
+            here = after
+            try:
+                for piece in self._read_once(session, key, after):
+                    after = after.after(lines_of(piece))
+                    yield piece
+                return
+            except _Cut as cut:
+                self._drop()
+                if after != here:
+                    pause = _Pauses(self._patience)
+                pause.wait(cut.why)
+
+    def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
+        """Keep a side file."""
+        condition = {"If-None-Match": "*"} if known is None else {"If-Match": f'"{known}"'}
+        answer = self._ask("PUT", f"{_session(session)}/file", {"key": key}, data, condition)
+        self._require(answer)
+        return msgspec.json.decode(answer.body, type=SideFile)
+
+    def file(self, session: str, key: str) -> bytes | None:
+        """The bytes of a side file."""
+        answer = self._ask("GET", f"{_session(session)}/file", {"key": key})
+        if answer.status == 404:
+            return None
+        self._require(answer)
+        return answer.body
+
+    def delete(self, session: str) -> bool:
+        """Delete a session."""
+        answer = self._ask("DELETE", _session(session))
+        if answer.status == 404:
+            return False
+        self._require(answer)
+        return True
+
+    def cost(self, by: str, since: str | None, until: str | None, kind: str) -> bytes:
+        """The team's cost report in one of the server's formats."""
+        query = {"by": by, "format": kind}
+        query.update({name: text for name, text in (("since", since), ("until", until)) if text})
+        answer = self._ask("GET", "/v1/cost", query)
+        self._require(answer)
+        return answer.body
+
+    def close(self) -> None:
+        """Close the connection; it is made again when it is needed."""
+        self._drop()
+
+    # --- one request ----------------------------------------------------------------------------
+
+    def _document(
+        self, method: str, path: str, kind: type[Document], query: Mapping[str, str] | None = None
+    ) -> Document:
+        answer = self._ask(method, path, query)
+        self._require(answer)
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except msgspec.DecodeError as problem:
+            raise Busy(
+                f"{self.url}: answers with something else than its protocol ({problem})",
+                hint="is it a recollect server, of a version that goes with this one?",
+            ) from None
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """The answer to one request, which is repeated until there is one."""
+        target = _target(self._path + path, query)
+        sent, all_headers = self._packed(body, headers)
+        pauses = _Pauses(self._patience)
+        while True:
+            why, wait = "", 0.0
+            try:
+                answer = self._once(method, target, sent, all_headers)
+                if answer.status not in _REPEATED:
+                    return answer
+                why, wait = f"HTTP {answer.status}", _seconds(answer.headers.get("Retry-After", ""))
+            except _BROKEN as problem:
+                self._drop()
+                why = str(problem) or type(problem).__name__
+                if isinstance(problem, ssl.SSLCertVerificationError):
+                    raise _untrusted(self.url, problem) from None
+            pauses.wait(why, wait)
+
+    def _packed(
+        self, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> tuple[bytes | None, dict[str, str]]:
+        found = {"Authorization": f"Bearer {self._token}", **(headers or {})}
+        if body is None:
+            return None, found
+        if len(body) >= _SMALL:
+            body = self._packer.compress(body)
+            found["Content-Encoding"] = "zstd"
+        return body, found
+
+    def _once(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        connection = self._connected()
+        connection.request(method, target, body, dict(headers))
+        with connection.getresponse() as response:
+            if method == "HEAD":
+                if response.status == 200:
+                    _position(response)
+                return Answer(response.status, response.headers, b"")
+            return self._whole(response)
+
+    def _whole(self, response: http.client.HTTPResponse) -> Answer:
+        """All of an answer. One whose headers were cut off looks like one without a length, and is none."""
+        data = response.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            self._drop()
+            raise DamagedData(f"{self.url}: an answer without end", hint="is it a recollect server?")
+        told = response.headers.get("Content-Length")
+        is_chunked = "Transfer-Encoding" in response.headers
+        if response.status != 204 and not is_chunked and (told is None or len(data) != _length(told)):
+            raise http.client.IncompleteRead(data)
+        return Answer(response.status, response.headers, data)
+
+    def _read_once(self, session: str, key: str, after: Position) -> Iterator[bytes]:
+        """Lines of one answer, up to where it breaks off; ``_Cut`` where that is before the end."""
+        target = _target(f"{self._path}{_session(session)}/log", {**_key(key), "after": str(after)})
+        try:
+            connection = self._connected()
+            connection.request("GET", target, headers={"Authorization": f"Bearer {self._token}"})
+            response = connection.getresponse()
+        except _BROKEN as problem:
+            raise _Cut(str(problem) or type(problem).__name__) from None
+        is_read = False
+        try:
+            if response.status != 200:
+                self._not_read(response)
+            try:
+                end = _position(response)
+            except http.client.HTTPException as problem:
+                raise _Cut(str(problem)) from None
+            yield from _whole_lines(response, after, end)
+            is_read = response.isclosed()
+        finally:
+            response.close()
+            if not is_read:
+                # What is left of this answer would be taken for the next one, and lines are anybody's words.
+                self._drop()
+
+    def _not_read(self, response: http.client.HTTPResponse) -> NoReturn:
+        """Why there are no lines to read."""
+        try:
+            answer = self._whole(response)
+        except _BROKEN as problem:
+            raise _Cut(str(problem) or type(problem).__name__) from None
+        if answer.status in _REPEATED:
+            raise _Cut(f"HTTP {answer.status}")
+        if answer.status == 404:
+            raise Gone
+        self._require(answer)
+        raise _Cut(f"HTTP {answer.status}")
+
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):
+            self._drop()
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            if self._is_tls:
+                context = ssl.create_default_context()
+                self._connection = http.client.HTTPSConnection(
+                    self._host, self._port, timeout=self._timeout, context=context
+                )
+            else:
+                self._connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.close()
+
+    def _require(self, answer: Answer) -> None:
+        """Nothing where all is well; else what the server said, as the error that fits."""
+        if answer.status < 300:
+            return
+        try:
+            problem = msgspec.json.decode(answer.body, type=Problem)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            problem = None
+        code = problem.error.code if problem is not None else ""
+        if (
+            problem is not None
+            and answer.status == 409
+            and not isinstance(problem.position, msgspec.UnsetType)
+        ):
+            raise Elsewhere(problem.position)
+        if answer.status == 410:
+            raise Gone
+        if answer.status == 409 and code in ("changed", "exists"):
+            raise Changed
+        _refused(self.url, answer.status, problem)
+
+
+def _position(response: http.client.HTTPResponse) -> Position:
+    """The position an answer tells; one that tells none was cut off within its headers."""
+    try:
+        return Position.parse(response.headers.get(POSITION, ""))
+    except UsageError:
+        raise http.client.BadStatusLine("the answer was cut off within its headers") from None
+
+
+class _Cut(Exception):
+    """An answer that ended before its end, and why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class _Pauses:
+    """Growing pauses until patience ends."""
+
+    def __init__(self, patience: float) -> None:
+        self._end = time.monotonic() + patience
+        self._next = _FIRST_PAUSE
+
+    def wait(self, why: str, at_least: float = 0.0) -> None:
+        """Sleep, or give up."""
+        pause = max(self._next * random.uniform(0.5, 1.0), min(at_least, _LONGEST_PAUSE))
+        if time.monotonic() + pause > self._end:
+            raise Busy(
+                f"the server does not answer: {why[:_LONGEST_ERROR]}",
+                hint="is it running, and the address right? Nothing is lost: the next try goes on from here",
+            )
+        time.sleep(pause)
+        self._next = min(self._next * 2, _LONGEST_PAUSE)
+
+
+def _whole_lines(response: http.client.HTTPResponse, at: Position, end: Position) -> Iterator[bytes]:
+    rest = b""
+    while at.lines < end.lines or rest:
+        try:
+            piece = response.read(_PIECE)
+        except (OSError, http.client.HTTPException) as problem:
+            raise _Cut(str(problem) or type(problem).__name__) from None
+        if not piece:
+            raise _Cut("the answer was cut off")
+        rest += piece
+        cut = rest.rfind(b"\n") + 1
+        if cut:
+            whole, rest = rest[:cut], rest[cut:]
+            at = at.after(lines_of(whole))
+            if at.lines >= end.lines and at != end:
+                raise _Cut("the lines are not those the server told of")
+            yield whole
+        elif len(rest) > _LARGEST:
+            raise DamagedData("the remote has a line longer than any log's", hint="it is left where it is")
+    response.read(1)
+
+
+def _address(url: str, *, allow_plain: bool) -> tuple[str, str, int | None, str, bool]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise UsageError(f"address {url[:200]!a}: not understood", hint="write https://server.example")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            "address: holds a name or a password", hint="leave it out: the token says who you are"
+        )
+    if parts.scheme == "http" and parts.hostname not in _LOCAL and not allow_plain:
+        raise UsageError(
+            f"address {url[:200]!a}: would send the token and every session unencrypted",
+            hint="use https://, or say --plain-http if the network is your own",
+        )
+    path = parts.path.rstrip("/")
+    shown = f"{parts.scheme}://{parts.netloc}{path}"
+    return shown, parts.hostname, port, path, parts.scheme == "https"
+
+
+def _session(session: str) -> str:
+    return f"/v1/sessions/{quote(session, safe='')}"
+
+
+def _key(key: str) -> dict[str, str]:
+    return {"key": key} if key else {}
+
+
+def _target(path: str, query: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _length(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
+
+
+def _untrusted(url: str, problem: ssl.SSLCertVerificationError) -> UsageError:
+    return UsageError(
+        f"{url}: its certificate is not trusted: {problem.verify_message}",
+        hint="nothing was sent; check the address, or set SSL_CERT_FILE to your own authority",
+    )
+
+
+def _refused(url: str, status: int, problem: Problem | None) -> NoReturn:
+    said = problem.error.message[:_LONGEST_ERROR] if problem is not None else f"HTTP {status}"
+    hint = problem.error.hint[:_LONGEST_ERROR] if problem is not None else "is it a recollect server?"
+    if status == 404:
+        raise NotFound(f"{url}: {said}", hint=hint or "look at the name")
+    if status == 401:
+        raise UsageError(
+            f"{url}: the token is not accepted", hint="ask for a new one, then `recollect sync login URL`"
+        )
+    raise UsageError(f"{url}: {said}", hint=hint or "look at the request")

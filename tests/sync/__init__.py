@@ -1,0 +1,1 @@
+"""The sync client: pushing, pulling, and what becomes of it when everything goes wrong."""

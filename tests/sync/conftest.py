@@ -1,0 +1,92 @@
+"""A live server for the tests that need one: started once, with an organisation and a token for each who asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.server.database import Database
+from recollect.server.postgres import PostgresDatabase
+from recollect.server.records import Token, User
+from recollect.server.sql import now_ms
+from recollect.server.sqlite import SqliteDatabase
+from recollect.server.tenancy import new_id, new_secret
+from tests.server.conftest import postgres
+from tests.server.live import LiveServer
+from tests.server.world import EVERYTHING, OPERATOR, new_org
+
+__all__ = ["postgres"]
+
+
+class Team:
+    """A server and its database."""
+
+    def __init__(self, url: str, address: str) -> None:
+        self.url, self.address = url, address
+
+    def token(self, name: str = "ada", role: str = "admin") -> str:
+        """A token of a member of an organisation of its own."""
+        return self.tokens(1, name, role)[0]
+
+    def tokens(self, count: int, name: str = "ada", role: str = "admin") -> list[str]:
+        """So many, each of another organisation."""
+        return asyncio.run(_tokens(self.address, count, name, role))
+
+
+async def _tokens(address: str, count: int, name: str, role: str) -> list[str]:
+    database = _database(address)
+    await database.open()
+    try:
+        return [await _token(database, name, role) for _ in range(count)]
+    finally:
+        await database.close()
+
+
+async def _token(database: Database, name: str, role: str) -> str:
+    org = await new_org(database)
+    user = User(new_id(), org.id, name, role, False, now_ms())
+    await database.add_user(user, OPERATOR)
+    secret, hashed = new_secret()
+    token = Token(new_id(), org.id, user.id, EVERYTHING, None, now_ms(), None)
+    await database.add_token(token, hashed, OPERATOR)
+    return secret
+
+
+def _database(address: str) -> Database:
+    if address.startswith("sqlite:///"):
+        return SqliteDatabase(address.removeprefix("sqlite:///"))
+    return PostgresDatabase(address)
+
+
+def sqlite_at(directory: Path) -> str:
+    """The address of a new database."""
+    path = directory / "team.sqlite"
+    asyncio.run(SqliteDatabase(path).migrate())
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(scope="session")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    """A server on SQLite, for as long as the tests run."""
+    place = tmp_path_factory.mktemp("team")
+    yield from served(sqlite_at(place), place)
+
+
+def served(address: str, place: Path) -> Iterator[Team]:
+    """A server on a database; it sees no home of this machine."""
+    before = dict(os.environ)
+    os.environ.update(HOME=str(place), XDG_CONFIG_HOME=str(place), XDG_DATA_HOME=str(place))
+    try:
+        server = LiveServer(address, place)
+        server.start()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    try:
+        yield Team(server.url, address)
+    finally:
+        server.stop()
