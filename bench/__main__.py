@@ -24,10 +24,13 @@ from bench import (
     graphs,
     html_pages,
     indexing,
+    page,
     reading,
     searching,
     secrets,
+    serving,
     start_up,
+    syncing,
     truth,
 )
 from bench.corpora import corpus
@@ -44,6 +47,7 @@ OVER_LOGS: dict[str, tuple[str, Callable[[Workplace], list[Row]]]] = {
     "costs": ("Cost", costs.run),
     "searching": ("Search in a warm process", searching.run),
     "start_up": ("Commands as fresh processes", start_up.run),
+    "syncing": ("Sync", syncing.run),
 }
 ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "decoding": ("Decoding real transcripts", decoding.run),
@@ -52,7 +56,9 @@ ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "graphs": ("Message graph", graphs.run),
     "archiving": ("Archive", archiving.run),
     "secrets": ("Secrets", secrets.run),
+    "serving": ("Team server", serving.run),
     "html_pages": ("Exported pages", html_pages.run),
+    "page": ("The page in Chromium", page.run),
 }
 ROUNDS = 5
 

@@ -8,6 +8,7 @@ import random
 import socket
 import zlib
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -135,16 +136,59 @@ def test_a_slow_body_is_given_up() -> None:
     assert in_world(Kind("memory"), scene, SMALL) == 408
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/v1/sessions/s1/log"),
+        ("PUT", "/v1/sessions/s1/file?key=f"),
+        ("PATCH", "/v1/sessions/s1"),
+        ("POST", "/v1/users"),
+    ],
+)
+def test_a_body_that_is_cut_off_is_nobodys_fault_but_the_senders(method: str, path: str) -> None:
+    """The connection ends in the middle: 400 in the log and the metrics, not a 500."""
+
+    async def scene(made: World) -> int:
+        statuses: list[int] = []
+        parts = iter(
+            ({"type": "http.request", "body": b'{"', "more_body": True}, {"type": "http.disconnect"})
+        )
+
+        async def receive() -> Any:
+            return next(parts)
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        name, _, query = path.partition("?")
+        headers = [
+            (b"authorization", f"Bearer {made.token}".encode()),
+            (POSITION.lower().encode(), str(START).encode()),
+        ]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": name,
+            "query_string": query.encode(),
+            "headers": headers,
+        }
+        await made.app({**scope, "client": ("127.0.0.1", 1), "root_path": ""}, receive, send)
+        return statuses[0]
+
+    assert in_world(Kind("memory"), scene) == 400
+
+
 def test_all_bodies_together_are_bounded() -> None:
     """When the bytes of all requests are used up the next one waits; given back, it goes on; too late, it is told so."""
 
     async def play() -> list[bool]:
         budget = Budget(100_000, patience=0.05)
-        async with budget.share() as one, budget.share() as other:
+        with budget.share() as one, budget.share() as other:
             first = await one.hold(100_000, 100_000)
             refused = await other.hold(50_000, 50_000)
             small = await other.hold(10_000, 10_000)
-        async with budget.share() as later:
+        with budget.share() as later:
             return [first, refused, small, await later.hold(100_000, 100_000)]
 
     assert asyncio.run(play()) == [True, False, True, True]

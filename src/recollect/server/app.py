@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import secrets
 import time
@@ -27,12 +28,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from recollect.server import routes_admin, routes_log, routes_sessions, routes_team
 from recollect.server.database import Unavailable
 from recollect.server.refusals import Refused, busy, forbidden, not_found, too_many, unauthorized
+from recollect.server.request_log import RequestLine
 from recollect.server.service import Ask, Service, answer
 from recollect.server.sql import now_ms
 from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller
 from recollect.sync.wire import ORGANIZATION, REQUEST_ID
 
 Handler = Callable[[Ask], Awaitable[Response]]
+_ORGANIZATION = ORGANIZATION.lower().encode()
 _SWEEP_EVERY, GRACE_MS = 3_600.0, 7 * 86_400_000
 _log = logging.getLogger("recollect.server")
 
@@ -126,31 +129,38 @@ def make_app(service: Service, *, is_owner: bool = True) -> ASGIApp:
 def _dispatch(service: Service, by_method: dict[str, Endpoint]) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         endpoint = by_method.get(request.method) or by_method["GET"]
-        try:
-            ask = Ask(service, request)
-            if endpoint.scope is not None:
-                ask.admitted(await _admit(service, ask, endpoint.scope))
-            if endpoint.method == "PUT" or endpoint.is_stream:
-                return await endpoint.handler(ask)  # a body and a reader have limits of their own
-            async with asyncio.timeout(service.limits.request_seconds):
-                return await endpoint.handler(ask)
-        except Refused as refused:
-            return refused.response()
-        except TimeoutError:
-            return busy("the request took too long").response()
-        except Unavailable as problem:
-            _log.warning("database", extra={"fields": {"problem": str(problem)[:200]}})
-            return busy("the database does not answer", 2).response()
+        return await _answered(service, endpoint, Ask(service, request.scope, request.receive))
 
     return handle
 
 
+async def _answered(service: Service, endpoint: Endpoint, ask: Ask) -> Response:
+    """What a route says, or why it does not."""
+    try:
+        if endpoint.scope is not None:
+            ask.admitted(await _admit(service, ask, endpoint.scope))
+        if endpoint.method == "PUT" or endpoint.is_stream:
+            return await endpoint.handler(ask)  # a body and a reader have limits of their own
+        async with asyncio.timeout(service.limits.request_seconds):
+            return await endpoint.handler(ask)
+    except Refused as refused:
+        return refused.response()
+    except TimeoutError:
+        return busy("the request took too long").response()
+    except Unavailable as problem:
+        _log.warning("database", extra={"fields": {"problem": str(problem)[:200]}})
+        return busy("the database does not answer", 2).response()
+
+
 async def _admit(service: Service, ask: Ask, scope: str) -> Caller:
     """Who asks, if they may: the only way to a caller."""
-    address = (ask.request.scope.get("client") or ("",))[0]
+    address = (ask.scope.get("client") or ("",))[0]
     if service.failures.is_empty(address):
         raise too_many(1.0)
-    caller = await service.doorkeeper.caller(ask.headers.get("authorization"))
+    authorization = ask.header(b"authorization") or ""
+    caller = service.doorkeeper.remembered(authorization)
+    if caller is None:
+        caller = await service.doorkeeper.caller(authorization)
     if caller is None:
         service.metrics.count("refused_tokens")
         service.failures.wait(address)
@@ -158,8 +168,8 @@ async def _admit(service: Service, ask: Ask, scope: str) -> Caller:
     wait = service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)
-    ask.request.scope["recollect.token"] = caller.token.id
-    named = ask.headers.get(ORGANIZATION.lower())
+    ask.scope["recollect.token"] = caller.token.id
+    named = ask.header(_ORGANIZATION)
     if named is not None and named.strip().lower() != caller.org.id:
         raise not_found()
     if scope not in caller.scopes:
@@ -189,56 +199,93 @@ async def _sweep_forever(service: Service) -> None:
 
 
 class _Entrance:
-    """Gives every request an id, counts it, and writes one line about it: never its query, headers or contents."""
+    """Gives every request an id, counts it, and has one line written about it.
+
+    Appends are most of what a server is asked, and go to their route from here: finding it among the others would
+    cost as much again as the append.
+    """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
+        # Ids of this process: a word of its own, and a number.
+        self._word, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        metrics = self._service.metrics
-        started, status, sent = time.perf_counter(), 500, 0
-        request_id = secrets.token_hex(8)
-        mark = (REQUEST_ID.lower().encode(), request_id.encode())
+        session = _appended_to(scope)
+        note = _Note(f"{self._word}{next(self._numbers):08x}", time.perf_counter())
+        gauges = self._service.metrics.gauges
+        gauges["in_flight"] += 1
+        try:
+            if session is None:
+                await self._app(scope, receive, note.marking(send))
+            else:
+                note.route = _LOG
+                ask = Ask(self._service, scope, receive, session)
+                response = await _answered(self._service, _APPEND, ask)
+                await note.send(response, send)
+        finally:
+            gauges["in_flight"] -= 1
+            if session is None:
+                note.route = _route_name(scope)
+            self._tell(scope, note)
+
+    def _tell(self, scope: Scope, note: _Note) -> None:
+        seconds = time.perf_counter() - note.started
+        method = _method_name(scope["method"])
+        self._service.metrics.request(method, note.route, note.status, seconds)
+        log = self._service.request_log
+        if log is not None:
+            token = scope.get("recollect.token")
+            ms = int(seconds * 100_000) / 100
+            log.add(RequestLine(note.id, method, note.route, note.status, ms, note.sent, token))
+
+
+class _Note:
+    """What is written down of one request; its answer gets the id."""
+
+    __slots__ = ("id", "route", "sent", "started", "status")
+
+    def __init__(self, request_id: str, started: float) -> None:
+        self.id, self.started = request_id, started
+        self.route, self.status, self.sent = "other", 500, 0
+
+    async def send(self, response: Response, send: Send) -> None:
+        """An answer that is whole."""
+        self.status, self.sent = response.status_code, len(response.body)
+        headers = [*response.raw_headers, (_REQUEST_ID, self.id.encode()), _NO_SNIFFING]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+
+    def marking(self, send: Send) -> Send:
+        """An answer that comes in parts."""
 
         async def marked(message: Message) -> None:
-            nonlocal status, sent
             if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    mark,
-                    (b"x-content-type-options", b"nosniff"),
-                ]
+                self.status = message["status"]
+                marks = (_REQUEST_ID, self.id.encode()), _NO_SNIFFING
+                message["headers"] = [*message.get("headers", ()), *marks]
             elif message["type"] == "http.response.body":
-                sent += len(message.get("body", b""))
+                self.sent += len(message.get("body", b""))
             await send(message)
 
-        metrics.move("in_flight", 1)
-        try:
-            await self._app(scope, receive, marked)
-        finally:
-            metrics.move("in_flight", -1)
-            seconds = time.perf_counter() - started
-            route = _route_name(scope)
-            metrics.request(_method_name(scope["method"]), route, status, seconds)
-            if _log.isEnabledFor(logging.INFO):
-                _log.info(
-                    "request",
-                    extra={
-                        "fields": {
-                            "id": request_id,
-                            "method": _method_name(scope["method"]),
-                            "route": route,
-                            "status": status,
-                            "ms": round(seconds * 1000, 2),
-                            "bytes": sent,
-                            "token": scope.get("recollect.token"),
-                        }
-                    },
-                )
+        return marked
+
+
+_REQUEST_ID, _NO_SNIFFING = REQUEST_ID.lower().encode(), (b"x-content-type-options", b"nosniff")
+_APPEND = ROUTES[0]
+_BEFORE, _AFTER = _LOG.split("{session_id}")
+
+
+def _appended_to(scope: Scope) -> str | None:
+    """The session of an append; None where the request is something else."""
+    path: str = scope["path"]
+    if scope["method"] != "PUT" or not path.startswith(_BEFORE) or not path.endswith(_AFTER):
+        return None
+    session = path[len(_BEFORE) : -len(_AFTER)]
+    return session if session and "/" not in session else None
 
 
 _METHODS = frozenset(("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"))

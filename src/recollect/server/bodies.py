@@ -7,11 +7,11 @@ time by its bytes: it gets some seconds at first, and more only as fast as it co
 from __future__ import annotations
 
 import asyncio
+import math
 import zlib
 from collections.abc import Iterator
 
 import zstandard
-from starlette.requests import ClientDisconnect, Request
 
 from recollect.server.limits import Limits, Share
 from recollect.server.refusals import Refused, bad_encoding, busy, too_large
@@ -29,7 +29,7 @@ _FEW = 4 * 1024
 async def read_body(ask: Ask, share: Share) -> bytes:
     """The whole body, decompressed; large ones one at a time."""
     limits = ask.service.limits
-    encoding = ask.headers.get("content-encoding", "identity").strip().lower() or "identity"
+    encoding = (ask.header(b"content-encoding") or "").strip().lower() or "identity"
     if encoding not in ("identity", "gzip", "zstd"):
         raise bad_encoding(f"Content-Encoding {encoding[:40]!a} is not known")
     raw = await _raw_body(ask, limits, share)
@@ -49,38 +49,49 @@ async def read_body(ask: Ask, share: Share) -> bytes:
 
 async def _raw_body(ask: Ask, limits: Limits, share: Share) -> bytes:
     most = limits.body_bytes
-    told = ask.headers.get("content-length", "")
+    told = ask.header(b"content-length") or ""
     length = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
     if length is not None and length > most:
         raise too_large("body", most)
+    impatience = ask.service.impatience
+    task = impatience.until(asyncio.get_running_loop().time() + limits.slow_grace_seconds)
     try:
-        return await _received(ask.request, limits, share, most if length is None else length)
-    except TimeoutError:
+        first, is_more = await ask.chunk()
+        if not is_more and len(first) <= Share.FREE:
+            return first
+        return await _received(ask, share, (first, is_more), most if length is None else length)
+    except asyncio.CancelledError:
+        if not impatience.over(task):
+            raise
         raise Refused(408, "slow", "the body came too slowly", "repeat the request") from None
-    except ClientDisconnect:
-        raise Refused(400, "invalid", "the body was cut off", "repeat the request") from None
+    finally:
+        impatience.over(task)
 
 
-async def _received(request: Request, limits: Limits, share: Share, expected: int) -> bytes:
+async def _received(ask: Ask, share: Share, first: tuple[bytes, bool], expected: int) -> bytes:
+    limits = ask.service.limits
     # A list, not one growing buffer: that would be copied, and held twice, whenever it grows.
     most, size, received = limits.body_bytes, 0, list[bytes]()
     loop = asyncio.get_running_loop()
     start = loop.time()
-    async with asyncio.timeout(limits.slow_grace_seconds) as timer:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > most:
-                raise too_large("body", most)
-            received.append(chunk)
-            if size > Share.FREE:
-                # Waiting for room is not the sender's slowness.
-                waited = loop.time()
-                timer.reschedule(None)
-                if not await share.hold(size, expected):
-                    raise busy("too many large requests at once", 3)
-                start += loop.time() - waited
-                earned = limits.slow_grace_seconds + size / limits.slow_bytes_per_second
-                timer.reschedule(start + min(earned, limits.body_seconds))
+    chunk, is_more = first
+    while True:
+        size += len(chunk)
+        if size > most:
+            raise too_large("body", most)
+        received.append(chunk)
+        if size > Share.FREE:
+            # Waiting for room is not the sender's slowness.
+            waited = loop.time()
+            ask.service.impatience.until(math.inf)
+            if not await share.hold(size, expected):
+                raise busy("too many large requests at once", 3)
+            start += loop.time() - waited
+            earned = limits.slow_grace_seconds + size / limits.slow_bytes_per_second
+            ask.service.impatience.until(start + min(earned, limits.body_seconds))
+        if not is_more:
+            break
+        chunk, is_more = await ask.chunk()
     return b"".join(received)  # of one chunk no copy is made
 
 

@@ -7,6 +7,7 @@ read is made fit for every database (no NUL, bounded length), the lines themselv
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 
 from recollect.index.frame import UsageRow
 from recollect.model.copies import Copy, preference
@@ -33,29 +34,31 @@ def lines_of(data: bytes) -> Iterator[bytes]:
 
 def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool = False) -> Prepared:
     """Everything there is to know of these lines before they are written at ``expected`` of the log ``path``."""
-    count, after = 0, expected
+    count, running = 0, expected.hash
     gathered = _Gathered(expected.lines, path)
-    for line in lines_of(data):
-        after = after.after((line,))
+    # Of one line no copy is made.
+    for line in lines_of(data) if data.count(b"\n") > 1 else (data,):
+        running = sha256(running + line).digest()
         count += 1
         if not is_opaque:
             gathered.take(line)
-    return gathered.prepared(data, count, after)
+    return gathered.prepared(data, count, Position(expected.lines + count, running))
 
 
 class _Gathered:
     """The lines of one append, summed up as they come."""
 
+    _last_uuid: str | None = None
+    _first_at: int | None = None
+    _last_at: int | None = None
+    _cwd: str | None = None
+    _branch: str | None = None
+    _title: tuple[int, str | None] = (NO_TITLE, None)
+
     def __init__(self, lines_before: int, path: str) -> None:
         self._line, self._path = lines_before, path
         self._usage: dict[tuple[str, str], UsageRow] = {}
         self._texts: list[TextRow] = []
-        self._last_uuid: str | None = None
-        self._first_at: int | None = None
-        self._last_at: int | None = None
-        self._cwd: str | None = None
-        self._branch: str | None = None
-        self._title: tuple[int, str | None] = (NO_TITLE, None)
 
     def prepared(self, data: bytes, count: int, after: Position) -> Prepared:
         rank, title = self._title

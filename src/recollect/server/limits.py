@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Any, Self
 
 from msgspec import Struct
 
@@ -75,14 +74,9 @@ class Budget:
         self._used = 0
         self._freed = asyncio.Event()
 
-    @asynccontextmanager
-    async def share(self) -> AsyncIterator[Share]:
-        """A part of the budget, given back at the end whatever happens."""
-        share = Share(self)
-        try:
-            yield share
-        finally:
-            share.shrink(0)
+    def share(self) -> Share:
+        """A part of the budget, given back at the end of its ``with`` whatever happens."""
+        return Share(self)
 
     def give_back(self, amount: int) -> None:
         """Room for others."""
@@ -115,6 +109,12 @@ class Share:
         self._budget = budget
         self.taken = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shrink(0)
+
     async def hold(self, size: int, most: int) -> bool:
         """Make sure that ``size`` bytes are covered, of a body that may become ``most``; False where there is no room."""
         if size <= max(self.FREE, self.taken):
@@ -132,3 +132,45 @@ class Share:
         if self.taken > size:
             self._budget.give_back(self.taken - size)
             self.taken = size
+
+
+class Impatience:
+    """Ends waits that take too long. One timer looks at all of them: one for each would cost more than a small body."""
+
+    _LOOK_EVERY = 0.25
+
+    def __init__(self) -> None:
+        self._deadlines: dict[asyncio.Task[Any], float] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+        self._is_looking = False
+
+    def until(self, deadline: float) -> asyncio.Task[Any]:
+        """From now on this task is ended at ``deadline`` (of the loop's clock), until ``over``."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("only a task can be waited for")
+        self._deadlines[task] = deadline
+        if not self._is_looking:
+            self._is_looking = True
+            asyncio.get_running_loop().call_later(self._LOOK_EVERY, self._look)
+        return task
+
+    def over(self, task: asyncio.Task[Any]) -> bool:
+        """The wait has ended; True where it was ended from here."""
+        self._deadlines.pop(task, None)
+        if task not in self._late:
+            return False
+        self._late.discard(task)
+        task.uncancel()
+        return True
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for task in [task for task, deadline in self._deadlines.items() if deadline <= now]:
+            del self._deadlines[task]
+            self._late.add(task)
+            task.cancel()
+        self._is_looking = bool(self._deadlines)
+        if self._is_looking:
+            loop.call_later(self._LOOK_EVERY, self._look)

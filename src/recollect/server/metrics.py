@@ -14,13 +14,15 @@ class Metrics:
         self._requests: dict[tuple[str, str, int], int] = {}
         self._seconds: dict[str, list[float]] = {}
         self._counters: dict[str, int] = {}
-        self._gauges: dict[str, int] = {"in_flight": 0, "followers": 0}
+        self.gauges: dict[str, int] = {"in_flight": 0, "followers": 0}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
         key = (method, route, status)
         self._requests[key] = self._requests.get(key, 0) + 1
-        row = self._seconds.setdefault(route, [0.0] * (len(_BOUNDS) + 2))
+        row = self._seconds.get(route)
+        if row is None:
+            row = self._seconds[route] = [0.0] * (len(_BOUNDS) + 2)
         row[bisect_left(_BOUNDS, seconds)] += 1
         row[-1] += seconds
 
@@ -30,11 +32,11 @@ class Metrics:
 
     def move(self, name: str, by: int) -> None:
         """Something began or ended."""
-        self._gauges[name] = self._gauges.get(name, 0) + by
+        self.gauges[name] = self.gauges.get(name, 0) + by
 
     def value(self, name: str) -> int:
         """A gauge as it stands."""
-        return self._gauges.get(name, 0)
+        return self.gauges.get(name, 0)
 
     def text(self, batches: tuple[int, int]) -> str:
         """All of it, as Prometheus reads it."""
@@ -49,7 +51,7 @@ class Metrics:
         counters = self._counters | {"commits": batches[0], "committed_writes": batches[1]}
         for name, count in sorted(counters.items()):
             lines += [f"# TYPE recollect_{name}_total counter", f"recollect_{name}_total {count}"]
-        for name, count in sorted(self._gauges.items()):
+        for name, count in sorted(self.gauges.items()):
             lines += [f"# TYPE recollect_{name} gauge", f"recollect_{name} {count}"]
         return "\n".join(lines) + "\n"
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -23,15 +24,16 @@ import asyncpg  # type: ignore[import-untyped]  # it has no types
 
 from recollect.errors import UsageError
 from recollect.model.search_query import Query
-from recollect.model.search_terms import folded, indexed_text
 from recollect.server.database import Unavailable
-from recollect.server.records import LIVE, Append
+from recollect.server.postgres_append import move
+from recollect.server.records import LIVE, Append, Asked, Moved
 from recollect.server.sql import EVERY_ORG, SqlDatabase, now_ms
-from recollect.server.sql_append import Moved, commit_appends
-from recollect.server.sql_tables import postgres_steps, session_ref
+from recollect.server.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
+from recollect.server.sql_tables import postgres_steps
 from recollect.server.sql_usage import Row, Transaction
 
 Result = TypeVar("Result")
+_log = logging.getLogger("recollect.server")
 _MOST_AT_ONCE = 256
 _RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
 _MIGRATION_LOCK = 0x7265636F6C6C
@@ -42,6 +44,7 @@ _PASSING = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that died in the middle of a word
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -81,30 +84,8 @@ class _PostgresTransaction:
         await self.rows("SELECT pg_advisory_xact_lock_shared($1, -1)", own)
         await self.many("SELECT pg_advisory_xact_lock($1, $2)", [(own, place) for place in places])
 
-    async def add_texts(self, appends: Sequence[Append]) -> None:
-        rows = [
-            (
-                session_ref(ask.org, ask.session),
-                ask.key,
-                row.line,
-                ask.org,
-                row.at,
-                row.type,
-                _words(row.text),
-            )
-            for ask in appends
-            for row in ask.prepared.texts
-        ]
-        await self.many(
-            "INSERT INTO texts(ref, key, line, org, at, type, words)"
-            " VALUES($1,$2,$3,$4,$5,$6,to_tsvector('simple', $7)) ON CONFLICT DO NOTHING",
-            rows,
-        )
-
-
-def _words(text: str) -> str:
-    """A text in the letters of our own tokenizer, so that both databases know the same words."""
-    return folded(indexed_text(text)).decode(errors="replace")
+    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+        return await move(self._connection, org, asks, now)
 
 
 def tsquery(query: Query) -> str:
@@ -125,15 +106,25 @@ class PostgresDatabase(SqlDatabase):
     """The contract on one PostgreSQL database, and perhaps a replica of it for reads."""
 
     def __init__(
-        self, dsn: str, *, replica: str | None = None, connections: int = 10, patience: float = 20.0
+        self,
+        dsn: str,
+        *,
+        replica: str | None = None,
+        connections: int = 10,
+        patience: float = 20.0,
+        statement_seconds: float = 30.0,
     ) -> None:
         self._dsn, self._replica_dsn = dsn, replica
         self._connections, self._patience = connections, patience
+        self._statement_seconds = statement_seconds
         self._pool: Any = None
         self._replica: Any = None
+        self._spare: Any = None
         self._waiting: dict[str, deque[tuple[Append, asyncio.Future[Moved | None]]]] = {}
         self._committing: dict[str, asyncio.Task[None]] = {}
         self._closing = False
+        # How many appends shared a commit of late.
+        self._busy = 0
         self.batches = (0, 0)
 
     async def open(self) -> None:
@@ -151,6 +142,10 @@ class PostgresDatabase(SqlDatabase):
                 f"the database has tables of version {version}, this is for {len(postgres_steps())}",
                 hint="bring them up to date: recollect serve --migrate",
             )
+        if await self.bypasses_row_security():
+            _log.warning(
+                "the role sees through row-level security: use one that is neither superuser nor BYPASSRLS"
+            )
         if self._replica_dsn is not None:
             self._replica = await self._made(self._replica_dsn)
 
@@ -163,7 +158,7 @@ class PostgresDatabase(SqlDatabase):
                 dsn,
                 min_size=1,
                 max_size=self._connections,
-                command_timeout=30.0,
+                command_timeout=self._statement_seconds,
                 timeout=5.0,
                 init=_prepared,
                 reset=keep,
@@ -179,6 +174,7 @@ class PostgresDatabase(SqlDatabase):
         self._closing = True
         while self._committing:
             await asyncio.gather(*self._committing.values(), return_exceptions=True)
+        await self._let_go()
         for pool in (self._pool, self._replica):
             if pool is not None:
                 with contextlib.suppress(asyncio.TimeoutError):
@@ -276,6 +272,7 @@ class PostgresDatabase(SqlDatabase):
                 if loop.time() + pause > deadline:
                     raise Unavailable(f"the database does not answer: {type(problem).__name__}") from problem
             if self._pool is not None:
+                await self._let_go()
                 # What is idle may be connected to a server that is no longer the primary.
                 await self._pool.expire_connections()
             await asyncio.sleep(pause)
@@ -296,7 +293,12 @@ class PostgresDatabase(SqlDatabase):
         """Commit what waits for one organisation, batch after batch, until nothing does."""
         try:
             while waiting := self._waiting.get(org):
-                await self._commit_batch(org, self._batch(waiting))
+                if self._busy >= BUSY:
+                    # Others are on their way: what is gathered for a moment shares one journey and one commit.
+                    await asyncio.sleep(GATHER_SECONDS)
+                batch = self._batch(waiting)
+                self._busy = max(len(batch), self._busy // 2)
+                await self._commit_batch(org, batch)
         finally:
             del self._committing[org]
             if not self._waiting.get(org):
@@ -323,7 +325,7 @@ class PostgresDatabase(SqlDatabase):
         appends = [ask for ask, _ in batch]
         self.batches = (self.batches[0] + 1, self.batches[1] + len(batch))
         try:
-            results = await self._write(org, lambda tx: commit_appends(tx, org, appends, now_ms()))
+            results = await self._again_and_again(lambda: self._stored(org, appends))
         except Exception as problem:  # noqa: BLE001 - handed to those who wait
             if len(batch) > 1 and isinstance(problem, asyncpg.PostgresError):
                 # One of them is at fault; the others must not suffer for it.
@@ -337,6 +339,43 @@ class PostgresDatabase(SqlDatabase):
         for (_, future), result in zip(batch, results, strict=True):
             if not future.done():
                 future.set_result(result)
+
+    @contextlib.asynccontextmanager
+    async def _writer(self) -> AsyncIterator[Any]:
+        """A connection for a batch. One is kept at hand: giving it back each time would cost a third of a small batch."""
+        connection, self._spare = self._spare, None
+        if connection is None:
+            connection = await self._pool.acquire(timeout=10.0)
+        try:
+            yield connection
+        except BaseException:
+            await self._pool.release(connection)
+            raise
+        self._spare, surplus = connection, self._spare
+        if surplus is not None:
+            await self._pool.release(surplus)
+
+    async def _let_go(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await self._pool.release(spare)
+
+    async def _confirm(self, org: str) -> None:
+        """A commit whose wait for a standby was cut off can be seen all the same; one that comes after it waits again."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.rows("SELECT pg_logical_emit_message(true, 'recollect', '')")
+
+        await self._write(org, work)
+
+    async def _stored(self, org: str, appends: list[Append]) -> list[Moved | None]:
+        """One transaction: with usage to be counted a whole conversation, else one statement that is its own."""
+        async with self._writer() as connection:
+            if any(ask.prepared.usage for ask in appends):
+                async with connection.transaction():
+                    return await commit_appends(_PostgresTransaction(connection), org, appends, now_ms())
+            order, asks = in_order(appends)
+            return unordered(order, await move(connection, org, asks, now_ms()))
 
     # --- words -----------------------------------------------------------------------------------
 

@@ -111,6 +111,17 @@ class Append(Struct, frozen=True):
     description: Description = Description()
 
 
+Moved = tuple[int, str | None]
+"""Bytes in a log after an append, and the last uuid in it."""
+
+
+class Asked(NamedTuple):
+    """An append beside the name its session has in the tables."""
+
+    ref: bytes
+    ask: Append
+
+
 class Stored(Struct, frozen=True):
     """The lines are in the log; ``repeated`` where they were before."""
 

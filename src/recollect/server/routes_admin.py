@@ -111,7 +111,7 @@ async def change_user(ask: Ask) -> Response:
     given = await ask.document(_UserChange)
     role = None if isinstance(given.role, UnsetType) else _role(given.role)
     disabled = None if isinstance(given.disabled, UnsetType) else given.disabled
-    if ask.request.path_params["user_id"] == ask.caller.user.id and (disabled or role not in (None, "admin")):
+    if ask.parameter("user_id") == ask.caller.user.id and (disabled or role not in (None, "admin")):
         raise invalid("an admin cannot lower or disable themselves", "ask another admin")
     changed = await ask.service.database.change_user(
         ask.org, _path_id(ask, "user_id"), role, disabled, ask.caller.author
@@ -191,7 +191,7 @@ async def ready(ask: Ask) -> Response:
 
 
 def _path_id(ask: Ask, name: str) -> str:
-    text: str = ask.request.path_params[name]
+    text = ask.parameter(name)
     if "\0" in text or len(text) > 100:
         raise not_found()
     return text.encode(errors="replace").decode()

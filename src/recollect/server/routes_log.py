@@ -15,7 +15,7 @@ from recollect.server.facts import lines_of, prepare
 from recollect.server.limits import Limits
 from recollect.server.records import Append, Conflict, Description, Gone, Place, Prepared, Segment
 from recollect.server.refusals import Refused, busy, invalid, not_found, too_large
-from recollect.server.service import Ask, answer, cursor_of, parts_of
+from recollect.server.service import Ask, Ready, answer, cursor_of, parts_of
 from recollect.sync.wire import (
     ENCRYPTED,
     LAST_UUID,
@@ -36,6 +36,12 @@ from recollect.sync.wire import (
 _HEADS_AT_ONCE = 5_000
 _LOOK_EVERY, _SIGN_OF_LIFE = 1.0, 15.0
 _MOST_LINES = 1 << 53
+_POSITION, _LAST_UUID, _PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED = (
+    name.lower().encode() for name in (POSITION, LAST_UUID, PROJECT, REPOSITORY, MACHINE, ENCRYPTED)
+)
+_JSON = (b"content-type", b"application/json")
+_DESCRIBING, _NOTHING_SAID = frozenset((_PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED)), Description()
+_encode = msgspec.json.Encoder().encode
 
 
 async def append(ask: Ask) -> Response:
@@ -43,7 +49,7 @@ async def append(ask: Ask) -> Response:
     ask.only("key")
     session, key = ask.session, ask.key()
     given = _expected(ask)
-    last_uuid = ask.headers.get(LAST_UUID.lower())
+    last_uuid = ask.header(_LAST_UUID)
     if given is None and last_uuid is None:
         raise Refused(
             428,
@@ -52,14 +58,18 @@ async def append(ask: Ask) -> Response:
             f"send {POSITION} or {LAST_UUID}",
         )
     service = ask.service
-    async with service.budget.share() as share:
+    with service.budget.share() as share:
         data = await read_body(ask, share)
         _check_lines(data, service.limits)
-        expected = await _agreed(ask, (session, key), given, last_uuid, data)
-        told = _description(ask)
-        prepared = await _prepared(ask, data, expected, f"{session}/{key}", told.encrypted)
+        if given is None or last_uuid is not None:
+            given = await _agreed(ask, (session, key), given, last_uuid or "", data)
+        told, path = _description(ask), f"{session}/{key}"
+        if len(data) < SMALL:
+            prepared = prepare(data, given, path=path, is_opaque=told.encrypted)
+        else:
+            prepared = await _prepared(ask, data, given, path, told.encrypted)
         outcome = await service.database.append(
-            Append(ask.org, session, key, expected, prepared, ask.caller.author, told)
+            Append(ask.org, session, key, given, prepared, ask.caller.author, told)
         )
     if isinstance(outcome, Gone):
         raise Refused(
@@ -70,9 +80,12 @@ async def append(ask: Ask) -> Response:
     if not outcome.repeated:
         service.metrics.count("appended_lines", prepared.lines)
         service.metrics.count("appended_bytes", len(data))
-        service.wakeups.wake((ask.org, session, key))
-    document = Appended(outcome.head, 0 if outcome.repeated else prepared.lines, outcome.repeated)
-    return answer(document, headers={POSITION: str(outcome.head.position)})
+        if service.metrics.gauges["followers"]:
+            service.wakeups.wake((ask.org, session, key))
+    head = outcome.head
+    body = _encode(Appended(head, 0 if outcome.repeated else prepared.lines, outcome.repeated))
+    length, position = str(len(body)).encode(), f"{head.lines}:{head.hash}".encode()
+    return Ready(body, [_JSON, (b"content-length", length), (_POSITION, position)])
 
 
 def elsewhere(head: Head) -> Refused:
@@ -82,7 +95,7 @@ def elsewhere(head: Head) -> Refused:
 
 
 def _expected(ask: Ask) -> Position | None:
-    text = ask.headers.get(POSITION.lower())
+    text = ask.header(_POSITION)
     try:
         return None if text is None else Position.parse(text)
     except UsageError as problem:
@@ -99,13 +112,9 @@ def _check_lines(data: bytes, limits: Limits) -> None:
 
 
 async def _agreed(
-    ask: Ask, place: tuple[str, str], given: Position | None, last_uuid: str | None, data: bytes
+    ask: Ask, place: tuple[str, str], given: Position | None, last_uuid: str, data: bytes
 ) -> Position:
     """The position the append depends on. With ``Last-Uuid`` alone that is the log's end, if its last uuid is that one."""
-    if last_uuid is None:
-        if given is None:
-            raise AssertionError("one of the two was asked for")
-        return given
     head = await ask.service.database.head(ask.org, *place) or Head(0, 0, START.hash.hex())
     if (head.last_uuid or "") == last_uuid.strip():
         return given or head.position
@@ -122,19 +131,18 @@ async def _agreed(
 
 
 def _description(ask: Ask) -> Description:
-    headers = ask.headers
-    texts = [headers.get(name.lower()) for name in (PROJECT, REPOSITORY, MACHINE)]
+    if not ask.has_any(_DESCRIBING):
+        return _NOTHING_SAID
+    texts = ask.header(_PROJECT), ask.header(_REPOSITORY), ask.header(_MACHINE)
+    encrypted = ask.header(_ENCRYPTED)
     project, repository, machine = (description(text) if text else None for text in texts)
-    encrypted = headers.get(ENCRYPTED.lower(), "0")
-    if encrypted not in ("0", "1"):
+    if encrypted not in ("0", "1", None):
         raise invalid(f"{ENCRYPTED}: write 1 or leave it out")
     return Description(project or None, repository or None, machine or None, encrypted == "1")
 
 
 async def _prepared(ask: Ask, data: bytes, expected: Position, path: str, is_opaque: bool) -> Prepared:
-    if len(data) < SMALL:
-        return prepare(data, expected, path=path, is_opaque=is_opaque)
-    # One large body at a time: what is read from it takes several times its size.
+    """One large body at a time: what is read from it takes several times its size."""
     async with ask.service.large:
         return await asyncio.to_thread(prepare, data, expected, path=path, is_opaque=is_opaque)
 
@@ -148,7 +156,7 @@ async def read(ask: Ask) -> Response:
         raise not_found()
     after = await _place(ask, session, key, head)
     headers = {POSITION: str(head.position), "Content-Length": str(head.bytes - after.bytes)}
-    if ask.request.method == "HEAD":
+    if ask.scope["method"] == "HEAD":
         return Response(headers=headers, media_type=NDJSON)
     lines = _lines(ask, session, key, after.position.lines, head.lines)
     return StreamingResponse(lines, headers=headers, media_type=NDJSON)
@@ -194,7 +202,7 @@ async def follow(ask: Ask) -> Response:
     head = await service.database.head(ask.org, session, key)
     if head is None:
         raise not_found()
-    after = await _place(ask, session, key, head, ask.headers.get("last-event-id"))
+    after = await _place(ask, session, key, head, ask.header(b"last-event-id"))
     if service.metrics.value("followers") >= service.limits.followers:
         raise busy("too many followers", 5)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -115,7 +115,7 @@ async def put_file(ask: Ask) -> Response:
     ask.only("key")
     session_id, key, only_if = ask.session, ask.key(is_needed=True), _only_if(ask)
     service = ask.service
-    async with service.budget.share() as share:
+    with service.budget.share() as share:
         data = await read_body(ask, share)
         try:
             kept = await service.database.put_file(
@@ -132,7 +132,7 @@ async def put_file(ask: Ask) -> Response:
 
 def _only_if(ask: Ask) -> str | None:
     """The sha256 the file must have now; "" where it must not be there, None where it does not matter."""
-    new, known = ask.headers.get("if-none-match"), ask.headers.get("if-match")
+    new, known = ask.header(b"if-none-match"), ask.header(b"if-match")
     if new is not None:
         if new.strip() != "*" or known is not None:
             raise invalid("If-None-Match: only * is understood, and not beside If-Match")

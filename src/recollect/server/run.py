@@ -17,6 +17,7 @@ from recollect.model.prices import PriceList
 from recollect.server.app import JsonLines, make_app
 from recollect.server.database import Database
 from recollect.server.limits import Limits
+from recollect.server.request_log import RequestLog
 from recollect.server.service import Service
 
 _GRACE_SECONDS = 20
@@ -86,6 +87,8 @@ def run(
     asyncio.run(_check(database))
     _log_to_stderr(is_quiet=settings.is_quiet)
     service = Service(database, limits=limits, prices=prices)
+    if not settings.is_quiet:
+        service.request_log = RequestLog(sys.stderr.buffer)
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: object) -> None:
@@ -116,6 +119,8 @@ def run(
         server.run()
     finally:
         signal.signal(signal.SIGTERM, before)
+        if service.request_log is not None:
+            service.request_log.flush()
     if not server.started:
         raise UsageError("the server did not start", hint="its log on stderr says why")
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import lru_cache
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
-from starlette.requests import Request
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from recollect.errors import InvalidId
 from recollect.model.ids import SessionId
 from recollect.model.prices import PriceList
 from recollect.server.database import Database
-from recollect.server.limits import Budget, Limits, Rates
+from recollect.server.limits import Budget, Impatience, Limits, Rates
 from recollect.server.metrics import Metrics
 from recollect.server.refusals import Refused, invalid, too_large
+from recollect.server.request_log import RequestLog
 from recollect.server.tenancy import Caller, Doorkeeper
 from recollect.sync.wire import checked_key
 
@@ -72,7 +74,10 @@ class Service:
         self.budget = Budget(self.limits.buffered_bytes)
         self.rates = Rates(self.limits.requests_per_second)
         self.failures = Rates(self.limits.failures_per_second)
+        self.impatience = Impatience()
         self.wakeups = Wakeups()
+        # Where a line about every request goes; None: nowhere.
+        self.request_log: RequestLog | None = None
         # Set when the server goes down: whoever follows a log is let go, and comes back to another server.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
@@ -81,12 +86,14 @@ class Service:
 class Ask:
     """One request, and who makes it."""
 
-    def __init__(self, service: Service, request: Request) -> None:
-        self.service, self.request = service, request
+    def __init__(self, service: Service, scope: Scope, receive: Receive, session: str | None = None) -> None:
+        self.service, self.scope, self.receive = service, scope, receive
+        self._session = session
         self._caller: Caller | None = None
-        self.headers = headers_of(request.scope)
+        # As bytes: most of them nobody asks for.
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
         # Most requests have no query, and looking into one costs as much as the rest of their reading.
-        self._has_query = bool(request.scope["query_string"])
+        self._query = QueryParams(scope["query_string"]) if scope["query_string"] else None
 
     def admitted(self, caller: Caller) -> None:
         """The door let them in."""
@@ -108,13 +115,23 @@ class Ask:
     def session(self) -> str:
         """The session in the path."""
         try:
-            return str(SessionId(self.request.path_params["session_id"]))
+            return _checked_session(self._session or self.parameter("session_id"))
         except InvalidId as problem:
             raise invalid(problem.message, problem.hint) from None
 
+    def parameter(self, name: str) -> str:
+        """A part of the path."""
+        text: str = self.scope["path_params"][name]
+        return text
+
+    def header(self, name: bytes) -> str | None:
+        """A header, by its name in small letters."""
+        value = self._headers.get(name)
+        return None if value is None else str(value, "latin-1")
+
     def key(self, *, is_needed: bool = False) -> str:
         """The log or file within the session."""
-        given = self.one("key") or ""
+        given = (self.one("key") or "") if self._query is not None else ""
         if is_needed and not given:
             raise invalid("key: is needed", "name the file with ?key=")
         try:
@@ -124,7 +141,7 @@ class Ask:
 
     def one(self, name: str) -> str | None:
         """A value of the query, where it was given; never twice."""
-        values = self.request.query_params.getlist(name) if self._has_query else []
+        values = self._query.getlist(name) if self._query is not None else []
         if not values:
             return None
         if len(values) > 1 or "\0" in values[0] or len(values[0]) > 4_096 or "\ufffd" in values[0]:
@@ -133,7 +150,7 @@ class Ask:
 
     def only(self, *names: str) -> None:
         """Refuse what this route does not know: a misspelt filter must not look like an answer."""
-        unknown = sorted(set(self.request.query_params) - set(names)) if self._has_query else []
+        unknown = sorted(set(self._query) - set(names)) if self._query is not None else []
         if unknown:
             raise invalid(f"{unknown[0][:40]!a} is not known here", f"known: {', '.join(names) or 'nothing'}")
 
@@ -171,11 +188,24 @@ class Ask:
             raise invalid(f"{name}: not a time", "write 2026-01-31, 2026-01-31T12:00:00Z or milliseconds")
         return at
 
+    def has_any(self, names: frozenset[bytes]) -> bool:
+        """Whether one of these headers was sent."""
+        return not names.isdisjoint(self._headers)
+
+    async def chunk(self) -> tuple[bytes, bool]:
+        """The next part of the body, and whether there is more; ``Refused`` where it was cut off."""
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise invalid("the body was cut off", "repeat the request")
+        return message.get("body", b""), message.get("more_body", False)
+
     async def document(self, kind: type[Document]) -> Document:
         """The JSON document of a small request; its type bounds how deep it may go."""
         most = self.service.limits.document_bytes
         data = bytearray()
-        async for chunk in self.request.stream():
+        is_more = True
+        while is_more:
+            chunk, is_more = await self.chunk()
             data += chunk
             if len(data) > most:
                 raise too_large("document", most)
@@ -186,9 +216,17 @@ class Ask:
             raise invalid(f"document: {told[:200]}") from None
 
 
-def headers_of(scope: Scope) -> dict[str, str]:
-    """The headers, by their names in small letters; read once, where asking one by one would look through all."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+@lru_cache(maxsize=4_096)
+def _checked_session(text: str) -> str:
+    return str(SessionId(text))
+
+
+class Ready(Response):
+    """An answer whose headers are made already."""
+
+    def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+        self.status_code, self.background = 200, None
+        self.body, self.raw_headers = body, headers
 
 
 def answer(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

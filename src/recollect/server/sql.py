@@ -31,6 +31,7 @@ from recollect.server.records import (
     Found,
     Gone,
     Grant,
+    Moved,
     Org,
     Outcome,
     Place,
@@ -40,7 +41,7 @@ from recollect.server.records import (
     UsageSum,
     User,
 )
-from recollect.server.sql_append import AUDIT, Moved, packed, unpacked
+from recollect.server.sql_append import AUDIT, packed, unpacked
 from recollect.server.sql_tables import COUNTS, session_ref
 from recollect.server.sql_usage import Row, Transaction
 from recollect.sync.wire import START, Head, LogHead, Position, Session, SessionDetail, SideFile
@@ -89,6 +90,10 @@ class SqlDatabase(ABC):
     @abstractmethod
     async def _commit(self, ask: Append) -> Moved | None:
         """One append, together with others that come at the same time; None where its log is elsewhere."""
+
+    @abstractmethod
+    async def _confirm(self, org: str) -> None:
+        """Make sure that what can be seen is durable, before an append is said to have been stored earlier."""
 
     @abstractmethod
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
@@ -262,6 +267,7 @@ class SqlDatabase(ABC):
             place = await self.place(ask.org, ask.session, ask.key, after.lines)
             # The hash runs over everything before: where it is the same, so are the lines and the place they were put.
             if place is not None and place.position == after:
+                await self._confirm(ask.org)
                 return Stored(
                     Head(after.lines, place.bytes, after.hash.hex(), ask.prepared.last_uuid), repeated=True
                 )

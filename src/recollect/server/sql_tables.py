@@ -10,7 +10,10 @@ A step that has been released is never changed; a change is a new step.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
+
+from recollect.server.postgres_function import FUNCTION
 
 PARTITIONS = 16
 # Every table has an organisation, and on PostgreSQL a policy that compares it. ``orgs`` is one by its id.
@@ -127,7 +130,7 @@ def postgres_steps() -> list[str]:
     storage = "".join(
         f"ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL;\n" for table in ("segments", "files")
     )
-    return [_SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies()]
+    return [_SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(), FUNCTION]
 
 
 def _policies() -> str:
@@ -141,6 +144,7 @@ def _policies() -> str:
     )
 
 
+@lru_cache(maxsize=16_384)
 def session_ref(org: str, session: str) -> bytes:
     """How rows name a session."""
     return sha256(f"{org}\0{session}".encode()).digest()[:16]

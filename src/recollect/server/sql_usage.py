@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
 from recollect.model.copies import Copy, counted, preference
-from recollect.server.records import Append
+from recollect.server.records import Append, Asked, Moved
 from recollect.server.sql_tables import COUNTS
 
 Row = Sequence[Any]
@@ -32,8 +32,11 @@ class Transaction(Protocol):
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """Keep others from deciding about these responses until this transaction ends."""
 
-    async def add_texts(self, appends: Sequence[Append]) -> None:
-        """Put the words of lines into the search index."""
+    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+        """Carry out appends to different logs of one organisation, ordered by log, but for what they say of usage.
+
+        None for those whose log is elsewhere; of them nothing is kept.
+        """
 
 
 class _Known(NamedTuple):

@@ -13,6 +13,7 @@ import asyncio
 import queue
 import re
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -23,13 +24,13 @@ import apsw
 
 from recollect.errors import UsageError
 from recollect.model.search_query import Query
-from recollect.model.search_terms import indexed_text
 from recollect.server.database import Unavailable
-from recollect.server.records import LIVE, Append
+from recollect.server.records import LIVE, Append, Asked, Moved
 from recollect.server.sql import SqlDatabase, now_ms
-from recollect.server.sql_append import Moved, commit_appends
-from recollect.server.sql_tables import session_ref, sqlite_steps
+from recollect.server.sql_append import BUSY, GATHER_SECONDS, commit_appends
+from recollect.server.sql_tables import sqlite_steps
 from recollect.server.sql_usage import Row, Transaction
+from recollect.server.sqlite_append import move
 
 Result = TypeVar("Result")
 _BUSY_MS = 30_000
@@ -69,16 +70,8 @@ class _SqliteTransaction:
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """There is one writer."""
 
-    async def add_texts(self, appends: Sequence[Append]) -> None:
-        for ask in appends:
-            ref = session_ref(ask.org, ask.session)
-            for row in ask.prepared.texts:
-                self._run(
-                    "INSERT INTO texts(ref, key, line, org, at, type) VALUES(?,?,?,?,?,?)",
-                    (ref, ask.key, row.line, ask.org, row.at, row.type),
-                )
-                number = self._connection.last_insert_rowid()
-                self._run("INSERT INTO words(rowid, text) VALUES(?, ?)", (number, indexed_text(row.text)))
+    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+        return move(self._connection, org, asks, now)
 
 
 class _Job:
@@ -115,6 +108,8 @@ class _Writer(threading.Thread):
         self._connection = opened(path)
         self._transaction = _SqliteTransaction(self._connection)
         self.batches = self.batched = 0
+        # How many shared a commit of late.
+        self._busy = 0
 
     def give(self, job: _Job) -> None:
         self._jobs.put(job)
@@ -128,12 +123,16 @@ class _Writer(threading.Thread):
     def run(self) -> None:
         while True:
             jobs = [self._jobs.get()]
+            if self._busy >= BUSY:
+                # Others are on their way; and the loop has the interpreter to itself meanwhile.
+                time.sleep(GATHER_SECONDS)
             while len(jobs) < _MOST_AT_ONCE:
                 try:
                     jobs.append(self._jobs.get_nowait())
                 except queue.Empty:
                     break
             wanted = [job for job in jobs if job is not None]
+            self._busy = max(len(wanted), self._busy // 2)
             if wanted:
                 self._commit(wanted)
                 self._answer(wanted)
@@ -310,6 +309,9 @@ class SqliteDatabase(SqlDatabase):
         self._writer.give(_Job(append, work, future))
         return await future
 
+    async def _confirm(self, org: str) -> None:
+        """What can be seen was synced before."""
+
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
@@ -337,7 +339,7 @@ async def _nothing(tx: Transaction) -> None:
 def opened(path: str, *, read_only: bool = False) -> apsw.Connection:
     """A connection with the habits of this database."""
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(path, flags=flags)
+    connection = apsw.Connection(path, flags=flags, statementcachesize=512)
     connection.set_busy_timeout(_BUSY_MS)
     connection.pragma("cache_size", -16_000)
     if not read_only:

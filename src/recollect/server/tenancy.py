@@ -37,17 +37,13 @@ _USED_EVERY_MS = 60_000
 
 
 class Caller(Struct, frozen=True):
-    """Who asks, after the token was believed."""
+    """Who asks, after the token was believed. ``author``: as the audit log names them."""
 
     org: Org
     user: User
     token: Token
     scopes: frozenset[str]
-
-    @property
-    def author(self) -> Author:
-        """As the audit log names them."""
-        return Author(self.user.id, self.token.id, self.token.machine)
+    author: Author
 
 
 def new_secret() -> tuple[str, bytes]:
@@ -68,9 +64,11 @@ def new_id() -> str:
 
 def is_good(grant: Grant, now: int) -> bool:
     """Whether a token may be used at all."""
-    token = grant.token
-    if token.revoked is not None or grant.user.disabled:
-        return False
+    return grant.token.revoked is None and not grant.user.disabled and is_current(grant.token, now)
+
+
+def is_current(token: Token, now: int) -> bool:
+    """Whether a token has not expired."""
     return token.expires is None or now < token.expires + SKEW_MS
 
 
@@ -80,47 +78,57 @@ class Doorkeeper:
     def __init__(self, database: Database, remember_ms: int = 5_000) -> None:
         self._database = database
         self._remember_ms = remember_ms
-        self._known: OrderedDict[bytes, tuple[int, Grant]] = OrderedDict()
+        # By the hash of the header, and since when: what is remembered holds no secret.
+        self._known: OrderedDict[bytes, tuple[int, Caller]] = OrderedDict()
         self._noted: dict[str, int] = {}
 
     def forget(self) -> None:
         """After a change of users or tokens: ask again."""
         self._known.clear()
 
-    async def caller(self, authorization: str | None) -> Caller | None:
+    def remembered(self, authorization: str) -> Caller | None:
+        """Who it is, where that is known without asking and nothing is to be written down."""
+        known = self._known.get(secret_hash(authorization))
+        now = now_ms()
+        if known is None or now - known[0] >= self._remember_ms:
+            return None
+        token = known[1].token
+        is_noted = now - self._noted.get(token.id, 0) < _USED_EVERY_MS
+        return known[1] if is_noted and is_current(token, now) else None
+
+    async def caller(self, authorization: str) -> Caller | None:
         """Who it is; None for everything that is not a good token."""
-        found = _BEARER.fullmatch(authorization or "")
+        found = _BEARER.fullmatch(authorization)
         if found is None:
             return None
-        now = now_ms()
-        grant = await self._grant(secret_hash(found[1]), now)
-        if grant is None or not is_good(grant, now):
-            return None
-        scopes = frozenset(grant.token.scopes) & ROLES.get(grant.user.role, frozenset())
-        await self._note(grant.token, now)
-        return Caller(grant.org, grant.user, grant.token, scopes)
-
-    async def _grant(self, hashed: bytes, now: int) -> Grant | None:
-        known = self._known.get(hashed)
-        if known is not None and now - known[0] < self._remember_ms:
-            return known[1]
+        now, place = now_ms(), secret_hash(authorization)
         # Looked up by the hash: comparing secrets in time that depends on them would need the hash's preimage.
-        grant = await self._database.grant(hashed)
-        if grant is None:
-            self._known.pop(hashed, None)
+        grant = await self._database.grant(secret_hash(found[1]))
+        if grant is None or not is_good(grant, now):
+            self._known.pop(place, None)
             return None
-        self._known[hashed] = now, grant
+        caller = caller_of(grant)
+        self._known[place] = now, caller
         if len(self._known) > _MOST_CACHED:
             self._known.popitem(last=False)
-        return grant
+        await self._note(grant.token, now)
+        return caller
 
     async def _note(self, token: Token, now: int) -> None:
         if now - self._noted.get(token.id, token.last_used or 0) < _USED_EVERY_MS:
+            self._noted.setdefault(token.id, token.last_used or 0)
             return
         if len(self._noted) > _MOST_CACHED:
             self._noted.clear()
         self._noted[token.id] = now
         await self._database.used(token, now)
+
+
+def caller_of(grant: Grant) -> Caller:
+    """What a good token allows: what both its own scopes and its user's role do."""
+    token, user = grant.token, grant.user
+    scopes = frozenset(token.scopes) & ROLES.get(user.role, frozenset())
+    return Caller(grant.org, user, token, scopes, Author(user.id, token.id, token.machine))
 
 
 async def issued(

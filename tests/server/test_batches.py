@@ -1,0 +1,88 @@
+"""Appends that share a commit: many rows a statement must come to the same as one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+
+from recollect.server.facts import prepare
+from recollect.server.limits import Impatience
+from recollect.server.records import Append, Author, Conflict, Stored
+from recollect.sync.wire import START, Position
+from tests.server.conftest import Kind
+from tests.server.world import World, in_world, prompt, reply
+
+ELSEWHERE = Position(1, bytes(range(32)))
+
+
+def ask(made: World, session: str, data: bytes, key: str = "", at: Position = START) -> Append:
+    return Append(made.org.id, session, key, at, prepare(data, at, path=f"{session}/{key}"), Author("a", "t"))
+
+
+def test_many_appends_at_once_are_all_stored_and_one_that_is_elsewhere_disturbs_nobody(kind: Kind) -> None:
+    """More than a statement takes, to sessions of their own; every tenth at a wrong position. Each log has its bytes."""
+    datas = {f"s{number}": prompt(f"words{number}", f"u-{number}") for number in range(150)}
+    wrong = {f"s{number}" for number in range(0, 150, 10)}
+
+    async def scene(made: World) -> tuple[set[str], set[str], list[bool], int]:
+        asks = [
+            ask(made, name, data, at=ELSEWHERE if name in wrong else START) for name, data in datas.items()
+        ]
+        outcomes = await asyncio.gather(*(made.database.append(one) for one in asks))
+        by_name = dict(zip(datas, outcomes, strict=True))
+        stored = {name for name, outcome in by_name.items() if isinstance(outcome, Stored)}
+        refused = {name for name, outcome in by_name.items() if isinstance(outcome, Conflict)}
+        whole = [(await made.read(name)).content == datas[name] for name in sorted(stored)]
+        found = (await made.ask("GET", "/v1/search", params={"q": "words1*", "limit": "100"})).json()["hits"]
+        return stored, refused, whole, len(found)
+
+    stored, refused, whole, found = in_world(kind, scene)
+    assert (stored, refused) == (set(datas) - wrong, wrong)
+    assert whole == [True] * 135
+    # words1, words10 to words19, words100 to words149 without those of every tenth.
+    assert found == 1 + 9 + 45
+
+
+def test_logs_of_one_session_in_one_batch_all_tell_of_it(kind: Kind) -> None:
+    """The session's times span those of all its logs, its title is that of its own log, and each response counts once."""
+    days = [f"2026-01-{day:02d}T12:00:00.000Z" for day in range(1, 21)]
+
+    async def scene(made: World) -> list[object]:
+        own = ask(made, "s1", prompt("The title", at=days[10]))
+        agents = [
+            ask(made, "s1", reply(f"m-{number % 10}", at=day), f"subagents/agent-{number}")
+            for number, day in enumerate(days)
+        ]
+        await asyncio.gather(*(made.database.append(one) for one in (*agents, own)))
+        session = (await made.ask("GET", "/v1/sessions/s1")).json()["session"]
+        cost = (await made.ask("GET", "/v1/cost")).json()["total"]
+        audit = (await made.ask("GET", "/v1/audit")).json()["acts"]
+        appends = [row["target"] for row in audit if row["act"] == "append"]
+        names = ("title", "first_at", "last_at", "lines")
+        return [*(session[name] for name in names), cost["responses"], len(appends), "s1" in appends]
+
+    # 2026-01-01 and 2026-01-20 at noon, in milliseconds.
+    first, last = 1_767_268_800_000, 1_767_268_800_000 + 19 * 86_400_000
+    assert in_world(kind, scene) == ["The title", first, last, 1, 10, 21, True]
+
+
+def test_who_waits_too_long_is_ended_and_nobody_else() -> None:
+    """A wait past its time is cut off and says so; one that ended before, or was ended by others, does not."""
+
+    async def wait(impatience: Impatience, seconds: float, patience: float) -> str:
+        task = impatience.until(asyncio.get_running_loop().time() + patience)
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            return "late" if impatience.over(task) else "ended by another"
+        return "late" if impatience.over(task) else "in time"
+
+    async def play() -> list[str]:
+        impatience = Impatience()
+        waits = [
+            asyncio.create_task(wait(impatience, *times)) for times in ((0.0, 0.1), (30.0, 0.1), (30.0, 60.0))
+        ]
+        await asyncio.wait(waits[:2])
+        waits[2].cancel()
+        return list(await asyncio.gather(*waits))
+
+    assert asyncio.run(play()) == ["in time", "late", "ended by another"]
