@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -38,6 +39,10 @@ def _guard(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_guard)
+
+# A shell that starts us in the background leaves Ctrl-C ignored, and every program we start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

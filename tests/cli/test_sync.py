@@ -228,7 +228,10 @@ def test_watch_pushes_what_is_added_until_it_is_interrupted(folder: Path, own_ho
             file.write(lines([prompt(5, 4, "more")]))
         assert process.stdout.readline().startswith("Sent 1 session: 1 line")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        try:
+            assert process.wait(30) == 130
+        finally:
+            process.kill()
     [sent] = folder.glob(f"recollect-sync/*/{ONE}/main.jsonl")
     assert sent.read_bytes() == log.read_bytes()
 
