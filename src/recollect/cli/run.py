@@ -11,7 +11,7 @@ Exit status: the command's own (128 + n after signal n); 124 when its time was u
 
 Example:
   recollect run -- make test
-  recollect run --allow-net pypi.org --allow-net files.pythonhosted.org --yes -- pip download attrs
+  recollect run --allow-net docs.example.org --yes -- curl -s https://docs.example.org/
   recollect run --write ../build --timeout 600 --json -- cmake --build ../build
 """
 
