@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -26,7 +27,7 @@ REAL_HOMES = tuple(
         os.environ.get("HOME") or "/nonexistent",
         os.path.expanduser(f"~{os.environ.get('USER', '')}"),
     }
-    for name in (".claude", ".config/claude", ".local/share/recollect", ".cache/recollect")
+    for name in (".claude", ".claude.json", ".config/claude", ".local/share/recollect", ".cache/recollect")
 )
 
 
@@ -34,8 +35,13 @@ def _guard(event: str, arguments: tuple[object, ...]) -> None:
     """An audit hook: whoever opens, lists or makes anything in a real home fails at once."""
     if event in ("open", "os.scandir", "os.listdir", "os.mkdir", "os.rename", "os.remove") and arguments:
         path = arguments[0]
-        if isinstance(path, str | bytes | os.PathLike) and os.fsdecode(path).startswith(REAL_HOMES):
-            raise PermissionError(f"a test touched the real {os.fsdecode(path)}")
+        if isinstance(path, str | bytes | os.PathLike) and _is_real(os.fsdecode(path)):
+            raise PermissionError(errno.EACCES, "a test touched the real home", os.fsdecode(path))
+
+
+def _is_real(path: str) -> bool:
+    """By whole names: the caches that tests fetch programs into stand beside ours, and begin like it."""
+    return any(path == real or path.startswith(real + os.sep) for real in REAL_HOMES)
 
 
 sys.addaudithook(_guard)

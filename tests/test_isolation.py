@@ -50,3 +50,11 @@ def test_touching_a_real_home_fails_at_once(directory: str) -> None:
         Path(directory, "settings.json").read_bytes()
     with pytest.raises(PermissionError, match="a test touched the real"):
         os.listdir(directory)
+
+
+@pytest.mark.parametrize("directory", REAL_HOMES)
+def test_the_guard_compares_whole_names(directory: str) -> None:
+    """What was fetched for tests stands in ~/.cache/recollect-test-...: a neighbour, not ours."""
+    assert not os.path.exists(f"{directory}-neighbour")
+    with pytest.raises(FileNotFoundError):
+        os.listdir(f"{directory}-neighbour")
