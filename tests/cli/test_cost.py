@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
@@ -375,3 +376,20 @@ def test_nothing_heavy_is_imported(home: Path, own_home: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert "[]" == done.stderr.strip()
+
+
+@pytest.mark.parametrize(("length", "key"), [("1d", "today"), ("7d", "last_7_days"), ("30d", "last_30_days")])
+def test_thirty_days_are_those_of_the_overview(
+    own_home: Path, capsys: pytest.CaptureFixture[str], length: str, key: str
+) -> None:
+    """Each day cost a dollar; the day before the first, a minute later than now, is of neither sum."""
+    now = dt.datetime.now(dt.UTC)
+    times = [now - dt.timedelta(days=day, minutes=-1 if day else 0) for day in range(40)]
+    lines = [answer(f"m{day}", f"{at:%Y-%m-%dT%H:%M:%S}.000Z") for day, at in enumerate(times)]
+    write(own_home / ".claude", "3f2a9c1e-0000-4000-8000-000000000009", *lines)
+
+    assert 0 == main(["cost", "--since", length, "--json"])
+    spent = json.loads(capsys.readouterr().out)["totals"]["cost_usd"]
+    assert 0 == main(["overview", "--json"])
+
+    assert spent == json.loads(capsys.readouterr().out)["cost"][key]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.cli.dates import since, until
+from recollect.cli.dates import since, until, whole_days
 from recollect.errors import UsageError
 
 NOW = dt.datetime(2026, 3, 15, 12, 30, tzinfo=dt.UTC)
@@ -73,3 +73,31 @@ def test_what_is_no_date_is_a_usage_error(text: str) -> None:
         caught.value.exit_code,
         caught.value.hint,
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1d", utc(2026, 3, 15, 10)),
+        ("7d", utc(2026, 3, 9, 10)),
+        ("2w", utc(2026, 3, 2, 10)),
+        ("0d", utc(2026, 3, 15, 10)),
+        ("12h", None),
+        ("today", None),
+        ("2026-01-31", None),
+    ],
+)
+def test_whole_days_end_with_today(text: str, expected: dt.datetime | None) -> None:
+    """There it is the 16th: seven days begin at the midnight before the 10th, which is ten o'clock of the 9th in UTC."""
+    assert expected == whole_days(text, NOW)
+
+
+def test_whole_days_of_another_zone_begin_at_its_midnight() -> None:
+    """In UTC it is still the 15th."""
+    assert utc(2026, 3, 9) == whole_days("7d", NOW, dt.UTC)
+
+
+def test_a_length_beyond_the_calendar_is_refused() -> None:
+    """Not an answer from the year zero."""
+    with pytest.raises(UsageError, match="not understood"):
+        whole_days("999999999d", NOW)

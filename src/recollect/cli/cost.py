@@ -46,8 +46,10 @@ def add_options(parser: ArgumentParser) -> None:
     """The options of this command."""
     keys = f"{', '.join(KEYS)} or {_TOTAL}; several with commas (default day)"
     parser.add_argument("--by", action="append", metavar="KEYS", help=keys)
-    parser.add_argument("--since", metavar="DATE", help="2026-01-31, 20260131, 7d, 12h, yesterday, today")
-    parser.add_argument("--until", metavar="DATE", help="the same; a day counts to its end")
+    parser.add_argument(
+        "--since", metavar="DATE", help="2026-01-31, 7d (today and six days before it), 12h, yesterday"
+    )
+    parser.add_argument("--until", metavar="DATE", help="a day counts to its end; 7d: up to where --since 7d begins")
     parser.add_argument("--timezone", metavar="ZONE", help="whose days: Europe/Berlin, UTC, local (default)")
     parser.add_argument("-p", "--project", help="only work in this directory, or in directories so named")
     parser.add_argument("--model", help="only this model, or models with this in their name")
@@ -121,6 +123,8 @@ def _moments(options: Namespace, now: dt.datetime) -> tuple[dt.datetime | None, 
     for text, bound in ((options.since, dates.since), (options.until, dates.until)):
         if text is None:
             found.append(None)
+        elif (midnight := dates.whole_days(text, now, zone)) is not None:
+            found.append(midnight)
         elif zone is None or (text[:1].isdigit() and not text[-1:].isdigit()):
             found.append(bound(text, now))
         else:

@@ -64,8 +64,16 @@ def run(options: Namespace) -> int:
     if unknown:
         raise UsageError(f"--by {unknown[0]!a}: not known", hint=f"known: {', '.join(_KEYS)}")
     now = dt.datetime.now(dt.UTC)
-    since = _moment(dates.since(options.since, now)) if options.since else None
-    until = _moment(dates.until(options.until, now)) if options.until else None
+    since = (
+        _moment(dates.whole_days(options.since, now) or dates.since(options.since, now))
+        if options.since
+        else None
+    )
+    until = (
+        _moment(dates.whole_days(options.until, now) or dates.until(options.until, now))
+        if options.until
+        else None
+    )
     server = Exchange(load_login(), own_data(options), patience=20.0).server()
     try:
         answer = server.cost(by, since, until, "csv" if options.csv else "json")
