@@ -96,6 +96,44 @@ def test_continue_takes_the_session_we_say_it_takes(rival: list[dict[str, object
     assert [latest.path] == grown
 
 
+@pytest.mark.parametrize(
+    ("places", "is_there"),
+    [
+        (("twin",), True),
+        (("twin",), False),
+        ((None, "twin"), True),
+        (("twin", "own"), True),
+        (("own", "twin"), True),
+        (("moved", "twin"), True),
+    ],
+)
+def test_continue_passes_over_a_neighbour_with_the_same_key(
+    places: tuple[str | None, ...], is_there: bool, tmp_path: Path
+) -> None:
+    """E6: the first directory a log names decides, only where its key is that of this one, and while it is there."""
+    with running_stub() as stub:
+        client = Client(VERSION, command_of(VERSION), tmp_path, stub)
+        twin = client.cwd.parent.parent / f"{client.cwd.parent.name}-{client.cwd.name}"
+        if is_there:
+            twin.mkdir()
+        where = {"own": client.cwd, "twin": twin, "moved": tmp_path / "moved"}
+        rival = [user(f"n{i}", f"n{i - 1}" if i else None, 9 + i, "Newer") for i in range(len(places))]
+        for one, place in zip(rival, places, strict=True):
+            one.pop("cwd", None)
+            one.update({"cwd": str(where[place])} if place else {})
+        talk = client.put(SESSION, encoded(TALK).split(b"\n")[:-1])
+        other = client.put(RIVAL, encoded(rival).split(b"\n")[:-1])
+        os.utime(talk, (1_000_000, 1_000_000))
+        latest = Home(tmp_path / "home/.claude").latest(client.cwd)
+        sizes = {path: path.stat().st_size for path in (talk, other)}
+        client.ask(NEW_PROMPT, "--continue")
+    grown = [path for path, size in sizes.items() if path.stat().st_size > size]
+
+    assert latest is not None
+    assert project_key(str(twin)) == project_key(str(client.cwd))
+    assert [latest.path] == grown
+
+
 def test_our_own_store_never_leaves_a_log_that_captures_continue(tmp_path: Path) -> None:
     """E6: creating a session without saying anything makes no file at all."""
     store = Store(tmp_path)

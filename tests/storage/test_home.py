@@ -490,6 +490,18 @@ class TestLatest:
 
         assert ONE == latest_id(home, workdir)
 
+    @pytest.mark.parametrize(("is_there", "expected"), [(True, ONE), (False, TWO)])
+    def test_a_newer_log_of_a_directory_with_the_same_key_is_passed_over(
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, is_there: bool, expected: str
+    ) -> None:
+        """``/a-b`` and ``/a/b`` share a folder; once the neighbour is gone, its sessions count as moved here."""
+        twin = Path(f"{Path(workdir).parent}-{Path(workdir).name}")
+        if is_there:
+            twin.mkdir()
+        write(own.log(SessionId(TWO)), message(cwd=str(twin)), at=3000)
+
+        assert expected == latest_id(home, workdir)
+
     @pytest.mark.parametrize(
         ("content", "lines"), TAKEN_EMPTY.items(), ids=lambda value: getattr(value, "name", "")
     )
@@ -527,8 +539,8 @@ class TestLatest:
     def test_no_more_is_read_than_decides(
         self, home: ClaudeHome, workdir: str, own: ProjectDir, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Newest log first, its first message, and there it ends."""
-        write(own.log(SessionId(TWO)), line("mode"), message(), message(), message(), at=3000)
+        """Newest log first, up to its first message: once for what it holds, once for where it began."""
+        write(own.log(SessionId(TWO)), line("mode"), *[message(cwd=workdir)] * 3, at=3000)
         seen: list[str] = []
 
         def counted(path: Path, **limits: int) -> Iterator[Envelope]:
@@ -538,7 +550,7 @@ class TestLatest:
 
         monkeypatch.setattr(home_module, "peek_lines", counted)
 
-        assert (TWO, [TWO, TWO]) == (latest_id(home, workdir), seen)
+        assert (TWO, [TWO] * 4) == (latest_id(home, workdir), seen)
 
     def test_the_sdks_directory_is_unknown_to_the_client(self, home: ClaudeHome, workdir: str) -> None:
         """A session that only the SDK's key leads to is not continued."""

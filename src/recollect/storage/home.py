@@ -396,12 +396,14 @@ class ClaudeHome:
 
         Newest file time first. Passed over: names that are no UUID, logs of
         sub-agents, logs that hold only sub-agent lines, only metadata or only
-        garbage. An empty log, or one without timestamps, *is* taken.
+        garbage, and those of another directory (still there) with the same
+        key. An empty log, or one without timestamps, *is* taken.
         """
+        resolved = _resolved(cwd)
         logs = [log for project in self._continue_dirs(cwd) for log in self.sessions(project) if log.is_uuid]
         for log in sorted(logs, key=lambda log: log.mtime_ns, reverse=True):
             content = self._content(log)
-            if content in _CONTINUED:
+            if content in _CONTINUED and not _is_a_neighbours(log, resolved):
                 return LatestSession(log, content)
         return None
 
@@ -506,6 +508,20 @@ def _id_or_none(kind: type[_Id], text: str) -> _Id | None:
 
 def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else None
+
+
+def _is_a_neighbours(log: SessionFile, cwd: str) -> bool:
+    """Whether it began in another directory, still there, whose key is the same, as ``/a/b`` and ``/a-b`` have.
+
+    A first directory that is gone, or that has another key, is a project that was moved: the client goes on with it.
+    """
+    first = log.first_cwd()
+    if first is None or first == cwd or project_key(first) != project_key(cwd) or _resolved(first) == cwd:
+        return False
+    try:
+        return Path(first).is_dir()
+    except OSError:  # unreadable on the way there: the client cannot see it either
+        return False
 
 
 def _resolved(cwd: str) -> str:
