@@ -1,10 +1,12 @@
 """Run the benchmarks and print figures beside budgets.
 
-python -m bench [--full] [--write] [--rounds N] [SUITE]...
+python -m bench [--full | --small] [--write [--page FILE]] [--rounds N] [SUITE]...
 
 Suites: {suites}. Without a name all of them run.
 --full measures over 1 GB of generated logs instead of 100 MB; --write puts the figures into
-docs/benchmarks.md (all suites only, so that a section comes from one run).
+docs/benchmarks.md (all suites only, so that a section comes from one run). A suite that fails is
+named there with its reason, and the others are written all the same.
+--small is a rehearsal over 10 MB in one round: its figures are worth nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 from bench import (
     append,
@@ -71,21 +76,30 @@ def main() -> int:
     failed = 0
     with _workplace(options, names) as place:
         for name in names:
-            title, run = _suite(name, place)
-            try:
-                measured.append((title, run()))
-            except Failed as problem:
-                failed += 1
-                print(f"{title}\n  FAILED: {problem}", flush=True)
-            else:
-                print(table(*measured[-1]), flush=True)
-        if options.write and not failed:
-            document.write(document.SECTIONS[options.full], _about(place), measured)
+            start = time.monotonic()
+            title, rows, is_whole = _measured(*_suite(name, place))
+            measured.append((title, rows))
+            failed += not is_whole
+            print(f"{table(title, rows)}\n  ({name}: {time.monotonic() - start:.0f} s)", flush=True)
+        if options.write:
+            document.write(document.SECTIONS[options.full], _about(place), measured, options.page)
     rows = [row for _, suite in measured for row in suite]
     print(f"{sum(row.met is True for row in rows)} as wanted, {sum(row.met is False for row in rows)} missed")
-    if options.write and failed:
-        print("docs/benchmarks.md was not written: a suite failed", file=sys.stderr)
+    if failed:
+        print(f"{failed} of {len(names)} suites failed", file=sys.stderr)
     return 1 if failed or any(title == TRUTH and _is_wrong(rows) for title, rows in measured) else 0
+
+
+def _measured(title: str, run: Callable[[], list[Row]]) -> tuple[str, list[Row], bool]:
+    """The rows of a suite, and whether it came to its end: one that fails must not cost what others measured."""
+    try:
+        return title, run(), True
+    except Failed as problem:
+        reason = str(problem)
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the figures of the others must not be lost
+        traceback.print_exc()
+        reason = f"{type(problem).__name__}: {problem}"
+    return title, [Row("FAILED", "", "", None, beside=" ".join(reason.split())[:300])], False
 
 
 def _options() -> argparse.Namespace:
@@ -97,7 +111,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="only these suites")
     parser.add_argument("--full", action="store_true", help="over 1 GB of logs")
+    parser.add_argument("--small", action="store_true", help="a rehearsal over 10 MB")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument(
+        "--page", type=Path, default=document.PAGE, metavar="FILE", help="write this file instead"
+    )
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, metavar="N", help=f"best of so many (default {ROUNDS})"
     )
@@ -107,16 +125,21 @@ def _options() -> argparse.Namespace:
         parser.error(f"no suite {unknown[0]}: there are {', '.join(suites)}")
     if options.write and options.suites:
         parser.error("--write needs a run of all suites")
+    if options.small and (options.full or (options.write and options.page == document.PAGE)):
+        parser.error("--small is a rehearsal: not with --full, and it writes only where --page says")
     return options
 
 
 @contextlib.contextmanager
 def _workplace(options: argparse.Namespace, names: list[str]) -> Iterator[Workplace | None]:
-    logs = corpus("c1000" if options.full else "c100") if any(name in OVER_LOGS for name in names) else None
+    size = "c1000" if options.full else "c10_1" if options.small else "c100"
+    logs = corpus(size) if any(name in OVER_LOGS for name in names) else None
     if logs is None:
         yield None
         return
-    with Workplace(logs, find_peers(), is_full=options.full, rounds=options.rounds) as place:
+    with Workplace(
+        logs, find_peers(), is_full=options.full, rounds=1 if options.small else options.rounds
+    ) as place:
         yield place
 
 

@@ -30,10 +30,12 @@ is another number. Logs and their exact answers are generated, see `bench/corpor
 SECTIONS = ("100 MB", "1 GB")
 
 
-def write(section: str, about: Sequence[str], suites: Sequence[tuple[str, list[Row]]]) -> None:
+def write(
+    section: str, about: Sequence[str], suites: Sequence[tuple[str, list[Row]]], page: Path = PAGE
+) -> None:
     """Put the figures of one run into the document."""
-    page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-    PAGE.write_text(joined(page, section, about, suites), encoding="utf-8")
+    before = page.read_text(encoding="utf-8") if page.is_file() else ""
+    page.write_text(joined(before, section, about, suites), encoding="utf-8")
 
 
 def joined(page: str, section: str, about: Sequence[str], suites: Sequence[tuple[str, list[Row]]]) -> str:

@@ -32,7 +32,7 @@ from recollect.storage.reader import OpenLog
 from tests.index import reference
 from tests.index.lines import responses, texts, turns
 from tests.index.projection import counting, differences, faults, projection, rows, totals
-from tests.index.world import SESSIONS, World, encoded, forked
+from tests.index.world import SESSIONS, World, encoded, forked, settle_directories
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 few = st.integers(0, 3)
@@ -309,6 +309,8 @@ class IndexMachine(RuleBasedStateMachine):
         self.index = Database(self.base / "index.sqlite")
 
     def _refresh(self) -> None:
+        # Directories that were left alone are not read again; the index that is built anew always reads them.
+        settle_directories(*self.world.homes)
         # Small frames and a commit after each, so that short logs take many of both.
         with (
             mock.patch.object(extraction, "_FRAME_LINES", 2),

@@ -16,11 +16,13 @@ from recollect.errors import StorageError
 from recollect.index.database import Database
 from recollect.index.ingest import Ingest
 from recollect.index.placed import Placed
-from recollect.services import extraction, indexing
+from recollect.services import extraction, indexing, indexing_look
 from recollect.services.extraction import Job
 from recollect.services.indexing import Refreshed, compare, refresh
+from recollect.storage import log_scan
 from recollect.storage.reader import OpenLog
 from tests.index.projection import differences, faults, projection, totals
+from tests.index.world import settle_directories
 from tests.talk import SONNET, assistant, encoded, log_at, user
 
 ONE = "11111111-1111-4111-8111-111111111111"
@@ -61,7 +63,8 @@ def later(path: Path, seconds: int = 10) -> None:
 
 
 def refreshed(index: Database, *homes: Path) -> Refreshed:
-    """A refresh, after which the index equals a new one."""
+    """A refresh, after which the index equals a new one; directories that did not change look as if left alone."""
+    settle_directories(*homes)
     done = refresh(index, homes)
     fresh = Database(":memory:")
     refresh(fresh, homes)
@@ -72,6 +75,93 @@ def refreshed(index: Database, *homes: Path) -> Refreshed:
 
 def answers(index: Database) -> int:
     return sum(counts[0] for counts in totals(index).values())
+
+
+class TestLookingInsteadOfWalking:
+    """Directories that neither gained nor lost a name are not read again."""
+
+    def walked(self, index: Database, *homes: Path) -> tuple[bool, Refreshed]:
+        """Whether a refresh read directories, and what it did."""
+        with mock.patch.object(indexing_look, "walk", side_effect=log_scan.walk) as walk:
+            done = refresh(index, homes)
+        return walk.called, done
+
+    def test_an_appended_line_is_seen_without_a_walk(self, index: Database, home: Path) -> None:
+        """A look at the known logs is enough."""
+        log = session(home)
+        refreshed(index, home)
+        added = append(log, assistant("new", None, 99, "more"))
+
+        assert (False, Refreshed(1, 1, added, 0, [])) == self.walked(index, home)
+
+    @pytest.mark.parametrize("depth", ["-srv", "-new", f"-srv/{ONE}/subagents", f"-srv/{ONE}/tool-results"])
+    def test_a_new_name_makes_it_walk(self, depth: str, index: Database, home: Path) -> None:
+        """In a known directory, or in one that was just made."""
+        session(home)
+        refreshed(index, home)
+        log_at(home / "projects" / depth / "agent-a.jsonl", [assistant("new", None, 99, "more")])
+        is_walked, done = self.walked(index, home)
+
+        assert (True, 1) == (is_walked, done.read)
+
+    def test_a_name_that_went_makes_it_walk(self, index: Database, home: Path) -> None:
+        """What it cost stays."""
+        session(home).unlink()
+        log = session(home, TWO)
+        refreshed(index, home)
+        log.unlink()
+        is_walked, done = self.walked(index, home)
+
+        assert (True, 1) == (is_walked, done.gone)
+
+    def test_a_directory_that_changed_just_now_is_read_again(self, index: Database, home: Path) -> None:
+        """A second name within one tick of the clock would leave it the same time."""
+        session(home)
+        refresh(index, [home])
+
+        assert (True, Refreshed(1, 0, 0, 0, [])) == self.walked(index, home)
+
+    def test_what_could_not_be_read_is_said_every_time(self, index: Database, home: Path) -> None:
+        """So there is no shortcut past it."""
+        log = session(home)
+        (log.parent / "pipe.jsonl").mkdir()
+        refreshed(index, home)
+        is_walked, done = self.walked(index, home)
+
+        assert (True, [(str(log.parent / "pipe.jsonl"), "not a regular file")]) == (is_walked, done.problems)
+
+    def test_a_log_with_two_names_makes_it_walk(self, index: Database, home: Path) -> None:
+        """The second name may come to lead elsewhere without any directory telling."""
+        log = session(home)
+        log.with_name(f"{TWO}.jsonl").symlink_to(log)
+        refreshed(index, home)
+
+        assert (True, Refreshed(1, 0, 0, 0, [])) == self.walked(index, home)
+
+    def test_another_set_of_homes_makes_it_walk(self, index: Database, home: Path, tmp_path: Path) -> None:
+        """What was noted of one home says nothing of two."""
+        session(home)
+        refreshed(index, home)
+        session(tmp_path / "other", TWO)
+
+        is_walked, done = self.walked(index, home, tmp_path / "other")
+
+        assert (True, 2) == (is_walked, done.logs)
+
+    def test_an_agent_whose_lines_change_hands_is_given_to_its_new_session(
+        self, index: Database, home: Path
+    ) -> None:
+        """In the flat layout only the lines say whose agent it is, also where no directory was read."""
+        log = log_at(
+            home / "projects" / "-srv" / "agent-a.jsonl", [user("a", None, 0, "x") | {"sessionId": ONE}]
+        )
+        refreshed(index, home)
+        before = index.value("SELECT session FROM files")
+        log.write_bytes(encoded([user("b", None, 0, "yy") | {"sessionId": TWO}]))
+        later(log)
+        is_walked, _ = self.walked(index, home)
+
+        assert (ONE, False, TWO) == (before, is_walked, index.value("SELECT session FROM files"))
 
 
 class TestReadingOnlyWhatIsNew:
@@ -645,7 +735,7 @@ def test_a_comparison_changes_nothing(index: Database, home: Path) -> None:
     found = compare(index, [home])
 
     assert (1, [TWO], [str(log)], before) == (
-        len(found.found),
+        found.logs,
         [one.session for one in found.changed],
         [row.path for row in found.missing],
         index.connection.total_changes(),

@@ -129,8 +129,16 @@ def test_nothing_is_imported_from_where_somebody_stands(
 
 
 def test_logs_are_shared_out_by_size() -> None:
-    """One large log for the first, the small ones for the second."""
-    assert [[0], [1, 2, 3]] == usage_scan._shares([3_000_000, 900_000, 800_000, 700_000], 2)
+    """The large log for the first; the second, which starts a quarter of all bytes later, gets less than half.
+
+    5.4 MB in all, so the second begins at 1.35: 3.04 against 1.35, 2.29, 3.13; then the first is the lighter one.
+    """
+    assert [[0, 3], [1, 2]] == usage_scan._shares([3_000_000, 900_000, 800_000, 700_000], 2)
+
+
+def test_starting_a_process_costs_no_more_than_so_many_bytes() -> None:
+    """Of a gigabyte in ten logs the one who need not start reads as many as the other: 24 MiB are not half a log."""
+    assert [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]] == usage_scan._shares([100_000_000] * 10, 2)
 
 
 # --- odd lines --------------------------------------------------------------------------------------

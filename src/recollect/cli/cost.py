@@ -25,7 +25,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from recollect.cli import dates, output
+from recollect.cli import (
+    dates,
+    output,
+    quick_start,  # noqa: F401 - before whatever imports msgspec
+)
 from recollect.cli.homes import chosen_homes
 from recollect.cli.index_options import add_index_options, asked_index
 from recollect.cli.text import counted, padded, shortened, visible, width
@@ -49,7 +53,9 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--since", metavar="DATE", help="2026-01-31, 7d (today and six days before it), 12h, yesterday"
     )
-    parser.add_argument("--until", metavar="DATE", help="a day counts to its end; 7d: up to where --since 7d begins")
+    parser.add_argument(
+        "--until", metavar="DATE", help="a day counts to its end; 7d: up to where --since 7d begins"
+    )
     parser.add_argument("--timezone", metavar="ZONE", help="whose days: Europe/Berlin, UTC, local (default)")
     parser.add_argument("-p", "--project", help="only work in this directory, or in directories so named")
     parser.add_argument("--model", help="only this model, or models with this in their name")

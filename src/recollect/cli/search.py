@@ -18,7 +18,11 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from recollect.cli import dates, output
+from recollect.cli import (
+    dates,
+    output,
+    quick_start,  # noqa: F401 - before whatever imports msgspec
+)
 from recollect.cli.homes import chosen_homes
 from recollect.cli.index_options import add_index_options, asked_index
 from recollect.cli.text import ago, shortened, visible

@@ -14,24 +14,6 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from recollect.model.codec import decode
-from recollect.model.damage import Damage, Line
-from recollect.model.entry import (
-    AiTitle,
-    Assistant,
-    ChainBody,
-    CustomTitle,
-    Entry,
-    PrLink,
-    Summary,
-    System,
-    Tag,
-    ToolCall,
-    ToolResult,
-    Unknown,
-    UnknownShape,
-    User,
-)
 from recollect.model.json_text import loose_object, loose_value
 from recollect.model.prices import SYNTHETIC_MODEL
 from recollect.model.usage import CacheCreation, ServerToolUse, Usage
@@ -67,7 +49,7 @@ MAIN, SIDECHAIN, AGENT_NEWS = 2, 1, 0
 # Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
 _MOST_TOKENS = (1 << 40) - 1
 _LONGEST_MS = 10**10
-_DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
+DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
 # From this version on a missing stop reason means that the counts are those of the stream's start.
 _COUNTS_FROM_START = (2, 1)
 
@@ -199,13 +181,13 @@ def facts_of(data: bytes) -> LineFacts | None:
     kind = line.type
     if line.message is None and kind not in ("attachment", "progress"):
         if kind == "system" and not isinstance(line.content, UnsetType):
-            return _facts(line, _one(OTHER, _joined(strings_in(line.content))))
+            return _facts(line, one_text(OTHER, joined(strings_in(line.content))))
         if kind == "cost-state":
             return _with_recorded(line, data)
         return _facts(line, None) if kind in WITHOUT_TEXT else _by_codec(data)
     if kind == "attachment":
-        told = None if isinstance(line.attachment, UnsetType) else _joined(strings_in(line.attachment))
-        return _facts(line, _one(OTHER, told))
+        told = None if isinstance(line.attachment, UnsetType) else joined(strings_in(line.attachment))
+        return _facts(line, one_text(OTHER, told))
     if kind == "progress":
         return _facts(line, None, _news_of(line))
     if kind not in _SPEAKS:
@@ -225,23 +207,23 @@ def _spoken_line(line: _Line, data: bytes) -> LineFacts:
     assert message is not None  # noqa: S101 - for the type checker: whoever calls has asked
     content = message.content
     if isinstance(content, str):
-        texts: Texts | None = _one(OTHER if line.type == "system" else PROSE, content)
+        texts: Texts | None = one_text(OTHER if line.type == "system" else PROSE, content)
         return _facts(line, texts, _usage_of(line, message, None))
     if content is not None and len(content) == 1:
         # One block a line is what clients write; the general way costs twice as much.
         block = content[0]
         kind = block.type
         if kind == "text" and isinstance(block.citations, UnsetType):
-            return _facts(line, _one(PROSE, block.text), _usage_of(line, message, None))
+            return _facts(line, one_text(PROSE, block.text), _usage_of(line, message, None))
         if kind == "tool_result" and isinstance(block.content, str):
-            return _facts(line, _one(TOOL_RESULT, block.content), _usage_of(line, message, None))
+            return _facts(line, one_text(TOOL_RESULT, block.content), _usage_of(line, message, None))
         if kind == "thinking":
-            return _facts(line, _one(THINKING, block.thinking), _usage_of(line, message, None))
+            return _facts(line, one_text(THINKING, block.thinking), _usage_of(line, message, None))
     if content is not None and all(map(_is_plain, content)):
         texts, tool = _of_plain_blocks(content)
     else:
-        texts, tool = _of_any_content(
-            _content_of(loose_object(data)), OTHER if line.type == "system" else PROSE
+        texts, tool = of_any_content(
+            content_of(loose_object(data)), OTHER if line.type == "system" else PROSE
         )
     return _facts(line, texts, _usage_of(line, message, tool))
 
@@ -311,10 +293,10 @@ def _take(block: _Block, found: list[list[str]]) -> str | None:
     return None
 
 
-def _of_any_content(content: object, column: int) -> tuple[Texts | None, str | None]:
+def of_any_content(content: object, column: int) -> tuple[Texts | None, str | None]:
     """Texts of content in any shape: what is not known to be of another kind is ``other``."""
     if isinstance(content, str):
-        return _one(column, content), None
+        return one_text(column, content), None
     tool = None
     found: list[list[str]] = [[], [], [], [], [], []]
     for block in content if isinstance(content, list) else [content]:
@@ -330,7 +312,7 @@ def _take_any(block: dict[str, object], found: list[list[str]]) -> str | None:
     kind, name = block.get("type"), block.get("name")
     if "input" in block:
         name = name if isinstance(name, str) else ""
-        found[TOOL_INPUT].append("\n".join((name, *_strings(block["input"]))))
+        found[TOOL_INPUT].append("\n".join((name, *strings_of(block["input"]))))
         return name or None
     if kind == "redacted_thinking":
         return None
@@ -342,11 +324,11 @@ def _take_any(block: dict[str, object], found: list[list[str]]) -> str | None:
             block = {key: value for key, value in block.items() if key != spoken}
     if isinstance(kind, str) and kind.endswith("tool_result"):
         column = TOOL_RESULT
-    found[column].extend(_strings(block, _LABELS))
+    found[column].extend(strings_of(block, _LABELS))
     return None
 
 
-def _content_of(fields: Mapping[str, object]) -> object:
+def content_of(fields: Mapping[str, object]) -> object:
     """What a line says, in the message where the client puts it or on the line itself."""
     message = fields.get("message")
     return message.get("content") if isinstance(message, dict) else fields.get("content")
@@ -354,10 +336,10 @@ def _content_of(fields: Mapping[str, object]) -> object:
 
 def strings_in(raw: Raw | bytes) -> Iterator[str]:
     """Every text inside a JSON value, in order; encoded pictures are no text."""
-    return _strings(loose_value(raw))
+    return strings_of(loose_value(raw))
 
 
-def _strings(value: object, passed_over: frozenset[str] = frozenset()) -> Iterator[str]:
+def strings_of(value: object, passed_over: frozenset[str] = frozenset()) -> Iterator[str]:
     """Without recursion: how deep a value goes is decided by whoever wrote it."""
     waiting = [value]
     while waiting:
@@ -376,7 +358,8 @@ def _strings(value: object, passed_over: frozenset[str] = frozenset()) -> Iterat
             )
 
 
-def _joined(parts: Iterator[str]) -> str | None:
+def joined(parts: Iterator[str]) -> str | None:
+    """Texts as one, a line each; None where there are none."""
     return "\n".join(parts) or None
 
 
@@ -384,7 +367,7 @@ _BEFORE = tuple((None,) * column for column in range(6))
 _AFTER = tuple((None,) * (5 - column) for column in range(6))
 
 
-def _one(column: int, text: str | None) -> Texts | None:
+def one_text(column: int, text: str | None) -> Texts | None:
     """Texts with one column filled; None where there is no text."""
     return (*_BEFORE[column], text, *_AFTER[column]) if text else None  # type: ignore[return-value]  # six by construction
 
@@ -420,8 +403,10 @@ def _usage_of(line: _Line, message: _Message, tool: str | None) -> Spoken | None
         message.model,
         message.stop_reason is not None,
         tool,
-        None if isinstance(line.cost_usd, UnsetType) else _dollars(bytes(line.cost_usd), _DEAREST_RESPONSE),
-        _duration(line.duration_ms),
+        None
+        if isinstance(line.cost_usd, UnsetType)
+        else believable_dollars(bytes(line.cost_usd), DEAREST_RESPONSE),
+        believable_duration(line.duration_ms),
     )
 
 
@@ -459,7 +444,8 @@ def _without_nonsense(usage: Usage) -> Usage:
     )
 
 
-def _duration(milliseconds: float | None) -> int | None:
+def believable_duration(milliseconds: float | None) -> int | None:
+    """Whole milliseconds; None where no answer can have taken so long."""
     return int(milliseconds) if milliseconds is not None and 0 <= milliseconds <= _LONGEST_MS else None
 
 
@@ -486,15 +472,15 @@ def _with_recorded(line: _Line, data: bytes) -> LineFacts:
         model: text
         for model, cost in (state.model_usage or {}).items()
         if not isinstance(cost.cost_usd, UnsetType)
-        and (text := _dollars(bytes(cost.cost_usd), _DEAREST_SESSION)) is not None
+        and (text := believable_dollars(bytes(cost.cost_usd), _DEAREST_SESSION)) is not None
     }
     whole = None
     if not isinstance(state.total_cost_usd, UnsetType):
-        whole = _dollars(bytes(state.total_cost_usd), _DEAREST_SESSION)
+        whole = believable_dollars(bytes(state.total_cost_usd), _DEAREST_SESSION)
     return msgspec.structs.replace(_facts(line, None), recorded=Recorded(by_model, whole))
 
 
-def _dollars(number: bytes, most: int) -> str | None:
+def believable_dollars(number: bytes, most: int) -> str | None:
     """A JSON number as its own digits: a float would round what was written, and money is exact.
 
     None where it is no amount anybody could have been charged.
@@ -528,83 +514,8 @@ def counts_are_uncertain(version: str | None, has_stop: bool) -> bool:
     return (major, minor) >= _COUNTS_FROM_START
 
 
-# --- what the narrow decoder refuses ----------------------------------------------------------
-
-
 def _by_codec(data: bytes) -> LineFacts | None:
-    item = decode(Line(data))
-    entry = item.readable if isinstance(item, Damage) else item
-    if entry is None:
-        return None
-    body = entry.body
-    links = entry.chain or ChainBody(session_id=entry.session_id, timestamp=body.timestamp)
-    kind = str(entry.kind)
-    title = body.custom_title if isinstance(body, CustomTitle) else None
-    texts = None if kind in WITHOUT_TEXT else _entry_texts(entry)
-    return LineFacts(
-        kind,
-        links.uuid,
-        links.parent_uuid,
-        milliseconds(links.timestamp),
-        entry.session_id,
-        links.agent_id,
-        links.is_sidechain is True,
-        links.forked_from is not None,
-        links.is_meta is True,
-        links.cwd,
-        links.git_branch,
-        links.version,
-        texts,
-        _entry_usage(entry, texts),
-        cleared_title=title == "",
-    )
+    # Imported where such a line is met: the codec's decoders take longer to make than a line to read.
+    from recollect.model.odd_lines import facts_by_codec
 
-
-def _entry_texts(entry: Entry) -> Texts | None:
-    body = entry.body
-    match body:
-        case User() | Assistant():
-            return _of_any_content(_content_of(entry.fields()), PROSE)[0]
-        case System():
-            return _one(OTHER, body.text)
-        case ToolCall():
-            return _one(TOOL_INPUT, "\n".join((body.name, *strings_in(body.input))))
-        case ToolResult():
-            told = "" if isinstance(body.content, UnsetType) else "\n".join(strings_in(body.content))
-            # One dialect has the words of a failure in the content, the other beside it.
-            error = body.error if body.error and body.error not in told else None
-            return _one(TOOL_RESULT, "\n".join(part for part in (told, error) if part))
-        case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | Summary(summary=text) | Tag(tag=text):
-            return _one(TITLE, text)
-        case PrLink(pr_url=url, pr_repository=repository):
-            return _one(OTHER, " ".join(part for part in (repository, url) if part))
-        case Unknown() | UnknownShape():
-            return _one(OTHER, _joined(_strings(_without_links(entry))))
-    return _one(OTHER, _joined(_strings(_without_links(entry))))
-
-
-_LINKS = frozenset(
-    ("type", "uuid", "parentUuid", "timestamp", "sessionId", "version", "userType", "cwd", "gitBranch")
-)
-
-
-def _without_links(entry: Entry) -> dict[str, object]:
-    return {name: value for name, value in entry.fields().items() if name not in _LINKS}
-
-
-def _entry_usage(entry: Entry, texts: Texts | None) -> Spoken | None:
-    body = entry.body
-    if not isinstance(body, Assistant) or body.message.usage is None or body.message.model == SYNTHETIC_MODEL:
-        return None
-    called = texts[TOOL_INPUT] if texts else None
-    return Spoken(
-        believable(body.message.usage),
-        SIDECHAIN if body.is_sidechain is True else MAIN,
-        body.message.id,
-        body.request_id or "",
-        body.message.model,
-        body.message.stop_reason is not None,
-        called.partition("\n")[0] if called else None,
-        None if body.cost_usd is None else _dollars(repr(body.cost_usd).encode(), _DEAREST_RESPONSE),
-        _duration(body.duration_ms),
-    )
+    return facts_by_codec(data)

@@ -7,17 +7,14 @@ A frame ends after about a megabyte of text, so memory stays flat whatever a log
 from __future__ import annotations
 
 import decimal
-import hashlib
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.errors import NotFound, StorageError
 from recollect.index.frame import CLEARED, KIND_CODES, TOOL_OUTPUT_KIND, Frame, Id, MessageRow, UsageRow
-from recollect.model import codec
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import Entry, LastPrompt
 from recollect.model.line_facts import (
     TITLE,
     TOOL_RESULT,
@@ -29,8 +26,15 @@ from recollect.model.line_facts import (
 )
 from recollect.model.prices import variant
 from recollect.model.search_terms import indexed_text
-from recollect.storage.glance import typed_prompt
 from recollect.storage.reader import OpenLog
+
+try:  # hashlib loads OpenSSL first, which takes as long as reading a few lines
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
 
 _FRAME_BYTES = 1 << 20
 _FRAME_LINES = 2_000
@@ -93,7 +97,7 @@ def is_continued(path: str, consumed: int, head: bytes, tail: bytes) -> bool:
 
 
 def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+    return blake2b(data, digest_size=16).digest()
 
 
 def _log_frames(log: OpenLog, job: Job) -> Iterator[Frame]:
@@ -300,16 +304,22 @@ def _length(texts: Texts) -> int:
 
 
 def _entry(line: Line) -> Entry | None:
-    item = codec.decode(line)
+    from recollect.model.codec import decode
+
+    item = decode(line)
     return item.readable if isinstance(item, Damage) else item
 
 
 def _names_a_prompt(line: Line) -> bool:
+    from recollect.model.entry import LastPrompt
+
     entry = _entry(line)
     return entry is not None and isinstance(entry.body, LastPrompt) and bool(entry.body.last_prompt)
 
 
 def _is_prompt(line: Line) -> bool:
+    from recollect.storage.glance import typed_prompt
+
     entry = _entry(line)
     return entry is not None and typed_prompt(entry) is not None
 

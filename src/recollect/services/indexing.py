@@ -1,6 +1,6 @@
 """Keep the index in step with the logs: compare, read what is new, take out what is gone.
 
-Every question refreshes first. Where nothing changed that costs one walk over the homes.
+Every question refreshes first. Where nothing changed that costs one look at the homes.
 A first build reads in other processes and writes in this one; it commits as it goes, so a
 process that is killed leaves an index that the next one completes. Logs are read in the
 order of their last change: text rows then stand nearly in the order of time, which is what
@@ -9,15 +9,16 @@ lets a search for the newest hits stop early.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from recollect.index.database import MAPPED_BYTES, Database
 from recollect.index.placed import Placed
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
-from recollect.storage.log_scan import scan_logs
+from recollect.services.indexing_look import LastSeen, look, take_note
 
 # What reads lines and writes rows is imported where something changed: most refreshes find nothing new.
 if TYPE_CHECKING:
@@ -26,14 +27,13 @@ if TYPE_CHECKING:
     from recollect.services.extraction import Job
 
 Progress = Callable[[int, int], None]
-_ROLES = {"session": SESSION, "agent": AGENT, "tool-output": TOOL_OUTPUT}
 # Below this, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
 _BULK_COMMIT = 96 << 20
 _BULK_HASH = 32 << 20
 
 
-class _Known(NamedTuple):
+class _Known(Struct, frozen=True):
     id: int
     path: str
     device: int
@@ -48,13 +48,13 @@ class _Known(NamedTuple):
     prompt: int | None
 
 
-class _Work(NamedTuple):
+class _Work(Struct, frozen=True):
     file: int
     log: Placed
     job: Job
 
 
-class Refreshed(NamedTuple):
+class Refreshed(Struct, frozen=True):
     """What a refresh did."""
 
     logs: int
@@ -64,46 +64,55 @@ class Refreshed(NamedTuple):
     problems: list[tuple[str, str]]
 
 
-class Compared(NamedTuple):
+class Compared(Struct, frozen=True):
     """The logs of some homes against what an index knows of them."""
 
-    found: list[Placed]
+    logs: int
     changed: list[Placed]
     missing: list[_Known]
-    known: dict[str, _Known]
+    known: dict[str, _Known]  # those that changed
     problems: list[tuple[str, str]]
+    note: str | None  # see indexing_look
 
 
 def compare(index: Database, homes: Sequence[Path], archive: Path | None = None) -> Compared:
-    """One walk over the homes, and over what only the archive has of them; nothing is read or written."""
+    """One look at the homes, and at what only the archive has of them; no log is read and nothing written."""
     problems: list[tuple[str, str]] = []
-    found = _found(homes, problems)
+    known = _last_seen(index)
+    seen = look(index, homes, known, problems)
+    there, changed = seen.there, seen.changed
+    gone = known.keys() - set(there)
+    logs = len(there)
     if archive is not None and archive.is_dir():
         from recollect.services.archived_logs import archived_logs
 
-        found += archived_logs(archive, homes, [log.path for log in found])
-    known = {row.path: row for row in _known(index)}
-    changed = [log for log in found if not _is_unchanged(known.get(log.path), log)]
-    there = {log.path for log in found}
-    missing = [row for row in known.values() if row.path not in there and not row.gone]
-    return Compared(found, changed, missing, known, problems)
+        for placed in archived_logs(archive, homes, there):
+            logs += 1
+            gone.discard(placed.path)
+            if known.get(placed.path) != placed[5:]:
+                changed.append(placed)
+    rows = {log.path: row for log in changed if (row := _known(index, log.path)) is not None}
+    missing = [row for path in known if path in gone and (row := _known(index, path)) is not None]
+    return Compared(logs, changed, missing, rows, problems, seen.note)
 
 
 def refresh(
     index: Database, homes: Sequence[Path], progress: Progress | None = None, archive: Path | None = None
 ) -> Refreshed:
     """Bring the index up to date with the homes it was opened for, and with their archived sessions."""
-    found, changed, missing, known, problems = compare(index, homes, archive)
-    if not changed and not missing:
+    found = compare(index, homes, archive)
+    problems = found.problems
+    if not found.changed and not found.missing:
         _note_done(index)
-        return Refreshed(len(found), 0, 0, 0, problems)
-    work = _settle(index, changed, missing, known)
+        take_note(index, found.note)
+        return Refreshed(found.logs, 0, 0, 0, problems)
+    work = _settle(index, found)
     work.sort(key=lambda one: one.log.mtime)
     _read(index, work, progress, problems)
     _note_done(index)
-    return Refreshed(
-        len(found), len(work), sum(one.log.size - one.job.start for one in work), len(missing), problems
-    )
+    take_note(index, found.note)
+    read = sum(one.log.size - one.job.start for one in work)
+    return Refreshed(found.logs, len(work), read, len(found.missing), problems)
 
 
 def _note_done(index: Database) -> None:
@@ -112,64 +121,34 @@ def _note_done(index: Database) -> None:
             index.set_meta("complete", 1)
 
 
-def _found(homes: Sequence[Path], problems: list[tuple[str, str]]) -> list[Placed]:
-    found = []
-    seen: set[tuple[int, int]] = set()
-    for home in homes:
-        name = os.fspath(home)
-        for log in scan_logs(home, problems):
-            path = log.path
-            if not path.isascii() and not _is_text(path):
-                problems.append((path, "its name is not UTF-8, so it is not in the index"))
-            elif len(homes) == 1 or (log.device, log.inode) not in seen:  # two homes may share a directory
-                found.append(Placed(path, name, _ROLES[log.role], *log[2:]))
-                if log.inode and len(homes) > 1:
-                    seen.add((log.device, log.inode))
-    return found
+def _last_seen(index: Database) -> LastSeen:
+    """Device, inode, size and time of the logs that were there; one that was not read to its end has no true time."""
+    rows = index.connection.execute("SELECT path, device, inode, size, mtime FROM files WHERE NOT gone")
+    return {path: (device, inode, size, mtime) for path, device, inode, size, mtime in rows}
 
 
-def _is_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _known(index: Database) -> list[_Known]:
-    return [
-        _Known(*row)  # type: ignore[arg-type]
-        for row in index.rows(
-            "SELECT id, path, device, inode, size, mtime, consumed, head, tail, role, gone, prompt FROM files"
-        )
-    ]
-
-
-def _is_unchanged(known: _Known | None, log: Placed) -> bool:
-    return (
-        known is not None
-        and not known.gone
-        and known.size == log.size
-        and known.mtime == log.mtime
-        and known.inode == log.inode
-        and known.device == log.device
+def _known(index: Database, path: str) -> _Known | None:
+    """All that is known of a log."""
+    rows = index.rows(
+        "SELECT id, path, device, inode, size, mtime, consumed, head, tail, role, gone, prompt FROM files"
+        " WHERE path = ?",
+        path,
     )
+    return _Known(*rows[0]) if rows else None  # type: ignore[arg-type]
 
 
-def _settle(
-    index: Database, changed: list[Placed], missing: list[_Known], known: dict[str, _Known]
-) -> list[_Work]:
+def _settle(index: Database, found: Compared) -> list[_Work]:
     """Match what changed with what was known; returns what is to be read."""
     from recollect.index.ingest import Ingest
 
     ingest = Ingest(index)
-    by_inode = {(row.device, row.inode): row for row in missing if row.inode}
+    by_inode = {(row.device, row.inode): row for row in found.missing if row.inode}
     work = []
     with index.transaction():
         ingest.begin()
         moved: set[int] = set()
-        for log in changed:
-            row = known.get(log.path)
+        for log in found.changed:
+            row = found.known.get(log.path)
             if row is None or row.gone:
                 before = by_inode.get((log.device, log.inode))
                 if before is not None and before.id not in moved and _is_same(before, log):
@@ -188,7 +167,7 @@ def _settle(
                 ingest.forget(row.id)
             ingest.seen(row.id, log)
             work.append(_Work(row.id, log, _job(log, start, seek_prompt=not start or row.prompt is None)))
-        for row in missing:
+        for row in found.missing:
             if row.id in moved:
                 continue
             if row.role == TOOL_OUTPUT:
@@ -292,7 +271,7 @@ class _Intake:
 
     def take(self, number: int, frame: Frame | None) -> int:
         """A frame of a job, or None at the job's end; how many bytes of log it covers."""
-        file, log, _ = self._work[number]
+        file, log = self._work[number].file, self._work[number].log
         if frame is None:
             if number not in self._unread:
                 self._ingest.finished(file, log)

@@ -14,14 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+import msgspec
+from msgspec import Struct
+
 from recollect.errors import NotFound, StorageError
-from recollect.model import codec
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import AiTitle, CustomTitle, LastPrompt
 from recollect.model.line_facts import LineFacts, facts_of
 from recollect.model.snippet import snippet
 from recollect.services.search_question import Finder, fields_of, windows_of
-from recollect.storage.glance import typed_prompt
 from recollect.storage.reader import OpenLog
 
 _OPEN_AT_ONCE = 32
@@ -122,14 +122,8 @@ class Quotes:
         line = None if log is None else next(log.lines(offset), None)
         if not isinstance(line, Line) or line.offset != offset:
             return None
-        item = codec.decode(line)
-        entry = item.readable if isinstance(item, Damage) else item
-        if entry is None:
-            return None
-        match entry.body:
-            case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | LastPrompt(last_prompt=text):
-                return (text or "").strip()[:_TITLE_CHARACTERS]
-        return typed_prompt(entry)
+        told = _plain_title(line.data)
+        return _prompt(line) if told is None else told.strip()[:_TITLE_CHARACTERS]
 
     def _line(self, path: str, offset: int, length: int) -> bytes | None:
         log = self._log(path)
@@ -151,6 +145,49 @@ class Quotes:
             except (NotFound, StorageError):
                 return None
         return log
+
+
+class _Titled(Struct, rename="camel"):
+    type: str
+    custom_title: str | None = None
+    ai_title: str | None = None
+    last_prompt: str | None = None
+
+
+_titled = msgspec.json.Decoder(_Titled)
+
+
+def _plain_title(data: bytes) -> str | None:
+    """What a line calls its session; None where the line is none of those whose only business that is."""
+    try:
+        line = _titled.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    match line.type:
+        case "custom-title":
+            return line.custom_title
+        case "ai-title":
+            return line.ai_title
+        case "last-prompt":
+            return line.last_prompt
+    return None
+
+
+def _prompt(line: Line) -> str | None:
+    """What the user typed, or what a line of another form calls its session."""
+    # Imported for those sessions that have no title: reading entries takes more imports than a search.
+    from recollect.model.codec import decode
+    from recollect.model.entry import AiTitle, CustomTitle, LastPrompt
+    from recollect.storage.glance import typed_prompt
+
+    item = decode(line)
+    entry = item.readable if isinstance(item, Damage) else item
+    if entry is None:
+        return None
+    match entry.body:
+        case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | LastPrompt(last_prompt=text):
+            return (text or "").strip()[:_TITLE_CHARACTERS]
+    return typed_prompt(entry)
 
 
 def _cut(fields: dict[str, str], finder: Finder, width: int) -> Quote | None:

@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, NoReturn, Self
 from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError, UsageError
-from recollect.model import codec
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, Pending
-from recollect.model.entry import Entry
 
+# The codec is imported where lines become entries: most of those who read lines never ask for one.
 if TYPE_CHECKING:
+    from recollect.model.entry import Entry
     from recollect.storage.archive.seekable import SeekableReader
 
 # A page from the end of a log should cost a page, so every pass starts small. 128 KiB was the fastest of
@@ -285,7 +285,7 @@ class LogReader:
     """A log as entries and damage. Holds no descriptor between calls."""
 
     def __init__(self, path: str | Path, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.path = Path(path)
+        self.path = path if isinstance(path, Path) else Path(path)
         self.limits = limits
 
     def __iter__(self) -> Iterator[Entry | Damage]:
@@ -293,7 +293,9 @@ class LogReader:
 
     def entries(self, start: int = 0, stop: int | None = None) -> Generator[Entry | Damage, None, None]:
         """Stream items; ``start`` and ``stop`` as in ``read_lines``. Opens at the first item asked for."""
-        decode, limits = codec.decode, self.limits
+        from recollect.model.codec import decode
+
+        limits = self.limits
         with OpenLog(self.path, limits) as log:
             for line in log.lines(start, stop):
                 item = decode(line, limits) if isinstance(line, Line) else line
@@ -340,17 +342,21 @@ class LogReader:
 
     def entry_at(self, offset: int) -> Entry | Damage | None:
         """The item whose line starts exactly at ``offset``; None if no whole line does, or a blank one."""
+        from recollect.model.codec import decode
+
         with OpenLog(self.path, self.limits) as log:
             if offset < 0 or (offset and log.read(1, offset - 1) != _NEWLINE):
                 return None
             line = next(log.lines(offset), None)
-            return codec.decode(line, self.limits) if isinstance(line, Line) else line
+            return decode(line, self.limits) if isinstance(line, Line) else line
 
     def _taken(self, lines: Iterator[Line | Damage], limit: int) -> tuple[list[Entry | Damage], int]:
         """The first ``limit`` items, and where the last of them ends."""
+        from recollect.model.codec import decode
+
         items: list[Entry | Damage] = []
         for line in lines:
-            item = codec.decode(line, self.limits) if isinstance(line, Line) else line
+            item = decode(line, self.limits) if isinstance(line, Line) else line
             if item is not None:
                 items.append(item)
                 if len(items) == limit:
@@ -365,6 +371,8 @@ def without_repeats(items: Iterable[Entry | Damage]) -> Iterator[Entry | Damage]
     for the graph to say. Keeps 16 bytes for each entry that has an id.
     """
     import hashlib
+
+    from recollect.model.entry import Entry
 
     seen: set[bytes] = set()
     for item in items:
