@@ -25,7 +25,14 @@ from recollect.storage.home import ClaudeHome
 from recollect.storage.migrations.registry import step_named
 from tests.crash.change_loop import Calls, end_process
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put
-from tests.storage.migrations.old_sessions import CWD, put_flat, put_flat_agents, put_inline, put_todos
+from tests.storage.migrations.old_sessions import (
+    CWD,
+    main_talk,
+    put_flat,
+    put_flat_agents,
+    put_inline,
+    put_todos,
+)
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 # How many moments of each operation are tried on an ordinary day.
@@ -102,6 +109,7 @@ def restore(home: Path, data: Path) -> object:
 
 OPERATIONS = {
     "migrate flat to claude": Operation(lambda home, _: put_flat(home), migrating("1")),
+    "migrate claude to flat": Operation(lambda home, _: put(home, ONE, main_talk()), migrating("2")),
     "migrate flat agents": Operation(lambda home, _: put_flat_agents(home), migrating("3")),
     "migrate todos": Operation(lambda home, _: put_todos(home, TODOS), migrating("4")),
     "migrate side chains": Operation(lambda home, _: put_inline(home), migrating("5")),

@@ -17,6 +17,7 @@ import pytest
 
 from recollect.model.checks import CODES
 from recollect.model.findings import Severity
+from recollect.services import verify
 from recollect.services.homes import Home
 from recollect.services.verify import MOST_OF_A_CODE, Checked, check
 from recollect.storage.changes import ChangeJournal, ChangePlan
@@ -476,6 +477,56 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     checked(root)
 
     assert before == state(root)
+
+
+def with_long_texts(root: Path) -> None:
+    """Every rule about what is sent that a conversation can break by itself, between texts of 30 kB."""
+    long = "word " * 6_000
+    put(
+        root,
+        ONE,
+        [
+            prompt(1, None, long),
+            reply(2, 1, {"type": "thinking", "thinking": long}, said(long)),
+            prompt(3, 2, long),
+            reply(4, 3, said("  "), call("toolu_1")),
+            outcome(5, 4, "toolu_1", long),
+            reply(6, 5, call("not valid!")),
+            outcome(7, 6, "not valid!", long),
+            link(8, 7, type="user", message={"role": "user", "content": [image(png(9000, 10)), said(long)]}),
+            reply(9, 8, said(long)),
+        ],
+    )
+
+
+def test_a_conversation_beyond_the_bound_is_checked_with_its_texts_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same findings at the same places, though no text is held whole."""
+    with_long_texts(tmp_path)
+    whole = checked(tmp_path).findings
+    monkeypatch.setattr(verify, "_LARGEST_CONVERSATION", 40_000)
+
+    assert {
+        "api-unsigned-thinking",
+        "api-empty-text",
+        "api-bad-call-id",
+        "api-oversize-image",
+    } <= {one.code for one in whole}
+    assert whole == checked(tmp_path).findings
+
+
+def test_one_of_too_many_lines_is_not_checked_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where cutting texts does not help; the other rules are looked at all the same."""
+    with_long_texts(tmp_path)
+    monkeypatch.setattr(verify, "_LARGEST_CONVERSATION", 2_000)
+
+    found = {one.code for one in checked(tmp_path).findings}
+
+    assert "api-not-checked" in found
+    assert not any(code.startswith("api-") for code in found - {"api-not-checked"})
 
 
 def test_the_samples_have_no_errors_but_empty_logs(shared: Path) -> None:

@@ -11,6 +11,7 @@ counts all of them.
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from array import array
 from bisect import bisect_right
 from collections import Counter
@@ -33,6 +34,7 @@ from recollect.model.checks.chain import (
     orphan_faults,
 )
 from recollect.model.checks.lines import line_faults, tail_fault
+from recollect.model.checks.shortened import LONG_LINE, shortened
 from recollect.model.checks.times import time_faults
 from recollect.model.checks.tools import Tools, tool_faults
 from recollect.model.client_words import resumed_model
@@ -52,7 +54,7 @@ from recollect.storage.reader import OpenLog
 
 Progress = Callable[[int, int], None]
 MOST_OF_A_CODE = 50
-# What is sent is held in memory as a whole; the API itself takes 32 MB at most.
+# What is sent is held in memory as a whole, at three to four times its bytes; beyond this its texts are cut.
 _LARGEST_CONVERSATION = 64 << 20
 _LONGEST_TAIL = 64 << 20
 _ONCE = frozenset(
@@ -275,20 +277,36 @@ def _conversation_faults(looked: _Looked, graph: Graph, log: SessionFile) -> Ite
         if fault is not None:
             yield fault
         return
-    talk = Conversation(graph, leaf, looked.load)
-    if sum(node.length for node in talk.nodes) > _LARGEST_CONVERSATION:
-        yield Found(
-            "api-not-checked", f"{len(talk.nodes):,} entries of more than {_LARGEST_CONVERSATION:,} bytes"
-        )
+    entries = _resumed(looked, graph, leaf)
+    if entries is None:
+        what = f"even with its texts cut it has more than {_LARGEST_CONVERSATION:,} bytes"
+        yield Found("api-not-checked", what)
         yield from tool_faults(looked.tools, None)
         return
-    entries = talk.entries()
     messages = api_messages(entries)
     yield from tool_faults(looked.tools, entries)
     yield from api_faults(messages, entries, _model(entries))
     fault = conversation_fault(graph, log.size, is_sent=bool(messages))
     if fault is not None:
         yield fault
+
+
+def _resumed(looked: _Looked, graph: Graph, leaf: Node) -> list[Entry] | None:
+    """The entries that are resumed; of a large conversation with their texts cut, None where it is too large even so."""
+    nodes = Conversation(graph, leaf, looked.load).nodes
+    is_large = sum(node.length for node in nodes) > _LARGEST_CONVERSATION
+    if sum(node.length for node in nodes if node.length <= LONG_LINE) > _LARGEST_CONVERSATION:
+        return None  # there is nothing to cut in these
+    entries: list[Entry] = []
+    size = 0
+    for node in nodes:
+        entry = looked.load_shortened(node) if is_large else looked.load(node)
+        if entry is not None:
+            entries.append(entry)
+            size += len(entry.raw)
+        if size > _LARGEST_CONVERSATION:
+            return None
+    return entries
 
 
 def _model(entries: Sequence[Entry]) -> str:
@@ -353,11 +371,18 @@ class _Looked:
     def _link(self, point: Node | LeafMark | None) -> None:
         if point is None:
             return
-        self.points.append(point)
         if isinstance(point, Node):
+            point = self._shared(point)
             first = self._first.setdefault(point.uuid, point)
             if first is not point:
                 self._again.append((first, point))
+        self.points.append(point)
+
+    def _shared(self, node: Node) -> Node:
+        """The same with texts that are held already: an id is one text, also as the parent of others."""
+        parent = self._first.get(node.parent) if node.parent is not None else None
+        named = node.parent if parent is None else parent.uuid
+        return structs.replace(node, type=sys.intern(node.type), parent=named)
 
     def _tail(self, offset: int, length: int) -> Iterator[Found]:
         """The client reads what stands behind the last newline if it is a whole entry, and so do we."""
@@ -383,6 +408,13 @@ class _Looked:
 
     def load(self, node: Node) -> Entry | None:
         """The entry behind a node, read again."""
-        item = codec.decode(self._line(node))
+        return self._entry(node, self._line(node))
+
+    def load_shortened(self, node: Node) -> Entry | None:
+        """The same with its long texts cut."""
+        return self._entry(node, Line(shortened(self._line(node).data), node.offset))
+
+    def _entry(self, node: Node, line: Line) -> Entry | None:
+        item = codec.decode(line)
         entry = item.readable if isinstance(item, Damage) else item
         return entry if entry is not None and entry.uuid == node.uuid else None

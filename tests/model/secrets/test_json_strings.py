@@ -77,6 +77,16 @@ def test_values_know_their_name() -> None:
     assert ["", "k", "", ""] == [one.name for row in rows for one in row]
 
 
+@pytest.mark.parametrize("half", [rb"\ud83d", rb"\ude00 end", "\ud83d".encode("utf-8", "surrogatepass")])
+def test_half_a_surrogate_pair_is_no_damage(half: bytes) -> None:
+    """A tool cut its output in the middle of a pair: the line is JSON, and its strings are its strings."""
+    data = b'{"a":"%s","b":["x"]}' % half
+    rows = json_strings(data)
+
+    assert rows is not None
+    assert [b"a", half, b"b", b"x"] == [data[one.start : one.end] for row in rows for one in row]
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b'{"a":}', b"text", b'{"a":"b"}{"c":"d"}', b"[" * 100_000])
 def test_what_is_not_json_has_no_strings(data: bytes) -> None:
     """None: it is looked at as text."""

@@ -64,6 +64,35 @@ def test_regions_hold_what_stands_around() -> None:
     assert (b" ", b" ") == (text[start - 1 : start], text[end : end + 1])
 
 
+def test_a_region_reaches_to_the_end_of_the_text() -> None:
+    """Where the last word of a long text is the secret."""
+    text = f"{'word ' * 4000}{TOKEN}".encode()
+
+    assert [len(text)] == [end for _, end in regions(text)]
+
+
+def test_what_stands_behind_the_usage_of_a_response_is_looked_at() -> None:
+    """Its names and numbers are passed over in one step, and nothing else with them."""
+    usage = {
+        "cache_creation_input_tokens": 12,
+        "cache_read_input_tokens": 3,
+        "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": 9,
+    }
+    plain, names = {**usage, "note": "no"}, {**usage, TOKEN: 1}
+    lines = [
+        plain,
+        {**usage, "note": TOKEN},
+        {"a": usage, "b": TOKEN},
+        names,
+        {**usage, "output_tokens": TOKEN},
+    ]
+
+    assert [0, 1, 1, 1, 1] == [
+        len(suspects(json.dumps(one, separators=(",", ":")).encode())) for one in lines
+    ]
+
+
 def test_regions_that_meet_are_one() -> None:
     """Nothing is looked at twice."""
     assert 1 == len(regions(f"{TOKEN} and {TOKEN} and {TOKEN}".encode()))

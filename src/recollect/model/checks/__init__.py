@@ -9,6 +9,7 @@ chain.py      ids and links: does the client find the conversation, and all of i
 times.py      the shape and the order of times
 tools.py      calls and their results, in the whole log
 api_400.py    what would be sent on resume, against the rules whose breach is a 400 for ever
+shortened.py  lines with their texts cut, so that a conversation of any length of text can be looked at
 settings.py   settings that a client would ignore as a whole
 
 Nothing here opens a file. A rule yields ``Found``; who and where is added by ``services/verify.py``.

@@ -7,6 +7,7 @@ given together: tools keep the lines of a file so, and a private key runs over m
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -40,11 +41,21 @@ class JsonString(NamedTuple):
 
 def json_strings(data: bytes) -> Iterator[list[JsonString]] | None:
     """Every string, those that follow one another in a list together; None where the text is not JSON."""
+    text = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)
+        msgspec.json.decode(text, type=msgspec.Raw)
     except _NOT_JSON:
-        return None
+        return fragment_strings(data) if _is_loose_json(text) else None
     return fragment_strings(data)
+
+
+def _is_loose_json(data: bytes) -> bool:
+    """Whether it is JSON but for halves of surrogate pairs, which transcripts hold and the strict parser refuses."""
+    try:
+        json.loads(data.decode("utf-8", "surrogatepass"), parse_int=len)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 class _Container:

@@ -19,25 +19,22 @@ from collections.abc import Callable
 
 from recollect.model.secrets.patterns import NAMED, TOKENS
 
-_LETTER, _OTHER, _LINE_BREAK = b"A", b" ", b"B"
-_BACKSLASH, _NEWLINE = 0x5C, 0x0A
+_LETTER, _OTHER = b"A", b" "
+_QUOTE, _BACKSLASH, _NEWLINE = 0x22, 0x5C, 0x0A
 
 
-def _mask(more: bytes, breaks: bytes = b"") -> bytes:
+def _mask(more: bytes) -> bytes:
     """A table that turns letters, digits and ``more`` into one letter, and all else into another."""
     letters = bytes(code for code in range(128) if chr(code).isalnum()) + more
-    return b"".join(
-        _LETTER if code in letters else _LINE_BREAK if code in breaks else _OTHER for code in range(256)
-    )
+    return b"".join(_LETTER if code in letters else _OTHER for code in range(256))
 
 
-_WORDS_AND_BREAKS = _mask(b"_-", b"\\\n")
+_WORDS = _mask(b"_-")
 _BASE64 = _mask(b"+/")
 _WORDS_AND_BASE64 = _mask(b"_-+/")
-_LETTERS = re.compile(_LETTER + b"+")
-_LONG_WORD, _LONG_BASE64, _SHORT_WORD = 16, 27, 6
+_NAME = _mask(b"_.-")
+_LONG_WORD, _LONG_BASE64 = 16, 27
 _A_LONG_WORD, _A_LONG_BASE64 = _LETTER * _LONG_WORD, _LETTER * _LONG_BASE64
-_A_BROKEN_WORD = _LETTER * _SHORT_WORD + _LINE_BREAK + _LETTER * (_SHORT_WORD - 1)
 
 
 # Told of a place that may be a secret, from here to there; answers where to go on looking.
@@ -118,6 +115,7 @@ _SAYS = bytes(_VALUE * (code in _QUOTES_AND_GIVES) | _SKIP * (code in _BEFORE_SK
 # An escape, a colour or an escape of an address that the first letters of a word belong to.
 _SKIPPED = re.compile(rb"(?<=\\)[bfnrtv]|(?<=[\[;])[0-9]{0,3}m|(?<=%)[0-9A-Fa-f]{2}")
 _DIGIT = re.compile(rb"[0-9]")
+_WITHOUT_DIGIT = re.compile(rb"[A-Za-z_-]++(?![0-9])")
 # Words of logs themselves are left out: every line has a session.
 _NAMES = re.compile(
     rb"(?:"
@@ -133,18 +131,32 @@ _COOKIE = re.compile(rb"(?:sess|sid)[\w.-]{0,30}\Z|[?&;]sig\Z")
 _SCHEMES = (b"bearer", b" basic", b'"basic', b"'basic")
 
 
+_HEAD = 3
+# What a response used: names and numbers in a row.
+_USAGE_NAMES = (b"cache_creation_input_tokens", b"cache_read_input_tokens")
+_USAGE = re.compile(
+    rb"(?:(?:(?:cache_creation_|cache_read_|ephemeral_[15][hm]_)?input_tokens|output_tokens|cache_creation"
+    rb'|server_tool_use|web_(?:search|fetch)_requests)":(?:[0-9]{1,15}(?=[,}])|\{)[,}]*"?)*'
+)
+
+
 class _Starts:
-    """How secrets begin, by the first byte: for certain, perhaps, or behind a byte that is no word's."""
+    """How secrets begin, by the first byte: for certain, perhaps, or behind a byte that is no word's.
+
+    ``heads`` are the first bytes of those that are certain.
+    """
 
     def __init__(self) -> None:
         certain = {start.encode() for token in TOKENS if not token.hint for start in token.starts}
         perhaps = {start.encode() for token in TOKENS if token.hint for start in token.starts}
         hints = [token.hint for token in TOKENS if token.hint]
+        self.heads = frozenset(one[:_HEAD] for one in certain)
         self.certain = [tuple(one for one in certain if one[0] == code) for code in range(256)]
         self.perhaps = [tuple(one for one in perhaps if one[0] == code) for code in range(256)]
         self.any = [
             tuple(one for one in certain | perhaps if one[0] == code and len(one) > 2) for code in range(256)
         ]
+        self.short = tuple(one for one in certain | perhaps if len(one) <= 2)
         self.hint = re.compile("|".join(hints).encode())
         self.rest = re.compile("|".join(hint for hint in hints if "(?<=" in hint).encode())
 
@@ -154,31 +166,42 @@ def _starts() -> _Starts:
     return _Starts()
 
 
-def _words(block: bytes, note: _Note) -> None:
-    """Long words, and short ones on both sides of a line break: two looks at one mask."""
-    mask = block.translate(_WORDS_AND_BREAKS)
-    _long_words(block, mask, note)
-    _broken_words(block, mask, note)
-
-
-def _long_words(block: bytes, mask: bytes, note: _Note) -> None:
-    find, letters, certain, digit = mask.find, _LETTERS.match, _starts().certain, _DIGIT.search
+def _long_words(block: bytes, note: _Note) -> None:
+    """Words that are long enough to be a secret."""
+    mask, starts = block.translate(_WORDS), _starts()
+    find, without_digit, heads, certain = mask.find, _WITHOUT_DIGIT.match, starts.heads, starts.certain
     place = find(_A_LONG_WORD)
     while place >= 0:
-        if block.startswith(certain[block[place]], place):
-            place = find(_A_LONG_WORD, note(place, letters(mask, place).end()))  # type: ignore[union-attr]
+        before = block[place - 1]
+        if block[place : place + _HEAD] in heads and block.startswith(certain[block[place]], place):
+            end = note(place, _end_of_word(mask, place))
         # Ids are by far the most: every line of a log has half a dozen, none of them much longer than this.
-        elif block[place - 4 : place] == b'd":"':
-            place = find(_A_LONG_WORD, place + 24)
+        elif before == _QUOTE and block[place - 4 : place] == b'd":"':
+            end = place + 24
+        # Then parts of paths and of base64, the names of what a response used, and long names in programs.
+        elif before in _BEFORE_PART and block[place - 3 : place] != b"1//":
+            end = _end_of_word(mask, place)
+        elif before == _QUOTE and block.startswith(_USAGE_NAMES, place):
+            end = max(_end_of_usage(block, place), place + _LONG_WORD)
+        # What was drawn by lot has a digit.
+        elif not _SAYS[before] & _SKIP and (word := without_digit(block, place)):
+            end = word.end()
         else:
-            end = letters(mask, place).end()  # type: ignore[union-attr]
-            before = block[place - 1]
-            # Then parts of paths and of base64, and long names in programs. What was drawn by lot has a digit.
-            if before in _BEFORE_PART:
-                may_be = block[place - 3 : place] == b"1//"
-            else:
-                may_be = digit(block, place, end) is not None or bool(_SAYS[before] & _SKIP)
-            place = find(_A_LONG_WORD, note(place, end) if may_be and _is_secret(block, place, end) else end)
+            end = _end_of_word(mask, place)
+            if _is_secret(block, place, end):
+                end = note(place, end)
+        place = find(_A_LONG_WORD, end)
+
+
+def _end_of_word(mask: bytes, place: int) -> int:
+    end = mask.find(_OTHER, place + _LONG_WORD)
+    return len(mask) if end < 0 else end
+
+
+def _end_of_usage(block: bytes, place: int) -> int:
+    """Behind the last of the names and numbers that stand in a row here."""
+    row = _USAGE.match(block, place)
+    return place if row is None else row.end()
 
 
 def _is_secret(block: bytes, place: int, end: int) -> bool:
@@ -186,9 +209,9 @@ def _is_secret(block: bytes, place: int, end: int) -> bool:
     before = block[place - 1] if place else 0
     says = _SAYS[before]
     return (
-        bool(says & _SKIP and _is_secret_later(block, place, before))
-        or bool(says & _VALUE and _is_given(block, place))
-        or _begins(block, place, before)
+        bool(says & _VALUE and _is_given(block, place))
+        or _begins_perhaps(block, place, before)
+        or bool(says & _SKIP and _is_secret_later(block, place, before))
         or (end - place > 34 and _ends(block, end))
     )
 
@@ -204,13 +227,15 @@ def _is_secret_later(block: bytes, place: int, before: int) -> bool:
 
 def _begins(block: bytes, place: int, before: int) -> bool:
     """Whether a word begins as a secret does, or goes on with one behind a byte that is no word's."""
-    if place >= len(block):
-        return False
-    starts, first = _starts(), block[place]
-    return (
-        block.startswith(starts.certain[first], place)
-        or (before in _BEFORE_REST and starts.rest.match(block, place) is not None)
-        or (block.startswith(starts.perhaps[first], place) and starts.hint.match(block, place) is not None)
+    return place < len(block) and (
+        block.startswith(_starts().certain[block[place]], place) or _begins_perhaps(block, place, before)
+    )
+
+
+def _begins_perhaps(block: bytes, place: int, before: int) -> bool:
+    starts = _starts()
+    return (before in _BEFORE_REST and starts.rest.match(block, place) is not None) or (
+        block.startswith(starts.perhaps[block[place]], place) and starts.hint.match(block, place) is not None
     )
 
 
@@ -230,19 +255,24 @@ def _is_given(block: bytes, place: int) -> bool:
         return _is_telling(block[block.rfind(b'"', max(0, place - 43), place - 3) + 1 : place - 3])
     if block[place - 1] == 0x20 and block[place - 2] not in _QUOTES_AND_GIVES:
         return block[place - 2] in b"rRcC" and block[place - 7 : place - 1].lower() in _SCHEMES
-    at = _skip_back(block, place - 1, _QUOTES)
+    at = _skip_back(block, place - 1, _QUOTES) if block[place - 1] in _QUOTES else place - 1
     if block[at] not in _GIVES:
         return False
     at = _skip_back(block, at - 1, _QUOTES_AND_GIVES)
-    is_cookie = (
-        block[place - 1] == 0x3D and _COOKIE.search(block[max(0, at - 40) : at + 1].lower()) is not None
-    )
-    return is_cookie or _is_telling(block[max(0, at - 40) : at + 1])
+    name = block[max(0, at - 40) : at + 1]
+    # With the byte before it: names come again and again, and what stands before them does not.
+    name = name[max(name.translate(_NAME).rfind(_OTHER), 0) :]
+    return _is_telling(name) or (block[place - 1] == 0x3D and _is_cookie(name))
 
 
 @functools.lru_cache(4096)
 def _is_telling(name: bytes) -> bool:
     return _NAMES.search(name.lower()) is not None
+
+
+@functools.lru_cache(4096)
+def _is_cookie(name: bytes) -> bool:
+    return _COOKIE.search(name.lower()) is not None
 
 
 def _skip_back(block: bytes, at: int, skipped: frozenset[int]) -> int:
@@ -254,46 +284,44 @@ def _skip_back(block: bytes, at: int, skipped: frozenset[int]) -> int:
 
 # --- words that a line break runs through -------------------------------------------------------------------
 
-_LONGEST_START = max(len(start) for token in TOKENS for start in token.starts)
-_BEFORE_BROKEN = _QUOTES_AND_GIVES | _BEFORE_REST
-_BREAK = re.compile(rb"(?:\\r)?\\n[ ]{0,8}|\r?\n[ ]{0,8}")
-_PIECE = re.compile(rb"[0-9A-Za-z_.~$:+/=-]+")
+_BEHIND_BREAK = re.compile(rb"(?:(?:\\r)?\\n|\r?\n)[ ]{0,8}([0-9A-Za-z_.~$:+/=-]{1,120})")
+# Six letters and more on both sides. That of an escaped line break is one of them.
+_BROKEN = (
+    re.compile(rb"\\n[\w-]{4}(?<=[\w-]{6}\\n[\w-]{4})"),
+    re.compile(rb"\n[\w-]{5}(?<=[\w-]{6}\n[\w-]{5})"),
+)
 
 
-def _broken_words(block: bytes, mask: bytes, note: _Note) -> None:
+def _broken_words(block: bytes, note: _Note) -> None:
     """Words on both sides of a line break, neither of them long."""
-    place = mask.find(_A_BROKEN_WORD)
-    while place >= 0:
-        line_break = place + _SHORT_WORD
-        if _is_broken(block, line_break):
-            line_break = note(place, line_break + 1)
-        place = mask.find(_A_BROKEN_WORD, line_break)
+    for line_break in _BROKEN:
+        end = 0
+        for match in line_break.finditer(block):
+            place = match.start()
+            if place >= end and _is_broken(block, place):
+                end = note(place, place + 1)
 
 
 def _is_broken(block: bytes, line_break: int) -> bool:
     """Whether the words before and behind a line break are a secret when put together."""
+    behind = _BEHIND_BREAK.match(block, line_break)
+    if behind is None:
+        return False
     start = _word_start(block, line_break)
-    behind = _BREAK.match(block, line_break)
-    if behind is None or start == line_break:
+    whole = block[start:line_break] + behind[1]
+    # Most are two words of a text, and too short together.
+    if len(whole) < _LONG_WORD or start == line_break:
         return False
-    # A word in two: most begin as no secret does, and are the value of nothing.
-    before = block[start - 1] if start else 0
-    short = block[start:line_break] + block[behind.end() : behind.end() + _LONGEST_START]
-    is_begun = short.startswith(_starts().any[short[0]])
-    if not is_begun and before not in _BEFORE_BROKEN and not _DIGIT.search(short):
-        return False
-    rest = _PIECE.match(block, behind.end(), min(len(block), behind.end() + 120))
-    whole = block[start:line_break] + (b"" if rest is None else rest.group())
-    if rest is None or len(whole) < _LONG_WORD:
-        return False
-    head = block[max(0, start - 64) : start]
-    return is_begun or _is_whole_secret(head + whole, len(head), before)
-
-
-def _is_whole_secret(text: bytes, start: int, before: int) -> bool:
-    if _begins(text, start, before) or (len(text) - start > 34 and _ends(text, len(text))):
+    starts, before = _starts(), block[start - 1] if start else 0
+    if whole.startswith(starts.any[whole[0]]):
         return True
-    return bool(_SAYS[before] & _VALUE and _DIGIT.search(text, start)) and _is_given(text, start)
+    if before in _BEFORE_REST or whole.startswith(starts.short):
+        head = block[max(0, start - 64) : start]
+        if _begins(head + whole, len(head), before):
+            return True
+    return (len(whole) > 34 and _ends(whole, len(whole))) or bool(
+        _SAYS[before] & _VALUE and _DIGIT.search(whole) and _is_given(block, start)
+    )
 
 
 def _word_start(block: bytes, end: int) -> int:
@@ -365,51 +393,50 @@ def _letters(stretch: bytes) -> bytes:
 
 # --- rare words ---------------------------------------------------------------------------------------------
 
-_PASSWORD = re.compile(
-    rb"""(?:passw(?:or)?d|passphrase|pwd)[\w.-]{0,20}[\\"'` ]{0,4}(?:[:=]|=>)[\\"'` ]{0,6}[^\s"'`\\,;]{4}"""
+_GIVES_PASSWORD = rb"""[\w.-]{0,20}[\\"'` ]{0,4}(?:[:=]|=>)[\\"'` ]{0,6}[^\s"'`\\,;]{4}"""
+_PASSWORD = (
+    rb"[aA](?i:ss(?:w(?:or)?d|phrase)%s|(?P<netrc>ssword(?=[ \\\n])))|[wW][dD]%s|[rR](?P<key>(?i:ivate key))"
+    % (_GIVES_PASSWORD, _GIVES_PASSWORD)
 )
+# The first letter stands for itself, once small and once large: what is without it is passed over fastest.
+_PASSWORDS = tuple(re.compile(b"%s(?:%s)" % (letter, _PASSWORD)) for letter in (b"p", b"P"))
+_ADDRESS = re.compile(rb"//(?<=://)")
 _IN_ADDRESS = re.compile(
-    rb"""://(?:[^\s:/?#@"'`<>\\]{0,100}:[^\s/?#@"'`<>\\]{3,200}(?:\\n[^\s/?#@"'`<>\\]{1,100})?@|hooks\.slack|[a-z]{0,8}\.?discord"""
+    rb"""(?i)//(?:[^\s:/?#@"'`<>\\]{0,100}:[^\s/?#@"'`<>\\]{3,200}(?:\\n[^\s/?#@"'`<>\\]{1,100})?@|hooks\.slack|[a-z]{0,8}\.?discord"""
     rb"""|[\w-]{1,60}\.webhook\.office)"""
 )
+_ESCAPED_LETTER = re.compile(rb"\\u00[2-7]")
 
 
 def _rare_words(block: bytes, note: _Note) -> None:
-    small = block.lower()
-    for word in (b"pass", b"pwd"):
-        _each(
-            small,
-            word,
-            note,
-            lambda place: _PASSWORD.match(small, place) is not None or _is_netrc(small, place),
-        )
-    _each(small, b"private key", note, lambda _: True, _LONGEST_KEY)
-    _each(
-        small,
-        b"://",
-        note,
-        lambda place: _IN_ADDRESS.match(small, place) is not None or _is_login(small, place),
-    )
-    _each(block, b"\\u00", note, lambda place: block[place + 4 : place + 5] in b"234567")
+    for expression in _PASSWORDS:
+        _each(expression, block, note, lambda match: not match["netrc"] or _is_netrc(block, match.start()))
+    _each(_ADDRESS, block, note, lambda match: _is_address(block, match.start()))
+    _each(_ESCAPED_LETTER, block, note, lambda _: True)
 
 
-def _is_login(small: bytes, place: int) -> bool:
-    around = small[max(0, place - 300) : place + 300]
+def _is_address(block: bytes, place: int) -> bool:
+    """Whether an address has a password in it, is one, or is told one by a command line."""
+    if _IN_ADDRESS.match(block, place):
+        return True
+    around = block[max(0, place - 300) : place + 300].lower()
     return b"curl" in around and (b" -u" in around or b"--user" in around)
 
 
-def _is_netrc(small: bytes, place: int) -> bool:
-    return b"login" in small[max(0, place - 120) : place] and small[place + 8 : place + 9] in b" \\\n"
+def _is_netrc(block: bytes, place: int) -> bool:
+    return b"login" in block[max(0, place - 120) : place].lower()
 
 
-def _each(block: bytes, word: bytes, note: _Note, is_secret: Callable[[int], bool], length: int = 0) -> None:
-    place = block.find(word)
-    while place >= 0:
-        end = place + len(word)
-        if is_secret(place):
-            end = max(note(place, min(end + length, len(block))) - length, end)
-        place = block.find(word, end)
+def _each(
+    expression: re.Pattern[bytes], block: bytes, note: _Note, is_secret: Callable[[re.Match[bytes]], bool]
+) -> None:
+    end = 0
+    for match in expression.finditer(block):
+        if match.start() >= end and is_secret(match):
+            # A key goes on far behind its name; another one may begin in there.
+            length = _LONGEST_KEY if match.lastgroup == "key" else 0
+            end = note(match.start(), min(match.end() + length, len(block))) - length
 
 
-_PLAIN_LOOKS: tuple[_Look, ...] = (_words, _base64_words, _rare_words)
-_LOOKS: tuple[_Look, ...] = (_words, _rare_words, _encoded)
+_PLAIN_LOOKS: tuple[_Look, ...] = (_long_words, _broken_words, _base64_words, _rare_words)
+_LOOKS: tuple[_Look, ...] = (_long_words, _broken_words, _rare_words, _encoded)

@@ -1,0 +1,45 @@
+"""A line with its long texts cut, for conversations that are too large to be held as they are.
+
+The rules of ``api_400.py`` ask whether a text is empty, which ids there are and how large an image is, never what somebody
+said. So a line that keeps the beginning of each text breaks the same rules as the whole one, at the same place. An image
+that the API would refuse stays whole: what is wrong with it is its length or its size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from recollect.model.mending import images
+
+# Shorter lines are left as they are.
+LONG_LINE = 2_048
+_LONG_TEXT = 1_024
+_REFUSED = (msgspec.DecodeError, UnicodeError, RecursionError, OverflowError)
+
+
+def shortened(line: bytes) -> bytes:
+    """The line with the beginnings of its texts; what is not JSON, or short as it is, stays the same."""
+    if len(line) <= LONG_LINE:
+        return line
+    try:
+        return msgspec.json.encode(_short(msgspec.json.decode(line)))
+    except _REFUSED:
+        return line
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str):
+        return _beginning(value)
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    if isinstance(value, dict):
+        is_whole = value.get("type") == "image" and images.refusal(value) is not None
+        return value if is_whole else {name: _short(one) for name, one in value.items()}
+    return value
+
+
+def _beginning(text: str) -> str:
+    # White space at the start would make an empty text of it.
+    return text if len(text) <= _LONG_TEXT else text.lstrip()[:_LONG_TEXT] or text[:1]
