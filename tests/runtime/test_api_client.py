@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -151,10 +154,57 @@ def test_without_a_key_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, name: s
     connected().close()
 
 
+def test_the_sdk_is_not_imported_before_a_question_is_asked() -> None:
+    """It takes two seconds, which a wrong option or a missing session should not cost."""
+    code = "import sys; from recollect.runtime.api_client import connected; connected()"
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}; print('anthropic' in sys.modules)"],
+        env={**os.environ, "ANTHROPIC_API_KEY": "dummy-key"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "False\n" == found.stdout
+
+
+def test_a_client_made_of_the_environment_asks_there(stub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Key and address as the environment has them."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy-key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{stub.port}")
+    api = connected()
+    answer = ask(api, {"text": "here"})
+    api.close()
+
+    assert [{"type": "text", "text": "here"}] == answer.content
+
+
+def test_who_was_stopped_while_the_sdk_was_imported_asks_nothing(
+    stub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question must not go out after the person said no."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy-key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{stub.port}")
+    api = connected()
+    api.close()
+    with pytest.raises(Cancelled):
+        ask(api, {"text": "too late"})
+
+    assert [] == stub.requests
+
+
+def test_an_sdk_that_cannot_be_imported_is_told_like_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half an installation: it is found, and breaks when it is used."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy-key")
+    api = connected()
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+
+    with pytest.raises(UsageError, match="anthropic"):
+        ask(api, {"text": "nobody hears"})
+
+
 def test_without_the_sdk_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clear sentence instead of a traceback."""
-    import sys
-
     monkeypatch.setitem(sys.modules, "anthropic", None)
 
     with pytest.raises(UsageError, match="anthropic") as caught:

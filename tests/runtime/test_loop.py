@@ -91,7 +91,9 @@ def test_the_first_request_names_tools_and_directory(tmp_path: Path) -> None:
     workshop.agent(script).run("Hi")
 
     (request,) = script.asked
-    assert ["Bash", "Read", "Write", "Edit", "TodoWrite"] == [tool["name"] for tool in request["tools"]]
+    assert ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "TodoWrite"] == [
+        tool["name"] for tool in request["tools"]
+    ]
     assert f"Working directory: {workshop.project}\n" in request["system"][0]["text"]
     assert {"type": "ephemeral"} == request["messages"][-1]["content"][-1]["cache_control"]
 

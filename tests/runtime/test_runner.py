@@ -215,7 +215,7 @@ def test_a_tool_that_is_denied_whole_is_not_there(tmp_path: Path) -> None:
 
     ran = bash(runner, "ls")
 
-    assert ["Read", "Write", "Edit", "TodoWrite"] == runner.names
+    assert ["Read", "Write", "Edit", "Glob", "Grep", "TodoWrite"] == runner.names
     assert "<tool_use_error>Error: No such tool available: Bash</tool_use_error>" == ran.block["content"]
 
 
@@ -331,7 +331,9 @@ PATHS = st.sampled_from(
 
 @settings(max_examples=60)
 @given(
-    tool=st.sampled_from(["Bash", "Read", "Write", "Edit", "TodoWrite", "mcp__a__b", "", "No\nTool"]),
+    tool=st.sampled_from(
+        ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "TodoWrite", "mcp__a__b", "", "No\nTool"]
+    ),
     arguments=st.dictionaries(NAMES, JSON | PATHS, max_size=5),
 )
 def test_whatever_a_model_sends_there_is_one_result(

@@ -1,7 +1,8 @@
 """Work on a prompt without a person at the keyboard: ask the model, make its calls, write the session down.
 
 Needs the extra recollect[agent]; key and address come from ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL. Tools: Bash
-(in the sandbox of `recollect run`), Read, Write, Edit, TodoWrite, and those of the project's trusted MCP servers.
+(in the sandbox of `recollect run`), Read, Write, Edit, Glob, Grep, TodoWrite, and those of the project's trusted MCP
+servers.
 The permission rules of this directory decide about every call; what a rule would ask about is refused, as in
 the client's print mode, unless --allowed-tools allows it. The session is written into the Claude home, where
 the client finds it (`claude --resume ID`), or with --store into a store of recollect's own. A session that the

@@ -108,7 +108,7 @@ def _trial(name: str) -> str | None:
 
 
 def _trial_run(name: str) -> str | None:
-    from recollect.execution.launch import Order, launch
+    from recollect.execution.launch import HELPER, Order, interpreter, launch
 
     backend: Chosen = "bubblewrap" if name == "bubblewrap" else "landlock"
     order = Order(
@@ -117,7 +117,7 @@ def _trial_run(name: str) -> str | None:
         environment={},
         backend=backend,
         limits=Limits(seconds=10),
-        mounts=bubblewrap.Mounts((), (), (), (), ()),
+        mounts=bubblewrap.Mounts((), (), (), (), bubblewrap.shown_of_tmp((str(HELPER), interpreter()), ())),
     )
     try:
         launched = launch(order, stdin=-3)

@@ -10,7 +10,7 @@ hidden home is not.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -83,3 +83,14 @@ def _over(mounts: Mounts) -> list[list[str]]:
         else:
             add(3, path, "--ro-bind", "/dev/null", str(path))
     return [*(words for _, _, words in sorted(steps, key=lambda step: step[:2])), sealed]
+
+
+def shown_of_tmp(named: Iterable[str], trees: Sequence[Path]) -> list[Path]:
+    """A jail has a /tmp of its own: what the command itself names there is shown, with all that lies beside it."""
+    tops = []
+    for text in dict.fromkeys(named):
+        parts = Path(text).parts
+        top = Path(*parts[:3])
+        if parts[:2] == ("/", "tmp") and len(parts) > 2 and top not in trees and top.exists():
+            tops.append(top)
+    return tops

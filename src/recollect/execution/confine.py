@@ -10,9 +10,7 @@ confinement than was asked for.
 A helper process instead of ``preexec_fn``, which is not safe in a program with threads.
 """
 
-from __future__ import annotations
-
-import ctypes
+import _ctypes  # not the package around it: importing that takes a third of the time this program has
 import marshal
 import os
 import resource
@@ -21,9 +19,13 @@ import sys
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     import signal
+    from _ctypes import _SimpleCData
     from typing import Any, NoReturn
+
+    _Simple = _SimpleCData[Any]
 else:
     import _signal as signal  # the module around it takes as long to import as this whole program
+    from _ctypes import _SimpleCData as _Simple
 
 SETUP_FAILED, CANNOT_START, NOT_FOUND = 125, 126, 127
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -31,24 +33,44 @@ _SET_PDEATHSIG, _SET_DUMPABLE, _CAPBSET_DROP, _SET_SECCOMP = 1, 4, 24, 22
 _SET_SECUREBITS, _SET_SUBREAPER, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 28, 36, 38, 47
 _NO_ROOT_LOCKED = 0x1 | 0x2
 _FILE_RIGHTS = (1 << 0) | (1 << 1) | (1 << 2) | (1 << 14) | (1 << 15)
+_KIND, _DIRECTORY = 0o170000, 0o040000
 _CAPABILITY_VERSION = 0x20080522
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+class _Int(_Simple):
+    _type_ = "i"
 
 
-class _Beneath(ctypes.Structure):
-    _pack_ = 1
-    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+class _Short(_Simple):
+    _type_ = "H"
 
 
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+class _Size(_Simple):
+    _type_ = "L"
 
 
-def main(control: int) -> NoReturn:
+class _Bytes(_Simple):
+    _type_ = "z"
+
+
+class _Function(_ctypes.CFuncPtr):
+    """A function of the C library: an int is a C int, bytes are the address of their first."""
+
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+    _restype_ = _Int  # a long would take the -1 of a function that answers with an int for 4,294,967,295
+
+
+class _Program(_ctypes.Structure):
+    _fields_ = (("length", _Short), ("instructions", _Bytes))
+
+
+_LIBC = _ctypes.dlopen(None, os.RTLD_NOW)  # type: ignore[arg-type]  # None is this program with all it has loaded
+_prctl = _Function(_ctypes.dlsym(_LIBC, "prctl"))
+_capset = _Function(_ctypes.dlsym(_LIBC, "capset"))
+_syscall = _Function(_ctypes.dlsym(_LIBC, "syscall"))
+
+
+def main(control: int) -> "NoReturn":
     """Read what is asked, do it, become the command."""
     try:
         spec = _read_document(control)
@@ -64,7 +86,7 @@ def main(control: int) -> NoReturn:
     _become(control, spec)
 
 
-def _read_document(control: int) -> dict[str, Any]:
+def _read_document(control: int) -> dict[str, "Any"]:
     length = int.from_bytes(_read_exactly(control, 8), "big")
     # marshal, not JSON: nothing has to be imported for it, and only our own parent holds the other end.
     document: dict[str, Any] = marshal.loads(_read_exactly(control, length))  # noqa: S302
@@ -93,7 +115,7 @@ def _close_all_but(control: int) -> None:
     os.set_inheritable(control, False)
 
 
-def _quietly(function: Any, *arguments: int) -> None:
+def _quietly(function: "Any", *arguments: int) -> None:
     try:  # noqa: SIM105 - contextlib is another module that need not be imported
         function(*arguments)
     except OSError:
@@ -111,7 +133,7 @@ def _hand_out_listener(control: int, port: int) -> None:
         socket.send_fds(answer, [b"listening\n"], [listener.fileno()])
 
 
-def _supervise(control: int, spec: dict[str, Any]) -> None:
+def _supervise(control: int, spec: dict[str, "Any"]) -> None:
     """Split in two: the child goes on; we wait, and end whatever it leaves behind.
 
     As the reaper of all descendants we see every orphan, also those that left the session. When the
@@ -122,13 +144,13 @@ def _supervise(control: int, spec: dict[str, Any]) -> None:
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, both
     )  # from here on none of them is lost or surprises us
-    _checked(_LIBC.prctl(_SET_SUBREAPER, 1, 0, 0, 0), "become the reaper")
-    _checked(_LIBC.prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0), "follow the parent")
+    _checked(_prctl(_SET_SUBREAPER, 1, 0, 0, 0), "become the reaper")
+    _checked(_prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0), "follow the parent")
     if os.getppid() != spec["parent"]:
         os._exit(SETUP_FAILED)
     child = os.fork()
     if child == 0:
-        _checked(_LIBC.prctl(_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "follow the supervisor")
+        _checked(_prctl(_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "follow the supervisor")
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
     os.close(control)
@@ -192,7 +214,7 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _give_up_rights(spec: dict[str, Any]) -> None:
+def _give_up_rights(spec: dict[str, "Any"]) -> None:
     for name, value in spec["limits"].items():
         _limit(getattr(resource, name), value)
     os.umask(0o022)
@@ -200,7 +222,7 @@ def _give_up_rights(spec: dict[str, Any]) -> None:
     if not spec["confined"]:
         return
     _drop_capabilities()
-    _checked(_LIBC.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges")
+    _checked(_prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges")
     if spec["landlock"]:
         _restrict(spec["landlock"])
     if spec["seccomp"]:
@@ -216,24 +238,21 @@ def _limit(kind: int, value: int) -> None:
 def _drop_capabilities() -> None:
     """All of them, also from what a program of root would get back at exec."""
     for capability in range(64):
-        if _LIBC.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+        if _prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break  # the first number the kernel does not know, or we had none to drop
-    _LIBC.prctl(_CAP_AMBIENT, 4, 0, 0, 0)
-    _LIBC.prctl(_SET_SECUREBITS, _NO_ROOT_LOCKED, 0, 0, 0)
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    none = (ctypes.c_uint32 * 6)()
-    _checked(_LIBC.capset(ctypes.byref(header), ctypes.byref(none)), "drop capabilities")
+    _prctl(_CAP_AMBIENT, 4, 0, 0, 0)
+    _prctl(_SET_SECUREBITS, _NO_ROOT_LOCKED, 0, 0, 0)
+    header = _number(_CAPABILITY_VERSION, 4) + _number(0, 4)
+    _checked(_capset(header, bytes(6 * 4)), "drop capabilities")
 
 
-def _restrict(rules: dict[str, Any]) -> None:
-    handled = _Ruleset(rules["files"], rules["network"], rules["scoped"])
-    ruleset = _checked(
-        _LIBC.syscall(_CREATE_RULESET, ctypes.byref(handled), ctypes.c_size_t(rules["size"]), 0),
-        "make a Landlock ruleset",
-    )
+def _restrict(rules: dict[str, "Any"]) -> None:
+    handled = b"".join(_number(rules[name], 8) for name in ("files", "network", "scoped"))
+    made = _syscall(_CREATE_RULESET, handled, _Size(rules["size"]), 0)
+    ruleset = _checked(made, "make a Landlock ruleset")
     for path, rights in rules["beneath"]:
         _allow_beneath(ruleset, path, rights)
-    _checked(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0), "enter the Landlock domain")
+    _checked(_syscall(_RESTRICT_SELF, ruleset, 0), "enter the Landlock domain")
     os.close(ruleset)
 
 
@@ -243,28 +262,32 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> None:
     except OSError:
         return  # gone, or not ours to see: nothing is allowed there
     try:
-        if not os.path.isdir(f"/proc/self/fd/{place}"):  # noqa: PTH112 - see above
+        if os.fstat(place).st_mode & _KIND != _DIRECTORY:
             rights &= _FILE_RIGHTS
-        rule = _Beneath(rights, place)
         if rights:
-            _checked(_LIBC.syscall(_ADD_RULE, ruleset, 1, ctypes.byref(rule), 0), f"allow {path}")
+            rule = _number(rights, 8) + _number(place, 4)
+            _checked(_syscall(_ADD_RULE, ruleset, 1, rule, 0), f"allow {path}")
     finally:
         os.close(place)
 
 
 def _filter(instructions: bytes) -> None:
     program = _Program(len(instructions) // 8, instructions)
-    _checked(_LIBC.prctl(_SET_SECCOMP, 2, ctypes.byref(program), 0, 0), "install the system call filter")
+    _checked(_prctl(_SET_SECCOMP, 2, _ctypes.byref(program), 0, 0), "install the system call filter")
+
+
+def _number(value: int, size: int) -> bytes:
+    return value.to_bytes(size, sys.byteorder)
 
 
 def _checked(result: int, what: str) -> int:
     if result < 0:
-        number = ctypes.get_errno()
+        number = _ctypes.get_errno()
         raise OSError(number, f"cannot {what}: {os.strerror(number)}")
     return result
 
 
-def _become(control: int, spec: dict[str, Any]) -> NoReturn:
+def _become(control: int, spec: dict[str, "Any"]) -> "NoReturn":
     _tell(control, b"ready")
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -26,6 +26,7 @@ from typing import IO
 from recollect.errors import NoSandbox
 from recollect.execution import bubblewrap, environment, landlock, seccomp
 from recollect.execution.cgroup import Group
+from recollect.execution.private_directory import PrivateDirectory
 from recollect.execution.process_tree import descendants, tasks_of
 from recollect.execution.proxy import PORT
 from recollect.execution.terms import Chosen, Limits
@@ -47,7 +48,7 @@ class Order:
     limits: Limits
     mounts: bubblewrap.Mounts
     network: bool = False
-    private: Path | None = None
+    private: PrivateDirectory | None = None
     """The private directory on the host, for back ends without a /tmp of their own."""
     group: Group | None = None
 
@@ -129,7 +130,7 @@ def _instructed(order: Order, process: subprocess.Popen[bytes], ours: socket.soc
     ours.settimeout(_ANSWER_SECONDS)
     root = _root(info, process) if order.backend == "bubblewrap" else None
     if order.group is not None:
-        order.group.take([process.pid, *descendants(process.pid)])
+        _take_all(order.group, process.pid)
     document = marshal.dumps(_document(order), 4)
     try:
         ours.sendall(len(document).to_bytes(8, "big") + document)
@@ -144,6 +145,17 @@ def _instructed(order: Order, process: subprocess.Popen[bytes], ours: socket.soc
             os.close(root)
         raise _failed(order, process, answer)
     return Launched(process, root, listener)
+
+
+def _take_all(group: Group, pid: int) -> None:
+    """Put a process and its descendants into the group, and again those that were made meanwhile.
+
+    Whoever is born to a member is a member; so when a look finds nobody new, nobody new can come.
+    """
+    taken: set[int] = set()
+    while fresh := [one for one in (pid, *descendants(pid)) if one not in taken]:
+        group.take(fresh)
+        taken.update(fresh)
 
 
 def _root(info: int, process: subprocess.Popen[bytes]) -> int | None:
@@ -184,7 +196,7 @@ def _landlock(order: Order) -> dict[str, object] | None:
     version = landlock.abi()
     if order.backend == "unconfined" or version < 1:
         return None
-    write = [*order.mounts.write, *([order.private] if order.private else [])]
+    write = [*order.mounts.write, *([order.private.path] if order.private else [])]
     return landlock.rules(
         write, order.mounts.hidden, version=version, second_layer=order.backend == "bubblewrap"
     )

@@ -11,19 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from recollect.errors import NotFound, UsageError
-from recollect.execution import backends, bubblewrap, cgroup, environment, protected
+from recollect.execution import backends, bubblewrap, cgroup, environment, private_directory, protected
 from recollect.execution.launch import HELPER, Launched, Order, interpreter, launch
 from recollect.execution.process_tree import descendants, own_memory
 from recollect.execution.proxy import PORT, AllowList, Proxy
@@ -139,7 +137,7 @@ class Running:
                 if self._said is not None:
                     last.callback(self._said.finish)
                 if self._order.private is not None:
-                    last.callback(shutil.rmtree, self._order.private, ignore_errors=True)
+                    last.callback(self._order.private.remove)
                 last.callback(self._settle)
                 if self._order.group is not None:
                     last.callback(self._order.group.remove)
@@ -312,14 +310,14 @@ def _started(
     try:
         if backend != "unconfined" and confinement.protect:
             guarded = protected.prepare(trees, has_mounts=backend == "bubblewrap")
-        private = None if backend == "bubblewrap" else _private_directory()
+        private = None if backend == "bubblewrap" else private_directory.make()
         group = cgroup.make(limits.memory_bytes, limits.processes)
         order = Order(
             argv=words,
             cwd=directory,
             environment=environment.clean(
                 asked,
-                bubblewrap.PRIVATE if private is None else str(private),
+                bubblewrap.PRIVATE if private is None else str(private.path),
                 f"http://127.0.0.1:{PORT}" if hosts and backend == "bubblewrap" else None,
             ),
             backend=backend,
@@ -337,7 +335,7 @@ def _started(
     except BaseException:
         guarded.settle()
         if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+            private.remove()
         if group is not None:
             group.remove()
         raise
@@ -352,24 +350,8 @@ def _mounts(
         hidden=environment.existing(places),
         held=guarded.held,
         pinned=guarded.pinned,
-        shown=list(_shown_of_tmp((*named, str(HELPER), interpreter()), trees)),
+        shown=bubblewrap.shown_of_tmp((*named, str(HELPER), interpreter()), trees),
     )
-
-
-def _shown_of_tmp(named: tuple[str, ...], trees: tuple[Path, ...]) -> Iterator[Path]:
-    """A jail has a /tmp of its own: what the command itself names there is shown, with all that lies beside it."""
-    for text in dict.fromkeys(named):
-        parts = Path(text).parts
-        top = Path(*parts[:3])
-        if parts[:2] == ("/", "tmp") and len(parts) > 2 and top not in trees and top.exists():
-            yield top
-
-
-def _private_directory() -> Path:
-    place = Path(tempfile.mkdtemp(prefix="recollect-run-")).resolve()
-    for name in ("home", "temporary"):
-        (place / name).mkdir(mode=0o700)
-    return place
 
 
 def _checked_argv(argv: Sequence[str]) -> tuple[str, ...]:

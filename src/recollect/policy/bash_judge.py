@@ -76,6 +76,7 @@ class BashJudge:
         files: list[str] = []
         # A text may repeat one command a hundred thousand times; it is judged once per directory.
         known: dict[tuple[Command, int], Finding] = {}
+        views: list[Command] = []
         for command in analysis.commands:
             place = (command, len(directories.possible))
             if place not in known:
@@ -83,12 +84,13 @@ class BashJudge:
                 known[place] = self._part(seen, directories, covered)
                 files.extend(self._files(seen, directories))
                 directories.after(seen.command, seen.views)
+                views += seen.views if seen.command == command else commands.deny_views(command)
             parts.append((command.raw, known[place]))
         if analysis.unanalysable or not analysis.commands:
             parts.append((text, self._whole(analysis, covered)))
         else:
             parts.extend((text, finding) for finding in self._suspected(analysis))
-        if git_after_leaving(analysis.commands, directories):
+        if git_after_leaving(views, directories):
             why = "git would run with the settings and hooks of another directory"
             parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
         return JudgedText(
@@ -153,7 +155,7 @@ class BashJudge:
             if globbed or cwd is None:
                 rule = self._paths.forbids_glob(verdict, path, cwd, kinds)
             else:
-                rule = self._paths.forbids(verdict, self._paths.file(path, cwd), kinds)
+                rule = self._paths.forbids(verdict, self._paths.forms(path, cwd), kinds)
             if rule:
                 return rule
         return None
@@ -327,8 +329,7 @@ class BashJudge:
             if any(char in word for char in "*?["):
                 rule = self._paths.forbids_glob(verdict, word, None, ("Read", "Edit"))
             else:
-                rule = self._paths.forbids(verdict, self._paths.file(word), ("Read", "Edit"))
-                rule = rule or self._paths.forbids_glob(verdict, _escaped_glob(word), None, ("Read", "Edit"))
+                rule = self._paths.forbids_name(verdict, word, ("Read", "Edit"))
             if rule:
                 return rule
         return None
@@ -421,7 +422,3 @@ def _names(word: str) -> tuple[str, ...]:
 def _first(text: str) -> str:
     words = text.split(None, 1)
     return words[0] if words else ""
-
-
-def _escaped_glob(word: str) -> str:
-    return re.sub(r"([\\*?\[\]])", r"\\\1", word)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recollect.policy import commands
 from recollect.policy.analysis import Command
 from recollect.policy.path_judge import PathJudge
 
@@ -66,12 +65,13 @@ def _moves(command: Command) -> bool:
     return bool(command.words) and command.words[0].text in _CHANGERS
 
 
-def git_after_leaving(all_commands: Iterable[Command], directories: Directories) -> bool:
+def git_after_leaving(views: Iterable[Command], directories: Directories) -> bool:
     """Whether git may run in a directory that the text itself went to: it may hold a repository of its own.
+
+    ``views`` are all that the commands of the text may turn out to be.
 
     The client asks also below a working directory, where anybody may have put a bare repository.
     """
     if not directories.left:
         return False
-    views = (view for command in all_commands for view in (command, *commands.deny_views(command)))
     return any(view.words and (view.words[0].text or "").rsplit("/", 1)[-1] == "git" for view in views)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from recollect.policy.decision import Verdict
 from recollect.policy.findings import Finding, by_nature, by_rule
+from recollect.policy.glance import Glance
 from recollect.policy.path_pattern import Anchor, PathPattern, escaped
+from recollect.policy.path_tails import PathRule
 from recollect.policy.paths import (
     NamedFile,
     Place,
@@ -19,17 +20,17 @@ from recollect.policy.paths import (
     folded,
     inside,
     named_file,
+    path_forms,
     relative_to,
 )
 from recollect.policy.protected import protected_name
-from recollect.policy.rule_index import PathRule, RuleIndex
+from recollect.policy.rule_index import RuleIndex
 from recollect.policy.rules import Rule
 from recollect.policy.world import World
 
 _WORKTREE = re.compile(r".*/\.claude/worktrees/[^/]+/")
 _WILD = re.compile(r"[*?\[\\]")
 _FEW = 8
-_REMEMBERED = 4096
 _ALWAYS_WRITABLE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
@@ -43,22 +44,43 @@ class Workspace:
     trusted: bool = False
 
 
+@dataclass
 class PathJudge:
     """All path rules of an engine, their anchors looked up once."""
 
-    def __init__(self, indexes: dict[Verdict, RuleIndex], workspace: Workspace, world: World) -> None:
-        self._indexes = indexes
-        self._world = world
-        self.place = Place(collapsed(workspace.cwd), collapsed(workspace.home))
-        self._tails: dict[tuple[Verdict, str], Tails] = {}
-        self._anchors: dict[tuple[Anchor, str | None, int], tuple[str, ...]] = {}
-        roots = [self.place.cwd, *(collapsed(directory) for directory in workspace.directories)]
-        self._roots = tuple({form for root in roots for form in (root, self._real(root))})
+    place: Place
+    _indexes: dict[Verdict, RuleIndex]
+    _world: World
+    _roots: tuple[str, ...]
+    _anchors: dict[tuple[Anchor, str | None, int], tuple[str, ...]] = field(default_factory=dict)
+    _files: dict[tuple[str, str | None], NamedFile] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, indexes: dict[Verdict, RuleIndex], workspace: Workspace, world: World) -> PathJudge:
+        """The rules in a workspace. Ask about files only what ``seeing`` gives."""
+        place = Place(collapsed(workspace.cwd), collapsed(workspace.home))
+        roots = [place.cwd, *(collapsed(directory) for directory in workspace.directories)]
+        forms = {form for root in roots for form in (root, collapsed(world.resolved(root)))}
+        return cls(place, indexes, world, tuple(forms))
+
+    def seeing(self, glance: Glance) -> PathJudge:
+        """The same rules for one decision: a file is looked at once, however many of them ask."""
+        return replace(self, _world=glance, _files={})
 
     def file(self, path: str, cwd: str | None = None) -> NamedFile:
         """The file that the argument names, from the working directory or another one."""
-        place = self.place if cwd is None else Place(cwd, self.place.home)
-        return named_file(path, place, self._world)
+        found = self._files.get((path, cwd))
+        if found is None:
+            found = self._files[path, cwd] = named_file(path, self._place(cwd), self._world)
+        return found
+
+    def forms(self, path: str, cwd: str | None = None) -> tuple[str, ...]:
+        """The different paths of that file, without asking what kind of file it is."""
+        found = self._files.get((path, cwd))
+        return found.forms if found else path_forms(path, self._place(cwd), self._world)
+
+    def _place(self, cwd: str | None) -> Place:
+        return self.place if cwd is None else Place(cwd, self.place.home)
 
     def written(self, path: str, cwd: str) -> str:
         """The absolute path that the argument stands for, links not followed."""
@@ -85,41 +107,59 @@ class PathJudge:
                     return rule
         return None
 
-    def forbids(self, verdict: Verdict, file: NamedFile, kinds: Iterable[str]) -> Rule | None:
-        """The first deny (or ask) rule that could mean the file, under any of its names."""
-        forms = [folded(form) for form in file.forms]
-        components = {part for form in forms for part in form.split("/")}
+    def forbids(self, verdict: Verdict, forms: Iterable[str], kinds: Iterable[str]) -> Rule | None:
+        """The first deny (or ask) rule that could mean the file with these paths, by any of them."""
+        names = [folded(form) for form in forms]
+        components = {part for name in names for part in name.split("/")}
         for kind in kinds:
             for _, rule, pattern in self._about(verdict, kind, components):
-                if any(pattern.may_mean(below) for below in self._below(rule, pattern, forms, generous=True)):
+                if any(pattern.may_mean(below) for below in self._below(rule, pattern, names, generous=True)):
                     return rule
         return None
 
+    def forbids_name(self, verdict: Verdict, word: str, kinds: tuple[str, ...]) -> Rule | None:
+        """The same for a word that may name a file in the working directory, or in one nobody knows."""
+        forms, word = self.forms(word), re.sub(r"([\\*?\[\]])", r"\\\1", word)
+        glob = self._glob(word, None)[0]
+        if not _is_wild(glob):
+            components = {part for name in (glob, *map(folded, forms)) for part in name.split("/")}
+            if not any(self._about(verdict, kind, components) for kind in kinds):
+                return None  # so it is with most words of a text that nobody could parse
+        return self.forbids(verdict, forms, kinds) or self.forbids_glob(verdict, word, None, kinds)
+
     def forbids_glob(self, verdict: Verdict, path: str, cwd: str | None, kinds: Iterable[str]) -> Rule | None:
         """The same for a word the shell expands, or a name in a directory nobody knows (``cwd`` None)."""
-        known = cwd is not None or path.startswith(("/", "~/"))
-        if path.startswith("~/"):
-            path = escaped(self.place.home) + path[1:]
-        if not path.startswith("/"):
-            path = ("/**" if cwd is None else escaped(cwd)) + "/" + path
-        glob = folded(collapsed(path))
-        components = None if _WILD.search(glob.replace("/**/", "/")) else set(glob.split("/"))
+        glob, known = self._glob(path, cwd)
         for kind in kinds:
-            for _, rule, pattern in self._about(verdict, kind, components):
+            for _, rule, pattern in self._about_glob(verdict, kind, glob, known=known):
                 directories = ("/",) if pattern.floating else self._folded_directories(rule, pattern)
                 if any(pattern.meets(directory, glob, trees=known) for directory in directories):
                     return rule
         return None
 
-    def _about(self, verdict: Verdict, kind: str, components: set[str] | None) -> Iterable[PathRule]:
-        """The rules that could mean a path of these components, in order; None stands for any."""
+    def _glob(self, path: str, cwd: str | None) -> tuple[str, bool]:
+        """The word as an absolute glob, folded, and whether its directory is known."""
+        known = cwd is not None or path.startswith(("/", "~/"))
+        if path.startswith("~/"):
+            path = escaped(self.place.home) + path[1:]
+        if not path.startswith("/"):
+            path = ("/**" if cwd is None else escaped(cwd)) + "/" + path
+        return folded(collapsed(path)), known
+
+    def _about(self, verdict: Verdict, kind: str, components: set[str]) -> Iterable[PathRule]:
+        """The rules that could mean a path of these components, in order."""
         rules = self._indexes[verdict].paths[kind]
-        if components is None or len(rules) < _FEW:
+        return rules if len(rules) < _FEW else self._indexes[verdict].tails(kind).about(components)
+
+    def _about_glob(self, verdict: Verdict, kind: str, glob: str, *, known: bool) -> Iterable[PathRule]:
+        """The rules that could mean a path of this glob; its directory may not be ``known``."""
+        components = glob.split("/")
+        if not _is_wild(glob):
+            return self._about(verdict, kind, set(components))
+        rules = self._indexes[verdict].paths[kind]
+        if len(rules) < _FEW or (known and "**" in components):
             return rules
-        tails = self._tails.get((verdict, kind))
-        if tails is None:
-            tails = self._tails[verdict, kind] = Tails(rules)
-        return tails.about(components)
+        return self._indexes[verdict].tails(kind).meeting(components if known else components[-1:])
 
     def permits(self, file: NamedFile, kind: str) -> Rule | None:
         """An allow rule for the file; every name it has needs one (R15)."""
@@ -207,38 +247,9 @@ class PathJudge:
         return collapsed(self._world.resolved(path))
 
 
+def _is_wild(glob: str) -> bool:
+    """Whether it has more wildcards than the ``**`` that stands for an unknown directory."""
+    return _WILD.search(glob.replace("/**/", "/")) is not None
+
+
 _folded = lru_cache(maxsize=256)(folded)
-
-
-class Tails:
-    """Path rules by their last component, which every path that they mean must have."""
-
-    def __init__(self, rules: Iterable[PathRule]) -> None:
-        self._named: dict[str, list[PathRule]] = defaultdict(list)
-        self._wild: list[PathRule] = []
-        for entry in rules:
-            tail = entry[2].tail
-            (self._wild if tail is None else self._named[tail]).append(entry)
-        self._known: dict[str, bool] = {}
-        parts = {entry[2].tail_expression for entry in self._wild}
-        self._some_wild = re.compile("|".join(f"(?:{part})" for part in sorted(parts)), re.DOTALL)
-
-    def _ends_some_wild(self, component: str) -> bool:
-        """Remembered: the components of a project's paths come again and again."""
-        known = self._known.get(component)
-        if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = self._known[component] = self._some_wild.fullmatch(component) is not None
-        return known
-
-    def about(self, components: set[str]) -> list[PathRule]:
-        """The rules that could mean a path of these components, in order."""
-        found = [entry for part in components for entry in self._named.get(part, ())]
-        if self._wild and any(map(self._ends_some_wild, components)):
-            found += self._wild
-        return sorted(found, key=_order)
-
-
-def _order(entry: PathRule) -> int:
-    return entry[0]

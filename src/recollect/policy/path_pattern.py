@@ -61,16 +61,19 @@ class PathPattern:
         return any(parts_meet(self._own, part) for part in named if part not in ("", "**"))
 
     @cached_property
+    def last(self) -> str:
+        """The last component, folded; that of the directory for a pattern that means a whole tree."""
+        return self._own.rsplit("/", 1)[-1]
+
+    @cached_property
     def tail(self) -> str | None:
         """The last component that is a plain name, if no wildcard follows it: every path it means has it."""
-        last = self._own.rsplit("/", 1)[-1]
-        return None if re.search(r"[*?\[\\]", last) else last
+        return None if re.search(r"[*?\[\\]", self.last) else self.last
 
     @cached_property
     def tail_expression(self) -> str:
         """The last component as a regular expression; anything at all for a pattern that ends in ``**``."""
-        last = self._own.rsplit("/", 1)[-1]
-        return ".*" if "**" in last else _component(last)
+        return ".*" if "**" in self.last else _component(self.last)
 
     @cached_property
     def _own(self) -> str:

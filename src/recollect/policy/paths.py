@@ -16,6 +16,7 @@ from recollect.policy.world import World
 _OWN_ROOT = re.compile(r"^/proc/(?:self|thread-self)(?:/task/\d+)?/(root|cwd)(?=/|$)")
 _OTHER_PROCESS = re.compile(r"^/proc/\d+(?:/task/\d+)?/root(?=/|$)")
 _DESCRIPTOR = re.compile(r"^(?:/proc/(?:self|thread-self|\d+)(?:/|$)|/dev/(?!null$))")
+_UNCOLLAPSED = re.compile(r"/(?:/|$|\.\.?(?:/|$))")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -44,6 +45,8 @@ class NamedFile:
 
 def collapsed(path: str) -> str:
     """An absolute path without empty, ``.`` and ``..`` components."""
+    if path[:1] == "/" and not _UNCOLLAPSED.search(path):
+        return path
     kept: list[str] = []
     for component in path.split("/"):
         if component == "..":
@@ -66,20 +69,31 @@ def absolute(path: str, place: Place) -> str:
 
 def named_file(path: str, place: Place, world: World) -> NamedFile:
     """The file a tool would open for this argument."""
-    full = _without_detours(absolute(path, place), place)
-    if _UNPRINTABLE.search(full):
-        return NamedFile(path, (collapsed(full),), "its name holds control characters")
-    written = collapsed(full)
-    # The kernel follows a link before its "..", many programs take the ".." out first: both may happen.
-    forms = tuple(
-        dict.fromkeys((written, collapsed(world.resolved(full)), collapsed(world.resolved(written))))
-    )
+    full, forms = _forms(path, place, world)
     special = None
-    if any(_DESCRIPTOR.match(form) for form in forms):
+    if _UNPRINTABLE.search(full):
+        special = "its name holds control characters"
+    elif any(_DESCRIPTOR.match(form) for form in forms):
         special = "it is a device or a window into a running process, not a file"
     elif not world.is_regular_or_missing(full):
         special = "it is not a regular file"
     return NamedFile(path, forms, special)
+
+
+def path_forms(path: str, place: Place, world: World) -> tuple[str, ...]:
+    """The different paths of the file, for a rule that need not know what kind of file it is."""
+    return _forms(path, place, world)[1]
+
+
+def _forms(path: str, place: Place, world: World) -> tuple[str, tuple[str, ...]]:
+    """The argument from the root on, and every path it may lead to."""
+    full = _without_detours(absolute(path, place), place)
+    written = collapsed(full)
+    if _UNPRINTABLE.search(full):
+        return full, (written,)
+    # The kernel follows a link before its "..", many programs take the ".." out first: both may happen.
+    led = [world.resolved(full)] if full == written else [world.resolved(full), world.resolved(written)]
+    return full, tuple(dict.fromkeys((written, *map(collapsed, led))))
 
 
 def _without_detours(path: str, place: Place) -> str:

@@ -1,13 +1,15 @@
 """The Messages API through the official SDK: one question, one answer, or a failure that says whether to ask again.
 
 Key and address come from the environment and from nowhere else: settings of a repository cannot send the
-conversation to another host (E02). The SDK is imported when the first agent is made and not before; its own
-retries are switched off, since each failure is to be written down.
+conversation to another host (E02). The SDK takes two seconds to import: that is done when the first question is
+asked and not before, and a stop is heard meanwhile. Its own retries are switched off, since each failure is to be
+written down.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import queue
 import re
@@ -64,10 +66,11 @@ class Cancelled(Exception):
 
 
 class ApiClient:
-    """Asks the model. Threads must not share one."""
+    """Asks the model. Threads must not share one. Without a ``client``, one is made from the environment."""
 
-    def __init__(self, client: anthropic.Anthropic) -> None:
+    def __init__(self, client: anthropic.Anthropic | None = None) -> None:
         self._client = client
+        self._closed = False
 
     def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> Answer:
         """One attempt. The answer is waited for in another thread, so that Ctrl-C is heard at once."""
@@ -83,12 +86,14 @@ class ApiClient:
                     raise found
                 return found
             if cancelled.is_set():
-                self._client.close()
+                self.close()
                 raise Cancelled
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._client.close()
+        """Let go of the connections; nothing is asked from now on."""
+        self._closed = True
+        if self._client is not None:
+            self._client.close()
 
     def _attempt(self, request: Mapping[str, Any], answers: queue.SimpleQueue[Answer | Exception]) -> None:
         try:
@@ -97,8 +102,14 @@ class ApiClient:
             answers.put(problem)
 
     def _asked(self, request: Mapping[str, Any]) -> Answer:
-        import anthropic
-
+        try:
+            import anthropic
+        except ImportError as cause:
+            raise _no_sdk() from cause
+        if self._client is None:
+            self._client = anthropic.Anthropic(max_retries=0, timeout=_SECONDS)
+        if self._closed:
+            raise Cancelled  # while the SDK was imported
         try:
             with self._client.messages.stream(**request) as stream:
                 message = stream.get_final_message()
@@ -121,24 +132,30 @@ class ApiClient:
 
 def connected() -> ApiClient:
     """A client for the address and key of the environment."""
-    try:
-        import anthropic
-    except ImportError:
-        raise UsageError(
-            "the agent needs the package anthropic", hint="pip install 'recollect[agent]'"
-        ) from None
+    if not _installed():
+        raise _no_sdk()
     if not os.environ.get("ANTHROPIC_API_KEY") and not os.environ.get("ANTHROPIC_AUTH_TOKEN"):
         raise UsageError(
             "no key for the Messages API",
             hint="set ANTHROPIC_API_KEY (and ANTHROPIC_BASE_URL for another address)",
         )
-    return ApiClient(anthropic.Anthropic(max_retries=0, timeout=_SECONDS))
+    return ApiClient()
+
+
+def _no_sdk() -> UsageError:
+    return UsageError("the agent needs the package anthropic", hint="pip install 'recollect[agent]'")
+
+
+def _installed() -> bool:
+    """Whether the SDK is there, without importing it."""
+    try:
+        return importlib.util.find_spec("anthropic") is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _transport() -> type[Exception]:
     """What the HTTP library under the SDK raises while an answer comes in; its name changed once."""
-    import importlib
-
     for name in ("httpx2", "httpx"):
         with contextlib.suppress(ImportError):
             found: type[Exception] = importlib.import_module(name).HTTPError

@@ -77,6 +77,35 @@ BUILT_IN: dict[str, dict[str, Any]] = {
             replace_all={"type": "boolean", "description": "Replace every occurrence"},
         ),
         _tool(
+            "Glob",
+            "Find files by name: *.py at any depth, src/**/*.ts from the directory on. Answers with paths, the one "
+            "changed last at the end.",
+            ["pattern"],
+            pattern=_text("The glob pattern"),
+            path=_text("The directory to look in, if not the working directory"),
+        ),
+        _tool(
+            "Grep",
+            "Find lines in files by a regular expression (Perl's). output_mode: files_with_matches (paths, the "
+            "default), content (lines) or count.",
+            ["pattern"],
+            pattern=_text("The regular expression"),
+            path=_text("The file or directory to look in, if not the working directory"),
+            glob=_text("Only files that this glob means, such as *.{ts,tsx}"),
+            type=_text("Only files of this type, such as py, js, rust"),
+            output_mode={"type": "string", "enum": ["content", "files_with_matches", "count"]},
+            head_limit=_number("At most this many lines or files, 250 unless given; 0 is all"),
+            offset=_number("Leave out this many first"),
+            **{
+                "-i": {"type": "boolean", "description": "Upper and lower case are the same"},
+                "-n": {"type": "boolean", "description": "Line numbers, in content; true unless given"},
+                "-o": {"type": "boolean", "description": "Only what matched, in content"},
+                "-A": _number("Lines to show after each match, in content"),
+                "-B": _number("Lines to show before each match, in content"),
+                "-C": _number("Lines to show before and after each match, in content"),
+            },
+        ),
+        _tool(
             "TodoWrite",
             "Keep a list of what is to be done; it replaces the list there was.",
             ["todos"],

@@ -33,15 +33,17 @@ from recollect.runtime.bash_tool import BashTool
 from recollect.runtime.file_history import FileHistory
 from recollect.runtime.file_tools import FileTools
 from recollect.runtime.gate import Gate
+from recollect.runtime.grep_tool import GrepTool
 from recollect.runtime.mcp_tools import McpTools, Stopped
 from recollect.runtime.outcome import Ask, Call, Outcome, Question, Ran, ToolFailed
+from recollect.runtime.search_tools import SearchTools
 from recollect.runtime.todo_tool import TodoTool
 from recollect.services.permit import Permit
 from recollect.storage.home import ClaudeHome
 from recollect.storage.store import SessionLog
 from recollect.storage.todo_files import TodoFiles
 
-_FILE_TOOLS = ("Read", "Write", "Edit")
+_PATHS = {"Read": "file_path", "Write": "file_path", "Edit": "file_path", "Glob": "path", "Grep": "path"}
 _Run = Callable[[Call, Decision], Outcome]
 
 
@@ -71,12 +73,16 @@ class ToolRunner:
             self.gate, confinement or Confinement(), limits or Limits(), results, self.cancelled
         )
         self._files = FileTools(self.gate, self.history)
+        self._grep = GrepTool(self.gate, confinement or Confinement(), self.cancelled)
+        self._search = SearchTools(self.gate, self.cancelled)
         self._todos = TodoTool(TodoFiles(home), log.id)
         self._tools: dict[str, _Run] = {
             "Bash": lambda call, _: self._bash.run(call),
             "Read": lambda call, _: self._files.read(call),
             "Write": lambda call, _: self._files.write(call),
             "Edit": lambda call, _: self._files.edit(call),
+            "Glob": lambda call, _: self._search.glob(call),
+            **({"Grep": lambda call, _: self._grep.run(call)} if GrepTool.available() else {}),
             "TodoWrite": lambda call, _: self._todos.write(call),
         }
 
@@ -203,11 +209,14 @@ def _checked(tool: str, arguments: Mapping[str, Any], cwd: str) -> Mapping[str, 
         json.dumps(arguments, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
         raise ToolFailed(words.invalid(tool, "The input is not plain JSON"), refused=True) from None
-    path = arguments.get("file_path")
-    if tool not in _FILE_TOOLS or not isinstance(path, str):
+    name = _PATHS.get(tool, "")
+    path = arguments.get(name)
+    if path is None and name == "path":
+        path = cwd
+    if not name or not isinstance(path, str):
         return arguments
     if not path or "\0" in path:
-        raise ToolFailed(words.invalid(tool, "The parameter `file_path` names no file"), refused=True)
+        raise ToolFailed(words.invalid(tool, f"The parameter `{name}` names no file"), refused=True)
     whole = Path.home() / path[2:] if path.startswith("~/") else Path(cwd) / path
     # ".." is taken by name, as the rules take it: a link before it must not lead us elsewhere than them (C03).
-    return {**arguments, "file_path": os.path.normpath(whole)}
+    return {**arguments, name: os.path.normpath(whole)}

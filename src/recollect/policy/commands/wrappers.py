@@ -13,6 +13,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 
 from recollect.policy.analysis import Command, Word
@@ -153,6 +154,7 @@ _TEXTUAL = re.compile(r"[ \t\n;|&$`(]")
 _LATER_WORDS = 16
 """Length of the views begun at every later word; long enough for any prefix rule in use."""
 _MOST_VIEWS = 64
+_LONGEST_KEPT = 2_000
 """Lines unwrapped one by one; a command with more wrappers than that is searched word by word."""
 _MOST_WORDS = 2_000
 _DEEPEST_TEXT = 6
@@ -274,6 +276,12 @@ def _hidden_text(view: Command, name: str) -> str | None:
 
 def deny_views(command: Command) -> tuple[Command, ...]:
     """The command and every command that may run inside it, also under the name without its directory."""
+    return _kept_views(command) if len(command.raw) <= _LONGEST_KEPT else tuple(_views(command))
+
+
+@lru_cache(maxsize=256)
+def _kept_views(command: Command) -> tuple[Command, ...]:
+    """Kept for a moment: the analysis asks for its suspects, then the judge for its rules."""
     return tuple(_views(command))
 
 
@@ -321,6 +329,8 @@ def _every_word(command: Command) -> Iterator[Command]:
 
 def _guessed(view: Command) -> Iterator[Command]:
     """The same command with variables replaced by the values the text gives them."""
+    if not any(word.likely for word in view.words):
+        return
     most = max((len(word.likely) for word in view.words if word.text is None), default=0)
     for index in range(most):
         words = tuple(

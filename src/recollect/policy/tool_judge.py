@@ -1,0 +1,171 @@
+"""What the rules say to one call, tool by tool: files, hosts, shell texts, and everything else.
+
+A judge serves one decision: the files it was given stand still for it (see ``glance``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from recollect.policy.bash_judge import BashJudge
+from recollect.policy.decision import Verdict
+from recollect.policy.findings import BUILT_IN, Finding, by_nature, by_rule
+from recollect.policy.host_rules import host_of, hosts_suspected, is_private_host
+from recollect.policy.modes import Mode
+from recollect.policy.path_judge import PathJudge
+from recollect.policy.rule_index import RuleIndex
+from recollect.policy.tool_names import EDITING_TOOLS, HARMLESS_TOOLS, PATH_ARGUMENTS, READING_TOOLS
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The parts of a call with their findings, what was not understood, and the files it names."""
+
+    parts: tuple[tuple[str, Finding], ...]
+    unanalysable: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+class ToolJudge:
+    """The rules of an engine, for one decision."""
+
+    def __init__(self, indexes: dict[Verdict, RuleIndex], paths: PathJudge, cwd: str, mode: Mode) -> None:
+        self._indexes = indexes
+        self._paths = paths
+        self._cwd = cwd
+        self._mode = mode
+
+    def judged(self, tool: str, arguments: Mapping[str, object]) -> Judged:
+        """Every part of the call with its finding."""
+        for verdict in (Verdict.DENY, Verdict.ASK):
+            index = self._indexes[verdict]
+            rule = index.whole_tool(tool) or index.parameter(tool, arguments)
+            if not rule and tool in EDITING_TOOLS:
+                rule = index.whole_tool("Read")  # who may not read a file may not write it either (R13)
+            if rule and verdict is Verdict.DENY:
+                return Judged(((tool, by_rule(rule, "the tool is denied")),))
+            if rule:
+                inner = self._by_kind(tool, arguments)
+                return replace(inner, parts=((tool, by_rule(rule, "the tool is asked about")), *inner.parts))
+        return self._by_kind(tool, arguments)
+
+    def _by_kind(self, tool: str, arguments: Mapping[str, object]) -> Judged:
+        if tool == "Bash":
+            return self._shell(arguments)
+        if tool in READING_TOOLS | EDITING_TOOLS:
+            return self._file_tool(tool, arguments)
+        if tool == "WebFetch":
+            return Judged((self._fetch(arguments),))
+        return Judged(((tool, self._plain_tool(tool, arguments)),))
+
+    # Kinds of tools
+
+    def _shell(self, arguments: Mapping[str, object]) -> Judged:
+        text = arguments.get("command")
+        if not isinstance(text, str):
+            return Judged((("Bash", _malformed("command")),))
+        judged = BashJudge(self._indexes, self._paths, self._mode).judge(text)
+        return Judged(judged.parts, judged.unanalysable, judged.files)
+
+    def _file_tool(self, tool: str, arguments: Mapping[str, object]) -> Judged:
+        given = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
+        if not given and tool in ("Grep", "Glob", "LS"):
+            given = [self._cwd]
+        if not given or not all(isinstance(path, str) and path for path in given):
+            return Judged(((tool, _malformed("path")),))
+        paths = [str(path) for path in given] + _searched(tool, arguments)
+        parts = tuple((path, self._file(tool, path)) for path in paths)
+        return Judged(parts, files=tuple(self._paths.file(path).written for path in paths))
+
+    def _file(self, tool: str, path: str) -> Finding:
+        editing = tool in EDITING_TOOLS
+        file = self._paths.file(path)
+        kinds = ("Edit", "Read") if editing else ("Read",)
+        for verdict in (Verdict.DENY, Verdict.ASK):
+            rule = self._paths.forbids(verdict, file.forms, kinds)
+            if not rule and not editing and any(char in path for char in "*?["):
+                rule = self._paths.forbids_glob(verdict, path, self._cwd, kinds)
+            if rule:
+                return by_rule(rule, f"{path} is such a file")
+            if file.special and verdict is Verdict.DENY and tool not in ("Grep", "Glob", "LS"):
+                return by_nature(Verdict.DENY, "not a file", f"{path}: {file.special}")
+        found = self._write_finding(tool, path) if editing else self._read_finding(tool, path)
+        return found or Finding(self._mode.unspoken(), self._why_unspoken())
+
+    def _read_finding(self, tool: str, path: str) -> Finding | None:
+        whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
+        return (
+            by_rule(whole, "the tool is allowed") if whole else self._paths.readable(self._paths.file(path))
+        )
+
+    def _write_finding(self, tool: str, path: str) -> Finding | None:
+        file = self._paths.file(path)
+        guarded = self._paths.guarded(file)
+        if guarded and self._mode is not Mode.BYPASS:
+            return guarded
+        if self._mode is Mode.PLAN:
+            return Finding(Verdict.ASK, "nothing is changed in plan mode")
+        whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
+        if whole:
+            return by_rule(whole, "the tool is allowed")
+        return self._paths.writable(file, edits_run=self._mode.edits_run)
+
+    def _fetch(self, arguments: Mapping[str, object]) -> tuple[str, Finding]:
+        url = arguments.get("url")
+        if not isinstance(url, str):
+            return "WebFetch", _malformed("url")
+        hosts = hosts_suspected(url)
+        for verdict in (Verdict.DENY, Verdict.ASK):
+            for _, rule, pattern in self._indexes[verdict].domains:
+                if any(map(pattern.matches, hosts)):
+                    return url, by_rule(rule, "the host matches")
+        return url, self._private(hosts) or self._host(host_of(url))
+
+    def _private(self, hosts: frozenset[str]) -> Finding | None:
+        named = {pattern.named for _, _, pattern in self._indexes[Verdict.ALLOW].domains}
+        hidden = [host for host in hosts if is_private_host(host) and host not in named]
+        if not hidden:
+            return None
+        why = f"{hidden[0]} is not a public host, and no rule names it"
+        return by_nature(Verdict.DENY, "private address", why)
+
+    def _host(self, host: str | None) -> Finding:
+        whole = self._indexes[Verdict.ALLOW].whole_tool("WebFetch")
+        if host is None:
+            return Finding(
+                Verdict.ASK, "where the URL leads can be read in more than one way", BUILT_IN + "odd URL"
+            )
+        for _, rule, pattern in self._indexes[Verdict.ALLOW].domains:
+            if pattern.matches(host):
+                return by_rule(rule, "the host matches")
+        if whole:
+            return by_rule(whole, "the tool is allowed")
+        return Finding(self._mode.unspoken(), self._why_unspoken())
+
+    def _plain_tool(self, tool: str, arguments: Mapping[str, object]) -> Finding:
+        allow = self._indexes[Verdict.ALLOW]
+        rule = allow.whole_tool(tool) or allow.parameter(tool, arguments)
+        if rule:
+            return by_rule(rule, "the tool is allowed")
+        if tool in HARMLESS_TOOLS:
+            return Finding(Verdict.ALLOW, "the tool touches nothing outside the session")
+        return Finding(self._mode.unspoken(), self._why_unspoken())
+
+    def _why_unspoken(self) -> str:
+        return "nothing is asked in this mode" if self._mode is Mode.BYPASS else "no rule allows it"
+
+
+def _malformed(name: str) -> Finding:
+    return by_nature(Verdict.DENY, "malformed call", f"the call has no usable {name}")
+
+
+def _searched(tool: str, arguments: Mapping[str, object]) -> list[str]:
+    """Glob's own pattern may lead out of the directory it is asked for, or to a denied name."""
+    pattern = arguments.get("pattern") if tool == "Glob" else arguments.get("glob")
+    if tool not in ("Glob", "Grep") or not isinstance(pattern, str) or not pattern:
+        return []
+    base = arguments.get("path")
+    if pattern.startswith(("/", "~")) or not isinstance(base, str):
+        return [pattern]
+    return [f"{base.rstrip('/')}/{pattern}"]

@@ -1,0 +1,282 @@
+"""Grep: lines of files, in the client's shape (its own answers are in the tests).
+
+The client brings ripgrep along; here the machine's own ``grep -P`` looks, in the sandbox, under a time limit, over
+files that were listed without following a link. So patterns are Perl's, which is what models write anyway, and
+``multiline`` is not to be had. What a rule denies to be read is left out of the answer.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from recollect import execution
+from recollect.errors import RecollectError
+from recollect.execution import Confinement, Limits, RunResult
+from recollect.runtime import globs, words
+from recollect.runtime.gate import Gate
+from recollect.runtime.mcp_tools import Stopped
+from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.runtime.search_tools import File, Walk, may_be_named, shown
+
+_MODES = ("files_with_matches", "content", "count")
+_LIMIT, _LONG_LINE = 250, 500
+_SECONDS, _OUTPUT_BYTES = 30.0, 8 * 1024 * 1024
+_KEPT_BY_PROGRAMS = frozenset([".git", ".svn", ".hg", ".bzr", ".jj", ".sl"])
+_TYPES = {
+    "c": "*.{c,h}",
+    "cpp": "*.{cpp,hpp,cc,hh,cxx,hxx,h,inl}",
+    "css": "*.{css,scss}",
+    "go": "*.go",
+    "html": "*.{htm,html}",
+    "java": "*.java",
+    "js": "*.{js,jsx,mjs,cjs,vue}",
+    "json": "*.json",
+    "kotlin": "*.{kt,kts}",
+    "md": "*.{md,mdx,markdown,mkd}",
+    "php": "*.php",
+    "py": "*.{py,pyi}",
+    "ruby": "*.{rb,gemspec}",
+    "rust": "*.rs",
+    "sh": "*.{sh,bash,zsh}",
+    "sql": "*.sql",
+    "svelte": "*.svelte",
+    "swift": "*.swift",
+    "toml": "*.toml",
+    "ts": "*.{ts,tsx,cts,mts}",
+    "txt": "*.txt",
+    "xml": "*.{xml,xsd,xsl,xslt}",
+    "yaml": "*.{yaml,yml}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of the answer: of a match or beside one; ``file`` is None between groups."""
+
+    file: str | None
+    number: str = ""
+    mark: str = ""
+    text: str = ""
+
+
+class GrepTool:
+    """Looking into the files of one session."""
+
+    def __init__(self, gate: Gate, confinement: Confinement, cancelled: threading.Event) -> None:
+        self._gate, self._cancelled = gate, cancelled
+        self._confinement = replace(confinement, write=(), allow_hosts=())
+
+    @staticmethod
+    def available() -> bool:
+        """Whether the two programs that do it are there."""
+        return all(shutil.which(name) for name in ("grep", "xargs"))
+
+    def run(self, call: Call) -> Outcome:
+        """Find it, and answer as the client does."""
+        mode = call.arguments.get("output_mode") or "files_with_matches"
+        if not isinstance(call.arguments.get("pattern"), str) or mode not in _MODES:
+            raise _invalid("The required parameter `pattern` is missing, or `output_mode` is none")
+        if call.arguments.get("multiline") is True:
+            raise _invalid("`multiline` is not available here")
+        files = self._files(call)
+        call.require_still_allowed()
+        said = self._said(call, mode, files) if files else b""
+        if mode == "content":
+            return self._content(call, said)
+        found = [(name, count) for name, count in _counted(said) if count and self._may_be_shown(name)]
+        if mode == "count":
+            return _count(call, found)
+        return _names(call, [name for name, _ in found], {file.path: file.modified for file in files})
+
+    def _files(self, call: Call) -> list[File]:
+        path = str(call.arguments["path"])
+        real = self._gate.world.resolved(path)
+        if not Path(real).exists():
+            here = f"Note: your current working directory is {call.cwd}."
+            raise ToolFailed(f"Path does not exist: {path}. {here}")
+        if not Path(real).is_dir():
+            return [File(0, real)]
+        wanted = _wanted(call)
+        walk = Walk(real, self._cancelled)
+        files = [
+            File(file.modified, f"{real.rstrip('/')}/{file.path}")
+            for file in walk.files(_KEPT_BY_PROGRAMS)
+            if "\n" not in file.path and wanted(file.path)
+        ]
+        if self._cancelled.is_set():
+            raise Stopped
+        if not walk.complete:
+            raise ToolFailed("There are too many files. Narrow the path and search again.")
+        return files
+
+    def _said(self, call: Call, mode: str, files: Iterable[File]) -> bytes:
+        names = b"\0".join(file.path.encode("utf-8", "surrogateescape") for file in files)
+        try:
+            result = execution.run(
+                ["xargs", "-0", "grep", *_options(call, mode), "-e", call.arguments["pattern"], "--"],
+                cwd=Path(call.cwd),
+                confinement=self._confinement,
+                limits=Limits(seconds=_SECONDS, output_bytes=_OUTPUT_BYTES),
+                environment={"LC_ALL": "C.UTF-8"},
+                stdin=names,
+                cancelled=self._cancelled,
+            )
+        except RecollectError as problem:
+            raise ToolFailed(f"{problem.message}. {problem.hint}") from problem
+        return _checked(result)
+
+    def _content(self, call: Call, said: bytes) -> Outcome:
+        single = Path(str(call.arguments["path"])).is_file()
+        kept = [line for line in _lines(said) if line.file is None or self._may_be_shown(line.file)]
+        texts = [_text(line, call, single=single) for line in _without_stray_separators(kept)]
+        page, applied = _page(call, texts)
+        content = "\n".join(page)
+        rich = {"mode": "content", "numFiles": 0, "filenames": [], "content": content}
+        rich |= {"numLines": len(page), "totalLines": len(texts), **applied}
+        note = f"\n\n[Showing results with pagination = {_told(applied)}]" if applied else ""
+        return Outcome((content or "No matches found") + note, rich)
+
+    def _may_be_shown(self, path: str) -> bool:
+        return may_be_named(self._gate, path)
+
+
+def _wanted(call: Call) -> Callable[[str], bool]:
+    """Files that one of the globs means, if there are any, and none of those with a ``!``."""
+    given = list(_globs(call))
+    try:
+        some = [globs.matcher(glob) for glob in given if not glob.startswith("!")]
+        all_of = [globs.matcher(glob) for glob in given if glob.startswith("!")]
+    except ValueError as problem:
+        raise _invalid(f"The parameter `glob`: {problem}") from None
+    return lambda path: (not some or any(test(path) for test in some)) and all(test(path) for test in all_of)
+
+
+def _globs(call: Call) -> Iterator[str]:
+    given, kind = call.arguments.get("glob"), call.arguments.get("type")
+    if isinstance(given, str):
+        # Blanks and commas part patterns, commas in braces do not.
+        yield from given.split() if "{" in given else given.replace(",", " ").split()
+    if isinstance(kind, str) and kind:
+        if kind not in _TYPES:
+            raise ToolFailed(f"Search failed \u2014 unrecognized file type: {kind}. Use `glob` instead.")
+        yield _TYPES[kind]
+
+
+def _options(call: Call, mode: str) -> list[str]:
+    options = ["-P", "-I", "-s", "-H", "-Z", "--color=never"]
+    if call.arguments.get("-i") is True:
+        options.append("-i")
+    if mode != "content":
+        return [*options, "-c"]
+    options.append("-n")
+    if call.arguments.get("-o") is True:
+        return [*options, "-o"]
+    around = _number(call, "context", _number(call, "-C", 0))
+    for name in ("-A", "-B"):
+        lines = _number(call, name, around)
+        options += [f"{name}{lines}"] if lines else []
+    return options
+
+
+def _number(call: Call, name: str, default: int) -> int:
+    value = call.arguments.get(name)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1_000_000
+    return int(value) if usable and value is not None else default
+
+
+def _checked(result: RunResult) -> bytes:
+    if result.ended_by == "cancelled":
+        raise Stopped
+    if result.timed_out or result.truncated or result.ended_by is not None:
+        raise ToolFailed("The search found or took too much. Narrow the pattern, path or glob.")
+    said = result.stderr.decode("utf-8", "replace").strip()
+    if said:
+        raise ToolFailed(f"Search failed \u2014 the pattern was rejected:\n{said[:2_000]}")
+    return result.stdout
+
+
+def _lines(said: bytes) -> Iterator[_Line]:
+    for line in said.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        name, nul, rest = line.partition("\0")
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        yield (
+            _Line(name, rest[:digits], rest[digits : digits + 1], rest[digits + 1 :]) if nul else _Line(None)
+        )
+
+
+def _without_stray_separators(lines: list[_Line]) -> Iterator[_Line]:
+    """Groups that were left out leave their separators behind."""
+    waiting = False
+    begun = False
+    for line in lines:
+        if line.file is None:
+            waiting = begun
+            continue
+        if waiting:
+            yield _Line(None)
+        waiting, begun = False, True
+        yield line
+
+
+def _text(line: _Line, call: Call, *, single: bool) -> str:
+    if line.file is None:
+        return "--"
+    kind = "matching" if line.mark == ":" else "context"
+    text = line.text if len(line.text) <= _LONG_LINE else f"[Omitted long {kind} line]"
+    parts = [] if single else [shown(line.file, call.cwd)]
+    parts += [] if call.arguments.get("-n") is False else [line.number]
+    return _printable(line.mark.join([*parts, text]))
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _counted(said: bytes) -> Iterator[tuple[str, int]]:
+    for line in said.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        name, _, count = line.partition("\0")
+        yield name, int(count) if count.isdigit() else 0
+
+
+def _names(call: Call, found: list[str], modified: dict[str, int]) -> Outcome:
+    found.sort(key=lambda name: (-modified.get(name, 0), name))
+    page, applied = _page(call, [_printable(shown(name, call.cwd)) for name in found])
+    rich = {"mode": "files_with_matches", "filenames": page, "numFiles": len(page)}
+    rich |= {"totalFiles": len(found), **applied}
+    if not page:
+        return Outcome("No files found", rich)
+    head = f"Found {len(page)} file{'s' if len(page) != 1 else ''}"
+    return Outcome("\n".join([f"{head} {_told(applied)}" if applied else head, *page]), rich)
+
+
+def _count(call: Call, found: list[tuple[str, int]]) -> Outcome:
+    page, applied = _page(call, [_printable(f"{shown(name, call.cwd)}:{count}") for name, count in found])
+    total, content = sum(count for _, count in found), "\n".join(page)
+    rich = {"mode": "count", "numFiles": len(found), "filenames": [], "content": content}
+    rich |= {"numMatches": total, **applied}
+    files = f"{len(found)} file{'s' if len(found) != 1 else ''}"
+    sum_up = f"Found {total} total occurrence{'s' if total != 1 else ''} across {files}."
+    paged = f" with pagination = {_told(applied)}" if applied else ""
+    return Outcome(f"{content or 'No matches found'}\n\n{sum_up}{paged}", rich)
+
+
+def _page(call: Call, entries: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """What is shown of it, and which bounds had to do with that."""
+    limit, offset = _number(call, "head_limit", _LIMIT), _number(call, "offset", 0)
+    rest = entries[offset:]
+    applied = {"appliedLimit": limit} if limit and len(rest) > limit else {}
+    return rest[:limit] if limit else rest, applied | ({"appliedOffset": offset} if offset else {})
+
+
+def _told(applied: dict[str, Any]) -> str:
+    named = {"appliedLimit": "limit", "appliedOffset": "offset"}
+    return ", ".join(f"{named[name]}: {value}" for name, value in applied.items())
+
+
+def _invalid(problem: str) -> ToolFailed:
+    return ToolFailed(words.invalid("Grep", problem), refused=True)

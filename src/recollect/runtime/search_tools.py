@@ -1,0 +1,139 @@
+"""Glob: the names of files, in the client's shape and order (its own answers are in the tests).
+
+Directories are walked by descriptor and no link is followed, so nothing outside of what was decided about is listed.
+What a rule denies to be read is not named either. Hidden and ignored files are, as in the client.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from recollect.policy.decision import Verdict
+from recollect.runtime import globs, words
+from recollect.runtime.gate import Gate
+from recollect.runtime.mcp_tools import Stopped
+from recollect.runtime.outcome import Call, Outcome, ToolFailed
+
+_SHOWN = 100
+_MOST_MATCHES, _MOST_ENTRIES, _MOST_SECONDS = 10_000, 500_000, 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """When it was changed, and its path below the directory it was found in."""
+
+    modified: int
+    path: str
+
+
+class SearchTools:
+    """Looking for files in the directories of one session."""
+
+    def __init__(self, gate: Gate, cancelled: threading.Event) -> None:
+        self._gate, self._cancelled = gate, cancelled
+
+    def glob(self, call: Call) -> Outcome:
+        """The files that a pattern means, the one changed last at the end."""
+        began = time.monotonic()
+        base, pattern = self._where(call)
+        try:
+            meant = globs.matcher(pattern)
+        except ValueError as problem:
+            raise ToolFailed(
+                words.invalid("Glob", f"The parameter `pattern`: {problem}"), refused=True
+            ) from None
+        call.require_still_allowed()
+        walk = Walk(base, self._cancelled)
+        met = list(islice((one for one in walk.files() if meant(one.path)), _MOST_MATCHES))
+        if self._cancelled.is_set():
+            raise Stopped
+        found = [one for one in met if may_be_named(self._gate, f"{base.rstrip('/')}/{one.path}")]
+        found.sort(key=lambda one: (one.modified, one.path))
+        names = [shown(f"{base.rstrip('/')}/{one.path}", call.cwd) for one in found[:_SHOWN]]
+        rich = {
+            "filenames": names,
+            "durationMs": round((time.monotonic() - began) * 1000),
+            "numFiles": len(names),
+            "truncated": len(found) > _SHOWN,
+            "totalMatches": len(found),
+            "countIsComplete": walk.complete and len(met) < _MOST_MATCHES,
+        }
+        return Outcome(_listed(names, len(found)), rich)
+
+    def _where(self, call: Call) -> tuple[str, str]:
+        """The directory, links followed, and the pattern below it."""
+        pattern, path = call.arguments.get("pattern"), str(call.arguments["path"])
+        if not isinstance(pattern, str) or not pattern:
+            raise ToolFailed(
+                words.invalid("Glob", "The required parameter `pattern` is missing"), refused=True
+            )
+        if pattern.startswith("/"):
+            path, pattern = globs.split(pattern)
+        real = self._gate.world.resolved(path)
+        if not Path(real).exists():
+            raise ToolFailed(
+                f"Directory does not exist: {path}. Note: your current working directory is {call.cwd}."
+            )
+        if not Path(real).is_dir():
+            raise ToolFailed(f"Path is not a directory: {path}")
+        return real, pattern
+
+
+def may_be_named(gate: Gate, path: str) -> bool:
+    """Whether no rule denies the file to be read."""
+    return gate.decide("Read", {"file_path": path}, gate.root).verdict is not Verdict.DENY
+
+
+class Walk:
+    """All files below a directory, until somebody says stop or it takes too long."""
+
+    def __init__(self, base: str, cancelled: threading.Event) -> None:
+        self._base, self._cancelled, self._until = base, cancelled, time.monotonic() + _MOST_SECONDS
+        self.complete = True
+
+    def files(self, left_out: Collection[str] = ()) -> Iterator[File]:
+        """Each with the time it was changed, by its path below the directory; some directories are left out."""
+        try:
+            yield from self._files(left_out)
+        except RecursionError:  # a tree that somebody made deeper than Python can walk
+            self.complete = False
+
+    def _files(self, left_out: Collection[str]) -> Iterator[File]:
+        entries = 0
+        for directory, below, names, descriptor in os.fwalk(self._base, follow_symlinks=False):
+            below[:] = [name for name in below if name not in left_out]
+            entries += len(names) + 1
+            if self._cancelled.is_set() or entries > _MOST_ENTRIES or time.monotonic() > self._until:
+                self.complete = False
+                return
+            start = directory[len(self._base.rstrip("/")) + 1 :]
+            for name in names:
+                try:
+                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                except OSError:
+                    continue
+                if (status.st_mode & 0o170000) == 0o100000:
+                    yield File(status.st_mtime_ns, f"{start}/{name}" if start else name)
+
+
+def shown(path: str, cwd: str) -> str:
+    """As the client shows it: from the working directory on where it is below that."""
+    start = cwd.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else path
+
+
+def _listed(names: list[str], total: int) -> str:
+    if not names:
+        return "No files found"
+    more = total - len(names)
+    note = (
+        f"(Showing {len(names)} of {total} matching files; {more} more are not listed. "
+        "Narrow the pattern or path to see the rest.)"
+    )
+    return "\n".join([*names, note] if more else names)
