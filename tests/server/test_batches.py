@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
 
 from recollect.server.facts import prepare
 from recollect.server.limits import Impatience
 from recollect.server.records import Append, Author, Conflict, Stored
+from recollect.server.sql import SqlDatabase
+from recollect.server.sql_usage import Row
+from recollect.server.tenancy import secret_hash
 from recollect.sync.wire import START, Position
-from tests.server.conftest import Kind
+from tests.server.conftest import Kind, kind_named
 from tests.server.world import World, in_world, prompt, reply
 
 ELSEWHERE = Position(1, bytes(range(32)))
@@ -43,7 +50,7 @@ def test_many_appends_at_once_are_all_stored_and_one_that_is_elsewhere_disturbs_
 
 
 def test_logs_of_one_session_in_one_batch_all_tell_of_it(kind: Kind) -> None:
-    """The session's times span those of all its logs, its title is that of its own log, and each response counts once."""
+    """The session's times span those of all its logs, its title is that of its own log alone, and each response counts once."""
     days = [f"2026-01-{day:02d}T12:00:00.000Z" for day in range(1, 21)]
 
     async def scene(made: World) -> list[object]:
@@ -52,6 +59,9 @@ def test_logs_of_one_session_in_one_batch_all_tell_of_it(kind: Kind) -> None:
             ask(made, "s1", reply(f"m-{number % 10}", at=day), f"subagents/agent-{number}")
             for number, day in enumerate(days)
         ]
+        agents.append(
+            ask(made, "s1", prompt("Zero of them: what an agent was asked", at=days[3]), "subagents/agent-z")
+        )
         await asyncio.gather(*(made.database.append(one) for one in (*agents, own)))
         session = (await made.ask("GET", "/v1/sessions/s1")).json()["session"]
         cost = (await made.ask("GET", "/v1/cost")).json()["total"]
@@ -62,7 +72,75 @@ def test_logs_of_one_session_in_one_batch_all_tell_of_it(kind: Kind) -> None:
 
     # 2026-01-01 and 2026-01-20 at noon, in milliseconds.
     first, last = 1_767_268_800_000, 1_767_268_800_000 + 19 * 86_400_000
-    assert in_world(kind, scene) == ["The title", first, last, 1, 10, 21, True]
+    assert in_world(kind, scene) == ["The title", first, last, 1, 10, 22, True]
+
+
+def test_a_loser_tells_nothing_of_the_session_it_shares_with_a_winner(kind: Kind) -> None:
+    """Two logs of one session in one batch, one at a wrong position: its time and its words are not taken."""
+
+    async def scene(made: World) -> list[object]:
+        good = ask(made, "s1", prompt("good words", at="2026-01-10T12:00:00.000Z"))
+        wrong = ask(
+            made, "s1", prompt("bad words", at="2026-01-20T12:00:00.000Z"), "subagents/agent-1", ELSEWHERE
+        )
+        outcomes = await asyncio.gather(*(made.database.append(one) for one in (good, wrong)))
+        session = (await made.ask("GET", "/v1/sessions/s1")).json()["session"]
+        found = (await made.ask("GET", "/v1/search", params={"q": "words"})).json()["hits"]
+        return [*map(type, outcomes), session["last_at"], [hit["key"] for hit in found]]
+
+    # 2026-01-10 at noon.
+    assert in_world(kind, scene) == [Stored, Conflict, 1_768_046_400_000, [""]]
+
+
+def test_an_append_of_many_responses_counts_each_once(kind: Kind) -> None:
+    """More than a statement takes and more than are locked one by one; sent again with more output they count again, once."""
+
+    async def scene(made: World) -> list[tuple[int, int]]:
+        totals = []
+        for session, output in (("s1", 10), ("s2", 12)):
+            data = b"".join(reply(f"m-{number}", output=output) for number in range(300))
+            assert isinstance(await made.database.append(ask(made, session, data)), Stored)
+            total = (await made.ask("GET", "/v1/cost")).json()["total"]
+            totals.append((total["responses"], total["tokens"]["output"]))
+        return totals
+
+    assert in_world(kind, scene) == [(300, 3_000), (300, 3_600)]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_a_token_that_many_ask_for_at_once_is_looked_up_once(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every waiting request gets the answer; whoever asks after a revocation does not get one from before it."""
+
+    async def scene(made: World) -> tuple[set[bool], int, bool]:
+        database, questions = made.database, list[str]()
+        assert isinstance(database, SqlDatabase)
+        read = database._read_now
+
+        async def counted(org: str, sql: str, *values: object) -> Sequence[Row]:
+            questions.append(sql)
+            rows = await read(org, sql, *values)
+            await asyncio.sleep(0.05)
+            return rows
+
+        monkeypatch.setattr(database, "_read_now", counted)
+        secret = secret_hash(made.token)
+        grants = await asyncio.gather(*(database.grant(secret) for _ in range(20)))
+        asked = len(questions)
+        before = asyncio.create_task(database.grant(secret))
+        await asyncio.sleep(0.02)
+        token = next(grant.token for grant in grants if grant is not None)
+        await database.revoke_token(made.org.id, token.id, Author("a", "t"))
+        after = await database.grant(secret)
+        await before
+        return (
+            {grant is not None for grant in grants},
+            asked,
+            after is not None and after.token.revoked is None,
+        )
+
+    assert in_world(kind_named(name, request, tmp_path), scene) == ({True}, 1, False)
 
 
 def test_who_waits_too_long_is_ended_and_nobody_else() -> None:

@@ -14,10 +14,10 @@ from recollect.errors import UsageError
 from recollect.model.search_query import Query
 from recollect.server.database import Unavailable
 from recollect.server.facts import prepare
-from recollect.server.postgres import PostgresDatabase, tsquery
+from recollect.server.postgres import USAGE_OF, PostgresDatabase, tsquery
 from recollect.server.records import Append, Author, Stored
-from recollect.server.sql_tables import PARTITIONED, PARTITIONS, TENANT_TABLES
-from recollect.sync.wire import START
+from recollect.server.sql_tables import PARTITIONED, PARTITIONS, TENANT_TABLES, postgres_steps
+from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind
 from tests.server.postgres_cluster import Cluster
 from tests.server.world import World, after, in_world, new_org, prompt, reply
@@ -138,6 +138,67 @@ def test_a_migration_is_done_once_and_by_one(postgres: str) -> None:
         return await asyncio.gather(*(PostgresDatabase(postgres).migrate() for _ in range(4)))
 
     assert asyncio.run(play()) == [0, 0, 0, 0]
+
+
+def test_a_database_of_an_earlier_version_goes_on_where_it_was(cluster: Cluster) -> None:
+    """Its lines were appended row by row; after the last step the same log takes the next ones, as one log."""
+    cluster.psql("CREATE DATABASE earlier OWNER recollect")
+    dsn = cluster.dsn(database="earlier")
+    first, second = reply("m-1") + prompt("old words"), reply("m-1", uuid="a-2") + prompt("new words", "u-2")
+
+    async def earlier() -> None:
+        connection = await asyncpg.connect(dsn)
+        await connection.execute(
+            "CREATE TABLE recollect_version(version INTEGER PRIMARY KEY, at BIGINT NOT NULL)"
+        )
+        for number, step in enumerate(postgres_steps()[:2], 1):
+            await connection.execute(step)
+            await connection.execute("INSERT INTO recollect_version VALUES($1, 0)", number)
+        await connection.close()
+
+    async def appended(database: PostgresDatabase, org: str, data: bytes, at: Position) -> bool:
+        ask = Append(org, "s1", "", at, prepare(data, at), Author("a", "t"))
+        return isinstance(await database.append(ask), Stored)
+
+    async def play() -> list[object]:
+        await earlier()
+        database = PostgresDatabase(dsn)
+        # A server that was started before the migration: it checked the version then.
+        database._pool = await database._made(dsn)
+        org = (await new_org(database)).id
+        done: list[object] = [await appended(database, org, first, START)]
+        done.append(await PostgresDatabase(dsn).migrate())
+        done.append(await appended(database, org, second, after(first)))
+        await database.close()
+        await database.open()
+        segments = [one.data async for one in database.segments(org, "s1", "", 0, 4)]
+        done.append(b"".join(segments) == first + second)
+        done.append(sum(row.messages for row in await database.usage(org, None, None)))
+        await database.close()
+        return done
+
+    assert asyncio.run(play()) == [True, len(postgres_steps()) - 2, True, True, 1]
+
+
+def test_responses_are_looked_up_by_their_message_from_the_first_one_on(cluster: Cluster) -> None:
+    """Planned once while the table is empty, as a server's connection does: not through the index by time."""
+    cluster.psql("CREATE DATABASE unplanned OWNER recollect")
+    dsn = cluster.dsn(database="unplanned")
+
+    async def play() -> str:
+        await PostgresDatabase(dsn).migrate()
+        connection = await asyncpg.connect(dsn)
+        try:
+            await connection.execute("SET plan_cache_mode = force_generic_plan")
+            await connection.execute(f"PREPARE found(text, text[]) AS {USAGE_OF}")
+            rows = await connection.fetch("EXPLAIN EXECUTE found('o', ARRAY['m'])")
+            return "\n".join(row[0] for row in rows)
+        finally:
+            await connection.close()
+
+    plan = asyncio.run(play())
+    assert "usage_pkey" in plan
+    assert "message = ANY" in plan.partition("Index Cond:")[2].splitlines()[0]
 
 
 def test_tables_of_another_version_are_refused(cluster: Cluster) -> None:

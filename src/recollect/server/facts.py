@@ -7,6 +7,7 @@ read is made fit for every database (no NUL, bounded length), the lines themselv
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import sha256
 
 from recollect.index.frame import UsageRow
@@ -37,7 +38,7 @@ def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool 
     count, running = 0, expected.hash
     gathered = _Gathered(expected.lines, path)
     # Of one line no copy is made.
-    for line in lines_of(data) if data.count(b"\n") > 1 else (data,):
+    for line in lines_of(data) if data.find(b"\n") + 1 < len(data) else (data,):
         running = sha256(running + line).digest()
         count += 1
         if not is_opaque:
@@ -94,7 +95,7 @@ class _Gathered:
 
     def _note(self, facts: LineFacts) -> None:
         if facts.uuid is not None:
-            self._last_uuid = _name(facts.uuid)
+            self._last_uuid = plain_text(facts.uuid, _LONGEST_NAME) or None
             at = _time(facts.at)
             if at is not None:
                 self._first_at = at if self._first_at is None else min(self._first_at, at)
@@ -114,13 +115,11 @@ class _Gathered:
         row = usage_row(facts, None)
         # A response without an id is one of its own: the place of its line is its name.
         message = plain_text(row.message, _LONGEST_NAME) if row.message else f"#{self._path}#{self._line}"
-        row = row._replace(
-            message=message,
-            request=plain_text(row.request, _LONGEST_NAME),
-            at=_time(row.at),
-            model=_name(row.model),
-            branch=_name(row.branch),
-        )
+        request, at = plain_text(row.request, _LONGEST_NAME), _time(row.at)
+        model, branch = _name(row.model), _name(row.branch)
+        # Nearly always they are fit as they stand, and a new row costs more than the rest of this.
+        if (message, request, at, model, branch) != (row.message, row.request, row.at, row.model, row.branch):
+            row = row._replace(message=message, request=request, at=at, model=model, branch=branch)
         known = self._usage.get((message, row.request))
         if known is None or speaks_for(row, known):
             self._usage[message, row.request] = row
@@ -137,7 +136,15 @@ def copy_of(row: UsageRow, path: str) -> Copy:
 
 
 def _name(text: str | None) -> str | None:
-    return plain_text(text, _LONGEST_NAME) if text else None
+    if not text:
+        return None
+    return _short_name(text) if len(text) <= _LONGEST_NAME else plain_text(text, _LONGEST_NAME)
+
+
+@lru_cache(maxsize=1_024)
+def _short_name(text: str) -> str:
+    """Branches, models and directories come again and again."""
+    return plain_text(text, _LONGEST_NAME)
 
 
 def _time(at: int | None) -> int | None:

@@ -17,10 +17,12 @@ import logging
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 from zlib import crc32
 
 import asyncpg  # type: ignore[import-untyped]  # it has no types
+import msgspec
 
 from recollect.errors import UsageError
 from recollect.model.search_query import Query
@@ -30,7 +32,7 @@ from recollect.server.records import LIVE, Append, Asked, Moved
 from recollect.server.sql import EVERY_ORG, SqlDatabase, now_ms
 from recollect.server.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
 from recollect.server.sql_tables import postgres_steps
-from recollect.server.sql_usage import Row, Transaction
+from recollect.server.sql_usage import USAGE, Put, Row, Transaction
 
 Result = TypeVar("Result")
 _log = logging.getLogger("recollect.server")
@@ -59,6 +61,24 @@ _PASSING = (
 _FTS_PART = re.compile(r'"([^"]*)"(\*?)|([()])|(AND|OR|NOT)')
 _OPERATORS = {"AND": " & ", "OR": " | ", "NOT": " & !"}
 
+_LOCKS = (
+    "SELECT pg_advisory_xact_lock_shared($1, -1)"
+    " UNION ALL SELECT pg_advisory_xact_lock($1, place) FROM unnest($2::int[]) AS place"
+)
+USAGE_OF = f"SELECT {USAGE} FROM usage WHERE org = $1 AND message = ANY($2::text[])"  # noqa: S608 - names of columns
+_encode = msgspec.json.Encoder().encode
+
+
+@cache
+def _put(put: Put) -> str:
+    """Rows come as one JSON document, which costs the driver least."""
+    return put.sql.format(rows=f"SELECT * FROM json_to_recordset($1::JSON) AS t({', '.join(put.columns)})")  # noqa: S608 - names of columns
+
+
+@cache
+def _names(put: Put) -> tuple[str, ...]:
+    return tuple(column.split()[0] for column in put.columns)
+
 
 class _PostgresTransaction:
     def __init__(self, connection: Any) -> None:
@@ -74,6 +94,14 @@ class _PostgresTransaction:
         found: Sequence[Row] = await self._connection.fetchmany(sql, values) if values else []
         return found
 
+    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+        if rows:
+            names = _names(put)
+            await self.rows(_put(put), _encode([dict(zip(names, row, strict=True)) for row in rows]).decode())
+
+    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
+        return await self.rows(USAGE_OF, org, messages)
+
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """Shared by those with few responses, who then lock each; alone for those with many."""
         own = crc32(org.encode()) & 0x7FFFFFFF
@@ -81,8 +109,7 @@ class _PostgresTransaction:
         if len(places) > _MANY_RESPONSES:
             await self.rows("SELECT pg_advisory_xact_lock($1, -1)", own)
             return
-        await self.rows("SELECT pg_advisory_xact_lock_shared($1, -1)", own)
-        await self.many("SELECT pg_advisory_xact_lock($1, $2)", [(own, place) for place in places])
+        await self.rows(_LOCKS, own, places)
 
     async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
         return await move(self._connection, org, asks, now)
@@ -114,6 +141,7 @@ class PostgresDatabase(SqlDatabase):
         patience: float = 20.0,
         statement_seconds: float = 30.0,
     ) -> None:
+        super().__init__()
         self._dsn, self._replica_dsn = dsn, replica
         self._connections, self._patience = connections, patience
         self._statement_seconds = statement_seconds

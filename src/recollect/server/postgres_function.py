@@ -2,7 +2,8 @@
 
 It runs with the rights of its caller, under row-level security. Appends come as one JSON document beside their bytes
 (PostgreSQL reads that faster than a driver writes an array for every column), ordered by log, so that two servers wait
-for each other and do not cross. A change of it is a new step of the migrations, with CREATE OR REPLACE.
+for each other and do not cross. A change of it is a new step of the migrations, with CREATE OR REPLACE: ``BY_ROW`` was
+the first, ``BY_BATCH`` is what runs. Servers of both versions may call it, so what it takes and gives stays as it is.
 """
 
 from __future__ import annotations
@@ -18,20 +19,8 @@ _ROW = (
 _TEXT = "place INTEGER, ref BYTEA, key TEXT, line BIGINT, at BIGINT, type TEXT, words TEXT"
 _NAMES = ", ".join(column.split()[0] for column in _ROW.split(", "))
 
-FUNCTION = f"""
-CREATE FUNCTION recollect_append(
-  given_org TEXT, given_now BIGINT, given_rows TEXT, given_data BYTEA[], given_texts TEXT
-) RETURNS TABLE(place INTEGER, end_byte BIGINT, end_uuid TEXT) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-  one RECORD;
-  found_state INTEGER;
-  won INTEGER[] := '{{}}';
-BEGIN
-  PERFORM set_config('recollect.org', given_org, true);
-  FOR one IN SELECT * FROM ROWS FROM(json_to_recordset(given_rows::JSON) AS ({_ROW}), unnest(given_data))
-    WITH ORDINALITY AS t({_NAMES}, data, place)
-  LOOP
+# One append of a batch: its log is made where it is new, compared and moved. Part of released steps: never changed.
+_COMPARED = f"""\
     IF one.fresh THEN
       INSERT INTO sessions AS known(ref, org, id, machine, user_id, created, changed, encrypted)
         VALUES(one.ref, given_org, one.id, one.new_machine, one.user_id, given_now, given_now, one.encrypted)
@@ -50,7 +39,23 @@ BEGIN
       WHERE ref = one.ref AND key = one.key AND lines = one.before AND hash = one.before_hash AND closed = 0
       RETURNING bytes, last_uuid INTO end_byte, end_uuid;
     CONTINUE WHEN NOT FOUND;
-    INSERT INTO segments(ref, key, first_line, org, lines, first_byte, size, before, hash, at, token, codec, data)
+"""  # noqa: S608 - constants
+# Released: never changed.
+BY_ROW = f"""
+CREATE FUNCTION recollect_append(
+  given_org TEXT, given_now BIGINT, given_rows TEXT, given_data BYTEA[], given_texts TEXT
+) RETURNS TABLE(place INTEGER, end_byte BIGINT, end_uuid TEXT) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  one RECORD;
+  found_state INTEGER;
+  won INTEGER[] := '{{}}';
+BEGIN
+  PERFORM set_config('recollect.org', given_org, true);
+  FOR one IN SELECT * FROM ROWS FROM(json_to_recordset(given_rows::JSON) AS ({_ROW}), unnest(given_data))
+    WITH ORDINALITY AS t({_NAMES}, data, place)
+  LOOP
+{_COMPARED}    INSERT INTO segments(ref, key, first_line, org, lines, first_byte, size, before, hash, at, token, codec, data)
       VALUES(one.ref, one.key, one.before, given_org, one.after - one.before, end_byte - one.size, one.size,
         one.before_hash, one.after_hash, given_now, one.token, one.codec, one.data);
     UPDATE sessions SET changed = greatest(changed, given_now),
@@ -75,6 +80,69 @@ BEGIN
       FROM json_to_recordset(given_texts::JSON) AS t({_TEXT})
       WHERE t.place = ANY(won) ON CONFLICT DO NOTHING;
   END IF;
+END $$;
+"""  # noqa: S608 - names of columns and constants
+
+_GIVEN = f"ROWS FROM(json_to_recordset(given_rows::JSON) AS ({_ROW})) WITH ORDINALITY AS t({_NAMES}, place)"
+# Only the comparison goes from log to log, in their order: joined with the whole batch, PostgreSQL would rather read all
+# logs there are than look into sixteen partitions for each. What follows from it is one statement for all. The settings
+# make it one plan for all batches (else every comparison is planned anew, because that leaves partitions out), and one
+# that looks rows up by their key, however small the tables were when it was made.
+BY_BATCH = f"""
+CREATE OR REPLACE FUNCTION recollect_append(
+  given_org TEXT, given_now BIGINT, given_rows TEXT, given_data BYTEA[], given_texts TEXT
+) RETURNS TABLE(place INTEGER, end_byte BIGINT, end_uuid TEXT) LANGUAGE plpgsql
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
+  SET enable_hashagg = off
+AS $$
+#variable_conflict use_column
+DECLARE
+  one RECORD;
+  found_state INTEGER;
+  ends BIGINT[];  -- where the logs of those who won end, by place
+  refs BYTEA[];
+BEGIN
+  PERFORM set_config('recollect.org', given_org, true);
+  FOR one IN SELECT * FROM {_GIVEN} LOOP
+{_COMPARED}    place := one.place;
+    ends[place] := end_byte;
+    refs := refs || one.ref;
+    RETURN NEXT;
+  END LOOP;
+  WITH won AS MATERIALIZED (
+    SELECT t.*, ends[place] AS end_byte FROM {_GIVEN} WHERE ends[place] IS NOT NULL
+  ),
+  kept AS (
+    INSERT INTO segments(ref, key, first_line, org, lines, first_byte, size, before, hash, at, token, codec, data)
+      SELECT ref, key, before, given_org, after - before, end_byte - size, size, before_hash, after_hash, given_now,
+        token, codec, given_data[place]
+      FROM won
+  ),
+  told AS (
+    UPDATE sessions SET changed = greatest(sessions.changed, given_now),
+        first_at = least(sessions.first_at, new.first_at), last_at = greatest(sessions.last_at, new.last_at),
+        cwd = coalesce(sessions.cwd, new.cwd), branch = coalesce(new.branch, sessions.branch),
+        title = CASE WHEN new.rank > title_rank OR (new.rank = title_rank AND new.rank > 1)
+          THEN new.title ELSE sessions.title END,
+        title_rank = greatest(title_rank, new.rank), project = coalesce(new.project, sessions.project),
+        repository = coalesce(new.repository, sessions.repository), machine = coalesce(new.machine, sessions.machine)
+      FROM (
+        -- Logs of one session in one batch came at one time: none of them is the first.
+        SELECT ref, min(first_at) AS first_at, max(last_at) AS last_at, min(cwd) AS cwd, max(branch) AS branch,
+          max(title) FILTER (WHERE rank > 0) AS title, max(rank) AS rank, max(project) AS project,
+          max(repository) AS repository, max(machine) AS machine
+        FROM won GROUP BY ref
+      ) AS new WHERE sessions.ref = new.ref AND sessions.ref = ANY(refs)
+  ),
+  noted AS (
+    INSERT INTO audit(org, at, user_id, token, act, target, detail)
+      SELECT given_org, given_now, user_id, token, 'append', CASE WHEN key = '' THEN id ELSE id || '/' || key END,
+        before || '+' || (after - before)
+      FROM won
+  )
+  INSERT INTO texts(ref, key, line, org, at, type, words)
+    SELECT ref, key, line, given_org, at, type, to_tsvector('simple', words)
+    FROM json_to_recordset(given_texts::JSON) AS t({_TEXT}) WHERE ends[place] IS NOT NULL ON CONFLICT DO NOTHING;
 END $$;
 """  # noqa: S608 - names of columns and constants
 CALL = "SELECT place, end_byte, end_uuid FROM recollect_append($1, $2, $3, $4, $5)"

@@ -6,6 +6,7 @@ are ``$1``, ``$2`` …; truth is 0 or 1; times are milliseconds.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -74,6 +75,10 @@ def now_ms() -> int:
 
 class SqlDatabase(ABC):
     """Everything that is the same in both databases."""
+
+    def __init__(self) -> None:
+        # Questions about tokens that are under way: a busy client asks the same one from all its connections.
+        self._asked: dict[bytes, asyncio.Task[Grant | None]] = {}
 
     @abstractmethod
     async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
@@ -170,7 +175,13 @@ class SqlDatabase(ABC):
             await _note(tx, org, author, "user.change", user, f"{changed.role} disabled={changed.disabled}")
             return changed
 
-        return await self._write(org, work)
+        return await self._written_for_tokens(org, work)
+
+    async def _written_for_tokens(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """A write after which tokens may mean something else: nobody gets an answer that was asked for before."""
+        result = await self._write(org, work)
+        self._asked.clear()
+        return result
 
     async def add_token(self, token: Token, secret_hash: bytes, author: Author) -> None:
         """A new token."""
@@ -216,10 +227,21 @@ class SqlDatabase(ABC):
                 await _note(tx, org, author, "token.revoke", token)
             return bool(rows)
 
-        return await self._write(org, work)
+        return await self._written_for_tokens(org, work)
 
     async def grant(self, secret_hash: bytes) -> Grant | None:
         """The token with this hash, its user and organisation."""
+        asked = self._asked.get(secret_hash)
+        if asked is None:
+            asked = self._asked[secret_hash] = asyncio.create_task(self._granted(secret_hash))
+            asked.add_done_callback(lambda done: self._answered(secret_hash, done))
+        return await asyncio.shield(asked)  # whoever hangs up does so alone
+
+    def _answered(self, secret_hash: bytes, asked: asyncio.Task[Grant | None]) -> None:
+        if self._asked.get(secret_hash) is asked:
+            del self._asked[secret_hash]
+
+    async def _granted(self, secret_hash: bytes) -> Grant | None:
         token, user, org = (
             ", ".join(f"{table}.{name}" for name in columns.split(", "))
             for table, columns in (("tokens", _TOKEN), ("users", _USER), ("orgs", _ORG))

@@ -20,6 +20,13 @@ from recollect.server.sql_tables import COUNTS
 Row = Sequence[Any]
 
 
+class Put(NamedTuple):
+    """Rows for a table: ``{rows}`` stands for them in the statement, ``columns`` are their names and types."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
 class Transaction(Protocol):
     """All or nothing, on either database. Values are ``$1``, ``$2`` … in the text."""
 
@@ -28,6 +35,12 @@ class Transaction(Protocol):
 
     async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
         """One statement with many values; everything it gives, one after the other."""
+
+    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+        """Many rows, few statements; in this order."""
+
+    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
+        """The rows of ``usage`` that speak of these responses, with the columns ``USAGE``."""
 
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """Keep others from deciding about these responses until this transaction ends."""
@@ -78,20 +91,26 @@ class _Known(NamedTuple):
         )
 
 
-_COLUMNS = ", ".join(_Known._fields)
-_SELECT = f"SELECT {_COLUMNS} FROM usage WHERE org = $1 AND message = $2"  # noqa: S608 - names of columns
-_MARKS = ", ".join(f"${number}" for number in range(1, len(_Known._fields) + 2))
+USAGE = ", ".join(_Known._fields)
 _UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _Known._fields[4:])
-_UPSERT = (
-    f"INSERT INTO usage(org, {_COLUMNS}) VALUES({_MARKS})"
-    f" ON CONFLICT (org, message, session, key, request) DO UPDATE SET {_UPDATES}"
+_TEXTS = ("org", "message", "session", "key", "request", "person", "model", "branch")
+
+
+def _typed(*names: str) -> tuple[str, ...]:
+    return tuple(f"{name} {'TEXT' if name in _TEXTS else 'BIGINT'}" for name in names)
+
+
+_UPSERT = Put(
+    f"INSERT INTO usage(org, {USAGE}) {{rows}}"
+    f" ON CONFLICT (org, message, session, key, request) DO UPDATE SET {_UPDATES}",
+    _typed("org", *_Known._fields),
 )
 _KEYS = ("org", "quarter", "session", "person", "model", "branch", "variant")
 _SUMS = ("messages", *COUNTS)
-_ADD = (
-    f"INSERT INTO rollup({', '.join((*_KEYS, *_SUMS))})"
-    f" VALUES({', '.join(f'${number}' for number in range(1, 15))}) ON CONFLICT ({', '.join(_KEYS)}) DO UPDATE SET "
-    + ", ".join(f"{name} = rollup.{name} + excluded.{name}" for name in _SUMS)
+_ADD = Put(
+    f"INSERT INTO rollup({', '.join((*_KEYS, *_SUMS))}) {{rows}} ON CONFLICT ({', '.join(_KEYS)}) DO UPDATE SET "
+    + ", ".join(f"{name} = rollup.{name} + excluded.{name}" for name in _SUMS),
+    _typed(*_KEYS, *_SUMS),
 )
 _DROP = (
     "DELETE FROM rollup WHERE "  # noqa: S608 - names of columns
@@ -112,14 +131,14 @@ async def count_usage(tx: Transaction, org: str, appends: Iterable[Append]) -> N
     messages = sorted(new)
     await tx.lock_responses(org, messages)
     found: dict[str, dict[tuple[str, str, str], _Known]] = defaultdict(dict)
-    for values in await tx.many(_SELECT, [(org, message) for message in messages]):
+    for values in await tx.usage(org, messages):
         known = _Known(*values)
         found[known.message][known.place] = known
     changed: list[_Known] = []
     sums: dict[_RollupKey, list[int]] = {}
     for message in messages:
         _settle(found[message], new[message], changed, sums)
-    await tx.many(_UPSERT, [(org, *row) for row in sorted(changed, key=lambda row: (row.message, row.place))])
+    await tx.put(_UPSERT, [(org, *row) for row in sorted(changed, key=lambda row: (row.message, row.place))])
     await _write_sums(tx, org, sums)
 
 
@@ -149,6 +168,10 @@ def _settle(
     sums: dict[_RollupKey, list[int]],
 ) -> None:
     """What becomes of one response: its rows merged, the counted ones chosen, the difference noted."""
+    if not before and len(new) == 1:  # most of them: one copy counts, whatever it is
+        changed.append(new[0]._replace(counted=1))
+        _add(sums, changed[-1], 1)
+        return
     now = dict(before)
     for row in new:
         known = now.get(row.place)
@@ -181,7 +204,7 @@ async def _write_sums(tx: Transaction, org: str, sums: dict[_RollupKey, list[int
     changes = [(org, *key, *amounts) for key, amounts in sorted(sums.items()) if any(amounts)]
     if not changes:
         return
-    await tx.many(_ADD, changes)
+    await tx.put(_ADD, changes)
     fewer = [(org, *key) for key, amounts in sorted(sums.items()) if amounts[0] < 0]
     if fewer:
         await tx.many(_DROP, fewer)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 
 from recollect.errors import UsageError
 from recollect.model.search_query import Query
@@ -29,14 +30,15 @@ from recollect.server.records import LIVE, Append, Asked, Moved
 from recollect.server.sql import SqlDatabase, now_ms
 from recollect.server.sql_append import BUSY, GATHER_SECONDS, commit_appends
 from recollect.server.sql_tables import sqlite_steps
-from recollect.server.sql_usage import Row, Transaction
-from recollect.server.sqlite_append import move
+from recollect.server.sql_usage import USAGE, Put, Row, Transaction
+from recollect.server.sqlite_append import all_rows, move
 
 Result = TypeVar("Result")
 _BUSY_MS = 30_000
 _MOST_AT_ONCE = 512
 _READERS = 4
 _MARK = re.compile(r"\$(\d+)")
+_USAGE = f"SELECT {USAGE} FROM usage WHERE org = ?1 AND message IN (SELECT value FROM json_each(?2))"  # noqa: S608 - names of columns
 
 
 @lru_cache(maxsize=512)
@@ -66,6 +68,12 @@ class _SqliteTransaction:
 
     async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
         return list(self._connection.executemany(_marked(sql), values))
+
+    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+        list(all_rows(self._connection, put.sql.replace("{rows}", "VALUES {rows}"), rows))
+
+    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
+        return list(self._run(_USAGE, (org, msgspec.json.encode(messages).decode())))
 
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """There is one writer."""
@@ -221,6 +229,7 @@ class SqliteDatabase(SqlDatabase):
     """The contract on one file."""
 
     def __init__(self, path: Path | str) -> None:
+        super().__init__()
         self._path = str(path)
         self._writer: _Writer | None = None
         self._readers: ThreadPoolExecutor | None = None

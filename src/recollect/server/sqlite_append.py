@@ -59,7 +59,8 @@ def _spread(sql: str, rows: int, width: int) -> str:
     return sql.format(rows=",".join([row] * rows))
 
 
-def _all(connection: apsw.Connection, sql: str, rows: Sequence[Values]) -> Iterator[tuple[Any, ...]]:
+def all_rows(connection: apsw.Connection, sql: str, rows: Sequence[Values]) -> Iterator[tuple[Any, ...]]:
+    """What a statement gives for many rows, which stand where it says ``{rows}``."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         some = rows[start : start + _ROWS_AT_ONCE]
         yield from connection.execute(_spread(sql, len(some), len(some[0])), tuple(chain.from_iterable(some)))
@@ -70,7 +71,7 @@ def move(connection: apsw.Connection, org: str, asks: Sequence[Asked], now: int)
     _make_logs(connection, org, [asked for asked in asks if is_fresh(asked.ask)], now)
     found = {
         (ref, key): (size, last_uuid)
-        for ref, key, size, last_uuid in _all(connection, _MOVE, [_move(asked, now) for asked in asks])
+        for ref, key, size, last_uuid in all_rows(connection, _MOVE, [_move(asked, now) for asked in asks])
     }
     moved = [found.get((asked.ref, asked.ask.key)) for asked in asks]
     won = [(asked, one[0]) for asked, one in zip(asks, moved, strict=True) if one is not None]
@@ -79,7 +80,7 @@ def move(connection: apsw.Connection, org: str, asks: Sequence[Asked], now: int)
             (_SEGMENT, [_segment(asked, end, now) for asked, end in won]),
             (_AUDIT, [_audit(asked, now) for asked, _ in won]),
         ):
-            list(_all(connection, sql, rows))
+            list(all_rows(connection, sql, rows))
         _tell_sessions(connection, [asked for asked, _ in won], now)
         _add_texts(connection, [asked for asked, _ in won])
     return moved
@@ -88,9 +89,9 @@ def move(connection: apsw.Connection, org: str, asks: Sequence[Asked], now: int)
 def _make_logs(connection: apsw.Connection, org: str, fresh: Sequence[Asked], now: int) -> None:
     """Rows for logs that begin."""
     sessions = [_new_session(asked, now) for asked in fresh]
-    live = {ref for ref, state in _all(connection, _NEW_SESSION, sessions) if state == LIVE}
+    live = {ref for ref, state in all_rows(connection, _NEW_SESSION, sessions) if state == LIVE}
     logs = [(ref, ask.key, org, 0, 0, bytes(32), now) for ref, ask in fresh if ref in live]
-    list(_all(connection, _NEW_LOG, logs))
+    list(all_rows(connection, _NEW_LOG, logs))
 
 
 def _tell_sessions(connection: apsw.Connection, won: Sequence[Asked], now: int) -> None:
@@ -101,7 +102,7 @@ def _tell_sessions(connection: apsw.Connection, won: Sequence[Asked], now: int) 
         later: list[Values] = []
         for row in rest:
             (later.append(row) if row[0] in wave else wave.__setitem__(row[0], row))
-        list(_all(connection, _SESSION, list(wave.values())))
+        list(all_rows(connection, _SESSION, list(wave.values())))
         rest = later
 
 
@@ -115,8 +116,8 @@ def _add_texts(connection: apsw.Connection, won: Sequence[Asked]) -> None:
     for number, ((ref, ask), row) in enumerate(texts, last + 1):
         places.append((number, ref, ask.key, row.line, ask.org, row.at, row.type))
         words.append((number, indexed_text(row.text)))
-    list(_all(connection, _TEXT, places))
-    list(_all(connection, _WORDS, words))
+    list(all_rows(connection, _TEXT, places))
+    list(all_rows(connection, _WORDS, words))
 
 
 def _new_session(asked: Asked, now: int) -> Values:
