@@ -97,6 +97,22 @@ def test_branches_can_be_switched(page: Chromium) -> None:
     page.do("wait", selector=".message", text="Went right")
 
 
+def test_branches_are_a_tree_for_keys_and_ears(page: Chromium) -> None:
+    """What left a branch stands in a list below it, with place, number and time; arrows and Enter switch to it."""
+    page.do("go", hash=f"#/s/{BRANCHED}", wait=".message")
+    page.do("press", keys=["b"])
+    below = page.do("wait", selector=".branches .tree > li > ul > li > a")
+    assert "leaves after message 2" in below
+    assert "2 messages" in below
+    assert "Go left" in below
+    assert "Which way" in page.do("wait", selector='.branches [aria-current="true"]')
+    page.do("click", selector=".branches .tree > li > a")
+    page.do("press", keys=["ArrowDown", "Enter"])
+    page.do("wait", selector=".message", text="Went left")
+    assert "Go left" in page.do("wait", selector='.branches [aria-current="true"]:focus')
+    assert [one for one in page.do("problems") if one["impact"] in ("serious", "critical")] == []
+
+
 def test_a_running_session_is_followed(opened: Place, page: Chromium) -> None:
     """A line that a client appends appears by itself, and the session is marked as running."""
     page.do("wait", selector=".row .live")

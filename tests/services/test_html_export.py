@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime as dt
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import pytest
 
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.markdown_html import visible_text
-from recollect.services import export, html_export
+from recollect.services import export, html_export, keep
 from recollect.services.export import Redactor
 from recollect.services.homes import Home
 from recollect.services.html_export import export_project, export_session, one_page
@@ -593,6 +594,25 @@ def test_a_project_has_an_index(home: Path, tmp_path: Path, monkeypatch: pytest.
     assert (2, len(pages), 1) == (done.sessions, done.files, len(done.problems))
     assert "index.html" in pages[tmp_path / "out" / f"{SESSION}.html"].links
     assert [] == [problem for page in pages.values() for problem in page.problems] + dead_links(pages)
+
+
+def test_sessions_that_only_the_archive_has_belong_to_a_project(home: Path, tmp_path: Path) -> None:
+    """One of two logs is gone from the home: both have pages, each once; another home's and project's have none."""
+    talk().write(home)
+    SessionLog(OTHER).prompt("u1", "Short").answer("a1", text("Kept for good")).write(home)
+    SessionLog("9c1d9c1e-0000-4000-8000-000000000004", cwd="/srv/else").prompt("u1", "Elsewhere").write(home)
+    archive = keep.archive_at(tmp_path / "data")
+    keep.add_all(archive, list(Home(home).sessions()), dt.datetime(2026, 11, 16, tzinfo=dt.UTC))
+    for name in (OTHER, "9c1d9c1e-0000-4000-8000-000000000004"):
+        next(home.rglob(f"{name}.jsonl")).unlink()
+    done = export_project(Home(home, data=tmp_path / "data"), "/srv/app", tmp_path / "out", None)
+    pages = pages_below(tmp_path / "out")
+
+    assert (2, []) == (done.sessions, done.problems)
+    assert {f"{SESSION}.html", f"{OTHER}.html"} == set(pages[tmp_path / "out" / "index.html"].links)
+    assert "Kept for good" in pages[tmp_path / "out" / f"{OTHER}.html"].text
+    (tmp_path / "empty").mkdir()
+    assert [] == list(Home(tmp_path / "empty", data=tmp_path / "data").archived_only())
 
 
 def test_a_project_without_sessions_is_not_found(home: Path, tmp_path: Path) -> None:

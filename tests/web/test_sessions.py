@@ -79,7 +79,7 @@ def test_filters(browser: Browser, query: str, expected: set[str]) -> None:
         ("sort=last&order=asc", OLD),
         ("sort=cost", OLD),
         ("sort=title&order=asc", OLD),
-        ("sort=messages&order=asc", OLD),
+        ("sort=entries&order=asc", OLD),
         ("sort=first&order=asc", OLD),
         ("sort=bytes", TWO),
     ],
@@ -87,6 +87,17 @@ def test_filters(browser: Browser, query: str, expected: set[str]) -> None:
 def test_order(browser: Browser, query: str, expected: str) -> None:
     """The first in each order, by arithmetic: the old one is the dearest, shortest and first; "Long" comes before "Q", "R"."""
     assert _ids(browser, query)[0] == expected
+
+
+def test_list_and_head_count_the_same_lines(home: Path, data: Path) -> None:
+    """Four lines with an id; a line without one does not count, a repeated one does: five, here and there."""
+    log = next(home.rglob(f"{ONE}.jsonl"))
+    first = log.read_bytes().splitlines(keepends=True)[0]
+    with log.open("ab") as file:
+        file.write(b'{"type": "summary", "summary": "s", "leafUuid": "x"}\n' + first)
+    with Browser(served(home, data)) as one:
+        row = next(row for row in one.get("/api/sessions")["sessions"] if row["id"] == ONE)
+        assert (row["entries"], one.get(f"/api/sessions/{ONE}")["entries"]) == (5, 5)
 
 
 def test_the_cost_of_a_session_and_of_all(browser: Browser) -> None:

@@ -8,7 +8,7 @@ export async function open({ page, seen }, { url }) {
   seen.requests.length = seen.problems.length = seen.dialogs = 0
   await page.goto('about:blank')
   await page.goto(url)
-  await page.waitForSelector('main [data-search], main .message, main .card, main .waiting.trouble')
+  await page.waitForSelector('main [data-search], main .message, main .card, main .waiting.trouble, main .signin')
   return page.url()
 }
 

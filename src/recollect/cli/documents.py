@@ -8,33 +8,19 @@ the fields recollect knows nothing of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
-import msgspec
-from msgspec import Raw, Struct
-
 from recollect.cli.output import json_bytes
-from recollect.model.blocks import Block, UnknownBlock
 from recollect.model.conversation import Spoken
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import Assistant, Entry, User
+from recollect.model.entry import Entry
 from recollect.model.loss import Loss
 from recollect.model.money import exact
 from recollect.model.node import Node, node_of
+from recollect.model.written_blocks import as_json, content_of, is_said, made_of, text_block
+from recollect.services import directory_name
 from recollect.services.session import Session
 from recollect.storage.reader import read_lines
-
-
-class _Content(Struct):
-    content: str | list[Raw]
-
-
-class _Message(Struct):
-    message: _Content
-
-
-_content = msgspec.json.Decoder(_Message)
 
 
 def conversation_pieces(
@@ -64,23 +50,16 @@ def message(spoken: Spoken) -> dict[str, object]:
 
 
 def _blocks(spoken: Spoken) -> list[object]:
-    if not all(isinstance(entry.body, User | Assistant) for entry in spoken.entries):
-        return [_typed(block) for block in spoken.blocks]
+    if not is_said(spoken):
+        return [as_json(block) for block in spoken.blocks]
     return [block for entry in spoken.entries for block in _written(entry)]
 
 
 def _written(entry: Entry) -> list[object]:
-    """The blocks as they stand in the line; where the line is odd, what could be made of them."""
-    try:
-        entry.raw.decode()
-        content = _content.decode(entry.raw).message.content
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return [_typed(block) for block in (entry.message.blocks if entry.message else ())]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-
-
-def _typed(block: Block) -> object:
-    return Raw(block.json) if isinstance(block, UnknownBlock) else block
+    content = content_of(entry)
+    if content is None:
+        return [as_json(block) for block in made_of(entry)]
+    return [text_block(content)] if isinstance(content, str) else list(content)
 
 
 def finding(damage: Damage) -> dict[str, object]:
@@ -118,9 +97,7 @@ def session(one: Session, *, agents: int, live: bool, spent: Mapping[str, int | 
 
 def project_name(one: Session) -> str:
     """The name of the directory the session worked in; of its log's where it names none."""
-    cwd = one.cwd
-    kind = PureWindowsPath if "\\" in cwd and "/" not in cwd else PurePath
-    return kind(cwd).name or cwd or one.path.parent.name
+    return directory_name.project_name(one.cwd, one.path.parent.name)
 
 
 def message_count(one: Session) -> int:

@@ -8,10 +8,14 @@ for a try that keeps nothing; $RECOLLECT_DATABASE names it too, and hides a pass
 servers may run on one PostgreSQL. Organisations, members and tokens: recollect admin. Ends well on SIGTERM: open
 requests finish first. One JSON line a request goes to stderr, without contents.
 
+--page ADDRESS also shows members the page of `recollect web`, for reading: at the public address of this server, behind
+the same tokens (docs/guides/team-page.md). Copies of the sessions it shows lie below the cache directory.
+
 Example:
   recollect serve --migrate
   recollect admin org add Acme
   recollect serve --port 8787
+  recollect serve --behind-proxy --page https://recollect.example.org
 """
 
 from __future__ import annotations
@@ -19,14 +23,18 @@ from __future__ import annotations
 import asyncio
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli import output
-from recollect.cli.plans import own_data
+from recollect.cli.plans import own_cache, own_data
 from recollect.errors import Busy, UsageError
 
 if TYPE_CHECKING:
+    from recollect.server.app import PageApp
     from recollect.server.database import Database
+    from recollect.server.service import Service
 
 DATABASE = "RECOLLECT_DATABASE"
 _MIB = 1 << 20
@@ -43,6 +51,12 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--tls-key", metavar="FILE", help="and this key")
     parser.add_argument(
         "--behind-proxy", action="store_true", help="a proxy before this speaks TLS: listen in the clear"
+    )
+    parser.add_argument(
+        "--page", metavar="ADDRESS", help="show members the page, at this public address: https://host"
+    )
+    parser.add_argument(
+        "--page-cache", metavar="DIR", help="where the page keeps copies of sessions (the cache directory)"
     )
     parser.add_argument("--connections", type=int, default=10, help="to PostgreSQL, at most (10)")
     parser.add_argument(
@@ -114,10 +128,34 @@ def run(options: Namespace) -> int:
     if options.database == "memory:":
         output.say(f"A token for this try, shown once: {asyncio.run(_first_token(database))}")
     try:
-        serve(database, settings, limits, price_list())
+        serve(database, settings, limits, price_list(), _page_of(options))
     except Unavailable as problem:
         raise Busy(str(problem), hint="is it running, and the address right?") from None
     return 0
+
+
+def _page_of(options: Namespace) -> Callable[[Service], PageApp] | None:
+    """The page for members, if it was asked for: made of the server's door and the page's routes, which do not know each other."""
+    if not options.page:
+        if options.page_cache:
+            raise UsageError("--page-cache: there is no page", hint="give its public address with --page")
+        return None
+    from recollect import __version__
+    from recollect.cli.web import exports
+    from recollect.server.page_access import PageDoor
+    from recollect.services.page_members import MirrorDesks
+    from recollect.web.built_files import BuiltFiles
+    from recollect.web.members import MembersPage, address_of
+
+    address = address_of(options.page)
+    place = Path(options.page_cache) if options.page_cache else own_cache(options) / "team-page"
+
+    def page_of(service: Service) -> PageApp:
+        door = PageDoor(service)
+        desks = MirrorDesks(place.absolute(), door.sessions_of)
+        return MembersPage(door, desks, address, version=__version__, exports=exports(), built=BuiltFiles())
+
+    return page_of
 
 
 async def _first_token(database: Database) -> str:

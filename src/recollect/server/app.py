@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -48,6 +48,22 @@ class Endpoint(NamedTuple):
     handler: Handler
     scope: str | None
     is_stream: bool = False
+
+
+class PageApp(Protocol):
+    """A page for members, which stands beside the routes of this table and has a gate of its own."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+    def start(self) -> None:
+        """Called on the event loop, before any request."""
+
+    async def tidy(self) -> None:
+        """Once an hour: drop copies of what was deleted."""
+
+    def stop(self) -> None:
+        """Let go of whoever follows something."""
 
 
 async def _openapi(ask: Ask) -> Response:
@@ -91,8 +107,8 @@ ROUTES = (
 )
 
 
-def make_app(service: Service, *, is_owner: bool = True) -> ASGIApp:
-    """The application. ``is_owner``: opens and closes the database with its own life."""
+def make_app(service: Service, *, is_owner: bool = True, page: PageApp | None = None) -> ASGIApp:
+    """The application. ``is_owner``: opens and closes the database with its own life. ``page``: has every other path."""
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in ROUTES:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -102,11 +118,15 @@ def make_app(service: Service, *, is_owner: bool = True) -> ASGIApp:
         service.closing.clear()
         if is_owner:
             await service.database.open()
-        sweeping = asyncio.create_task(_sweep_forever(service))
+        if page is not None:
+            page.start()
+        sweeping = asyncio.create_task(_sweep_forever(service, page))
         try:
             yield
         finally:
             service.closing.set()
+            if page is not None:
+                page.stop()
             sweeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await sweeping
@@ -123,7 +143,7 @@ def make_app(service: Service, *, is_owner: bool = True) -> ASGIApp:
         exception_handlers={HTTPException: _http_problem},
     )
     app.router.redirect_slashes = False
-    return _Entrance(app, service)
+    return _Entrance(app, service, page)
 
 
 def _dispatch(service: Service, by_method: dict[str, Endpoint]) -> Callable[[Request], Awaitable[Response]]:
@@ -153,12 +173,28 @@ async def _answered(service: Service, endpoint: Endpoint, ask: Ask) -> Response:
 
 
 async def _admit(service: Service, ask: Ask, scope: str) -> Caller:
-    """Who asks, if they may: the only way to a caller."""
+    """Who asks over HTTP: by the header and nothing else, so that no browser sends it unasked."""
     address = (ask.scope.get("client") or ("",))[0]
+    caller = await _believed(service, ask.header(b"authorization") or "", address)
+    ask.scope["recollect.token"] = caller.token.id
+    named = ask.header(_ORGANIZATION)
+    if named is not None and named.strip().lower() != caller.org.id:
+        raise not_found()
+    return _allowed(caller, scope)
+
+
+async def admitted(
+    service: Service, authorization: str, address: str, scope: str, *, is_fresh: bool = False
+) -> Caller:
+    """Who asks, if they may. ``is_fresh``: believes nothing it remembers."""
+    return _allowed(await _believed(service, authorization, address, is_fresh=is_fresh), scope)
+
+
+async def _believed(service: Service, authorization: str, address: str, *, is_fresh: bool = False) -> Caller:
+    """The only way to a caller: the token is good, and asks neither too often nor from where too many were bad."""
     if service.failures.is_empty(address):
         raise too_many(1.0)
-    authorization = ask.header(b"authorization") or ""
-    caller = service.doorkeeper.remembered(authorization)
+    caller = None if is_fresh else service.doorkeeper.remembered(authorization)
     if caller is None:
         caller = await service.doorkeeper.caller(authorization)
     if caller is None:
@@ -168,10 +204,10 @@ async def _admit(service: Service, ask: Ask, scope: str) -> Caller:
     wait = service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)
-    ask.scope["recollect.token"] = caller.token.id
-    named = ask.header(_ORGANIZATION)
-    if named is not None and named.strip().lower() != caller.org.id:
-        raise not_found()
+    return caller
+
+
+def _allowed(caller: Caller, scope: str) -> Caller:
     if scope not in caller.scopes:
         raise forbidden(f"the token lacks the scope {scope!a}, or the role does not allow it")
     return caller
@@ -187,7 +223,7 @@ async def _http_problem(_: Request, problem: Exception) -> Response:
     return not_found().response()
 
 
-async def _sweep_forever(service: Service) -> None:
+async def _sweep_forever(service: Service, page: PageApp | None) -> None:
     """Retention and purges, an hour after the start and every hour; any server may do it, and none has to."""
     while True:
         await asyncio.sleep(_SWEEP_EVERY)
@@ -196,6 +232,8 @@ async def _sweep_forever(service: Service) -> None:
         except Unavailable:
             continue
         _log.info("sweep", extra={"fields": {"deleted": deleted, "purged": purged}})
+        if page is not None:
+            await page.tidy()
 
 
 class _Entrance:
@@ -205,8 +243,8 @@ class _Entrance:
     cost as much again as the append.
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service = app, service
+    def __init__(self, app: ASGIApp, service: Service, page: PageApp | None = None) -> None:
+        self._app, self._service, self._page = app, service, page
         # Ids of this process: a word of its own, and a number.
         self._word, self._numbers = secrets.token_hex(4), itertools.count(1)
 
@@ -220,7 +258,8 @@ class _Entrance:
         gauges["in_flight"] += 1
         try:
             if session is None:
-                await self._app(scope, receive, note.marking(send))
+                app = self._app if self._page is None or _is_ours(scope["path"]) else self._page
+                await app(scope, receive, note.marking(send))
             else:
                 note.route = _LOG
                 ask = Ask(self._service, scope, receive, session)
@@ -265,8 +304,8 @@ class _Note:
         async def marked(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
-                marks = (_REQUEST_ID, self.id.encode()), _NO_SNIFFING
-                message["headers"] = [*message.get("headers", ()), *marks]
+                own = [one for one in message.get("headers", ()) if one != _NO_SNIFFING]
+                message["headers"] = [*own, (_REQUEST_ID, self.id.encode()), _NO_SNIFFING]
             elif message["type"] == "http.response.body":
                 self.sent += len(message.get("body", b""))
             await send(message)
@@ -286,6 +325,14 @@ def _appended_to(scope: Scope) -> str | None:
         return None
     session = path[len(_BEFORE) : -len(_AFTER)]
     return session if session and "/" not in session else None
+
+
+_OWN_PATHS = frozenset(endpoint.path for endpoint in ROUTES if not endpoint.path.startswith("/v1/"))
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a path is the server's own, and no page's."""
+    return path in _OWN_PATHS or path == "/v1" or path.startswith("/v1/")
 
 
 _METHODS = frozenset(("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"))

@@ -25,14 +25,14 @@ class Refused(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.code = status, code
-        self._message, self._hint, self._head = message, hint, head
-        self._headers = dict(headers or {})
+        self.message, self.hint, self._head = message, hint, head
+        self.headers = dict(headers or {})
 
     def response(self) -> Response:
         """As it goes out."""
-        fault = Fault(self.code, self._message, self._hint)
+        fault = Fault(self.code, self.message, self.hint)
         problem = Problem(fault) if self._head is None else Problem(fault, self._head)
-        headers = self._headers
+        headers = self.headers
         if self._head is not None:
             headers[POSITION] = str(self._head.position)
         return Response(
@@ -73,6 +73,16 @@ def too_large(what: str, most: int) -> Refused:
         "too_large",
         f"{what} over the limit of {most}",
         "send less at once; GET /v1/whoami tells the limits",
+    )
+
+
+def too_deep(most: int) -> Refused:
+    """A line that no reader could open."""
+    return Refused(
+        413,
+        "too_deep",
+        f"a line is nested more than {most} levels deep",
+        "leave that line out; GET /v1/whoami tells the limits",
     )
 
 

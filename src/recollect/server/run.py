@@ -9,12 +9,13 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from recollect.errors import UsageError
 from recollect.model.prices import PriceList
-from recollect.server.app import JsonLines, make_app
+from recollect.server.app import JsonLines, PageApp, make_app
 from recollect.server.database import Database
 from recollect.server.limits import Limits
 from recollect.server.request_log import RequestLog
@@ -73,9 +74,13 @@ def check_listening(settings: Settings) -> None:
 
 
 def run(
-    database: Database, settings: Settings, limits: Limits | None = None, prices: PriceList | None = None
+    database: Database,
+    settings: Settings,
+    limits: Limits | None = None,
+    prices: PriceList | None = None,
+    page_of: Callable[[Service], PageApp] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT; with a page for members where one is made."""
     try:
         import uvicorn
     except ImportError:
@@ -89,14 +94,17 @@ def run(
     service = Service(database, limits=limits, prices=prices)
     if not settings.is_quiet:
         service.request_log = RequestLog(sys.stderr.buffer)
+    page = None if page_of is None else page_of(service)
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: object) -> None:
             service.closing.set()
+            if page is not None:
+                page.stop()
             super().handle_exit(sig, frame)  # type: ignore[arg-type]
 
     config = uvicorn.Config(
-        make_app(service),
+        make_app(service, page=page),
         host=settings.host,
         port=settings.port,
         log_config=None,

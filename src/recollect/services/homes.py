@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -42,6 +43,24 @@ class Home:
         found.sort(key=lambda pair: pair[1].mtime_ns, reverse=True)
         for home, log in found:
             session = Session(home, log)
+            if project is None or _in_project(session, str(project)):
+                yield session
+
+    def archived_only(self, project: str | Path | None = None) -> Iterator[Session]:
+        """Sessions of these homes that only the archive still has, by project and name."""
+        if not (self._data / "archive").is_dir():
+            return
+        from recollect.services.archived_session import ArchivedSession
+        from recollect.storage.archive.archive import Archive
+
+        archive = Archive(self._data / "archive")
+        roots = {os.path.realpath(home.root) for home in self.homes}
+        present = {(log.path.parent.name, log.path.stem) for home in self.homes for log in home.sessions()}
+        for name in sorted(set(archive.names()) - present):
+            manifest = archive.known(*name)
+            if manifest is None or os.path.realpath(manifest.home) not in roots:
+                continue
+            session = ArchivedSession(archive, manifest)
             if project is None or _in_project(session, str(project)):
                 yield session
 

@@ -136,11 +136,14 @@ def export_project(
     whole: bool = False,
     progress: Progress | None = None,
 ) -> HtmlExport:
-    """Write every session of a project to a directory, with an index. One that cannot be read is named there."""
+    """Write every session of a project to a directory, with an index. One that cannot be read is named there.
+
+    Those that only the archive still has are among them.
+    """
     if is_file(target):
         raise UsageError(f"{target}: a project is a directory of pages", hint="name a new directory")
     check_target(target)
-    sessions = list(home.sessions(project))
+    sessions = [*home.sessions(project), *home.archived_only(project)]
     if not sessions:
         raise NotFound(f"project {project!r}: no session", hint="`recollect list` shows directories")
     done = HtmlExport(target, problems=[], damage=[])

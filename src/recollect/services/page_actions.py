@@ -16,7 +16,8 @@ from recollect.services import cleanup, fork, keep, label, removal, repair
 from recollect.services.home_checks import WITHIN_DAYS
 from recollect.services.label import Labelling
 from recollect.services.page_desk import Desk
-from recollect.services.page_session import files_of, length_of, repair_plan_document, version_of
+from recollect.services.page_findings import repair_plan_document
+from recollect.services.page_session import files_of, length_of, version_of
 from recollect.services.session import Session
 from recollect.services.slimming import with_slimming
 from recollect.storage.archive.archive import Added

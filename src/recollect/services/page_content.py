@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import Raw, UnsetType
 
 from recollect.model.blocks import Block, ToolResultBlock, UnknownBlock
 from recollect.model.conversation import Spoken
-from recollect.model.entry import Assistant, Entry, User
+from recollect.model.entry import Entry, User
+from recollect.model.written_blocks import REFUSED, as_json, content_of, is_said, made_of, text_block
 
 LONGEST = 100_000
 _PICTURES = (
@@ -26,18 +27,6 @@ _PICTURES = (
     (b"GIF89a", "image/gif"),
 )
 _DEEPEST = 60
-
-
-class _Content(Struct):
-    content: str | list[Raw]
-
-
-class _Message(Struct):
-    message: _Content
-
-
-_content = msgspec.json.Decoder(_Message)
-_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Blob(NamedTuple):
@@ -59,26 +48,23 @@ class Shown:
 
     def message(self, spoken: Spoken) -> list[object]:
         """All blocks of a message, as in ``show --json``."""
-        if not all(isinstance(entry.body, User | Assistant) for entry in spoken.entries):
+        if not is_said(spoken):
             return [self._typed(block) for block in spoken.blocks]
         return [block for entry in spoken.entries for block in self.entry(entry)]
 
     def entry(self, entry: Entry) -> list[object]:
         """The blocks of one line; where the line is odd, what could be made of them."""
-        try:
-            entry.raw.decode()
-            content = _content.decode(entry.raw).message.content
-        except _REFUSED:
-            return [self._typed(block) for block in (entry.message.blocks if entry.message else ())]
+        content, counter = content_of(entry), _Counter()
+        if content is None:
+            return [self._typed(block) for block in made_of(entry)]
         if isinstance(content, str):
-            return [self._shown({"type": "text", "text": content}, entry.uuid or "", _Counter())]
-        counter = _Counter()
+            return [self._shown(text_block(content), entry.uuid or "", counter)]
         return [self._raw(raw, entry.uuid or "", counter) for raw in content]
 
     def result(self, entry: Entry, call: str) -> list[object]:
         """What one call gave back; the references are those of the whole line."""
         counter = _Counter()
-        for block in self._blocks_of(entry):
+        for block in made_of(entry):
             if not isinstance(block, ToolResultBlock) or block.tool_use_id != call:
                 counter.passed += _sources_in(block)
                 continue
@@ -96,9 +82,6 @@ class Shown:
             return None
         return raw if _is_sound(data) else None
 
-    def _blocks_of(self, entry: Entry) -> list[Block]:
-        return list(entry.message.blocks) if entry.message is not None else []
-
     def _raw(self, raw: Raw, uuid: str, counter: _Counter) -> object:
         data = bytes(raw)
         is_short = self._longest is None or len(data) <= self._longest
@@ -106,13 +89,13 @@ class Shown:
             return raw
         try:
             return self._shown(msgspec.json.decode(data), uuid, counter)
-        except _REFUSED:
+        except REFUSED:
             self.is_cut = True
             return {"type": "unreadable", "bytes": len(data)}
 
     def _typed(self, block: Block) -> object:
-        raw = Raw(block.json) if isinstance(block, UnknownBlock) else Raw(_encoded(block))
-        return self._raw(raw, "", _Counter())
+        ready = as_json(block)
+        return self._raw(ready if isinstance(ready, Raw) else Raw(_encoded(ready)), "", _Counter())
 
     def _shown(self, value: object, uuid: str, counter: _Counter, depth: int = 0) -> object:
         if isinstance(value, str):
@@ -198,10 +181,10 @@ def _parts(block: ToolResultBlock) -> list[bytes]:
         return []
     try:
         parts = msgspec.json.decode(block.content, type=str | list[Raw] | None)
-    except _REFUSED:
+    except REFUSED:
         return [bytes(block.content)]
     if isinstance(parts, str):
-        return [_encoded({"type": "text", "text": parts})]
+        return [_encoded(text_block(parts))]
     return [bytes(part) for part in parts or ()]
 
 
@@ -218,17 +201,17 @@ def _is_sound(data: bytes) -> bool:
     try:
         data.decode()
         msgspec.json.decode(data, type=Raw)
-    except _REFUSED:
+    except REFUSED:
         return False
     return True
 
 
 def blob_of(entry: Entry, number: int) -> Blob | None:
     """The n-th base64 source of a line; None where there is none that can be read."""
+    content = content_of(entry)
     try:
-        content = _content.decode(entry.raw).message.content
-        parts = [] if isinstance(content, str) else [msgspec.json.decode(raw) for raw in content]
-    except _REFUSED:
+        parts = [msgspec.json.decode(raw) for raw in content] if isinstance(content, list) else []
+    except REFUSED:
         return None
     for place, source in enumerate(_sources(parts)):
         if place == number:

@@ -11,6 +11,7 @@ from recollect.model.accounts import MODES
 from recollect.services.account import costs, zone_of
 from recollect.services.cost_document import cost_document as document
 from recollect.services.page_desk import Desk
+from recollect.services.page_listing import mark_of
 
 _AGE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
 _SECONDS = {"min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -53,7 +54,7 @@ def cost_document(
 ) -> dict[str, object]:
     """What `recollect cost --json` would print."""
     with desk.index.opened() as opened:
-        if opened.database is None and sum(one.file.size for one in desk.sessions()) > _FEW_BYTES:
+        if opened.database is None and sum(mark_of(one)[1] for one in desk.sessions()) > _FEW_BYTES:
             raise Busy("the index is being built", hint="costs are there when it is ready; wait a little")
         report = costs(
             desk.roots,

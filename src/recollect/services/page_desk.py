@@ -6,6 +6,7 @@ glance is that of a size and a time of a log.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import threading
 import time
@@ -20,12 +21,18 @@ from recollect.services.archived_session import ArchivedSession
 from recollect.services.homes import Home
 from recollect.services.keep import archive_at
 from recollect.services.page_index import IndexKeeper
-from recollect.services.page_log import OpenSessions, PageSession, signature_of
+from recollect.services.page_listing import ListedSession, listed, mark_of
+from recollect.services.page_log import WORTH_KEEPING, GrowingLog, OpenSessions, PageSession, signature_of
 from recollect.services.session import Session
 from recollect.storage.glance import Glance, glance
+from recollect.storage.kept_points import KeptPoints
+from recollect.storage.reader import OpenLog
 
 _LISTED_SECONDS = 1.0
 _GLANCES = 50_000
+# How much is read ahead, newest first: two seconds' work once, and then only what is new.
+_AHEAD_BYTES = 400 << 20
+_PAUSE_SECONDS = 0.001
 
 
 class Desk:
@@ -37,12 +44,13 @@ class Desk:
         self.home, self.data, self.is_sample = home, data, is_sample
         self.roots = [one.root for one in home.homes]
         self.index = IndexKeeper(self.roots, cache)
-        self.open_sessions = OpenSessions()
+        self._kept_points = KeptPoints(cache / "points")
+        self.open_sessions = OpenSessions(kept=self._kept_points)
         self.kept: dict[str, object] = {}
         self.lock = threading.RLock()
         self._words = tuple(words)
         self._listed: tuple[float, list[Session]] = (0.0, [])
-        self._glances: OrderedDict[Path, tuple[int, int, Glance | None]] = OrderedDict()
+        self._glances: OrderedDict[str, tuple[int, int, Glance | None]] = OrderedDict()
 
     def command(self, *words: str) -> str:
         """A command line to type, with the global options the page was started with."""
@@ -57,7 +65,8 @@ class Desk:
             until, found = self._listed
             begun = time.monotonic()
             if fresh or not found or (begun > until and not any_age):
-                found = list(self.home.sessions())
+                known = {one.seen.path: one for one in found if isinstance(one, ListedSession)}
+                found = listed(self.home.homes, known)
                 now = time.monotonic()
                 self._listed = (now + max(_LISTED_SECONDS, 10 * (now - begun)), found)
             return found
@@ -101,13 +110,13 @@ class Desk:
 
     def glance(self, session: Session) -> Glance | None:
         """Title, tag and times; None where the log cannot be read."""
-        path, size, modified = session.path, session.file.size, session.file.mtime_ns
+        path, size, modified = mark_of(session)
         with self.lock:
             known = self._glances.get(path)
         if known is not None and known[:2] == (size, modified):
             return known[2]
         try:
-            seen: Glance | None = glance(path)
+            seen: Glance | None = glance(session.path)
         except RecollectError:
             seen = None
         with self.lock:
@@ -118,8 +127,30 @@ class Desk:
 
     def is_glanced(self, session: Session) -> bool:
         """Whether a glance costs nothing now."""
-        known = self._glances.get(session.path)
-        return known is not None and known[:2] == (session.file.size, session.file.mtime_ns)
+        path, size, modified = mark_of(session)
+        known = self._glances.get(path)
+        return known is not None and known[:2] == (size, modified)
+
+    def read_ahead(self, stop: threading.Event) -> None:
+        """Read the large logs that nobody has read yet, so that each opens at once; for others pauses in between."""
+        left = _AHEAD_BYTES
+        for session in self.sessions():
+            if stop.is_set() or left <= 0:
+                return
+            if mark_of(session)[1] >= WORTH_KEEPING:
+                with contextlib.suppress(RecollectError):
+                    left -= self._read_ahead(session, stop)
+
+    def _read_ahead(self, session: Session, stop: threading.Event) -> int:
+        """How many bytes had to be read."""
+        with OpenLog(session.path) as opened:
+            new = opened.size() - self._kept_points.covers(opened)
+        if new < WORTH_KEEPING:
+            return 0
+        log = GrowingLog(session.path, kept=self._kept_points)
+        log.read_on(lambda: time.sleep(0 if stop.is_set() else _PAUSE_SECONDS))
+        log.keep()
+        return new
 
     def look_at_all(self, stop: threading.Event) -> None:
         """Glance at every session, so that later answers need not; pauses for others in between."""
@@ -128,7 +159,7 @@ class Desk:
                 return
             if not self.is_glanced(session):
                 self.glance(session)
-                time.sleep(0.001)
+                time.sleep(_PAUSE_SECONDS)
 
 
 def _as_it_is(session: Session) -> Session | None:

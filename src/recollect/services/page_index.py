@@ -31,6 +31,7 @@ class IndexKeeper:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._rests_until = 0.0
+        self._is_held = False
         self.refreshed_at: dt.datetime | None = None
         self.done = self.total = 0
         self.notes: list[str] = []
@@ -50,10 +51,20 @@ class IndexKeeper:
         """Start a refresh, unless one runs or has just ended."""
         with self._lock:
             is_running = self._thread is not None and self._thread.is_alive()
-            if not self.homes or is_running or time.monotonic() < self._rests_until:
+            if not self.homes or is_running or self._is_held or time.monotonic() < self._rests_until:
                 return
-            self._thread = threading.Thread(target=self._refresh, name="recollect-index", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._refresh, name="recollect-index", daemon=True)
+            thread.start()
+            self._thread = thread  # only now: whoever waits for it may find it started
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it no refresh begins, where there is an index to ask: the first list has the machine to itself."""
+        self._is_held = self._built()
+        try:
+            yield
+        finally:
+            self._is_held = False
 
     def wait(self, seconds: float) -> None:
         """For a refresh that runs."""

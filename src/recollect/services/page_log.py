@@ -1,20 +1,20 @@
 """A session that a page has open: the places of its messages, kept while the log grows, never their text.
 
-The first look reads the log once for ids and links. Every later one reads only what was appended
-since, where the bytes before are still the same; else it begins anew. Texts are read from their
-places when a window of messages is asked for, and forgotten with the answer. So memory is bounded
-by the number of lines of the few sessions that are kept open, whatever is scrolled through.
+The first look reads the log once for ids and links, or what an earlier process kept of that. Every later
+one reads only what was appended since, where the bytes before are still the same; else it begins anew.
+Texts are read from their places when a window of messages is asked for, and forgotten with the answer. So
+memory is bounded by the number of lines of the few sessions that are kept open, whatever is scrolled through.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-
-from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.damage import Line
@@ -22,46 +22,68 @@ from recollect.model.graph import Graph
 from recollect.model.node import LeafMark, Node, node_of
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile
+from recollect.storage.kept_points import KeptPoints, Points
 from recollect.storage.log_graph import LogGraph
 from recollect.storage.reader import OpenLog
 
 _META = re.compile(rb'"isMeta"[ \t]*:[ \t]*true')
 _OPEN_LOGS = 8
 _OPEN_POINTS = 600_000
-
-
-class Points(Struct):
-    """What was read of a log so far. ``meta`` are the places of lines that the client wrote in the user's name."""
-
-    points: list[Node | LeafMark]
-    meta: set[int]
-    end: int = 0
-    before_end: bytes = b""
+# So many bytes are read sooner than a file is written about them.
+WORTH_KEEPING = 4 << 20
+_PAUSE_LINES = 100
 
 
 class GrowingLog(LogGraph):
-    """The graph of a log; one made from an earlier one reads only what is new."""
+    """The graph of a log; one made from an earlier one, or from what is kept of it, reads only what is new."""
 
-    def __init__(self, path: Path, known: Points | None = None) -> None:
+    def __init__(self, path: Path, known: Points | None = None, kept: KeptPoints | None = None) -> None:
         super().__init__(path)
         self.read = known or Points([], set())
+        self._kept = kept
+        self._unkept: tuple[int, os.stat_result] | None = None
 
     @functools.cached_property
     def graph(self) -> Graph:
         """As of the moment it is first asked for."""
+        self.read_on()
+        return Graph(self.read.points)
+
+    def read_on(self, pause: Callable[[], None] | None = None) -> None:
+        """Read what is new; ``pause`` is called again and again, for whoever is in no hurry."""
         with OpenLog(self.path) as log:
-            read = self.read
-            if log.size() < read.end or log.fingerprint(read.end) != read.before_end:
-                read = self.read = Points([], set())
-            for line in log.lines(read.end):
+            status, read = log.stat(), self._begun(log)
+            start = read.end
+            for number, line in enumerate(log.lines(start)):
                 point = node_of(line) if isinstance(line, Line) else None
                 if point is not None:
                     read.points.append(point)
                 if _may_be_meta(point) and isinstance(line, Line) and _META.search(line.data):
                     read.meta.add(line.offset)
                 read.end = line.end
+                if pause is not None and number % _PAUSE_LINES == 0:
+                    pause()
             read.before_end = log.fingerprint(read.end)
-            return Graph(read.points)
+            if read.end - start >= WORTH_KEEPING:
+                self._unkept = (read.end, status)
+
+    def _begun(self, log: OpenLog) -> Points:
+        """What need not be read again."""
+        known = self.read
+        if self._kept is not None and not known.end and log.size() >= WORTH_KEEPING:
+            known = self._kept.read(log) or known
+        if log.size() < known.end or log.fingerprint(known.end) != known.before_end:
+            known = Points([], set())
+        self.read = known
+        return known
+
+    def keep(self) -> None:
+        """Let the next process begin where this one stands, where that is worth a file."""
+        unkept, self._unkept = self._unkept, None
+        if self._kept is None or unkept is None or unkept[0] != self.read.end:
+            return
+        with OpenLog(self.path) as log:
+            self._kept.write(log, unkept[1], self.read)
 
 
 def _may_be_meta(point: Node | LeafMark | None) -> bool:
@@ -71,11 +93,11 @@ def _may_be_meta(point: Node | LeafMark | None) -> bool:
 class PageSession(Session):
     """A session as it was at one moment, with the log that the next moment goes on from."""
 
-    def __init__(self, session: Session, known: Points | None = None) -> None:
+    def __init__(self, session: Session, known: Points | None = None, kept: KeptPoints | None = None) -> None:
         super().__init__(session.home, session.file)
         self._name = session.id
         self._agents = session.agents
-        self._log: GrowingLog = GrowingLog(session.path, known)
+        self._log: GrowingLog = GrowingLog(session.path, known, kept)
         self.lock = threading.RLock()
         self.kept: OrderedDict[object, object] = OrderedDict()
         self.senders: dict[str, str] | None = None
@@ -94,6 +116,10 @@ class PageSession(Session):
     def read(self) -> Points:
         """What was read of its log."""
         return self._log.read
+
+    def keep(self) -> None:
+        """Let a later process open it as fast as this one would now."""
+        self._log.keep()
 
     def agents(self) -> list[AgentFile]:
         """The logs of its sub-agents; of an archived session those in the archive."""
@@ -114,8 +140,10 @@ def signature_of(path: Path) -> tuple[int, int, int]:
 class OpenSessions:
     """The sessions that are being read; the one not looked at for the longest is let go first."""
 
-    def __init__(self, most: int = _OPEN_LOGS, most_points: int = _OPEN_POINTS) -> None:
-        self._most, self._most_points = most, most_points
+    def __init__(
+        self, most: int = _OPEN_LOGS, most_points: int = _OPEN_POINTS, kept: KeptPoints | None = None
+    ) -> None:
+        self._most, self._most_points, self._kept = most, most_points, kept
         self._lock = threading.Lock()
         self._open: OrderedDict[Path, tuple[tuple[int, int, int], PageSession]] = OrderedDict()
 
@@ -128,7 +156,7 @@ class OpenSessions:
                 self._open.move_to_end(session.path)
                 return known[1]
             before = known[1] if known is not None else None
-            fresh = PageSession(session, _grown(before))
+            fresh = PageSession(session, _grown(before), self._kept)
             self._open[session.path] = (signature, fresh)
             self._open.move_to_end(session.path)
             self._let_go()

@@ -1,4 +1,4 @@
-"""One session for a page: its head, branches, agents, files, todos, findings.
+"""One session for a page: its head, agents, files, todos, findings.
 
 Whatever takes a pass over the whole log with its texts (agents, findings, files) is made when it is asked for
 and kept until the log changes, a few at a time.
@@ -12,33 +12,28 @@ from typing import TypeVar, cast
 
 from msgspec import structs
 
-from recollect.errors import NotFound, RecollectError, UsageError
+from recollect.errors import NotFound, UsageError
 from recollect.model.agents import Agent
 from recollect.model.conversation import Branch
 from recollect.model.file_history import FileVersion, diff
 from recollect.model.money import exact
 from recollect.model.usage import Tokens
-from recollect.services import history, repair
+from recollect.services import page_findings
 from recollect.services.account import costs
 from recollect.services.agents import agents_of
 from recollect.services.cost_document import counts
 from recollect.services.page_content import Blob, blob_of
 from recollect.services.page_desk import Desk
 from recollect.services.page_log import PageSession, signature_of
-from recollect.services.page_messages import first_words
 from recollect.services.page_sessions import Row, SessionList, project_name
 from recollect.services.page_talk import Talk, View, talk_of
 from recollect.services.resumption import resumption
 from recollect.services.to_do import ToDoList, to_do_lists
-from recollect.services.verify import check
 from recollect.storage.file_backups import touched_files
 
 _T = TypeVar("_T")
 _PROMPT_CHARACTERS = 500
-_FINDINGS = 500
-_BRANCH_CHARACTERS = 200
 _LONGEST_TEXT = 1_000_000
-_ACTIONS = 500
 _KEPT_EACH = 4
 
 
@@ -66,18 +61,20 @@ def head_document(desk: Desk, listed: SessionList, name: str) -> dict[str, objec
     """Everything that stands above a conversation."""
     session = desk.reading(name)
     with session.lock:
-        seen, graph = session.glance, session.graph
+        seen, graph = desk.glance(session) or session.glance, session.graph
         talk, problem = _active_talk(session)
         cuts = [node for node in graph.nodes.values() if node.is_boundary]
         compactions = session.compactions() if cuts else []
+    # The first messages are on screen by now: the next server shall have them sooner.
+    session.keep()
     row = listed.row(session)
     return {
         "id": session.id,
-        "title": session.title,
+        "title": seen.title or "",
         "custom_title": seen.custom_title,
         "tag": seen.tag,
-        "project": project_name(session.cwd, session.path),
-        "cwd": session.cwd or None,
+        "project": project_name(seen.cwd or "", session.path),
+        "cwd": seen.cwd or None,
         "branch": seen.git_branch,
         "path": str(session.path),
         "home": str(session.home.root),
@@ -88,7 +85,7 @@ def head_document(desk: Desk, listed: SessionList, name: str) -> dict[str, objec
         "live": row.is_live,
         "is_archive_only": not any(session.home is one for one in desk.home.homes),
         "messages": 0 if talk is None else len(talk),
-        "entries": len(graph.nodes),
+        "entries": len(graph.nodes) + len(graph.duplicates),
         "hidden": _hidden(session, talk),
         "active_leaf": graph.active_leaf.uuid if graph.active_leaf is not None else None,
         "problem": problem,
@@ -183,37 +180,7 @@ def resume_document(session: PageSession) -> dict[str, object]:
     }
 
 
-# ---- branches and agents ---------------------------------------------------------------------------------
-
-
-def branches_document(session: PageSession) -> dict[str, object]:
-    """Every end of the conversation, and what was said first on the way to it."""
-    with session.lock:
-        active, _ = _active_talk(session)
-        return {
-            "branches": [
-                _branch(one) | {"from_index": _fork_place(active, one), "text": _first_said(session, one)}
-                for one in session.branches()
-            ]
-        }
-
-
-def _fork_place(active: Talk | None, one: Branch) -> int | None:
-    return None if active is None or one.forked_at is None else active.places.get(one.forked_at)
-
-
-def _first_said(session: PageSession, one: Branch) -> str:
-    """The first prompt that this branch has alone."""
-    own = []
-    for node in session.graph.ancestors(one.leaf):
-        if node.uuid == one.forked_at:
-            break
-        own.append(node)
-    prompts = [node for node in reversed(own) if history.is_prompt(node)]
-    if not prompts:
-        return ""
-    talk = Talk([(prompts[0],)], session.graph, session.log, set())
-    return first_words(talk, 0, _BRANCH_CHARACTERS)
+# ---- agents ----------------------------------------------------------------------------------------------
 
 
 def agents_document(desk: Desk, session: PageSession) -> dict[str, object]:
@@ -346,49 +313,7 @@ def todos_document(desk: Desk, session: PageSession) -> dict[str, object]:
 
 def findings_document(desk: Desk, session: PageSession) -> dict[str, object]:
     """What is wrong with it, and what a repair would do."""
-    return _remembered(desk, "findings", session, lambda: _findings(desk, session))
-
-
-def _findings(desk: Desk, session: PageSession) -> dict[str, object]:
-    checked = check(desk.home, [session], data=desk.data, with_secrets=False)
-    return {
-        "findings": checked.findings[:_FINDINGS],
-        "total": len(checked.findings),
-        "summary": checked.summary,
-        "repair": _repair(session) if checked.findings else None,
-    }
-
-
-def _repair(session: PageSession) -> dict[str, object] | None:
-    """The plan; None where none can be made."""
-    try:
-        with repair.planned_repair(session) as plan:
-            return repair_plan_document(plan)
-    except RecollectError:
-        return None
-
-
-def repair_plan_document(plan: repair.RepairPlan) -> dict[str, object]:
-    """A repair to be made, as `repair --json` prints it; of very many actions the first."""
-    mending, proof = plan.mending, plan.mending.proof
-    return {
-        "session": plan.session,
-        "path": str(plan.path),
-        "is_needed": plan.is_needed,
-        "open_in": plan.open_in,
-        "actions": [structs.asdict(action) for action in mending.actions[:_ACTIONS]],
-        "actions_total": len(mending.actions),
-        "set_aside": [structs.asdict(span) for span in mending.set_aside[:_ACTIONS]],
-        "notes": mending.notes,
-        "bytes": {
-            "before": mending.bytes_before,
-            "kept": mending.bytes_kept,
-            "set_aside": mending.bytes_set_aside,
-            "after": mending.bytes_after,
-            "saved": plan.saved,
-        },
-        "proof": {"holds": proof.holds, **structs.asdict(proof)},
-    }
+    return _remembered(desk, "findings", session, lambda: page_findings.found(desk.home, session, desk.data))
 
 
 # ---- blobs -----------------------------------------------------------------------------------------------

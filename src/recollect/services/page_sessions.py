@@ -8,9 +8,10 @@ is listed with what a glance tells.
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path, PurePath, PureWindowsPath
+from pathlib import Path
 from typing import Any, cast
 
 from msgspec import Struct
@@ -19,18 +20,20 @@ from recollect.errors import RecollectError
 from recollect.index.database import Failure
 from recollect.index.schema import AGENT, SESSION
 from recollect.model.money import exact
-from recollect.services.account import costs
+from recollect.services import directory_name
 from recollect.services.find import project_test
 from recollect.services.home_checks import WITHIN_DAYS
 from recollect.services.index_access import OpenIndex
 from recollect.services.keep import archive_at, is_archived, retention_days
 from recollect.services.page_desk import Desk
+from recollect.services.page_listing import Mark, mark_of
+from recollect.services.page_spending import spent_by_session
 from recollect.services.session import Session
 from recollect.storage.glance import Glance
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
-SORTS = ("last", "first", "cost", "bytes", "messages", "title")
+SORTS = ("last", "first", "cost", "bytes", "entries", "title")
 
 _FILES = f"""
 SELECT path, messages, damaged, first_at, last_at, c.text, b.text, consumed
@@ -77,7 +80,7 @@ class Row(Struct):
     branch: str | None
     first_at: dt.datetime | None
     last_at: dt.datetime
-    messages: int | None
+    entries: int | None  # lines of its log that have an id
     damaged: int | None
     agents: int | None
     spent: dict[str, int | None] | None
@@ -106,9 +109,10 @@ class SessionList:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._archived: dict[tuple[Path, int, int], bool] = {}
+        self._archived: dict[Mark, bool] = {}
         self._rows: tuple[list[Session], _Indexed, set[str], list[Row]] | None = None
         self._nothing = _Indexed({}, {}, {})
+        self._making = threading.Lock()
 
     # ---- asking ------------------------------------------------------------------------------------------
 
@@ -116,7 +120,9 @@ class SessionList:
         """A page of the list."""
         rows = self._chosen(wanted, any_age=start > 0)
         shown = rows[start : start + count]
-        unpriced = sorted({model for row in rows for model in row.unpriced})
+        unpriced = sorted(
+            {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
+        )
         document: dict[str, object] = {
             "sessions": [self._document(self._glanced(row)) for row in shown],
             "from": start,
@@ -143,17 +149,19 @@ class SessionList:
 
     def rows(self, *, any_age: bool = False) -> list[Row]:
         """All of them, in no order; the same ones as long as nothing changed."""
-        sessions = self._desk.sessions(any_age=any_age)
-        indexed, live = self._indexed(), self._desk.home.live_ids()
-        known = self._rows
-        # Lists and index are made anew when something changes, and never changed themselves.
-        if known is None or known[0] is not sessions or known[1] is not indexed or known[2] != live:
-            known = self._rows = (sessions, indexed, live, self._made(sessions, indexed, live))
-        return known[3]
+        # Who asks while the rows are being made waits for them: made twice at once, they take twice as long.
+        with self._making:
+            sessions = self._desk.sessions(any_age=any_age)
+            indexed, live = self._indexed(), self._desk.home.live_ids()
+            known = self._rows
+            # Lists and index are made anew when something changes, and never changed themselves.
+            if known is None or known[0] is not sessions or known[1] is not indexed or known[2] != live:
+                known = self._rows = (sessions, indexed, live, self._made(sessions, indexed, live))
+            return known[3]
 
     def is_archived(self, session: Session) -> bool:
         """Whether the archive has its log as it is now."""
-        key = (session.path, session.file.size, session.file.mtime_ns)
+        key = mark_of(session)
         if not self._archived.get(key):
             self._archived[key] = self._looked_up(session)
             if len(self._archived) > 100_000:
@@ -169,11 +177,13 @@ class SessionList:
 
     def _chosen(self, wanted: Wanted, *, any_age: bool) -> list[Row]:
         in_project = None if wanted.project is None else project_test(wanted.project)
-        rows = [
-            row
-            for row in self.rows(any_age=any_age)
-            if (in_project is None or in_project(row.cwd)) and _fits(row, wanted)
-        ]
+        rows = self.rows(any_age=any_age)
+        is_all = wanted == Wanted(sort=wanted.sort, is_ascending=wanted.is_ascending)
+        rows = (
+            list(rows)
+            if is_all
+            else [row for row in rows if (in_project is None or in_project(row.cwd)) and _fits(row, wanted)]
+        )
         if wanted.tag is not None or wanted.text is not None or wanted.sort == "title":
             rows = [self._glanced(row) for row in rows]
         if wanted.tag is not None:
@@ -202,17 +212,18 @@ class SessionList:
         return [self._row(one, indexed, live, days) for one in sessions]
 
     def _row(self, session: Session, indexed: _Indexed, live: set[str], days: Mapping[Path, float]) -> Row:
-        known = indexed.files.get(str(session.path))
-        modified = dt.datetime.fromtimestamp(session.file.mtime_ns / 1e9, dt.UTC)
+        path, _, mtime_ns = mark_of(session)
+        known = indexed.files.get(path)
+        modified = dt.datetime.fromtimestamp(mtime_ns / 1e9, dt.UTC)
         keep = dt.timedelta(days=min(days.get(session.home.root, 30.0), 36_500.0))
-        messages, damaged, first, last, cwd, branch, _ = known or (None,) * 7
+        entries, damaged, first, last, cwd, branch, _ = known or (None,) * 7
         row = Row(
             session,
             str(cwd or ""),
             None if branch is None else str(branch),
             _moment(first),
             _moment(last) or modified,
-            messages,
+            entries,
             damaged,
             indexed.agents.get(session.id, 0) if known is not None else None,
             indexed.spent.get(session.id, {}) if known is not None else None,
@@ -262,7 +273,7 @@ class SessionList:
             "branch": row.branch,
             "first_at": (seen.first_at if seen is not None else None) or row.first_at,
             "last_at": row.last_at,
-            "messages": row.messages,
+            "entries": row.entries,
             "bytes": row.session.file.size,
             "agents": row.agents,
             "cost_usd": None if row.unpriced or row.pico_usd is None else exact(row.pico_usd),
@@ -282,7 +293,7 @@ class SessionList:
             "project": project_name(cwd, rows[0].session.path),
             "cwd": cwd or None,
             "sessions": len(rows),
-            "bytes": sum(row.session.file.size for row in rows),
+            "bytes": sum(mark_of(row.session)[1] for row in rows),
             "first_at": min(firsts, default=None),
             "last_at": max(row.last_at for row in rows),
             "cost_usd": None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
@@ -307,17 +318,12 @@ def _read(opened: OpenIndex, roots: Sequence[Path]) -> _Indexed:
     assert database is not None  # noqa: S101 - for the type checker: whoever calls has looked
     files = {str(row[0]): row[1:] for row in database.rows(_FILES)}
     agents = {str(session): int(cast("int", count)) for session, count in database.rows(_AGENTS)}
-    spent: dict[str, dict[str, int | None]] = {}
-    for row in costs(roots, ["session", "model"], opened=opened).rows:
-        amounts = spent.setdefault(row.keys["session"], {})
-        amounts[row.keys["model"]] = None if row.unpriced_messages else row.pico_usd
-    return _Indexed(files, agents, spent)
+    return _Indexed(files, agents, spent_by_session(opened, roots))
 
 
 def project_name(cwd: str, log: Path) -> str:
     """The name of the directory a session worked in; of its log's where it names none."""
-    kind = PureWindowsPath if "\\" in cwd and "/" not in cwd else PurePath
-    return kind(cwd).name or cwd or log.parent.name
+    return directory_name.project_name(cwd, log.parent.name)
 
 
 def _moment(milliseconds: Any) -> dt.datetime | None:
@@ -376,7 +382,7 @@ _ORDERS: dict[str, Callable[[Row], Any]] = {
     "last": lambda row: (row.last_at, row.id),
     "first": lambda row: (row.first_at or row.last_at, row.id),
     "cost": lambda row: (row.pico_usd or 0, row.last_at),
-    "bytes": lambda row: (row.session.file.size, row.id),
-    "messages": lambda row: (row.messages or 0, row.id),
+    "bytes": lambda row: (mark_of(row.session)[1], row.id),
+    "entries": lambda row: (row.entries or 0, row.id),
     "title": lambda row: (((row.glance.title if row.glance else None) or "").casefold(), row.id),
 }

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -62,6 +63,45 @@ OPEN_OPERATIONS = (
 )
 
 
+class Answering:
+    """Carries routes out on a page, a bounded number at a time; one for all who share a server."""
+
+    def __init__(
+        self, threads: int = _THREADS, searches: int = _SEARCHES, streams: int = MOST_STREAMS
+    ) -> None:
+        self._threads = anyio.CapacityLimiter(threads)
+        self._searches = anyio.CapacityLimiter(searches)
+        self._most_streams, self._streams = streams, 0
+
+    async def answered(self, page: Page, one: Operation, request: Request) -> Response:
+        """What a route answers."""
+        asked = dict(request.path_params)
+        asked |= from_query(request.query_params.multi_items(), one.query)
+        if one.method == "POST":
+            asked |= from_body(await body_of(request), one.body)
+        if one.streams:
+            return self._stream(page, one, asked)
+        limiter = self._searches if one.run is Page.search else self._threads
+        if limiter.statistics().tasks_waiting >= _MOST_WAITING:
+            return answers.refusal(503, "too much is asked at once", "wait a moment and ask again")
+        made = await anyio.to_thread.run_sync(lambda: _made(page, one, asked), limiter=limiter)
+        return made if isinstance(made, Response) else Response(made, media_type="application/json")
+
+    def _stream(self, page: Page, one: Operation, asked: dict[str, object]) -> Response:
+        if self._streams >= self._most_streams:
+            return answers.refusal(503, "too many streams at once", "close other tabs of this page")
+
+        async def counted() -> AsyncIterator[bytes]:
+            self._streams += 1
+            try:
+                async for piece in one.run(page, asked):
+                    yield piece
+            finally:
+                self._streams -= 1
+
+        return answers.events(counted())
+
+
 class Served:
     """A page that can be served: the application, the secrets of its launch, and how to end it."""
 
@@ -71,9 +111,7 @@ class Served:
         self.keys, self._port = Keys(), port
         self.page = Page(desk, self.keys.token, version, exports)
         self._built = built
-        self._threads = anyio.CapacityLimiter(_THREADS)
-        self._searches = anyio.CapacityLimiter(_SEARCHES)
-        self._streams = 0
+        self._answering = Answering()
         self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), SCHEMAS, version)
         self.app = Gate(self._application(), self.keys, port)
 
@@ -93,13 +131,11 @@ class Served:
             Route("/openapi.json", self._described, methods=["GET"]),
             Route("/{path:path}", self._file, methods=["GET"]),
         ]
-        handlers = {RecollectError: _failed, HTTPException: _refused, Exception: _broken}
-        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        return Starlette(routes=routes, exception_handlers=PROBLEMS, lifespan=self._lifespan)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """While it is served the index is kept fresh; what the list needs is read before somebody asks."""
-        self.page.desk.index.refresh()
         threading.Thread(target=self.page.look_ahead, name="recollect-look", daemon=True).start()
         yield
         self.stop()
@@ -108,36 +144,12 @@ class Served:
 
     def _endpoint(self, one: Operation) -> Endpoint:
         async def endpoint(request: Request) -> Response:
-            asked = dict(request.path_params)
-            asked |= from_query(request.query_params.multi_items(), one.query)
-            if one.method == "POST":
-                asked |= from_body(await _body(request), one.body)
-            if one.streams:
-                return self._stream(one, asked)
-            limiter = self._searches if one.run is Page.search else self._threads
-            if limiter.statistics().tasks_waiting >= _MOST_WAITING:
-                return answers.refusal(503, "too much is asked at once", "wait a moment and ask again")
-            made = await anyio.to_thread.run_sync(lambda: _made(self.page, one, asked), limiter=limiter)
-            return made if isinstance(made, Response) else Response(made, media_type="application/json")
+            return await self._answering.answered(self.page, one, request)
 
         return endpoint
 
-    def _stream(self, one: Operation, asked: dict[str, object]) -> Response:
-        if self._streams >= MOST_STREAMS:
-            return answers.refusal(503, "too many streams at once", "close other tabs of this page")
-
-        async def counted() -> AsyncIterator[bytes]:
-            self._streams += 1
-            try:
-                async for piece in one.run(self.page, asked):
-                    yield piece
-            finally:
-                self._streams -= 1
-
-        return answers.events(counted())
-
     async def _logged_in(self, request: Request) -> Response:
-        asked = from_body(await _body(request), OPEN_OPERATIONS[0].body)
+        asked = from_body(await body_of(request), OPEN_OPERATIONS[0].body)
         cookie = self.keys.exchanged(asked["key"])
         if cookie is None:
             return answers.refusal(
@@ -151,14 +163,15 @@ class Served:
         return answers.answer(self._description)
 
     async def _file(self, request: Request) -> Response:
-        path = request.path_params["path"]
-        if path == "api" or path.startswith("api/"):
-            raise HTTPException(404)
-        found = self._built.found(path)
-        if found is None:
-            raise HTTPException(404)
-        headers = {"Cache-Control": found.caching}
-        return Response(found.data, media_type=found.media_type, headers=headers)
+        return built_file(self._built, request.path_params["path"])
+
+
+def built_file(built: BuiltFiles, path: str) -> Response:
+    """A file of the built page; an address inside the page is the page itself."""
+    found = None if path == "api" or path.startswith("api/") else built.found(path)
+    if found is None:
+        raise HTTPException(404)
+    return Response(found.data, media_type=found.media_type, headers={"Cache-Control": found.caching})
 
 
 def _made(page: Page, one: Operation, asked: dict[str, object]) -> Response | bytes:
@@ -171,7 +184,8 @@ def _made(page: Page, one: Operation, asked: dict[str, object]) -> Response | by
     return document if isinstance(document, Response) else answers.encoded(document)
 
 
-async def _body(request: Request) -> dict[str, object]:
+async def body_of(request: Request) -> dict[str, object]:
+    """The JSON object that was sent, within bounds."""
     data = b""
     async for piece in request.stream():
         data += piece
@@ -207,3 +221,10 @@ async def _broken(_: Request, problem: Exception) -> Response:
     if isinstance(problem, OSError):
         return answers.refusal(507, f"the file system said no: {problem.strerror}", "check disk and rights")
     return answers.refusal(500, "a defect of recollect", "its terminal says more; please report it")
+
+
+PROBLEMS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    RecollectError: _failed,
+    HTTPException: _refused,
+    Exception: _broken,
+}

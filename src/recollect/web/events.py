@@ -15,6 +15,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError
+from recollect.services.page_listing import mark_of
 from recollect.services.page_messages import signature
 from recollect.services.page_talk import Talk, talk_of
 from recollect.web.answers import COMMENT, event
@@ -128,7 +129,7 @@ async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
 
 
 def _list_state(page: Page) -> tuple[dict[str, tuple[int, int]], list[str], str]:
-    sessions = {one.id: (one.file.size, one.file.mtime_ns) for one in page.desk.sessions()}
+    sessions = {one.id: mark_of(one)[1:] for one in page.desk.sessions()}
     return sessions, sorted(page.desk.home.live_ids()), page.desk.index.state
 
 

@@ -99,44 +99,44 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        guarded = _guarded(send)
+        answering = guarded(send)
         refused = self._refusal(scope)
         if refused is None:
-            await self._app(scope, receive, guarded)
+            await self._app(scope, receive, answering)
             return
         status, error, hint = refused
-        await refusal(status, error, hint)(scope, receive, guarded)
+        await refusal(status, error, hint)(scope, receive, answering)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
-        headers = _Headers(scope["headers"])
+        headers = Headers(scope["headers"])
         method, path = scope["method"], scope["path"]
         return (
             self._host(headers)
             or self._origin(headers)
-            or _fetch_site(headers, method)
-            or _method(method)
+            or fetch_site(headers, method)
+            or method_refusal(method)
             or self._cookie(headers, method, path)
             or self._token(headers, method, path)
         )
 
-    def _host(self, headers: _Headers) -> tuple[int, str, str] | None:
+    def _host(self, headers: Headers) -> tuple[int, str, str] | None:
         if headers.only(b"host") in self._hosts:
             return None
         return 421, "this host name is not served here", "open the address that `recollect web` printed"
 
-    def _origin(self, headers: _Headers) -> tuple[int, str, str] | None:
+    def _origin(self, headers: Headers) -> tuple[int, str, str] | None:
         if not headers.count(b"origin") or headers.only(b"origin") == f"http://{headers.only(b'host')}":
             return None
         return 403, "the request comes from another page", "use the page that is served here"
 
-    def _cookie(self, headers: _Headers, method: str, path: str) -> tuple[int, str, str] | None:
+    def _cookie(self, headers: Headers, method: str, path: str) -> tuple[int, str, str] | None:
         if is_open(method, path) or any(
             self._keys.is_cookie(value) for value in headers.cookies(self.cookie_name)
         ):
             return None
         return 401, "this browser has not been let in", "open the address that `recollect web` printed"
 
-    def _token(self, headers: _Headers, method: str, path: str) -> tuple[int, str, str] | None:
+    def _token(self, headers: Headers, method: str, path: str) -> tuple[int, str, str] | None:
         if method in ("GET", "HEAD"):
             return None
         if headers.only(b"content-type").partition(";")[0].strip().lower() != "application/json":
@@ -158,33 +158,38 @@ def is_open(method: str, path: str) -> bool:
     return method in ("GET", "HEAD") and not path.startswith("/api/") and path != "/api"
 
 
-def _fetch_site(headers: _Headers, method: str) -> tuple[int, str, str] | None:
+def fetch_site(headers: Headers, method: str) -> tuple[int, str, str] | None:
+    """Refuse what another site's page sends."""
     allowed = ("same-origin", "none") if method in ("GET", "HEAD") else ("same-origin",)
     if not headers.count(b"sec-fetch-site") or headers.only(b"sec-fetch-site") in allowed:
         return None
     return 403, "the request comes from another site", "use the page that is served here"
 
 
-def _method(method: str) -> tuple[int, str, str] | None:
+def method_refusal(method: str) -> tuple[int, str, str] | None:
+    """Refuse what is neither a question nor a change."""
     if method in ("GET", "HEAD", "POST"):
         return None
     return 405, f"{method[:20]!a}: not a way to ask here", "use GET, or POST to change something"
 
 
-class _Headers:
+class Headers:
     """The headers of a request; what must be said once and is said twice counts as not said."""
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
         self._pairs = [(name.lower(), value) for name, value in pairs]
 
     def count(self, name: bytes) -> int:
+        """How often it was said."""
         return sum(one == name for one, _ in self._pairs)
 
     def only(self, name: bytes) -> str:
+        """What was said, once."""
         values = [value for one, value in self._pairs if one == name]
         return values[0].decode("latin-1") if len(values) == 1 else ""
 
     def cookies(self, name: str) -> list[str]:
+        """Every cookie of that name."""
         found = []
         for header in (value for one, value in self._pairs if one == b"cookie"):
             for part in header.decode("latin-1").split(";"):
@@ -194,14 +199,14 @@ class _Headers:
         return found
 
 
-def _guarded(send: Send) -> Send:
+def guarded(send: Send) -> Send:
     """Every answer says how it may be used; a route may say it more strictly."""
 
-    async def guarded(message: Message) -> None:
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = list(message.get("headers", ()))
             names = {name.lower() for name, _ in own}
             message["headers"] = [*own, *((n, v) for n, v in _HEADERS.items() if n not in names)]
         await send(message)
 
-    return guarded
+    return sending

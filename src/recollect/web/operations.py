@@ -190,7 +190,12 @@ def _require(name: str, schema: Schema, value: Any) -> None:
 
 
 def openapi(
-    operations: Iterable[Operation], schemas: Mapping[str, Schema], version: str
+    operations: Iterable[Operation],
+    schemas: Mapping[str, Schema],
+    version: str,
+    *,
+    title: str = "recollect, the local page",
+    cookie: str = "recollect_PORT",
 ) -> dict[str, object]:
     """The description of all routes."""
     paths: dict[str, dict[str, object]] = {}
@@ -198,12 +203,12 @@ def openapi(
         paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "recollect, the local page", "version": version},
+        "info": {"title": title, "version": version},
         "paths": paths,
         "components": {
             "schemas": dict(schemas),
             "securitySchemes": {
-                "cookie": {"type": "apiKey", "in": "cookie", "name": "recollect_PORT"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": cookie},
                 "token": {"type": "apiKey", "in": "header", "name": "X-Recollect-Token"},
             },
         },

@@ -15,6 +15,7 @@ from recollect.model.line_facts import TEXT_KINDS
 from recollect.model.money import PICO
 from recollect.services import page_actions, page_session
 from recollect.services.export import Redactor
+from recollect.services.page_branches import branches_document
 from recollect.services.page_cost import cost_document, moment
 from recollect.services.page_desk import Desk
 from recollect.services.page_health import SecretJob, health_document
@@ -27,6 +28,7 @@ from recollect.web import answers
 
 Values = Mapping[str, Any]
 Document = dict[str, object]
+_FIRST_LIST_SECONDS = 2.0
 
 
 class Export(NamedTuple):
@@ -45,11 +47,17 @@ class Page:
         self.listed = SessionList(desk)
         self._secrets = SecretJob(desk)
         self.stopping = threading.Event()
+        self._is_listed = threading.Event()
 
     def look_ahead(self) -> None:
-        """Make what the first list needs, then glance at every session."""
-        with contextlib.suppress(RecollectError):
+        """Make what the first list needs, read large logs, then glance at every session."""
+        with contextlib.suppress(RecollectError), self.desk.index.held():
             self.listed.document(Wanted(), 0, 100)
+            # Whoever started us looks at the list first: nothing else is begun before it is there.
+            self._is_listed.wait(_FIRST_LIST_SECONDS)
+        self.desk.index.refresh()
+        with contextlib.suppress(RecollectError):
+            self.desk.read_ahead(self.stopping)
             self.desk.look_at_all(self.stopping)
 
     # ---- who and what ------------------------------------------------------------------------------------
@@ -93,7 +101,9 @@ class Page:
             sort=asked["sort"],
             is_ascending=asked["order"] == "asc",
         )
-        return self.listed.document(wanted, asked["from"], asked["count"])
+        document = self.listed.document(wanted, asked["from"], asked["count"])
+        self._is_listed.set()
+        return document
 
     def projects(self, _: Values) -> Document:
         """The directories that were worked in."""
@@ -178,7 +188,7 @@ class Page:
 
     def branches(self, asked: Values) -> Document:
         """Every way the conversation went."""
-        return page_session.branches_document(self.desk.reading(asked["session"]))
+        return branches_document(self.desk.reading(asked["session"]))
 
     def agents(self, asked: Values) -> Document:
         """Its sub-agents."""

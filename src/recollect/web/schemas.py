@@ -84,11 +84,22 @@ _REPAIR = {
 }
 _FACET = many({"type": "array", "prefixItems": [TEXT, COUNT], "minItems": 2, "maxItems": 2})
 
+_MEMBER = shape(
+    name=TEXT,
+    role=TEXT,
+    organization=TEXT,
+    sealed=COUNT,
+    left_out=COUNT,
+    filling=nullable(shape(done=COUNT, total=COUNT)),
+)
+
 SCHEMAS: dict[str, Schema] = {
-    "Error": shape(error=TEXT, hint=TEXT),
+    "Error": shape({"sign_in": FLAG}, error=TEXT, hint=TEXT),
     "Description": FREE,
     "Login": shape(token=TEXT),
+    "SignedOut": shape(signed_out=FLAG),
     "Me": shape(
+        {"is_read_only": FLAG, "member": _MEMBER},
         token=TEXT,
         version=TEXT,
         homes=many(shape(path=TEXT, exists=FLAG)),
@@ -103,6 +114,7 @@ SCHEMAS: dict[str, Schema] = {
         exports=TEXTS,
     ),
     "SessionRow": shape(
+        {"person": MAYBE_TEXT},
         id=TEXT,
         project=TEXT,
         cwd=MAYBE_TEXT,
@@ -111,7 +123,7 @@ SCHEMAS: dict[str, Schema] = {
         branch=MAYBE_TEXT,
         first_at=MAYBE_TEXT,
         last_at=MAYBE_TEXT,
-        messages=MAYBE_COUNT,
+        entries=MAYBE_COUNT,
         bytes=COUNT,
         agents=MAYBE_COUNT,
         cost_usd=MAYBE_TEXT,
@@ -175,6 +187,7 @@ SCHEMAS: dict[str, Schema] = {
         notes=TEXTS,
     ),
     "Head": shape(
+        {"person": MAYBE_TEXT},
         id=TEXT,
         title=TEXT,
         custom_title=MAYBE_TEXT,
@@ -275,7 +288,20 @@ SCHEMAS: dict[str, Schema] = {
         turns=many(shape(from_=COUNT, to=COUNT, at=MAYBE_TEXT, **_SPENT)),
         session=shape(cost_usd=MAYBE_TEXT, unpriced=TEXTS),
     ),
-    "Branches": shape(branches=many(shape(**_BRANCH, from_index=MAYBE_COUNT, text=TEXT))),
+    "Branches": shape(
+        branches=many(
+            shape(
+                **_BRANCH,
+                parent=MAYBE_TEXT,
+                depth=COUNT,
+                messages=COUNT,
+                from_uuid=MAYBE_TEXT,
+                from_index=MAYBE_COUNT,
+                from_text=TEXT,
+                text=TEXT,
+            )
+        )
+    ),
     "Agents": shape(
         session=TEXT,
         agents=many(

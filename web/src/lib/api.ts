@@ -1,6 +1,8 @@
 // What the server answers (docs/design/page.md) and how it is asked. Text in these documents is hostile:
 // it reaches the page as text nodes only.
 
+import { may } from './may.svelte'
+
 export type Money = string | null
 
 export interface Spent {
@@ -21,6 +23,15 @@ export interface Me {
   is_sample: boolean
   index: { state: 'ready' | 'building' | 'none'; done: number; total: number; notes: string[] }
   exports: string[]
+  is_read_only?: boolean
+  member?: {
+    name: string
+    role: string
+    organization: string
+    sealed: number
+    left_out: number
+    filling: { done: number; total: number } | null
+  }
 }
 
 export interface SessionRow {
@@ -32,7 +43,7 @@ export interface SessionRow {
   branch: string | null
   first_at: string | null
   last_at: string | null
-  messages: number | null
+  entries: number | null
   bytes: number
   agents: number
   cost_usd: Money
@@ -43,6 +54,7 @@ export interface SessionRow {
   expires_at: string | null
   is_archived: boolean
   is_indexed: boolean
+  person?: string | null
 }
 
 export type Facet = [string, number][]
@@ -82,7 +94,12 @@ export interface Branch {
   length: number
   at: string | null
   active: boolean
+  parent?: string | null
+  depth?: number
+  messages?: number
+  from_uuid?: string | null
   from_index?: number | null
+  from_text?: string
   text?: string
 }
 
@@ -122,6 +139,7 @@ export interface Head extends Spent {
   is_archived: boolean
   damaged: number | null
   commands: Record<string, string>
+  person?: string | null
 }
 
 export interface Block {
@@ -288,12 +306,17 @@ export class Refused extends Error {
     readonly status: number,
     message: string,
     readonly hint: string,
+    readonly isSignIn = false,
   ) {
     super(message)
   }
 }
 
 let token = ''
+let signedOut: (problem: Refused) => void = () => {}
+
+/** What happens when a member's token is no longer good, whichever request learns of it. */
+export const onSignedOut = (run: (problem: Refused) => void): void => void (signedOut = run)
 
 async function read(answer: Response): Promise<unknown> {
   const text = await answer.text()
@@ -304,8 +327,10 @@ async function read(answer: Response): Promise<unknown> {
     throw new Refused(answer.status, `the server answered ${answer.status} without a document`, 'Reload the page.')
   }
   if (!answer.ok) {
-    const { error, hint } = document as { error?: string; hint?: string }
-    throw new Refused(answer.status, error ?? `status ${answer.status}`, hint ?? '')
+    const { error, hint, sign_in } = document as { error?: string; hint?: string; sign_in?: boolean }
+    const refused = new Refused(answer.status, error ?? `status ${answer.status}`, hint ?? '', sign_in === true)
+    if (refused.isSignIn) signedOut(refused)
+    throw refused
   }
   return document
 }
@@ -315,7 +340,7 @@ async function sent(path: string, init?: RequestInit): Promise<Response> {
     return await fetch(path, init)
   } catch (cause) {
     if ((cause as Error).name === 'AbortError') throw cause
-    throw new Refused(0, 'The server does not answer.', 'Is `recollect web` still running?')
+    throw new Refused(0, 'The server does not answer.', may.change ? 'Is `recollect web` still running?' : 'Try again in a moment.')
   }
 }
 
@@ -374,7 +399,18 @@ export async function enter(): Promise<Me> {
   }
   const me = await get<Me>('/api/me')
   token = me.token
+  may.change = !me.is_read_only
   return me
+}
+
+/** A member's token, exchanged for a cookie; the page keeps nothing of it. */
+export async function signIn(secret: string): Promise<void> {
+  token = (await post<{ token: string }>('/api/login', { token: secret })).token
+}
+
+export async function signOut(): Promise<void> {
+  await post('/api/logout', {})
+  token = ''
 }
 
 export const sessionPath = (id: string, rest = ''): string => `/api/sessions/${encodeURIComponent(id)}${rest}`

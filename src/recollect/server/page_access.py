@@ -1,0 +1,162 @@
+"""What a page for members needs of this server: a door that lets them in, and the sessions of one organisation.
+
+The door is the one that requests to /v1 go through, with the same limits, but nothing is remembered: a revoked token
+is refused with the next request. The sessions are read from threads; every question is asked on the server's
+own event loop, and none of them can name another organisation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeVar
+
+from recollect.errors import Busy
+from recollect.server.app import admitted
+from recollect.server.database import Database, Unavailable
+from recollect.server.facts import lines_of
+from recollect.server.records import Filter, Segment
+from recollect.server.refusals import Refused
+from recollect.server.service import Service
+from recollect.server.tenancy import READ
+from recollect.services.page_members import Denied, Member
+from recollect.sync.remote import Elsewhere, Gone
+from recollect.sync.wire import Position, Session, SessionDetail
+
+_T = TypeVar("_T")
+_SECONDS, _LOOK_EVERY = 60.0, 0.5
+_AT_ONCE, _BYTES_AT_ONCE = 1_000, 4 << 20
+
+
+class PageDoor:
+    """Lets in whoever holds a token that may read."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Remember where questions are answered: called on the event loop."""
+        self._loop = asyncio.get_running_loop()
+
+    def sessions_of(self, org: str) -> OrganizationSource:
+        """The sessions of somebody who was let in."""
+        if self._loop is None:
+            raise _no_answer()
+        return OrganizationSource(self._service.database, org, self._loop)
+
+    async def admitted(self, secret: str, address: str) -> Member | Denied:
+        """Who it is, asked anew every time."""
+        self.start()
+        try:
+            caller = await admitted(self._service, f"Bearer {secret}", address, READ, is_fresh=True)
+        except Refused as refused:
+            return Denied(refused.status, refused.message, refused.hint, refused.headers.get("Retry-After"))
+        except Unavailable:
+            return Denied(503, "the database does not answer", "ask again in a moment", "2")
+        org, user = caller.org, caller.user
+        return Member(org.id, org.name, user.name, user.role, caller.token.id, org.retention_days)
+
+
+class OrganizationSource:
+    """The sessions of one organisation, for threads other than the event loop's."""
+
+    def __init__(self, database: Database, org: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._database, self._org, self._loop = database, org, loop
+
+    def sessions(self) -> Iterator[Session]:
+        """All of them, the newest change first."""
+        page = self._page(None)
+        while page:
+            yield from page
+            page = self._page((page[-1].changed, page[-1].id)) if len(page) == _AT_ONCE else []
+
+    def _page(self, before: tuple[int, str] | None) -> list[Session]:
+        return self._asked(lambda: self._database.sessions(self._org, Filter(), before, _AT_ONCE))
+
+    def session(self, session: str) -> SessionDetail | None:
+        """One with its logs and files."""
+        return self._asked(lambda: self._database.session(self._org, session))
+
+    def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
+        """Whole lines after a position, some megabytes at a time."""
+        segments, data = self._asked(lambda: self._begun(session, key, after))
+        while data:
+            yield data
+            data = self._asked(lambda: _gathered(segments))
+
+    async def _begun(self, session: str, key: str, after: Position) -> tuple[AsyncIterator[bytes], bytes]:
+        """The first lines after a position that the log was at once, and how to go on: each question is a journey."""
+        head = await self._database.head(self._org, session, key)
+        if head is None:
+            raise Gone
+        place = None
+        if after.lines <= head.lines:
+            place = await self._database.place(self._org, session, key, after.lines)
+        if place is None or place.position != after:
+            raise Elsewhere(head)
+        segments = self._lines(session, key, after.lines, head.lines)
+        return segments, await _gathered(segments)
+
+    async def _lines(self, session: str, key: str, after: int, until: int) -> AsyncIterator[bytes]:
+        async for segment in self._database.segments(self._org, session, key, after, until):
+            yield _cut(segment, after, until)
+
+    def file(self, session: str, key: str) -> bytes | None:
+        """The bytes of a side file."""
+        found = self._asked(lambda: self._database.file(self._org, session, key))
+        return None if found is None else found.data
+
+    def _asked(self, question: Callable[[], Awaitable[_T]]) -> _T:
+        """An answer from the event loop; it may end at any time, and then nothing of the question is left over."""
+        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        try:
+            self._loop.call_soon_threadsafe(_begin, question, answer)
+        except RuntimeError:
+            raise _no_answer() from None
+        deadline = time.monotonic() + _SECONDS
+        while not concurrent.futures.wait((answer,), _LOOK_EVERY).done:
+            if self._loop.is_closed() or time.monotonic() > deadline:
+                raise _no_answer()
+        try:
+            return answer.result()
+        except (Unavailable, TimeoutError, concurrent.futures.CancelledError):
+            raise _no_answer() from None
+
+
+async def _gathered(pieces: AsyncIterator[bytes]) -> bytes:
+    """The next few megabytes; empty at the end."""
+    found: list[bytes] = []
+    async for piece in pieces:
+        found.append(piece)
+        if sum(map(len, found)) > _BYTES_AT_ONCE:
+            break
+    return b"".join(found)
+
+
+def _begin(question: Callable[[], Awaitable[_T]], answer: concurrent.futures.Future[_T]) -> None:
+    asked = asyncio.ensure_future(question())
+    asked.add_done_callback(lambda done: _settle(done, answer))
+
+
+def _settle(asked: asyncio.Future[_T], answer: concurrent.futures.Future[_T]) -> None:
+    if asked.cancelled():
+        answer.cancel()
+        answer.set_running_or_notify_cancel()
+    elif (problem := asked.exception()) is not None:
+        answer.set_exception(problem)
+    else:
+        answer.set_result(asked.result())
+
+
+def _no_answer() -> Busy:
+    return Busy("the database does not answer", hint="ask again in a moment")
+
+
+def _cut(segment: Segment, after: int, until: int) -> bytes:
+    first = segment.first_line
+    if first >= after and first + segment.lines <= until:
+        return segment.data
+    return b"".join(list(lines_of(segment.data))[max(after - first, 0) : until - first])

@@ -1,0 +1,154 @@
+"""The files of a mirror: a Claude home that is filled from elsewhere and may be thrown away at any time.
+
+It is a cache, so nothing is synced to the disk. Whoever fills it checks what is there before adding to it, and
+holds the lock while doing so. Readers hold nothing: a log grows by whole lines, and everything else takes its name
+when it is whole. Names are checked by whoever makes the paths; nothing here follows a link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.storage import fsops
+from recollect.storage.lock import FileLock
+from recollect.storage.peek import open_regular
+from recollect.storage.refusals import as_storage_error
+
+_LOG, _AGENT, _TODO = ".jsonl", "agent-", "-agent-"
+_PIECE = 1 << 20
+_LOCK_SECONDS = 120.0
+
+
+class FileMark(Struct, frozen=True):
+    """Which file it is, and how long."""
+
+    inode: int
+    size: int
+
+
+class MirrorFiles:
+    """One mirror below a directory: ``home`` is the Claude home in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.home = root, root / "home"
+        self.projects = self.home / "projects"
+        self._incoming = root / "incoming"
+        self.lock = FileLock(root / "lock", _LOCK_SECONDS, guards=self.home)
+
+    def make(self) -> None:
+        """The empty home, where there is none."""
+        with as_storage_error("create", self.projects):
+            fsops.make_directories(self.projects)
+
+    def sessions(self) -> dict[str, Path]:
+        """The sessions that have a log or a directory here, each with the directory it lies in."""
+        found: dict[str, Path] = {}
+        for project in _entries(self.projects):
+            with contextlib.suppress(NotADirectoryError), os.scandir(project) as entries:
+                for entry in entries:
+                    is_session = entry.name.endswith(_LOG) or entry.is_dir(follow_symlinks=False)
+                    if is_session and not entry.name.startswith(_AGENT):
+                        found[entry.name.removesuffix(_LOG)] = project
+        return found
+
+    def mark(self, path: Path) -> FileMark | None:
+        """The file at a path; None where there is none."""
+        try:
+            seen = path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return FileMark(seen.st_ino, seen.st_size)
+
+    def lines(self, path: Path, start: int) -> Iterator[bytes]:
+        """The lines from a byte on; the last one may lack its newline."""
+        with open_regular(path) as file:
+            file.seek(start)
+            yield from file
+
+    def bytes_of(self, path: Path) -> Iterator[bytes]:
+        """A file in pieces."""
+        with open_regular(path) as file:
+            while piece := file.read(_PIECE):
+                yield piece
+
+    def append(self, path: Path, lines: bytes) -> None:
+        """Add whole lines to a log, in one write."""
+        with as_storage_error("append to", path):
+            opened = fsops.open_append(path)
+            try:
+                fsops.write_all(opened.fd, lines)
+            finally:
+                fsops.close_quietly(opened.fd)
+
+    def put(self, path: Path, pieces: Iterable[bytes]) -> None:
+        """A file, whole: written aside, then given its name. One at a time, under the lock."""
+        with as_storage_error("write", path):
+            with contextlib.suppress(FileNotFoundError):
+                fsops.unlink(self._incoming)
+            fd = fsops.create_new(self._incoming)
+            try:
+                for piece in pieces:
+                    fsops.write_all(fd, piece)
+            finally:
+                fsops.close_quietly(fd)
+            fsops.make_directories(path.parent)
+            fsops.rename_over(self._incoming, path)
+
+    def date(self, path: Path, milliseconds: int) -> None:
+        """Say when a log changed, as a home would."""
+        with contextlib.suppress(OSError):
+            fsops.give_time(path, milliseconds * 1_000_000)
+
+    def keep_only(self, session: str, project: Path, expected: set[Path]) -> None:
+        """Take away what lies here of a session and is not expected."""
+        for path in list(self._files(session, project)):
+            if path not in expected:
+                with as_storage_error("remove", path):
+                    fsops.unlink(path)
+
+    def remove(self, session: str) -> bool:
+        """Take away everything of a session, its log last: what is half done is found again by it."""
+        places = [project for project in _entries(self.projects) if project.is_dir()]
+        found = False
+        with as_storage_error("remove", self.home):
+            for path in self._todos(session):
+                fsops.unlink(path)
+            rooms = [self.home / "file-history" / session, self.home / "tasks" / session]
+            for directory in (*rooms, *(place / session for place in places)):
+                if directory.is_dir() and not directory.is_symlink():
+                    shutil.rmtree(directory)
+                    found = True
+            for place in places:
+                with contextlib.suppress(FileNotFoundError):
+                    fsops.unlink(place / f"{session}{_LOG}")
+                    found = True
+        return found
+
+    def _files(self, session: str, project: Path) -> Iterator[Path]:
+        log = project / f"{session}{_LOG}"
+        if log.is_file():
+            yield log
+        for directory in (
+            project / session,
+            *(self.home / room / session for room in ("file-history", "tasks")),
+        ):
+            for above, _, names in os.walk(directory):
+                yield from (Path(above) / name for name in names)
+        yield from self._todos(session)
+
+    def _todos(self, session: str) -> list[Path]:
+        start = f"{session}{_TODO}"
+        return [path for path in _entries(self.home / "todos") if path.name.startswith(start)]
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,478 @@
+"""The page for members of a team: the same page and routes, for reading only, behind the server's own tokens.
+
+A member signs in with a token. It is kept in a cookie that scripts cannot read, that other sites' requests do not carry,
+and that is sent below /api/ alone, so nothing else on the server ever sees it. Whose token it is, and whether it is
+still good, is asked again with every request and every few seconds of a stream. What a request can see is decided by
+that answer: each organisation has a desk of its own, and no route takes its name.
+
+Host, Origin and Sec-Fetch-Site are compared with the public address. A link from elsewhere may open the page itself: it is the
+same for everybody and holds nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol, cast
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from recollect.errors import RecollectError, UsageError
+from recollect.services.page_members import PULL, Denied, Member, MirrorDesk, MirrorDesks, resume_line
+from recollect.web import answers
+from recollect.web.app import PROBLEMS, Answering, body_of, built_file
+from recollect.web.built_files import BuiltFiles
+from recollect.web.gate import (
+    LOGIN,
+    TOKEN_HEADER,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    fetch_site,
+    guarded,
+    method_refusal,
+)
+from recollect.web.operations import Operation, from_body, openapi, text
+from recollect.web.page import Document, Export, Page, Values
+from recollect.web.routes import OPERATIONS
+from recollect.web.schemas import SCHEMAS
+
+LOGOUT, DESCRIPTION = "/api/logout", "/api/openapi.json"
+_OPEN = frozenset(((LOGIN, "POST"), (DESCRIPTION, "GET"), (DESCRIPTION, "HEAD")))
+# All else that changes something, or is about one person's machine, is not offered.
+_NOT_FOR_MEMBERS = frozenset(("/api/health",))
+_POSTED = frozenset(("/api/sessions/{session}/export", "/api/index/refresh"))
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_MEMBER, _SECRET = "recollect.member", "recollect.secret"
+# By this name the server finds in the scope whose request it writes down.
+TOKEN_NAME = "recollect.token"  # noqa: S105 - the name of a member of the scope
+_MOST_ORGANIZATIONS = 32
+_THREADS, _SEARCHES, _STREAMS = 12, 4, 256
+_ASK_AGAIN_SECONDS = 5.0
+_LONGEST_SECRET = 200
+_BODY_SECONDS = 10.0
+
+
+class Door(Protocol):
+    """Who says whether a token is good."""
+
+    def start(self) -> None:
+        """Called on the event loop, before any request."""
+
+    async def admitted(self, secret: str, address: str) -> Member | Denied:
+        """Whose it is, or why they may not come in."""
+
+
+class Address(NamedTuple):
+    """The public address of the page."""
+
+    origin: str
+    hosts: frozenset[str]
+    cookie: str
+    is_secure: bool
+
+
+def address_of(url: str) -> Address:
+    """The public address, refused where tokens would cross a network in the clear."""
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    if (
+        parts.scheme not in ("http", "https")
+        or not host
+        or parts.path.strip("/")
+        or parts.query
+        or parts.username
+    ):
+        raise UsageError(
+            f"page {url[:80]!a}: no address of a page", hint="write https://recollect.example.org"
+        )
+    if parts.scheme == "http" and host not in _LOOPBACK:
+        raise UsageError(
+            f"page {url[:80]!a}: tokens would cross the network in the clear",
+            hint="give its https:// address",
+        )
+    is_secure = parts.scheme == "https"
+    usual = 443 if is_secure else 80
+    name = f"[{host}]" if ":" in host else host
+    port = port or usual
+    hosts = {f"{name}:{port}"} | ({name} if port == usual else set())
+    origin = f"{parts.scheme}://{name if port == usual else f'{name}:{port}'}"
+    # A browser takes a cookie of that name from https alone. Cookies do not know ports, so the name does.
+    cookie = "__Secure-recollect" if is_secure else f"recollect_team_{port}"
+    return Address(origin, frozenset(hosts), cookie, is_secure)
+
+
+class MemberPage(Page):
+    """The page of one organisation: what it says of this machine is left out."""
+
+    desk: MirrorDesk
+
+    def __init__(self, desk: MirrorDesk, version: str, exports: Mapping[str, Export]) -> None:
+        super().__init__(desk, "", version, exports)
+        self.desk = desk
+
+    def stop(self) -> None:
+        """End streams, and fetch nothing more."""
+        self.stopping.set()
+        self.desk.mirror.stop()
+
+    def sessions(self, asked: Values) -> Document:
+        """A page of the list, and whose each session is."""
+        document = super().sessions(asked)
+        people = self.desk.mirror.people
+        rows = cast("list[Document]", document["sessions"])
+        document["sessions"] = [row | {"person": people.get(str(row["id"]))} for row in rows]
+        return document
+
+    def head(self, asked: Values) -> Document:
+        """What stands above a conversation, and whose it is."""
+        document = super().head(asked)
+        return document | {"person": self.desk.mirror.people.get(str(document["id"]))}
+
+    def resume(self, asked: Values) -> Document:
+        """How to go on with it on one's own machine; nothing is looked up on this one."""
+        session = self.desk.reading(asked["session"])
+        return {
+            "session": session.id,
+            "title": session.title,
+            "cwd": session.cwd,
+            "cwd_exists": True,
+            "command": PULL,
+            "argv": PULL.split(),
+            "nearby": [],
+            "line": resume_line(session.id),
+        }
+
+    def about(self, member: Member, token: str) -> Document:
+        """What the page needs to know first."""
+        mirror = self.desk.mirror
+        mirror.look(0)
+        told = {"done": mirror.done, "total": mirror.total} if mirror.is_filling else None
+        return self.me({}) | {
+            "token": token,
+            "homes": [],
+            "is_read_only": True,
+            "member": {
+                "name": member.name,
+                "role": member.role,
+                "organization": member.organization_name,
+                "sealed": mirror.sealed,
+                "left_out": len(mirror.left_out),
+                "filling": told,
+            },
+        }
+
+
+def _signed_in() -> None:
+    """Stands in the description for the route that lets a member in."""
+
+
+def _signed_out() -> None:
+    """Stands in the description for the route that forgets a member."""
+
+
+def _description() -> None:
+    """Stands in the description for itself."""
+
+
+LOGIN_OPERATION = Operation(
+    "POST",
+    LOGIN,
+    "Exchange a token that may read for a cookie",
+    _signed_in,
+    "Login",
+    body=(text("token", _LONGEST_SECRET, is_required=True),),
+    is_open=True,
+)
+LOGOUT_OPERATION = Operation("POST", LOGOUT, "Forget the cookie", _signed_out, "SignedOut")
+OFFERED = tuple(
+    one
+    for one in OPERATIONS
+    if (one.method == "GET" and one.path not in _NOT_FOR_MEMBERS) or one.path in _POSTED
+)
+REFUSED = tuple(one for one in OPERATIONS if one not in OFFERED)
+
+
+class MembersPage:
+    """An ASGI application: the page of a team server."""
+
+    def __init__(
+        self,
+        door: Door,
+        desks: MirrorDesks,
+        address: Address,
+        *,
+        version: str,
+        exports: Mapping[str, Export],
+        built: BuiltFiles,
+    ) -> None:
+        self._door, self._desks, self._address = door, desks, address
+        self._version, self._exports, self._built = version, exports, built
+        self._lock = threading.Lock()
+        self._pages: OrderedDict[str, tuple[int | None, MemberPage]] = OrderedDict()
+        self._answering = Answering(_THREADS, _SEARCHES, _STREAMS)
+        self._is_stopped = False
+        described = (
+            LOGIN_OPERATION,
+            LOGOUT_OPERATION,
+            Operation("GET", DESCRIPTION, "This description", _description, "Description", is_open=True),
+            *OFFERED,
+        )
+        self._description = openapi(
+            described, SCHEMAS, version, title="recollect, the page for members", cookie=address.cookie
+        )
+        self._app = self._application()
+
+    def start(self) -> None:
+        """Called on the event loop."""
+        self._door.start()
+
+    async def tidy(self) -> None:
+        """Drop copies of what was deleted."""
+        with contextlib.suppress(OSError):  # there is another hour
+            await anyio.to_thread.run_sync(self._desks.tidy)
+
+    def stop(self) -> None:
+        """End streams and what runs beside."""
+        self._is_stopped = True
+        for _, page in list(self._pages.values()):
+            page.stop()
+
+    # ---- the gate ----------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through, or refuse."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refused = self._refusal(scope) or await self._stranger(scope)
+        await (refused or self._app)(scope, receive, guarded(send))
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Refuse what does not come from the page itself."""
+        headers, method = Headers(scope["headers"]), scope["method"]
+        is_page = method in ("GET", "HEAD") and not _is_below_api(scope["path"])
+        is_link = is_page and headers.only(b"sec-fetch-mode") == "navigate"
+        problem = (
+            self._host(headers)
+            or self._origin(headers)
+            or (None if is_link else fetch_site(headers, method))
+            or method_refusal(method)
+            or _content_type(headers, method)
+        )
+        return None if problem is None else answers.refusal(*problem)
+
+    def _host(self, headers: Headers) -> tuple[int, str, str] | None:
+        if headers.only(b"host").lower() in self._address.hosts:
+            return None
+        return 421, "this host name is not served here", f"open {self._address.origin}"
+
+    def _origin(self, headers: Headers) -> tuple[int, str, str] | None:
+        if not headers.count(b"origin") or headers.only(b"origin") == self._address.origin:
+            return None
+        return 403, "the request comes from another page", f"open {self._address.origin}"
+
+    async def _stranger(self, scope: Scope) -> Response | None:
+        """Refuse whoever is no member; a member is noted in the scope."""
+        method, path = scope["method"], scope["path"]
+        if not _is_below_api(path) or (path, method) in _OPEN:
+            return None
+        headers = Headers(scope["headers"])
+        secrets = headers.cookies(self._address.cookie)
+        if len(secrets) != 1 or not secrets[0]:
+            return _sign_in(Denied(401, "nobody is signed in", "sign in with a token that may read"))
+        found = await self._door.admitted(secrets[0][:_LONGEST_SECRET], _client(scope))
+        if isinstance(found, Denied):
+            return _sign_in(found)
+        if method == "POST" and not _is_same(headers.only(TOKEN_HEADER), form_token(secrets[0])):
+            return answers.refusal(
+                403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me tells it"
+            )
+        scope[_MEMBER], scope[_SECRET], scope[TOKEN_NAME] = found, secrets[0], found.token
+        return None
+
+    # ---- routes ------------------------------------------------------------------------------------------
+
+    def _application(self) -> Starlette:
+        routes = [
+            Route("/api/me", self._me, methods=["GET"]),
+            Route(LOGIN, self._login, methods=["POST"]),
+            Route(LOGOUT, self._logout, methods=["POST"]),
+            Route(DESCRIPTION, self._described, methods=["GET"]),
+            *(
+                Route(one.path, self._endpoint(one), methods=[one.method])
+                for one in OFFERED
+                if one.path != "/api/me"
+            ),
+            *(Route(one.path, _not_offered, methods=[one.method]) for one in REFUSED),
+            Route("/{path:path}", self._file, methods=["GET"]),
+        ]
+        return Starlette(routes=routes, exception_handlers=PROBLEMS)
+
+    def _endpoint(self, one: Operation) -> Any:
+        async def endpoint(request: Request) -> Response:
+            page = await self._page(request)
+            # What the page of an organisation does otherwise, it does by the same name.
+            own = one._replace(run=getattr(MemberPage, one.run.__name__, one.run))
+            try:
+                answered = await self._answering.answered(page, own, request)
+            except RecollectError as problem:
+                answered = answers.failure(problem)
+            if isinstance(answered, StreamingResponse) and one.streams:
+                answered.body_iterator = self._watched(request, answered.body_iterator)
+            elif answered.media_type == "application/json" and not isinstance(answered, StreamingResponse):
+                _without_place(answered, page)
+            return answered
+
+        return endpoint
+
+    async def _watched(self, request: Request, events: Any) -> AsyncIterator[bytes]:
+        """A stream for as long as its reader is a member."""
+        asked = time.monotonic()
+        with contextlib.suppress(RecollectError):  # the browser comes again by itself
+            async for piece in events:
+                if time.monotonic() - asked > _ASK_AGAIN_SECONDS:
+                    asked = time.monotonic()
+                    found = await self._door.admitted(request.scope[_SECRET], _client(request.scope))
+                    if isinstance(found, Denied):
+                        return
+                yield piece
+
+    async def _me(self, request: Request) -> Response:
+        member, secret = request.scope[_MEMBER], request.scope[_SECRET]
+        page = await self._page(request)
+        document = await anyio.to_thread.run_sync(page.about, member, form_token(secret))
+        response = answers.answer(document)
+        _without_place(response, page)
+        return response
+
+    async def _login(self, request: Request) -> Response:
+        try:
+            with anyio.fail_after(_BODY_SECONDS):
+                asked = from_body(await body_of(request), LOGIN_OPERATION.body)
+        except TimeoutError:
+            return answers.refusal(408, "the body came too slowly", "send it again")
+        secret = str(asked["token"]).strip()
+        found = await self._door.admitted(secret, _client(request.scope))
+        if isinstance(found, Denied):
+            return _sign_in(found)
+        response = answers.answer({"token": form_token(secret)})
+        self._set_cookie(response, secret)
+        return response
+
+    async def _logout(self, _: Request) -> Response:
+        response = answers.answer({"signed_out": True})
+        self._set_cookie(response, "", max_age=0)
+        return response
+
+    def _set_cookie(self, response: Response, value: str, max_age: int | None = None) -> None:
+        response.set_cookie(
+            self._address.cookie,
+            value,
+            max_age=max_age,
+            path="/api",
+            secure=self._address.is_secure,
+            httponly=True,
+            samesite="strict",
+        )
+
+    async def _described(self, _: Request) -> Response:
+        return answers.answer(self._description)
+
+    async def _file(self, request: Request) -> Response:
+        return built_file(self._built, request.path_params["path"])
+
+    # ---- organisations -----------------------------------------------------------------------------------
+
+    async def _page(self, request: Request) -> MemberPage:
+        member: Member = request.scope[_MEMBER]
+        with self._lock:
+            known = self._pages.get(member.organization)
+            if known is not None:
+                self._pages.move_to_end(member.organization)
+        if known is not None and known[0] == member.retention_days:
+            return known[1]
+        return await anyio.to_thread.run_sync(self._opened, member)
+
+    def _opened(self, member: Member) -> MemberPage:
+        with self._lock:
+            known = self._pages.get(member.organization)
+            if known is not None and known[0] == member.retention_days:
+                return known[1]
+            page = MemberPage(self._desks.desk(member), self._version, self._exports)
+            if known is not None:
+                known[1].stop()
+            self._pages[member.organization] = (member.retention_days, page)
+            while len(self._pages) > _MOST_ORGANIZATIONS:
+                self._pages.popitem(last=False)[1][1].stop()
+        if self._is_stopped:
+            page.stop()
+        threading.Thread(target=page.look_ahead, name="recollect-look", daemon=True).start()
+        return page
+
+
+def form_token(secret: str) -> str:
+    """What a page has to say with every POST: known to whoever was told it, or holds the cookie; the same on every server."""
+    return sha256(b"recollect page\0" + secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
+
+
+def _is_below_api(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/")
+
+
+def _client(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _content_type(headers: Headers, method: str) -> tuple[int, str, str] | None:
+    kind = headers.only(b"content-type").partition(";")[0].strip().lower()
+    if method != "POST" or kind == "application/json":
+        return None
+    return 415, "the body is not JSON", "send Content-Type: application/json"
+
+
+def _sign_in(denied: Denied) -> Response:
+    """A refusal that says that signing in is the way."""
+    response = answers.answer(
+        {"error": denied.error, "hint": denied.hint, "sign_in": denied.status in (401, 403)}, denied.status
+    )
+    if denied.retry_after is not None:
+        response.headers["Retry-After"] = denied.retry_after
+    return response
+
+
+async def _not_offered(_: Request) -> Response:
+    return answers.refusal(
+        403,
+        "this page is for reading",
+        "pull the session and change it on your own machine: recollect sync pull",
+    )
+
+
+def _without_place(response: Response, page: MemberPage) -> None:
+    """Where the mirror lies on this machine is nobody's business."""
+    files = page.desk.mirror.files
+    for place in (files.home, files.root):
+        text = answers.encoded(str(place))[1:-1]
+        if text in response.body:
+            response.body = bytes(response.body).replace(text, b"")
+            response.headers["content-length"] = str(len(response.body))

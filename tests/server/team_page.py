@@ -1,0 +1,110 @@
+"""A team server with its page, asked as a browser would ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from recollect.cli.web import exports
+from recollect.server.app import make_app
+from recollect.server.page_access import PageDoor
+from recollect.services.page_members import Member, MirrorDesk, MirrorDesks
+from recollect.web.built_files import BuiltFiles
+from recollect.web.members import MembersPage, address_of
+from tests.server.live import LiveServer
+from tests.server.world import World
+from tests.small_home import ONE, TALK, TWO, lines
+
+ORIGIN = "https://team.example"
+COOKIE = "__Secure-recollect"
+TALKED = lines(TALK)
+OTHER = lines([{**entry, "sessionId": TWO, "cwd": "/srv/shop"} for entry in TALK])
+for mine, others in ((b"msg_", b"other_"), (b"req_", b"other_"), (b"00000000-0000", b"00000000-0001")):
+    OTHER = OTHER.replace(mine, others)
+
+
+class PageServer(LiveServer):
+    """``recollect serve --page`` at its own address."""
+
+    def command(self) -> list[str]:
+        cache = str(self._directory / "mirrors")
+        return [*super().command(), "--page", self.url, "--page-cache", cache]
+
+
+class TeamPage:
+    """The page of a world's server. ``desks`` are those that were opened, by organisation."""
+
+    def __init__(self, made: World, place: Path, origin: str = ORIGIN) -> None:
+        self.world, self.place = made, place
+        self.desks: dict[str, MirrorDesk] = {}
+        door, kept = PageDoor(made.service), self.desks
+
+        class Noted(MirrorDesks):
+            def desk(self, member: Member) -> MirrorDesk:
+                kept[member.organization] = super().desk(member)
+                return kept[member.organization]
+
+        self.page = MembersPage(
+            door,
+            Noted(place, door.sessions_of, rest=0),
+            address_of(origin),
+            version="0.0.0",
+            exports=exports(),
+            built=BuiltFiles(place / "no-static"),
+        )
+        app = make_app(made.service, is_owner=False, page=self.page)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=origin)
+        self.cookie = self.token = ""
+
+    async def close(self) -> None:
+        """End it; whatever still asks the database has asked it when this returns."""
+        self.page.stop()
+        for desk in self.desks.values():
+            await asyncio.to_thread(desk.mirror.wait, 60)
+            await asyncio.to_thread(desk.index.wait, 60)
+
+    async def ask(
+        self, method: str, path: str, *, body: object = None, cookie: str | None = None, **headers: str
+    ) -> httpx.Response:
+        """One request; the cookie as it was set, or another one."""
+        self.client.cookies.clear()
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        value = self.cookie if cookie is None else cookie
+        if value:
+            sent["cookie"] = f"{COOKIE}={value}"
+        if method == "POST":
+            sent = {"content-type": "application/json", "x-recollect-token": self.token, **sent}
+        content = None if body is None else json.dumps(body).encode()
+        return await self.client.request(method, path, headers=sent, content=content)
+
+    async def sign_in(self, secret: str | None = None) -> httpx.Response:
+        answer = await self.ask("POST", "/api/login", body={"token": secret or self.world.token}, cookie="")
+        if answer.status_code == 200:
+            self.cookie = answer.headers["set-cookie"].partition(";")[0].partition("=")[2]
+            self.token = answer.json()["token"]
+        return answer
+
+    async def get(self, path: str) -> Any:
+        answer = await self.ask("GET", path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def indexed(self) -> None:
+        """Wait until the index has all that the mirror has."""
+        for desk in self.desks.values():
+            await asyncio.to_thread(desk.mirror.look, 60)
+            await asyncio.to_thread(desk.index.clear)  # type: ignore[attr-defined]
+
+    async def ids(self) -> list[str]:
+        return sorted(row["id"] for row in (await self.get("/api/sessions"))["sessions"])
+
+
+async def two_sessions(made: World) -> None:
+    """Two conversations, in two directories."""
+    for session, data in ((ONE, TALKED), (TWO, OTHER)):
+        answer = await made.put(session, data)
+        assert answer.status_code == 200, answer.text

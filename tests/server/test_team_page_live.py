@@ -1,0 +1,171 @@
+"""The page of a running team server: streams, the log of requests, an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from recollect.server.sqlite import SqliteDatabase
+from recollect.server.tenancy import GRANTABLE, founded
+from tests.server.conftest import kind_named
+from tests.server.team_page import TALKED, PageServer
+from tests.server.world import after
+from tests.small_home import ONE, lines, prompt
+
+FIFTH = lines([prompt(5, 4, "the fifth")])
+
+
+class Member:
+    """A browser that signed in."""
+
+    def __init__(self, server: PageServer, secret: str) -> None:
+        self.client = httpx.Client(base_url=server.url, timeout=30)
+        answer = self.client.post("/api/login", json={"token": secret})
+        assert answer.status_code == 200, answer.text
+        self.bearer = {"Authorization": f"Bearer {secret}"}
+
+    def put(self, data: bytes, before: bytes = b"") -> None:
+        headers = {**self.bearer, "X-Recollect-Position": str(after(before))}
+        assert self.client.put(f"/v1/sessions/{ONE}/log", content=data, headers=headers).status_code == 200
+
+
+@pytest.fixture
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    return kind_named("sqlite", request, tmp_path).address
+
+
+@pytest.fixture
+def secret(place: str) -> str:
+    async def made() -> str:
+        database = SqliteDatabase(place)
+        await database.open()
+        try:
+            return await founded(database, "Acme", "ada", GRANTABLE)
+        finally:
+            await database.close()
+
+    return asyncio.run(made())
+
+
+@pytest.fixture
+def server(place: str, tmp_path: Path) -> Iterator[PageServer]:
+    one = PageServer(f"sqlite:///{place}", tmp_path)
+    with one:
+        yield one
+
+
+@pytest.fixture
+def join(server: PageServer, secret: str) -> Iterator[Callable[..., Member]]:
+    """Signs somebody in: the admin, or whoever holds another token."""
+    with contextlib.ExitStack() as clients:
+
+        def joined(other: str = "") -> Member:
+            member = Member(server, other or secret)
+            clients.enter_context(contextlib.closing(member.client))
+            return member
+
+        yield joined
+
+
+def events(stream: httpx.Response) -> Iterator[tuple[str, dict[str, object]]]:
+    """What a stream tells, for half a minute at most."""
+    name, end = "", time.monotonic() + 30
+    for line in stream.iter_lines():
+        assert time.monotonic() < end, "nothing more was told"
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            yield name, json.loads(line[6:])
+
+
+def test_a_push_is_told_to_whoever_follows(join: Callable[..., Member]) -> None:
+    """The conversation's stream says where something is new, and it is there to be fetched."""
+    member = join()
+    member.put(TALKED)
+    with member.client.stream("GET", f"/api/sessions/{ONE}/events?after=4") as stream:
+        told = events(stream)
+        assert next(told) == ("live", {"live": False})
+        member.put(FIFTH, TALKED)
+        name, grown = next(told)
+    window = member.client.get(f"/api/sessions/{ONE}/messages?from=-1").json()
+    assert (name, grown["from"], grown["total"]) == ("grown", 4, 5)
+    assert window["messages"][0]["blocks"][0]["text"] == "the fifth"
+
+
+def test_the_list_tells_of_new_and_deleted_sessions(join: Callable[..., Member]) -> None:
+    """Within a few seconds, without being asked again."""
+    member = join()
+    with member.client.stream("GET", "/api/events") as stream:
+        told = events(stream)
+        next(told)
+        member.put(TALKED)
+        changed = next(one["changed"] for _, one in told if one["changed"])
+        assert member.client.delete(f"/v1/sessions/{ONE}", headers=member.bearer).status_code == 204
+        gone = next(one["gone"] for _, one in told if one["gone"])
+    assert (changed, gone) == ([ONE], [ONE])
+
+
+def test_a_stream_ends_when_its_reader_is_no_member_any_more(join: Callable[..., Member]) -> None:
+    """Nothing is told after the token was revoked and some seconds passed."""
+    member = join()
+    member.put(TALKED)
+    other = join(_another(member))
+    with other.client.stream("GET", f"/api/sessions/{ONE}/events?after=0") as stream:
+        told = events(stream)
+        assert next(told)[0] == "grown"
+        tokens = member.client.get("/v1/tokens", headers=member.bearer).json()["tokens"]
+        mine = next(one["id"] for one in tokens if one["machine"] == "other")
+        assert member.client.delete(f"/v1/tokens/{mine}", headers=member.bearer).status_code == 204
+        time.sleep(5.5)
+        member.put(FIFTH, TALKED)
+        left = [name for name, _ in told]
+    assert left in ([], ["live"])  # what was on its way before
+
+
+def _another(member: Member) -> str:
+    whoami = member.client.get("/v1/whoami", headers=member.bearer).json()
+    body = {"user": whoami["user"], "scopes": ["read"], "machine": "other"}
+    answer = member.client.post("/v1/tokens", json=body, headers=member.bearer)
+    return str(answer.json()["token"])
+
+
+def test_an_open_stream_does_not_keep_the_server_from_ending(
+    server: PageServer, join: Callable[..., Member]
+) -> None:
+    """SIGTERM lets followers go; the exit is an orderly one."""
+    member = join()
+    member.put(TALKED)
+    with member.client.stream("GET", f"/api/sessions/{ONE}/events?after=4") as stream:
+        next(events(stream))
+        assert server.stop() == 0
+    assert "graceful shutdown exceeded" not in server.log.read_text()
+
+
+def test_the_log_of_requests_names_routes_and_not_sessions(
+    server: PageServer, secret: str, join: Callable[..., Member]
+) -> None:
+    """Of the page as of the API: no session id, no words, no secret, but which token it was."""
+    member = join()
+    member.put(TALKED)
+    assert member.client.get(f"/api/sessions/{ONE}/messages").status_code == 200
+    assert member.client.get("/api/search?q=canary").status_code == 200
+    server.stop()
+    text = server.log.read_text()
+    told = {
+        (line["route"], bool(line.get("token")))
+        for line in server.requests()
+        if "/api/" in str(line["route"])
+    }
+    assert told == {
+        ("/api/login", False),
+        ("/api/sessions/{session}/messages", True),
+        ("/api/search", True),
+    }
+    assert [word for word in (ONE, "canary", secret, secret[4:]) if word in text] == []
