@@ -31,11 +31,13 @@ class LiveServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "recollect", "serve", "--port", str(self.port), *self._options]
+
     def start(self) -> None:
-        command = [sys.executable, "-m", "recollect", "serve", "--port", str(self.port), *self._options]
         environment = {**os.environ, "RECOLLECT_DATABASE": self._address}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment)
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -69,6 +71,22 @@ class LiveServer:
         """The lines the server wrote about requests."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
         return [line for line in lines if line["event"] == "request"]
+
+
+_TRIAL = """
+import os, sys
+from recollect.server.limits import Limits
+from recollect.server.run import Settings, open_database, run
+limits = Limits(requests_per_second=10**9, failures_per_second=10**9, follow_seconds=0)
+run(open_database(os.environ["RECOLLECT_DATABASE"]), Settings(port=int(sys.argv[1]), is_quiet=True), limits)
+"""
+
+
+class TrialServer(LiveServer):
+    """A server whose followers get what there is and are let go, and that refuses nobody for being quick."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", _TRIAL, str(self.port)]
 
 
 def free_port() -> int:

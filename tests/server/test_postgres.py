@@ -257,6 +257,15 @@ def test_a_database_that_stays_away_is_said_to(tmp_path: Any) -> None:
         asyncio.run(play())
 
 
+def test_a_database_that_lets_nobody_in_is_said_to(cluster: Cluster) -> None:
+    """Its refusal is no error of ours: migrating says that it could not connect, and why."""
+    stranger = cluster.dsn().replace("recollect@", "nobody_known@")
+
+    assert stranger != cluster.dsn()
+    with pytest.raises(Unavailable, match="nobody_known"):
+        asyncio.run(PostgresDatabase(stranger).migrate())
+
+
 def test_reads_go_to_the_replica_and_come_back_where_it_is_gone(cluster: Cluster) -> None:
     """Lists, costs and searches are asked of the replica; what decides is asked of the primary."""
     cluster.psql("CREATE DATABASE copy OWNER recollect")

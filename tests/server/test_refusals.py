@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from typing import Any
 
 import pytest
+from starlette.routing import Route
 
-from recollect.server.app import ROUTES, Endpoint
+from recollect.server import tenancy
+from recollect.server.app import ROUTES, Endpoint, make_app
 from recollect.server.limits import Limits
+from recollect.server.memory import MemoryDatabase
 from recollect.server.records import Token
 from recollect.server.service import Service
 from recollect.server.sql import now_ms
@@ -16,7 +21,25 @@ from recollect.sync.wire import ORGANIZATION, POSITION, START
 from tests.server.conftest import Kind
 from tests.server.world import OPERATOR, World, in_world, new_org, prompt
 
-GUARDED = [route for route in ROUTES if route.scope is not None]
+
+def routes_of_the_app() -> list[Endpoint]:
+    """Every method of every path the application itself would answer, with the endpoint the table has for it.
+
+    Starlette answers HEAD wherever it answers GET, so there are more of them than rows in the table.
+    """
+    app: Any = make_app(Service(MemoryDatabase()), is_owner=False)
+    table = {(route.method, route.path): route for route in ROUTES}
+    found = []
+    for route in app._app.routes:
+        assert isinstance(route, Route), "something that is no plain route stands in the application"
+        for method in sorted(route.methods or ()):
+            row = table.get((method, route.path)) or table[("GET", route.path)]
+            found.append(row._replace(method=method))
+    return found
+
+
+ANSWERED = routes_of_the_app()
+GUARDED = [route for route in ANSWERED if route.scope is not None]
 BODIES: dict[tuple[str, str], dict[str, object]] = {
     ("PATCH", "/v1/sessions/{session_id}"): {"title": "stolen"},
     ("PATCH", "/v1/org"): {"retention_days": 1},
@@ -102,11 +125,11 @@ def test_another_tenants_things_are_not_there(kind: Kind, route: Endpoint) -> No
         return [found, missing], named, kept
 
     (found, missing), named, kept = in_world(kind, scene)
-    by_id = "{" in route.path or route.path == "/v1/tokens"
-    if by_id and route.method != "PUT" and (route.method, route.path) != ("GET", "/v1/tokens"):
+    by_id = "{" in route.path or (route.method, route.path) == ("POST", "/v1/tokens")
+    if by_id and route.method != "PUT":
         assert found[0] == 404
         assert found == missing
-    elif "{" not in route.path and route.method == "GET":
+    elif "{" not in route.path and route.method in ("GET", "HEAD"):
         # Lists are the asker's own: nothing of the other organisation stands in them.
         assert found[0] == 200
         assert "s1" not in found[1] or route.path in ("/metrics", "/v1/audit")
@@ -181,6 +204,45 @@ def test_a_token_is_remembered_for_a_moment_only() -> None:
     assert in_world(Kind("memory"), scene) == [200, 200, 401, 200, 401]
 
 
+def test_a_server_asks_again_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it was told to remember: a revocation through another server, or by the operator, holds a second later."""
+    clock = [now_ms()]
+    monkeypatch.setattr(tenancy, "now_ms", lambda: clock[0])
+
+    async def scene(made: World) -> list[int]:
+        made.service.doorkeeper = tenancy.Doorkeeper(made.database, 3_600_000)
+        secret, token = await made.secret(await made.member("Eve"))
+        statuses = [(await made.ask("GET", "/v1/org", token=secret)).status_code]
+        await made.database.revoke_token(made.org.id, token.id, OPERATOR)
+        for passed in (999, 1):
+            clock[0] += passed
+            statuses.append((await made.ask("GET", "/v1/org", token=secret)).status_code)
+        return statuses
+
+    assert in_world(Kind("memory"), scene) == [200, 200, 401]
+
+
+@pytest.mark.parametrize("is_revoked", [True, False], ids=["token revoked", "member disabled"])
+def test_who_may_no_longer_read_follows_no_longer(kind: Kind, is_revoked: bool) -> None:
+    """A stream that was begun with a good token ends soon after the token did."""
+
+    async def scene(made: World) -> bytes:
+        user = await made.member("Eve")
+        secret, token = await made.secret(user)
+        await made.put("s1", prompt("seen"))
+        following = asyncio.create_task(made.ask("GET", "/v1/sessions/s1/events", token=secret))
+        while not made.service.metrics.value("followers"):
+            await asyncio.sleep(0.01)
+        if is_revoked:
+            await made.database.revoke_token(made.org.id, token.id, OPERATOR)
+        else:
+            await made.database.change_user(made.org.id, user.id, None, True, OPERATOR)
+        async with asyncio.timeout(30):
+            return (await following).content
+
+    assert in_world(kind, scene).startswith(b": recollect\n\n")
+
+
 def test_too_many_requests_are_told_to_wait() -> None:
     """One token gets its rate and a burst of as much again; another token is not held up by it."""
 
@@ -209,8 +271,11 @@ def test_guessing_tokens_is_slowed_down() -> None:
 
 
 def test_no_route_stands_beside_the_door() -> None:
-    """Three routes are open to everybody, and no others; they tell nothing of anybody."""
-    assert [route.path for route in ROUTES if route.scope is None] == ["/healthz", "/readyz", "/openapi.json"]
+    """Three routes are open to everybody, and no others; they tell nothing of anybody. The table has every route."""
+    is_open = {route.path for route in ANSWERED if route.scope is None}
+    assert is_open == {"/healthz", "/readyz", "/openapi.json"}
+    assert {(route.method, route.path) for route in ANSWERED} >= {(row.method, row.path) for row in ROUTES}
+    assert {route.path for route in ANSWERED} == {row.path for row in ROUTES}
 
 
 def test_an_expired_token_has_five_minutes(kind: Kind) -> None:

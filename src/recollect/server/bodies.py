@@ -7,9 +7,11 @@ time by its bytes: it gets some seconds at first, and more only as fast as it co
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import zlib
 from collections.abc import Iterator
+from io import BytesIO
 
 import zstandard
 
@@ -32,22 +34,32 @@ async def read_body(ask: Ask, share: Share) -> bytes:
     encoding = (ask.header(b"content-encoding") or "").strip().lower() or "identity"
     if encoding not in ("identity", "gzip", "zstd"):
         raise bad_encoding(f"Content-Encoding {encoding[:40]!a} is not known")
-    raw = await _raw_body(ask, limits, share)
+    # What comes out is held beside what went in; how much that will be is known afterwards.
+    unpacked = 0 if encoding == "identity" else limits.body_bytes
+    raw = await _raw_body(ask, limits, share, unpacked)
     if encoding == "identity":
         return raw
     unpack = _gunzipped if encoding == "gzip" else _unzstd
     if len(raw) < _FEW:
-        return unpack(raw, limits.body_bytes)
+        with contextlib.suppress(_Larger):
+            return unpack(raw, min(SMALL, limits.body_bytes))
+    # Room first, then the one place: who has the place and waits for room would wait for those who need the place.
+    if not await share.hold(len(raw) + unpacked, len(raw) + unpacked):
+        raise busy("too many large requests at once", 3)
     async with ask.service.large:
-        # What comes out is held beside what went in; how much that will be is known afterwards.
-        if not await share.hold(len(raw) + limits.body_bytes, len(raw) + limits.body_bytes):
-            raise busy("too many large requests at once", 3)
-        found = await asyncio.to_thread(unpack, raw, limits.body_bytes)
+        try:
+            found = await asyncio.to_thread(unpack, raw, limits.body_bytes)
+        except _Larger:
+            raise too_large("decompressed body", limits.body_bytes) from None
         share.shrink(len(found))
         return found
 
 
-async def _raw_body(ask: Ask, limits: Limits, share: Share) -> bytes:
+class _Larger(Exception):
+    """More comes out of it than was allowed."""
+
+
+async def _raw_body(ask: Ask, limits: Limits, share: Share, unpacked: int) -> bytes:
     most = limits.body_bytes
     told = ask.header(b"content-length") or ""
     length = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
@@ -59,7 +71,8 @@ async def _raw_body(ask: Ask, limits: Limits, share: Share) -> bytes:
         first, is_more = await ask.chunk()
         if not is_more and len(first) <= Share.FREE:
             return first
-        return await _received(ask, share, (first, is_more), most if length is None else length)
+        expected = (most if length is None else length) + unpacked
+        return await _received(ask, share, (first, is_more), expected)
     except asyncio.CancelledError:
         if not impatience.over(task):
             raise
@@ -70,8 +83,8 @@ async def _raw_body(ask: Ask, limits: Limits, share: Share) -> bytes:
 
 async def _received(ask: Ask, share: Share, first: tuple[bytes, bool], expected: int) -> bytes:
     limits = ask.service.limits
-    # A list, not one growing buffer: that would be copied, and held twice, whenever it grows.
-    most, size, received = limits.body_bytes, 0, list[bytes]()
+    # Not a list that is joined at the end, nor a bytearray: both hold everything twice. This grows where it is.
+    most, size, received = limits.body_bytes, 0, BytesIO()
     loop = asyncio.get_running_loop()
     start = loop.time()
     chunk, is_more = first
@@ -79,7 +92,7 @@ async def _received(ask: Ask, share: Share, first: tuple[bytes, bool], expected:
         size += len(chunk)
         if size > most:
             raise too_large("body", most)
-        received.append(chunk)
+        received.write(chunk)
         if size > Share.FREE:
             # Waiting for room is not the sender's slowness.
             waited = loop.time()
@@ -92,12 +105,12 @@ async def _received(ask: Ask, share: Share, first: tuple[bytes, bool], expected:
         if not is_more:
             break
         chunk, is_more = await ask.chunk()
-    return b"".join(received)  # of one chunk no copy is made
+    return received.getvalue()
 
 
 def _gunzipped(raw: bytes, most: int) -> bytes:
     machine = zlib.decompressobj(31)
-    found, size = list[bytes](), 0
+    found, size = BytesIO(), 0
     try:
         # At the end once more with nothing: what was read may still have something to come out.
         for piece in (*_pieces(raw, _STEP), b""):
@@ -106,10 +119,9 @@ def _gunzipped(raw: bytes, most: int) -> bytes:
             waiting = piece
             while not machine.eof:
                 out = machine.decompress(waiting, _STEP)
-                found.append(out)
-                size += len(out)
+                size += found.write(out)
                 if size > most:
-                    raise too_large("decompressed body", most)
+                    raise _Larger
                 waiting = machine.unconsumed_tail
                 if not waiting and len(out) < _STEP:
                     break
@@ -117,25 +129,24 @@ def _gunzipped(raw: bytes, most: int) -> bytes:
         raise bad_encoding("the body is not gzip") from None
     if not machine.eof or machine.unused_data:
         raise bad_encoding("the gzip body is cut off, or goes on after its end")
-    return b"".join(found)
+    return found.getvalue()
 
 
 def _unzstd(raw: bytes, most: int) -> bytes:
     machine = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
-    found, size = list[bytes](), 0
+    found, size = BytesIO(), 0
     try:
         for piece in _pieces(raw, _ZSTD_STEP):
             if machine.eof:
                 raise bad_encoding("the zstd body goes on after its end")
-            found.append(machine.decompress(piece))
-            size += len(found[-1])
+            size += found.write(machine.decompress(piece))
             if size > most:
-                raise too_large("decompressed body", most)
+                raise _Larger
     except zstandard.ZstdError:
         raise bad_encoding("the body is not zstd") from None
     if not machine.eof or machine.unused_data:
         raise bad_encoding("the zstd body is cut off, or goes on after its end")
-    return b"".join(found)
+    return found.getvalue()
 
 
 def _pieces(raw: bytes, size: int) -> Iterator[bytes]:

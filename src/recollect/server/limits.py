@@ -7,14 +7,19 @@ bounded in every one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
+import sys
 import time
 from collections import OrderedDict
+from functools import cache
 from typing import Any, Self
 
 from msgspec import Struct
 
 _MIB = 1 << 20
 _MOST_BUCKETS = 10_000
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # glibc's names for them, in malloc.h
 
 
 class Limits(Struct, frozen=True):
@@ -23,8 +28,9 @@ class Limits(Struct, frozen=True):
     body_bytes: int = 16 * _MIB  # of a request, before and after decompression
     line_bytes: int = 16 * _MIB
     lines: int = 50_000  # of one append
+    line_depth: int = 512  # brackets within brackets: no reader's parser gives up before that
     document_bytes: int = 64 * 1024  # of a JSON document
-    buffered_bytes: int = 24 * _MIB  # of all bodies that are being read, together
+    buffered_bytes: int = 24 * _MIB  # of all bodies that come in or go out, together
     requests_per_second: int = 500  # of one token, with as many again as a burst
     failures_per_second: int = 20  # refused tokens from one address
     followers: int = 1_000
@@ -34,10 +40,18 @@ class Limits(Struct, frozen=True):
     follow_seconds: int = 3_600
     slow_grace_seconds: int = 10
     slow_bytes_per_second: int = 16 * 1024
+    slow_reading_bytes_per_second: int = 256 * 1024  # of what is held for one reader
 
     def told(self) -> dict[str, int]:
         """Those that a client can do something about."""
-        names = ("body_bytes", "line_bytes", "lines", "document_bytes", "requests_per_second")
+        names = (
+            "body_bytes",
+            "line_bytes",
+            "lines",
+            "line_depth",
+            "document_bytes",
+            "requests_per_second",
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -70,9 +84,12 @@ class Budget:
     """Bytes that all requests together may hold; who finds none left waits a moment for others to finish."""
 
     def __init__(self, total: int, patience: float = 15.0) -> None:
+        _give_large_blocks_back()
         self.total, self._patience = total, patience
         self._used = 0
         self._freed = asyncio.Event()
+        # What may be large, and whose size is known only when it is there, is fetched one at a time.
+        self.fetching = asyncio.Semaphore(1)
 
     def share(self) -> Share:
         """A part of the budget, given back at the end of its ``with`` whatever happens."""
@@ -83,6 +100,13 @@ class Budget:
         self._used -= amount
         self._freed.set()
         self._freed = asyncio.Event()
+
+    def take_now(self, amount: int) -> bool:
+        """False where there is not so much left."""
+        if self._used + amount > self.total:
+            return False
+        self._used += amount
+        return True
 
     async def take(self, amount: int) -> bool:
         """False where there was nothing left for too long."""
@@ -95,6 +119,21 @@ class Budget:
                 return False
         self._used += amount
         return True
+
+
+@cache
+def _give_large_blocks_back() -> None:
+    """What was held and is let go leaves the process.
+
+    glibc keeps large blocks once a few were freed, in as many heaps as there are threads, and a bound on what is
+    held is then no bound on the process. Elsewhere than on glibc nothing happens.
+    """
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        tune = ctypes.CDLL(None).mallopt
+        for option, value in ((_MMAP_THRESHOLD, _MIB), (_ARENA_MAX, 2)):
+            tune(option, value)
 
 
 class Share:
@@ -125,6 +164,16 @@ class Share:
         if missing > 0 and not await self._budget.take(missing):
             return False
         self.taken += max(missing, 0)
+        return True
+
+    def hold_now(self, size: int) -> bool:
+        """As ``hold``, without waiting."""
+        missing = min(size, self._budget.total) - self.taken
+        if size <= max(self.FREE, self.taken):
+            return True
+        if not self._budget.take_now(missing):
+            return False
+        self.taken += missing
         return True
 
     def shrink(self, size: int) -> None:

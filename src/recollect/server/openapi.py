@@ -25,6 +25,7 @@ _TYPES = (
     wire.Hits,
     wire.WhoAmI,
     wire.Problem,
+    wire.Event,
     team.CostReport,
     Org,
     routes_sessions._Described,  # noqa: SLF001 - the document of a request belongs to its route
@@ -158,6 +159,22 @@ _STATUS = {
     "content": _json({"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]})
 }
 
+# One event of a stream: before OpenAPI 3.2 the schema of a stream is that of its events.
+_EVENT: _Schema = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": _POSITION},
+        "event": {"type": "string", "enum": ["lines", "gone"]},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"anyOf": [_named("Event"), {"type": "object", "maxProperties": 0}]},
+        },
+    },
+    "required": ["event", "data"],
+    "additionalProperties": False,
+}
+
 
 def _paths() -> _Schema:
     return {**_log_paths(), **_session_paths(), **_team_paths(), **_admin_paths()}
@@ -188,8 +205,8 @@ def _log_paths() -> _Schema:
     head["responses"] = {code: {"description": one["description"]} for code, one in read["responses"].items()}
     follow = _operation(
         "New lines as they come",
-        {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        parameters=[_SESSION, _LOG_KEY, _AFTER],
+        {"content": {"text/event-stream": {"schema": _EVENT}}},
+        parameters=[_SESSION, _LOG_KEY, _AFTER, _header("Last-Event-ID", _AFTER["schema"])],
         statuses=(409,),
     )
     heads = _operation(

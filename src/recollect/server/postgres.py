@@ -129,6 +129,10 @@ def tsquery(query: Query) -> str:
     return "".join(parts)
 
 
+def _unreachable(problem: BaseException) -> Unavailable:
+    return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
+
+
 class PostgresDatabase(SqlDatabase):
     """The contract on one PostgreSQL database, and perhaps a replica of it for reads."""
 
@@ -193,9 +197,7 @@ class PostgresDatabase(SqlDatabase):
                 max_inactive_connection_lifetime=60.0,
             )
         except (*_PASSING, asyncpg.PostgresError) as problem:
-            raise Unavailable(
-                f"cannot connect to the database: {type(problem).__name__}: {problem}"
-            ) from problem
+            raise _unreachable(problem) from problem
 
     async def close(self) -> None:
         """Finish the appends that were taken, then disconnect."""
@@ -212,7 +214,10 @@ class PostgresDatabase(SqlDatabase):
 
     async def migrate(self) -> int:
         """Apply the steps that are missing, one server at a time."""
-        connection = await asyncpg.connect(self._dsn, timeout=10.0)
+        try:
+            connection = await asyncpg.connect(self._dsn, timeout=10.0)
+        except (*_PASSING, asyncpg.PostgresError) as problem:
+            raise _unreachable(problem) from problem
         try:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1::bigint)", _MIGRATION_LOCK)

@@ -37,9 +37,13 @@ class _UserChange(Struct, forbid_unknown_fields=True):
     disabled: bool | UnsetType = UNSET
 
 
+# For the document: what is not among them is refused below, with a hint.
+_Scope = Annotated[str, Meta(extra_json_schema={"enum": list(GRANTABLE)})]
+
+
 class _NewToken(Struct, forbid_unknown_fields=True):
     user: str
-    scopes: Annotated[list[str], Meta(min_length=1, max_length=10)]
+    scopes: Annotated[list[_Scope], Meta(min_length=1, max_length=10)]
     machine: Name | None = None
     days: Days | None = None
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import msgspec
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from recollect.errors import UsageError
+from recollect.model.json_text import deeper_than
 from recollect.server.bodies import SMALL, read_body
 from recollect.server.facts import lines_of, prepare
 from recollect.server.limits import Limits
+from recollect.server.outgoing import Outlet, Span, Streamed, event_pieces, lines_within, pieces_of
 from recollect.server.records import Append, Conflict, Description, Gone, Place, Prepared, Segment
-from recollect.server.refusals import Refused, busy, invalid, not_found, too_large
+from recollect.server.refusals import Refused, busy, invalid, not_found, too_deep, too_large
 from recollect.server.service import Ask, Ready, answer, cursor_of, parts_of
+from recollect.server.tenancy import READ
 from recollect.sync.wire import (
     ENCRYPTED,
     LAST_UUID,
@@ -26,7 +28,6 @@ from recollect.sync.wire import (
     REPOSITORY,
     START,
     Appended,
-    Event,
     Head,
     Heads,
     Position,
@@ -65,6 +66,7 @@ async def append(ask: Ask) -> Response:
             given = await _agreed(ask, (session, key), given, last_uuid or "", data)
         told, path = _description(ask), f"{session}/{key}"
         if len(data) < SMALL:
+            _check_depth(data, service.limits.line_depth, is_opaque=told.encrypted)
             prepared = prepare(data, given, path=path, is_opaque=told.encrypted)
         else:
             prepared = await _prepared(ask, data, given, path, told.encrypted)
@@ -111,6 +113,16 @@ def _check_lines(data: bytes, limits: Limits) -> None:
         raise too_large("line", limits.line_bytes)
 
 
+def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
+    """Most bodies have fewer brackets than a line may have levels, and are not looked at further."""
+    if is_opaque or data.count(b"{") + data.count(b"[") <= most:
+        return
+    # Of one line no copy is made.
+    lines = lines_of(data) if data.count(b"\n") > 1 else (data,)
+    if any(deeper_than(line, most) for line in lines):
+        raise too_deep(most)
+
+
 async def _agreed(
     ask: Ask, place: tuple[str, str], given: Position | None, last_uuid: str, data: bytes
 ) -> Position:
@@ -143,8 +155,14 @@ def _description(ask: Ask) -> Description:
 
 async def _prepared(ask: Ask, data: bytes, expected: Position, path: str, is_opaque: bool) -> Prepared:
     """One large body at a time: what is read from it takes several times its size."""
+    most = ask.service.limits.line_depth
+
+    def work() -> Prepared:
+        _check_depth(data, most, is_opaque=is_opaque)
+        return prepare(data, expected, path=path, is_opaque=is_opaque)
+
     async with ask.service.large:
-        return await asyncio.to_thread(prepare, data, expected, path=path, is_opaque=is_opaque)
+        return await asyncio.to_thread(work)
 
 
 async def read(ask: Ask) -> Response:
@@ -158,8 +176,12 @@ async def read(ask: Ask) -> Response:
     headers = {POSITION: str(head.position), "Content-Length": str(head.bytes - after.bytes)}
     if ask.scope["method"] == "HEAD":
         return Response(headers=headers, media_type=NDJSON)
-    lines = _lines(ask, session, key, after.position.lines, head.lines)
-    return StreamingResponse(lines, headers=headers, media_type=NDJSON)
+    outlet = Outlet(ask.service.budget, ask.service.limits)
+    span = Span(after.position.lines, head.lines, head.bytes - after.bytes, head.bytes)
+    # While it can still be said: later the answer can only break off.
+    if not await outlet.has_room(min(span.bytes, ask.service.limits.body_bytes)):
+        raise busy("too many large answers at once", 3)
+    return Streamed(_lines(ask, session, key, span, outlet), outlet, headers, NDJSON)
 
 
 async def _place(ask: Ask, session: str, key: str, head: Head, text: str | None = None) -> Place:
@@ -180,18 +202,14 @@ async def _place(ask: Ask, session: str, key: str, head: Head, text: str | None 
     return place
 
 
-async def _lines(ask: Ask, session: str, key: str, after: int, until: int) -> AsyncIterator[bytes]:
-    async for segment in ask.service.database.segments(ask.org, session, key, after, until):
-        yield _cut(segment, after, until)
+async def _lines(ask: Ask, session: str, key: str, span: Span, outlet: Outlet) -> AsyncGenerator[bytes, None]:
+    async for data in lines_within(outlet, span, _from(ask, session, key, span.until)):
+        async for piece in outlet.pieces(pieces_of(data), len(data)):
+            yield piece
 
 
-def _cut(segment: Segment, after: int, until: int) -> bytes:
-    """The part of a segment that lies between two counts of lines."""
-    first, last = segment.first_line, segment.first_line + segment.lines
-    if first >= after and last <= until:
-        return segment.data
-    lines = list(lines_of(segment.data))
-    return b"".join(lines[max(after - first, 0) : until - first])
+def _from(ask: Ask, session: str, key: str, until: int) -> Callable[[int], AsyncIterator[Segment]]:
+    return lambda line: ask.service.database.segments(ask.org, session, key, line, until)
 
 
 async def follow(ask: Ask) -> Response:
@@ -206,28 +224,37 @@ async def follow(ask: Ask) -> Response:
     if service.metrics.value("followers") >= service.limits.followers:
         raise busy("too many followers", 5)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    events = _events(ask, session, key, after.position)
-    return StreamingResponse(events, headers=headers, media_type="text/event-stream")
+    outlet = Outlet(service.budget, service.limits)
+    return Streamed(_events(ask, session, key, after, outlet), outlet, headers, "text/event-stream")
 
 
-async def _events(ask: Ask, session: str, key: str, seen: Position) -> AsyncIterator[bytes]:
-    service = ask.service
+async def _events(
+    ask: Ask, session: str, key: str, after: Place, outlet: Outlet
+) -> AsyncGenerator[bytes, None]:
+    service, seen, seen_bytes = ask.service, after.position, after.bytes
     loop = asyncio.get_running_loop()
     end, last_sign = loop.time() + service.limits.follow_seconds, loop.time()
+    authorization = ask.header(b"authorization") or ""
     service.metrics.move("followers", 1)
     try:
         yield b": recollect\n\n"
-        while not service.closing.is_set() and loop.time() < end:
+        while not service.closing.is_set() and await service.doorkeeper.still(authorization, READ):
             head = await service.database.head(ask.org, session, key)
             if head is None:
                 yield b"event: gone\ndata: {}\n\n"
                 return
-            if head.lines > seen.lines:
-                async for segment in service.database.segments(ask.org, session, key, seen.lines, head.lines):
-                    data = _cut(segment, seen.lines, head.lines)
-                    seen = seen.after(lines_of(data))
-                    yield _event(seen, data)
-                    last_sign = loop.time()
+            is_behind = head.lines > seen.lines
+            if is_behind:
+                span = Span(seen.lines, head.lines, head.bytes - seen_bytes, head.bytes)
+                async for data in lines_within(outlet, span, _from(ask, session, key, head.lines)):
+                    seen, seen_bytes = seen.after(lines_of(data)), seen_bytes + len(data)
+                    async for piece in outlet.pieces(event_pieces(str(seen), data), len(data)):
+                        yield piece
+                outlet.keep(0)
+                last_sign = loop.time()
+            if loop.time() >= end:
+                return
+            if is_behind:
                 continue
             if loop.time() - last_sign > _SIGN_OF_LIFE:
                 last_sign = loop.time()
@@ -235,14 +262,6 @@ async def _events(ask: Ask, session: str, key: str, seen: Position) -> AsyncIter
             await service.wakeups.wait((ask.org, session, key), _LOOK_EVERY)
     finally:
         service.metrics.move("followers", -1)
-
-
-def _event(position: Position, data: bytes) -> bytes:
-    try:
-        event = Event(str(position), text=data.decode())
-    except UnicodeDecodeError:
-        event = Event(str(position), base64=b64encode(data).decode())
-    return b"id: %b\nevent: lines\ndata: %b\n\n" % (str(position).encode(), msgspec.json.encode(event))
 
 
 async def heads(ask: Ask) -> Response:

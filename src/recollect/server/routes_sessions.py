@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from recollect.server.bodies import read_body
 from recollect.server.database import Forbidden, Held, Taken
+from recollect.server.outgoing import Outlet, Streamed, TooSlow, fetched, pieces_of
 from recollect.server.records import Changes, Filter
-from recollect.server.refusals import Refused, forbidden, invalid, not_found
+from recollect.server.refusals import Refused, busy, forbidden, invalid, not_found
 from recollect.server.service import Ask, answer, cursor_of, parts_of
 from recollect.server.tenancy import ADMIN
 from recollect.sync.wire import Sessions, plain_text
@@ -148,10 +149,17 @@ def _only_if(ask: Ask) -> str | None:
 async def read_file(ask: Ask) -> Response:
     """GET /v1/sessions/{session_id}/file."""
     ask.only("key")
-    found = await ask.service.database.file(ask.org, ask.session, ask.key(is_needed=True))
+    session_id, key, service = ask.session, ask.key(is_needed=True), ask.service
+    outlet = Outlet(service.budget, service.limits)
+    try:
+        found = await fetched(outlet, lambda: service.database.file(ask.org, session_id, key))
+    except TooSlow:
+        raise busy("too many large answers at once", 3) from None
     if found is None:
         raise not_found()
-    return Response(found.data, headers={"ETag": f'"{found.sha256}"'}, media_type="application/octet-stream")
+    headers = {"ETag": f'"{found.sha256}"', "Content-Length": str(len(found.data))}
+    pieces = outlet.pieces(pieces_of(found.data), len(found.data))
+    return Streamed(pieces, outlet, headers, "application/octet-stream")
 
 
 async def delete_file(ask: Ask) -> Response:

@@ -80,11 +80,14 @@ async def _hit(ask: Ask, found: Found, query: Query) -> Hit | None:
     """With the words around it, taken from the line itself; None where it was removed since."""
     line = None
     wanted = found.line - 1
-    async for segment in ask.service.database.segments(ask.org, found.session, found.key, wanted, found.line):
-        for number, data in enumerate(lines_of(segment.data), segment.first_line):
-            if number == wanted:
-                line = data
-                break
+    async with ask.service.budget.fetching:
+        async for segment in ask.service.database.segments(
+            ask.org, found.session, found.key, wanted, found.line
+        ):
+            for number, data in enumerate(lines_of(segment.data), segment.first_line):
+                if number == wanted:
+                    line = data
+                    break
     if line is None:
         return None
     facts = facts_of(line)

@@ -83,9 +83,11 @@ def run(
     """Serve until SIGTERM or SIGINT; with a page for members where one is made."""
     try:
         import uvicorn
+
+        from recollect.server.protocol import BoundedProtocol
     except ImportError:
         raise UsageError(
-            "the server needs starlette and uvicorn, which are not installed",
+            "the server needs starlette, uvicorn and httptools, which are not installed",
             hint="pip install 'recollect[server]'",
         ) from None
     check_listening(settings)
@@ -112,7 +114,7 @@ def run(
         server_header=False,
         lifespan="on",
         limit_concurrency=service.limits.connections,
-        h11_max_incomplete_event_size=64 * 1024,
+        http=BoundedProtocol,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=settings.certificate,

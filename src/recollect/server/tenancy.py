@@ -33,6 +33,8 @@ ROLES = {
 SKEW_MS = 300_000
 _BEARER = re.compile(r"[Bb]earer +(" + TOKEN_PREFIX + r"[A-Za-z0-9_-]{43})", re.ASCII)
 _MOST_CACHED = 4_096
+# A revocation through another server takes so long at most; one question a second for each token in use costs little.
+_LONGEST_MS = 1_000
 _USED_EVERY_MS = 60_000
 
 
@@ -75,9 +77,9 @@ def is_current(token: Token, now: int) -> bool:
 class Doorkeeper:
     """Turns an Authorization header into a caller. Remembers tokens for a moment, so that not every request asks."""
 
-    def __init__(self, database: Database, remember_ms: int = 5_000) -> None:
+    def __init__(self, database: Database, remember_ms: int = _LONGEST_MS) -> None:
         self._database = database
-        self._remember_ms = remember_ms
+        self._remember_ms = min(remember_ms, _LONGEST_MS)
         # By the hash of the header, and since when: what is remembered holds no secret.
         self._known: OrderedDict[bytes, tuple[int, Caller]] = OrderedDict()
         self._noted: dict[str, int] = {}
@@ -95,6 +97,11 @@ class Doorkeeper:
         token = known[1].token
         is_noted = now - self._noted.get(token.id, 0) < _USED_EVERY_MS
         return known[1] if is_noted and is_current(token, now) else None
+
+    async def still(self, authorization: str, scope: str) -> bool:
+        """Whether somebody who was let in for something that lasts would be let in again."""
+        caller = self.remembered(authorization) or await self.caller(authorization)
+        return caller is not None and scope in caller.scopes
 
     async def caller(self, authorization: str) -> Caller | None:
         """Who it is; None for everything that is not a good token."""

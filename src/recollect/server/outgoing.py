@@ -1,0 +1,200 @@
+"""Sending bytes to readers who may be slow, or stop in the middle: what is held for all of them together is bounded.
+
+What is large leaves in small pieces, and is held out of the same budget as bodies that come in. Whoever does not take
+a piece in time is let go: readers go on later behind the last whole line they have. So a thousand readers
+that take nothing cost a thousand small pieces, and not a thousand logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from recollect.server.database import Unavailable
+from recollect.server.facts import lines_of
+from recollect.server.limits import Budget, Limits
+from recollect.server.records import FileBytes, Segment
+
+# Small, because a connection that is closed keeps its last piece until the other side is gone, too; divisible by three, so
+# that pieces of base64 can be put together.
+PIECE = 12 * 1024
+# A database gives so much at a time, in small segments or one that is larger.
+_FETCHED_AT_ONCE = 1 << 20
+_encode = msgspec.json.Encoder().encode
+
+
+class TooSlow(Exception):
+    """The reader does not take what it asked for, or there is no room for it."""
+
+
+class Streamed(StreamingResponse):
+    """An answer in pieces, each of which must be taken within some seconds. At its end the share is given back."""
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        outlet: Outlet,
+        headers: Mapping[str, str],
+        media_type: str,
+    ) -> None:
+        super().__init__(pieces, headers=headers, media_type=media_type)
+        self._pieces, self._outlet = pieces, outlet
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; whatever happens, also before the first piece, nothing stays held."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._pieces.aclose()
+            self._outlet.keep(0)
+
+    async def stream_response(self, send: Send) -> None:
+        """All of it, or as much as there was: the connection is then closed before the announced end."""
+
+        async def timely(message: Message) -> None:
+            async with asyncio.timeout(self._outlet.limits.slow_grace_seconds):
+                await send(message)
+
+        with contextlib.suppress(TimeoutError, TooSlow, Unavailable):
+            await super().stream_response(timely)
+
+
+class Outlet:
+    """What one reader holds, until it was taken."""
+
+    def __init__(self, budget: Budget, limits: Limits) -> None:
+        self._share, self.fetching, self.limits = budget.share(), budget.fetching, limits
+
+    async def has_room(self, size: int) -> bool:
+        """Whether there is room for so much, after a wait perhaps. What was held before is let go."""
+        self._share.shrink(0)
+        return await self._share.hold(size, size)
+
+    def has_room_now(self, size: int) -> bool:
+        """Whether there is room for so much, without a wait."""
+        return self._share.hold_now(size)
+
+    def keep(self, size: int) -> None:
+        """No more than so much is held from now on."""
+        self._share.shrink(size)
+
+    async def pieces(self, parts: Iterator[bytes], size: int) -> AsyncGenerator[bytes, None]:
+        """These parts of something of ``size`` bytes; ``TooSlow`` where taking them takes too long."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.limits.slow_grace_seconds + size / self.limits.slow_reading_bytes_per_second
+        for part in parts:
+            if loop.time() > end:
+                raise TooSlow
+            yield part
+
+
+class Span(NamedTuple):
+    """Which lines of a log are wanted, how many bytes they have, and how many the whole log."""
+
+    first: int
+    until: int
+    bytes: int
+    of_bytes: int
+
+
+async def lines_within(
+    outlet: Outlet, span: Span, segments_from: Callable[[int], AsyncIterator[Segment]]
+) -> AsyncIterator[bytes]:
+    """These lines, a segment's at a time; each is fetched when there is room for it, and then nothing else is held."""
+    first, until, left, of_bytes = span
+    segments = segments_from(first)
+    # In a small log no segment is large.
+    turn = outlet.fetching if of_bytes > _FETCHED_AT_ONCE else contextlib.nullcontext()
+    while first < until:
+        if not await outlet.has_room(min(left, outlet.limits.body_bytes)):
+            raise TooSlow
+        async with turn:
+            data, first, is_large = await _next(segments, first, until)
+        if is_large:
+            # What the old one still holds must not wait for the reader.
+            segments = segments_from(first)
+        outlet.keep(max(len(data), min(left, _FETCHED_AT_ONCE)))
+        yield data
+        left -= len(data)
+
+
+async def _next(segments: AsyncIterator[Segment], first: int, until: int) -> tuple[bytes, int, bool]:
+    """The wanted part of the next segment, where the one after it begins, and whether it is a large one."""
+    segment = await anext(segments, None)
+    if segment is None:
+        return b"", until, False
+    last = segment.first_line + segment.lines
+    data = segment.data
+    if segment.first_line < first or last > until:
+        lines = list(lines_of(data))
+        data = b"".join(lines[max(first - segment.first_line, 0) : until - segment.first_line])
+    return data, last, len(segment.data) > _FETCHED_AT_ONCE
+
+
+async def fetched(outlet: Outlet, fetch: Callable[[], Awaitable[FileBytes | None]]) -> FileBytes | None:
+    """A file, for which there is room; ``TooSlow`` where there was none for too long."""
+    try:
+        while True:
+            async with outlet.fetching:
+                found = await fetch()
+                size = 0 if found is None else len(found.data)
+                if outlet.has_room_now(size):
+                    return found
+            # Its bytes are let go: now that its size is known, it can wait for room without them.
+            del found
+            if not await outlet.has_room(size):
+                raise TooSlow  # noqa: TRY301 - what was held is let go below
+    except BaseException:
+        outlet.keep(0)
+        raise
+
+
+def pieces_of(data: bytes) -> Iterator[bytes]:
+    """Bytes, a piece at a time; what is small as it is."""
+    if len(data) <= PIECE:
+        yield data
+        return
+    for start in range(0, len(data), PIECE):
+        yield data[start : start + PIECE]
+
+
+def event_pieces(position: str, data: bytes) -> Iterator[bytes]:
+    """One server-sent event with these lines: its text, or base64 where they are no UTF-8, never whole in memory."""
+    head = b'id: %b\nevent: lines\ndata: {"position":"%b",' % (position.encode(), position.encode())
+    name, inside = (b'"text":"', _text(data)) if _is_text(data) else (b'"base64":"', _base64(data))
+    if len(data) <= PIECE:
+        yield head + name + b"".join(inside) + b'"}\n\n'
+        return
+    yield head + name
+    yield from inside
+    yield b'"}\n\n'
+
+
+def _is_text(data: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for piece in pieces_of(data):
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text(data: bytes) -> Iterator[bytes]:
+    """The inside of a JSON string, piece by piece."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for piece in pieces_of(data):
+        yield _encode(decoder.decode(piece))[1:-1]
+
+
+def _base64(data: bytes) -> Iterator[bytes]:
+    return map(b64encode, pieces_of(data))

@@ -1,0 +1,69 @@
+"""HTTP as uvicorn and httptools speak it, with a bound on what comes before a body: so many bytes, so many seconds.
+
+uvicorn bounds headers only with its slower parser. Without a bound, anybody without a token may fill the memory with one
+request that never gets as far as the door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEADER_BYTES = 64 * 1024
+HEADER_SECONDS = 10.0
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 26\r\nconnection: close\r\n\r\nThe headers are too large."
+)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Closes a connection whose headers are too large, or do not end in time."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._is_head, self._received, self._heads = True, 0, 0
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Somebody came, and has some seconds to say what for."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """They are gone."""
+        self._in_time()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """The next bytes, of a head or of a body."""
+        heads = self._heads
+        super().data_received(data)
+        if not self._is_head or heads != self._heads or self.transport.is_closing():
+            return
+        self._received += len(data)
+        if self._received > HEADER_BYTES:
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+        elif self._late is None and self._received:
+            # Most heads come whole: only the others need a clock.
+            self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        """What follows is a body, and is bounded elsewhere."""
+        self._is_head, self._received = False, 0
+        self._heads += 1
+        self._in_time()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """What follows is another request."""
+        self._is_head = True
+        super().on_message_complete()
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
