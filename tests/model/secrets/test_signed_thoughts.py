@@ -46,3 +46,13 @@ def test_without_a_signature_there_is_nothing_to_break(thought: dict[str, str]) 
 def test_odd_lines_stay_as_they_are(line: bytes) -> None:
     """Nothing is raised for what others wrote."""
     assert line == with_plain_thoughts(line, ["message.content[0].thinking"])
+
+
+def test_half_a_surrogate_pair_keeps_no_signature_alive() -> None:
+    """In the changed thoughts or beside them; what was written stays as it was written."""
+    half, other = {**THOUGHT, "thinking": "so \ud83d it is"}, {**THOUGHT, "signature": "b3RoZXI="}
+    line = line_of({"type": "text", "text": "\udc00 Hello"}, half, other)
+    plain = with_plain_thoughts(line, ["message.content[1].thinking", "message.content[2].thinking"])
+
+    said = [{"type": "text", "text": text} for text in ("\udc00 Hello", half["thinking"], other["thinking"])]
+    assert said == json.loads(plain)["message"]["content"]

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Raw
 
+from recollect.model.json_text import without_lone_surrogates
+
 _FIELD = re.compile(r"message\.content\[([0-9]{1,6})\]\.thinking")
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -22,21 +24,28 @@ def with_plain_thoughts(line: bytes, changed: Iterable[str]) -> bytes:
     numbers = {int(match[1]) for field in changed if (match := _FIELD.fullmatch(field))}
     if not numbers:
         return line
+    # Half a surrogate pair is nothing a parser takes; without it the line is as long, and everything where it was.
+    readable = without_lone_surrogates(line)
     try:
-        fields = msgspec.json.decode(line, type=dict[str, Raw])
+        fields = msgspec.json.decode(readable, type=dict[str, Raw])
         message = msgspec.json.decode(fields["message"], type=dict[str, Raw])
         blocks = msgspec.json.decode(message["content"], type=list[Raw])
-        signed = [bytes(blocks[number]) for number in sorted(numbers) if number < len(blocks)]
+        signed = [bytes(blocks[number]) for number in sorted(numbers, reverse=True) if number < len(blocks)]
         for block in signed:
             # A signature is never the same twice, so the bytes of a signed thought stand in a line once.
-            line = line.replace(block, _plain(block), 1)
+            start = readable.index(block)
+            end = start + len(block)
+            line = line[:start] + _plain(line[start:end], block) + line[end:]
     except (*_NOT_JSON, KeyError):
         return line
     return line
 
 
-def _plain(block: bytes) -> bytes:
+def _plain(written: bytes, block: bytes) -> bytes:
+    """A thought as plain text, of its bytes as written; ``block`` has the same ones as a parser takes them."""
     parts = msgspec.json.decode(block, type=dict[str, Raw])
     if bytes(parts.get("signature", b'""')) == b'""' or "thinking" not in parts:
-        return block
-    return b'{"type":"text","text":' + bytes(parts["thinking"]) + b"}"
+        return written
+    thought = bytes(parts["thinking"])
+    start = block.index(thought)
+    return b'{"type":"text","text":' + written[start : start + len(thought)] + b"}"
