@@ -106,3 +106,22 @@ def test_requests_with_bodies_are_not_counted_as_headers() -> None:
         return found
 
     assert talked(scene) == [b"100000"] * 100 + [b"5000000"]
+
+
+def test_a_body_that_comes_behind_its_head_is_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by its size nor by its time: after its last piece the connection may rest, and be used again."""
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.3)
+
+    async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[bytes]:
+        found = []
+        for length in (200_000, 10):
+            writer.write(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
+            await writer.drain()
+            await asyncio.sleep(0.1)
+            writer.write(b"x" * length)
+            head = await reader.readuntil(b"\r\n\r\n")
+            found.append(await reader.readexactly(int(head.split(b"content-length: ")[1].split()[0])))
+            await asyncio.sleep(0.6)
+        return found
+
+    assert talked(scene) == [b"200000", b"10"]

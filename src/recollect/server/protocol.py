@@ -39,9 +39,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """The next bytes, of a head or of a body."""
-        heads = self._heads
+        # Asked before: the piece that ends a body leaves us waiting for a head, and is none.
+        was_head, heads = self._is_head, self._heads
         super().data_received(data)
-        if not self._is_head or heads != self._heads or self.transport.is_closing():
+        if not was_head or heads != self._heads or self.transport.is_closing():
             return
         self._received += len(data)
         if self._received > HEADER_BYTES:
