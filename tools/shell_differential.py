@@ -332,7 +332,7 @@ class Report:
     started: int = 0
     unfinished: int = 0
     suspected: int = 0
-    unsuspected: int = 0
+    unsuspected: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     misses: list[tuple[str, list[tuple[str, ...]]]] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -340,7 +340,7 @@ class Report:
         return (
             f"{self.texts:,} texts, {self.analysable:,} analysable ({share:.1f} %), {self.ran_something:,} ran something, "
             f"{self.started:,} programs started, {len(self.misses)} misses, {self.unfinished} batches cut off; "
-            f"of unanalysable texts {self.suspected:,} started programs were suspects, {self.unsuspected:,} were not"
+            f"of unanalysable texts {self.suspected:,} started programs were suspects, {len(self.unsuspected)} were not"
         )
 
 
@@ -363,9 +363,9 @@ def _note(report: Report, text: str, started: list[tuple[str, ...]]) -> None:
     report.ran_something += bool(started)
     report.analysable += not analysis.unanalysable
     if analysis.unanalysable:
-        hit = sum(one[0] in analysis.suspects for one in started)
-        report.suspected += hit
-        report.unsuspected += len(started) - hit
+        unknown = [(text, one) for one in started if one[0] not in analysis.suspects]
+        report.suspected += len(started) - len(unknown)
+        report.unsuspected += unknown
     misses = missed(analysis, started)
     if misses:
         report.misses.append((text, misses))
@@ -382,6 +382,8 @@ def main() -> int:
     print(report)
     for text, misses in report.misses[:20]:
         print(repr(text), misses)
+    for text, program in report.unsuspected[:20]:
+        print("started, and no suspect:", repr(text), program)
     return 1 if report.misses else 0
 
 

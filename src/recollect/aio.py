@@ -116,6 +116,11 @@ class Home:
         async for session in streamed(self._home.sessions(project)):
             yield Session(session)
 
+    async def archived_only(self, project: str | Path | None = None) -> AsyncGenerator[Session, None]:
+        """Sessions of these homes that only the archive still has, by project and name."""
+        async for session in streamed(self._home.archived_only(project)):
+            yield Session(session)
+
     async def session(self, name: str) -> Session:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
         return Session(await in_thread(lambda: self._home.session(name)))

@@ -158,6 +158,8 @@ def identity(row: Row) -> tuple[int, int]:
 @example({"-srv": {ONE: {"subagents": {"folder.json": {"agent-a1.jsonl": 1}}}}})
 @example({"-srv": {ONE: {"subagents": "OUTSIDE"}}})
 @example({"-srv": {ONE: "loop"}, "loop": "loop"})
+@example({"tool-results": {"-srv": "..", f"{TWO}.jsonl": 0}})
+@example({"subagents": {"-srv": "..", f"{TWO}.jsonl": 0}})
 def test_one_walk_finds_what_the_home_lists(tree: dict[str, Node]) -> None:
     """Links, pipes, odd names, closed directories: the same logs, each with the same session, agent and state.
 

@@ -94,7 +94,10 @@ def look_at(path: str) -> tuple[int, int, int, int] | None:
 
 
 class _Scan:
-    """One walk. A file that two names lead to is listed once, under the first."""
+    """One walk. A file that two names lead to is listed once, under the first.
+
+    Sessions come before sub-agents, and those before results of tools: a link can make one file all of them.
+    """
 
     def __init__(self, problems: list[tuple[str, str]]) -> None:
         self.found: list[FoundLog] = []
@@ -102,6 +105,8 @@ class _Scan:
         self.is_whole = True
         self._problems = problems
         self._seen: set[tuple[int, int]] = set()
+        self._session_directories: list[tuple[str, str]] = []
+        self._results: list[tuple[str, str]] = []
 
     def home(self, root: Path) -> None:
         projects = os.fspath(root / "projects")
@@ -118,6 +123,11 @@ class _Scan:
             else:
                 reached.add(target)
                 self._project(entry.path)
+        for directory, session in self._session_directories:
+            self._side_files(directory, session)
+        for directory, session in self._results:
+            for result in self._entries(directory):
+                self._file(result, "tool-output", session, None, follow=False)
 
     def _project(self, directory: str) -> None:
         for entry in self._entries(directory):
@@ -129,7 +139,7 @@ class _Scan:
                 else:
                     self._file(entry, "session", stem, None)
             elif self._is_directory(entry):
-                self._side_files(entry.path, name)
+                self._session_directories.append((entry.path, name))
 
     def _side_files(self, directory: str, session: str) -> None:
         for entry in self._entries(directory):
@@ -141,8 +151,7 @@ class _Scan:
             elif entry.name == "subagents":
                 self._agents(entry.path, session)
             else:
-                for result in self._entries(entry.path):
-                    self._file(result, "tool-output", session, None, follow=False)
+                self._results.append((entry.path, session))
 
     def _agents(self, directory: str, session: str) -> None:
         waiting = [directory]
