@@ -195,5 +195,5 @@ def test_a_browser_without_the_cookie_is_told_what_to_do(opened: Place, page: Ch
 
 def test_a_session_that_is_not_there_is_said_so(page: Chromium) -> None:
     """What cannot be found is said in words, with a way back."""
-    page.do("go", hash="#/s/no-such-session", wait=".waiting.trouble")
-    assert page.do("count", selector='.narrow a:has-text("All sessions")') == 1
+    page.do("go", hash="#/s/no-such-session", wait='.narrow a:has-text("All sessions")')
+    assert page.do("count", selector=".narrow .waiting.trouble") == 1

@@ -334,6 +334,7 @@ def test_deleted_sessions_are_gone_from_everything(kind: Kind, tmp_path: Path) -
         await page.ids()
         await page.indexed()
         before = (await page.get("/api/cost?by="))["totals"]["cost_usd"]
+        await page.indexed()  # a look under way would be the last one, and not know of what follows
         await made.ask("DELETE", f"/v1/sessions/{ONE}")
         ids = await page.ids()
         found = await page.get("/api/search?q=Q1")
