@@ -128,8 +128,10 @@ async def lines_within(
 
 async def _next(segments: AsyncIterator[Segment], first: int, until: int) -> tuple[bytes, int, bool]:
     """The wanted part of the next segment, where the one after it begins, and whether it is a large one."""
-    segment = await anext(segments, None)
-    if segment is None:
+    # Not anext(segments, None): with a default, Python 3.11 may crash where the loop is closed meanwhile.
+    try:
+        segment = await anext(segments)
+    except StopAsyncIteration:
         return b"", until, False
     last = segment.first_line + segment.lines
     data = segment.data
