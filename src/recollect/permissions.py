@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from recollect.errors import NotFound, UsageError
+from recollect.errors import UsageError
 from recollect.policy.decision import Decision, Part, RuleSource, Scope, Verdict
 from recollect.policy.engine import Engine as _Engine
 from recollect.policy.engine import Explanation, Mode, RuleSet, Workspace, approval_rules, combine_hook
@@ -82,10 +82,9 @@ class Engine:
         mode: str | None = None,
     ) -> Engine:
         """The rules that count in a directory, as the client layers them; ``home`` is a Claude home."""
-        roots = claude_homes() if home is None else [home_at(home)]
-        if not roots:
-            raise NotFound("permissions: there is no Claude home", hint="name one with home=")
-        where = ClaudeHome(roots[0].path, roots[0].config_file)
+        # There or not: a project has settings of its own, and so may the machine.
+        root = home_at(home) if home is not None else next(iter(claude_homes()), home_at("~/.claude"))
+        where = ClaudeHome(root.path, root.config_file)
         return _FromSettings(permit(where, cwd, mode=mode, command_line=settings))
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:

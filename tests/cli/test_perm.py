@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recollect.cli.main import main
+from recollect.permissions import Engine, Verdict
 from tests.past_calls import bash, session
 from tests.permission_home import NO_MANAGED, Place, place, rules
 
@@ -178,3 +180,33 @@ def test_secrets_of_the_history_are_not_printed(
     assert 0 == run(ruled, *words)
 
     assert token not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("no_home")
+def test_without_a_home_the_project_has_rules_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a machine where the client never ran: a deny of the project counts, and all else has no rule."""
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {"deny": ["Bash(rm *)"]}}')
+    words = ["--cwd", str(tmp_path), "--managed", str(NO_MANAGED), "--json"]
+    verdicts = []
+    for call in ("Bash(rm x)", "Bash(make)"):
+        assert 1 == main(["perm", "check", call, *words])
+        verdicts.append(document(capsys)["decision"])
+
+    assert ["deny", "ask"] == verdicts
+
+
+@pytest.mark.usefixtures("no_home")
+def test_the_library_needs_no_home_either(tmp_path: Path) -> None:
+    """An engine from settings that are not there asks."""
+    assert Verdict.ASK is Engine.from_settings(tmp_path).check("Bash(make)").verdict
+
+
+@pytest.fixture
+def no_home(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
+    """No home is named, and none of the usual places is there."""
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    assert not (own_home / ".claude").exists()

@@ -116,11 +116,9 @@ def _check(options: Namespace) -> None:
 
 
 def _home(options: Namespace) -> HomeRoot:
-    from recollect.cli.homes import chosen_homes
-    from recollect.storage.places import home_at
+    from recollect.cli.homes import settings_home
 
-    homes = chosen_homes(options.homes)
-    return homes[0] if homes else home_at("~/.claude")
+    return settings_home(options.homes)
 
 
 def _gate(options: Namespace, root: HomeRoot, project: Path) -> Gate:

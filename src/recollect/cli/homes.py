@@ -28,6 +28,12 @@ def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
     return list(reversed(distinct.values())) or claude_homes()
 
 
+def settings_home(named: Sequence[str]) -> HomeRoot:
+    """The home whose settings count here: the first one, there or not, since a project has settings of its own."""
+    homes = chosen_homes(named)
+    return homes[0] if homes else home_at("~/.claude")
+
+
 def sample() -> HomeRoot:
     """The home that ships with the package: read it, do not write to it."""
     from recollect.sample import sample_home

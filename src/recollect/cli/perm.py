@@ -92,6 +92,14 @@ def _homes(options: Namespace) -> list[ClaudeHome]:
     return homes
 
 
+def _rules_home(options: Namespace) -> ClaudeHome:
+    from recollect.cli.homes import settings_home
+    from recollect.storage.home import ClaudeHome
+
+    root = settings_home(options.homes)
+    return ClaudeHome(root.path, root.config_file)
+
+
 def _managed(options: Namespace) -> Path | None:
     return Path(options.managed) if options.managed else None
 
@@ -110,7 +118,7 @@ def _check(options: Namespace) -> int:
 
     tool, arguments = call_of(options.call)
     here = permit(
-        _homes(options)[0],
+        _rules_home(options),
         options.cwd,
         mode=options.mode,
         command_line=options.settings,

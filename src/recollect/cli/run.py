@@ -83,12 +83,10 @@ def run(options: Namespace) -> int:
 
 def _home(options: Namespace) -> ClaudeHome:
     """The home whose settings count; one that is not there yet has none, and the default rules."""
-    from recollect.cli.homes import chosen_homes
+    from recollect.cli.homes import settings_home
     from recollect.storage.home import ClaudeHome
-    from recollect.storage.places import home_at
 
-    homes = chosen_homes(options.homes)
-    chosen = homes[0] if homes else home_at("~/.claude")
+    chosen = settings_home(options.homes)
     return ClaudeHome(chosen.path, chosen.config_file)
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import cast
 
 from recollect.cli import output, plans
-from recollect.cli.homes import open_home
+from recollect.cli.homes import open_home, settings_home
 from recollect.cli.text import counted, shortened, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.config_merge import is_secret
@@ -80,7 +80,9 @@ def only_home(options: Namespace) -> ClaudeHome:
 def load(options: Namespace) -> Loaded:
     """All layers for the directory that the options name."""
     managed = Path(options.managed) if options.managed else None
-    return settings.loaded(only_home(options), options.cwd, command_line=options.settings, managed=managed)
+    root = settings_home(options.homes)
+    home = ClaudeHome(root.path, root.config_file)
+    return settings.loaded(home, options.cwd, command_line=options.settings, managed=managed)
 
 
 # ---- show ------------------------------------------------------------------------------------------------
