@@ -306,7 +306,7 @@ def missed(analysis: Analysis, started: Iterable[tuple[str, ...]]) -> list[tuple
 
 def _foreseen(analysis: Analysis, started: tuple[str, ...]) -> bool:
     return started[0] in analysis.suspects and any(
-        _same(view, started, whole=view is command)
+        _same(view, started, whole=view == command)
         for command in analysis.commands
         for view in deny_views(command)
         if view.words

@@ -100,5 +100,5 @@ def test_understood_lines_give_no_false_beginnings() -> None:
 def test_the_command_itself_comes_first() -> None:
     """unwrapped() and deny_views() begin with what was given."""
     command = _one("sudo ls")
-    assert unwrapped(command)[0] is command
+    assert unwrapped(command)[0] == command
     assert [view.raw for view in deny_views(command)] == ["sudo ls", "ls"]

@@ -154,8 +154,8 @@ _TEXTUAL = re.compile(r"[ \t\n;|&$`(]")
 _LATER_WORDS = 16
 """Length of the views begun at every later word; long enough for any prefix rule in use."""
 _MOST_VIEWS = 64
-_LONGEST_KEPT = 2_000
 """Lines unwrapped one by one; a command with more wrappers than that is searched word by word."""
+_LONGEST_KEPT = 2_000
 _MOST_WORDS = 2_000
 _DEEPEST_TEXT = 6
 """Levels of ``sh -c`` read as shell text; below them only words are looked at."""
