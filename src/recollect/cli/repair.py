@@ -73,7 +73,7 @@ def _undo_line(options: Namespace, change: str) -> str:
 
 
 def _document(options: Namespace, plan: RepairPlan, done: Repaired | None) -> dict[str, object]:
-    mending, proof = plan.mending, plan.mending.proof
+    mending = plan.mending
     return {
         "session": plan.session,
         "path": plan.path,
@@ -81,15 +81,7 @@ def _document(options: Namespace, plan: RepairPlan, done: Repaired | None) -> di
         "open_in": plan.open_in,
         "actions": [structs.asdict(action) for action in mending.actions],
         "set_aside": [structs.asdict(span) for span in mending.set_aside],
-        "notes": mending.notes,
-        "bytes": {
-            "before": mending.bytes_before,
-            "kept": mending.bytes_kept,
-            "set_aside": mending.bytes_set_aside,
-            "after": mending.bytes_after,
-            "saved": plan.saved,
-        },
-        "proof": {"holds": proof.holds, **structs.asdict(proof)},
+        **plan.figures,
         "applied": done is not None,
         "new": done.session if done is not None and not options.in_place else None,
         "result": done.path if done is not None else None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path, PurePath, PureWindowsPath
+from pathlib import Path
 
 from msgspec import structs
 
@@ -29,6 +29,7 @@ from recollect.model.accounts import (
 from recollect.model.billing_blocks import blocks
 from recollect.model.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
 from recollect.model.prices import PriceList
+from recollect.services.directory_name import directory_name
 from recollect.services.index_access import OpenIndex
 from recollect.services.usage_source import IndexSource, Query, Source
 
@@ -323,12 +324,7 @@ def _project_test(wanted: str) -> Callable[[str], bool]:
         except (OSError, ValueError, RuntimeError):
             return lambda _: False
         return lambda cwd: cwd == place or cwd.startswith(place + "/")
-    return lambda cwd: cwd != UNKNOWN and wanted.casefold() in _last_part(cwd).casefold()
-
-
-def _last_part(cwd: str) -> str:
-    kind = PureWindowsPath if "\\" in cwd and "/" not in cwd else PurePath
-    return kind(cwd).name
+    return lambda cwd: cwd != UNKNOWN and wanted.casefold() in directory_name(cwd).casefold()
 
 
 def _named(wanted: str, models: Collection[str]) -> list[str]:

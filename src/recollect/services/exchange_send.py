@@ -16,7 +16,7 @@ from recollect.services.exchange_lines import Outgoing, renaming
 from recollect.services.exchange_push import Branched, Progress, Pushed, PushOptions
 from recollect.services.exchange_repositories import Repositories
 from recollect.services.exchange_scan import Found, Scan, is_session_name
-from recollect.storage.peek import peek_lines
+from recollect.storage.home import first_text
 from recollect.storage.reader import OpenLog
 from recollect.storage.sync_state import (
     KnownFile,
@@ -31,7 +31,6 @@ from recollect.sync.wire import START, Position
 
 _BATCH = 4 << 20
 _TAIL = 1_024
-_HEAD = 1 << 20
 _SAVE_EVERY = 5.0
 _MOST_BRANCHES = 64
 _MOST_TURNS = 16
@@ -102,7 +101,7 @@ class Sender:
         log = one.path if one.is_log else one.path.removesuffix(".meta.json") + ".jsonl"
         session = self._state.owners.get(log)
         if session is None:
-            session = _first(Path(log), "session_id")
+            session = first_text(Path(log), "session_id")
             if session is None or not is_session_name(session):
                 return None
             self._state.owners[log] = session
@@ -117,7 +116,7 @@ class Sender:
         """What is said of a session; None where the lists hold it back."""
         options, directories = self._options, self._state.directories
         if owner not in directories:
-            directories[owner] = _first(Path(owner + ".jsonl"), "cwd") or ""
+            directories[owner] = first_text(Path(owner + ".jsonl"), "cwd") or ""
             self._is_changed = True
         directory = directories[owner]
         if not options.projects.allows(directory):
@@ -379,15 +378,3 @@ class _LogPush:
 
 def _known_file(one: Found, digest: str, target: Target, key: str = "") -> KnownFile:
     return KnownFile(one.size, one.mtime_ns, one.inode, digest, target.session, key or one.key)
-
-
-def _first(path: Path, field: str) -> str | None:
-    """The first value of a field in the head of a log."""
-    try:
-        for line in peek_lines(path, within=_HEAD):
-            value = getattr(line, field)
-            if isinstance(value, str) and value:
-                return value
-    except OSError:
-        return None
-    return None

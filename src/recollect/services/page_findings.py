@@ -96,7 +96,7 @@ def _repair(session: Session) -> dict[str, object] | None:
 
 def repair_plan_document(plan: repair.RepairPlan) -> dict[str, object]:
     """A repair to be made, as `repair --json` prints it; of very many actions the first."""
-    mending, proof = plan.mending, plan.mending.proof
+    mending = plan.mending
     return {
         "session": plan.session,
         "path": str(plan.path),
@@ -105,15 +105,7 @@ def repair_plan_document(plan: repair.RepairPlan) -> dict[str, object]:
         "actions": [structs.asdict(action) for action in mending.actions[:_ACTIONS]],
         "actions_total": len(mending.actions),
         "set_aside": [structs.asdict(span) for span in mending.set_aside[:_ACTIONS]],
-        "notes": mending.notes,
-        "bytes": {
-            "before": mending.bytes_before,
-            "kept": mending.bytes_kept,
-            "set_aside": mending.bytes_set_aside,
-            "after": mending.bytes_after,
-            "saved": plan.saved,
-        },
-        "proof": {"holds": proof.holds, **structs.asdict(proof)},
+        **plan.figures,
     }
 
 

@@ -96,7 +96,7 @@ class LogFile(SeenFile, frozen=True):
         It tells sessions apart that share a project directory. Reads the head
         only; None where the log names none there, or cannot be read.
         """
-        return _first_text(self.path, "cwd")
+        return first_text(self.path, "cwd")
 
 
 class SessionFile(LogFile, frozen=True):
@@ -142,7 +142,7 @@ class AgentFile(LogFile, frozen=True):
         """The session it worked for: by its directory, or else by its first entry."""
         if self.session is not None:
             return self.session
-        named = _first_text(self.path, "session_id")
+        named = first_text(self.path, "session_id")
         return None if named is None else _id_or_none(SessionId, named)
 
 
@@ -534,7 +534,8 @@ def _resolved(cwd: str) -> str:
         return cwd
 
 
-def _first_text(path: Path, field: Literal["cwd", "session_id"]) -> str | None:
+def first_text(path: Path, field: Literal["cwd", "session_id"]) -> str | None:
+    """The first value of a field in the head of a log; None where it names none there, or cannot be read."""
     try:
         for line in peek_lines(path, within=_HEAD):
             value = getattr(line, field)
