@@ -28,13 +28,13 @@ ROUNDS = 5
 ADDING = """
 import datetime as dt, json, sys, time
 from pathlib import Path
-from recollect.services import keep
+from recollect.services.archive import archive as archive_service
 from recollect.services.homes import Home
 
-archive = keep.archive_at(Path(sys.argv[2]))
+archive = archive_service.archive_at(Path(sys.argv[2]))
 sessions = [one for one in Home(sys.argv[1]).sessions() if one.session_id is not None]
 start = time.process_time()
-added, failed = keep.add_all(archive, sessions, dt.datetime.now(dt.UTC))
+added, failed = archive_service.add_all(archive, sessions, dt.datetime.now(dt.UTC))
 cpu = time.process_time() - start
 peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1000
 raw = sum(one.manifest.raw_bytes for one in added)
@@ -48,8 +48,8 @@ from pathlib import Path
 import recollect.storage.archive.seekable
 from recollect.model.codec import decode
 from recollect.model.ids import SessionId
-from recollect.storage.loader import ConversationLoader
-from recollect.storage.reader import OpenLog
+from recollect.storage.logs.loader import ConversationLoader
+from recollect.storage.logs.reader import OpenLog
 
 path, offset = Path(sys.argv[1]), int(sys.argv[2])
 start = time.perf_counter()
@@ -118,10 +118,10 @@ def real_rows(place: Path) -> list[Row]:
 
 def raw_of(source: Path, data: Path, *, with_growth: bool) -> int:
     """Archive the sessions of a directory of homes; how many bytes were given to the archive."""
-    from recollect.services import keep
+    from recollect.services.archive import archive as archive_service
     from recollect.services.homes import Home
 
-    archive, now, raw = keep.archive_at(data), dt.datetime.now(dt.UTC), 0
+    archive, now, raw = archive_service.archive_at(data), dt.datetime.now(dt.UTC), 0
     homes = sorted(path for path in source.iterdir() if (path / "projects").is_dir())
     for number, home in enumerate(homes):
         copy = data / "homes" / str(number)
@@ -133,26 +133,28 @@ def raw_of(source: Path, data: Path, *, with_growth: bool) -> int:
                 log = known
             log.write_bytes(state.read_bytes())
             raw += log.stat().st_size
-            keep.add_all(archive, [Home(copy).session(str(log))], now)
+            archive_service.add_all(archive, [Home(copy).session(str(log))], now)
         for known in home.glob("projects/*/*.jsonl"):
             # The last state of a series is the session itself.
             shutil.copyfile(known, copy / known.relative_to(home))
-        done, _ = keep.add_all(archive, [one for one in Home(copy).sessions() if one.session_id], now)
+        done, _ = archive_service.add_all(
+            archive, [one for one in Home(copy).sessions() if one.session_id], now
+        )
         raw += sum(one.manifest.raw_bytes for one in done)
     return raw
 
 
 def page_rows(place: Path) -> list[Row]:
     """50 messages from the end of an archived session, in a process that has read nothing yet."""
-    from recollect.services import keep
+    from recollect.services.archive import archive as archive_service
     from recollect.services.homes import Home
 
     log = big_session(place)
     if log is None:
         return [Row("a page from the archive: no generator", "", "", None)]
-    archive = keep.archive_at(place / "paged")
+    archive = archive_service.archive_at(place / "paged")
     home = Home(log.parents[2])
-    done, _ = keep.add_all(archive, [home.session(log.stem)], dt.datetime.now(dt.UTC))
+    done, _ = archive_service.add_all(archive, [home.session(log.stem)], dt.datetime.now(dt.UTC))
     object_file = archive.log_path(done[0].manifest)
     size = log.stat().st_size / 1e6
     raw = log.read_bytes()

@@ -12,7 +12,7 @@ import orjson
 from bench.report import Row
 from recollect.model.codec import decode
 from recollect.model.damage import Line
-from recollect.model.scan import envelope_of, usage_of
+from recollect.model.line_views.scan import envelope_of, usage_of
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ROUNDS = 5

@@ -7,10 +7,10 @@ import json
 import time
 
 from bench.report import Row
-from recollect.model.chain import after_compaction, chain_to
+from recollect.model.conversation.chain import after_compaction, chain_to
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import node_of
 from recollect.model.damage import Line
-from recollect.model.graph import Graph
-from recollect.model.node import node_of
 
 SIZES = (100, 1_000, 10_000, 100_000)
 ROUNDS = 5

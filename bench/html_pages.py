@@ -28,9 +28,9 @@ LARGEST = 5
 PROBE = """
 import json, sys, time
 from pathlib import Path
-from recollect.services.export import Redactor
+from recollect.services.export.export import Redactor
 from recollect.services.homes import Home
-from recollect.services.html_export import export_session
+from recollect.services.export.html_export import export_session
 
 log, target = Path(sys.argv[1]), Path(sys.argv[2])
 start, cpu = time.perf_counter(), time.process_time()

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.reading import big_session
 from bench.report import Row, table
-from recollect.services.index_access import open_index
+from recollect.services.indexing.access import open_index
 from tests.browser.chromium import STATIC, Chromium, Server, missing
 from tests.browser.home import LONG, long
 from tests.small_home import prompt, put, reply, said

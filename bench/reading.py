@@ -28,8 +28,8 @@ import json, resource, sys, time
 from pathlib import Path
 from recollect.model.damage import Line
 from recollect.model.ids import SessionId
-from recollect.storage.loader import ConversationLoader
-from recollect.storage.reader import LogReader, read_lines
+from recollect.storage.logs.loader import ConversationLoader
+from recollect.storage.logs.reader import LogReader, read_lines
 
 def peak_mb():
     try:

@@ -24,7 +24,7 @@ from bench.report import Row
 from bench.workplace import Workplace
 
 if TYPE_CHECKING:
-    from recollect.services.index_access import OpenIndex
+    from recollect.services.indexing.access import OpenIndex
 
 BEFORE_SNIPPETS_MS = 2.0
 WITH_SNIPPETS_MS = 10.0
@@ -149,7 +149,7 @@ def _our_times(place: Workplace, stage: str) -> dict[str, float]:
 
 def main() -> None:
     """Ask every question once; print the seconds each took as JSON."""
-    from recollect.services.index_access import open_index
+    from recollect.services.indexing.access import open_index
 
     stage, home, cache = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     times = {}
@@ -165,9 +165,9 @@ def main() -> None:
 
 def _way(stage: str, home: Path, opened: OpenIndex) -> Callable[[str], object]:
     """One way to ask: only where the hits are, or the whole answer with titles and snippets."""
-    from recollect.index.text_rows import Only, TextRows
-    from recollect.model.search_query import Query
-    from recollect.services.find import search
+    from recollect.index.text_queries import Only, TextRows
+    from recollect.model.search.query import Query
+    from recollect.services.search.search import search
 
     database = opened.database
     assert database is not None

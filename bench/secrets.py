@@ -32,7 +32,7 @@ def best(work: Callable[[], int], rounds: int = 3) -> tuple[float, float]:
 def scan_row(home: Path, processes: int) -> Row:
     """All of a home."""
     from recollect.services.homes import Home
-    from recollect.services.secrets import scan
+    from recollect.services.secrets.scan import scan
 
     with tempfile.TemporaryDirectory() as data:
         wall, _ = best(lambda: scan(Home(home), data=Path(data), processes=processes).bytes)

@@ -13,12 +13,12 @@ import pytest
 from recollect import aio
 from recollect.errors import NotFound
 from recollect.model import draft
-from recollect.model.conversation import Conversation
+from recollect.model.conversation.conversation import Conversation
 from recollect.model.entry import Entry
 from recollect.model.lifecycle import SessionState
 from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.aio_reader import streamed
+from recollect.storage.logs.aio_reader import streamed
 from recollect.storage.store import SessionLog, Store
 
 SONNET = "claude-sonnet-4-5-20250929"

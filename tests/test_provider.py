@@ -17,7 +17,7 @@ import pytest
 from recollect.errors import IdConflict, InvalidId, NotFound, UsageError
 from recollect.model import draft
 from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
-from recollect.model.usage import Tokens, Usage
+from recollect.model.cost.usage import Tokens, Usage
 from recollect.provider import ChatMessage, ClaudeStorageProvider
 from recollect.services.homes import Home
 from recollect.storage.store import Store

@@ -7,7 +7,7 @@ from pathlib import Path
 from recollect.model.damage import Damage, DamageCode
 from recollect.model.entry import Entry, Kind
 from recollect.sample import sample_home
-from recollect.storage.reader import LogReader
+from recollect.storage.logs.reader import LogReader
 from tools.build_sample_home import build, digest
 
 

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from recollect.errors import InvalidId, LogLocked, StorageError, UsageError
 from recollect.model.damage import Limits
 from recollect.sdk import SessionKey, SessionStore, SessionStoreEntry
-from recollect.storage import sdk_entries, sdk_keys
-from recollect.storage.lock import FileLock
-from recollect.storage.log import SyncPolicy
+from recollect.storage.logs.log import SyncPolicy
+from recollect.storage.sdk import entries as sdk_entries
+from recollect.storage.sdk import keys as sdk_keys
 from recollect.storage.store import Store
+from recollect.system.lock import FileLock
 
 SESSION = "3f2a9c1e-0000-4000-8000-000000000001"
 KEY: SessionKey = {"project_key": "-srv-app", "session_id": SESSION}
@@ -261,8 +262,8 @@ def test_two_processes_repeating_each_other_store_every_uuid_once(tmp_path: Path
     code = f"""
 import asyncio, os
 from recollect.sdk import SessionStore
-from recollect.storage.lock import FileLock
-from recollect.storage.log import SyncPolicy
+from recollect.system.lock import FileLock
+from recollect.storage.logs.log import SyncPolicy
 store = SessionStore({str(tmp_path)!r}, sync=SyncPolicy.NEVER)
 for start in range(0, 200, 10):
     batch = [{{"type": "x", "uuid": str(n), "by": os.getpid()}} for n in range(start, start + 10)]

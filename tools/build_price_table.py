@@ -1,4 +1,4 @@
-"""Write src/recollect/model/price_table.py from the data package genai-prices, or check that it is up to date.
+"""Write src/recollect/model/cost/price_table.py from the data package genai-prices, or check that it is up to date.
 
     python tools/build_price_table.py [--check]
 
@@ -32,7 +32,7 @@ from genai_prices.types import (
     TieredPrices,
 )
 
-TABLE = Path(__file__).resolve().parents[1] / "src" / "recollect" / "model" / "price_table.py"
+TABLE = Path(__file__).resolve().parents[1] / "src" / "recollect" / "model" / "cost" / "price_table.py"
 THRESHOLDS = (0, 100_000, 200_000)  # what the bits of a variant can tell apart (prices.CONTEXT_STEPS)
 CLASSES = (
     "input_mtok",

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from recollect.model import draft
 from recollect.model.blocks import Block, ToolUseBlock
+from recollect.model.cost.usage import CacheCreation, Usage
 from recollect.model.draft import Draft, Stamp, claude_line
 from recollect.model.made_ids import derived_id, derived_uuid
 from recollect.model.project_key import project_key
-from recollect.model.usage import CacheCreation, Usage
 from recollect.sample import sample_home
 
 VERSION = "2.1.325"

@@ -18,9 +18,9 @@ with atheris.instrument_imports(include=["recollect"]):
     from recollect.model.codec import decode, encode
     from recollect.model.damage import Damage, Line
     from recollect.model.entry import Entry
-    from recollect.model.scan import damage_of, envelope_of, usage_of
+    from recollect.model.line_views.scan import damage_of, envelope_of, usage_of
     from recollect.sample import sample_home
-    from recollect.storage.reader import LogReader
+    from recollect.storage.logs.reader import LogReader
 
 SCRATCH = Path(tempfile.mkdtemp(prefix="recollect-fuzz-")) / "log.jsonl"
 

@@ -2,7 +2,7 @@
 
     RECOLLECT_CLIENTS=DIR python tools/record_client_messages.py [cases|samples]
 
-The results under tests/data are the expected values of tests/model/test_api.py.
+The results under tests/data are the expected values of tests/model/conversation/test_api.py.
 They come from the real client, never from our own code.
 """
 

@@ -76,10 +76,10 @@ if TYPE_CHECKING:
     from recollect.model.codec import (
         encode as encode,
     )
-    from recollect.model.conversation import (
+    from recollect.model.conversation.conversation import (
         Conversation as Conversation,
     )
-    from recollect.model.conversation import (
+    from recollect.model.conversation.conversation import (
         Spoken as Spoken,
     )
     from recollect.model.convert import (
@@ -87,6 +87,15 @@ if TYPE_CHECKING:
     )
     from recollect.model.convert import (
         flat_to_claude as flat_to_claude,
+    )
+    from recollect.model.cost.money import (
+        Spending as Spending,
+    )
+    from recollect.model.cost.usage import (
+        Tokens as Tokens,
+    )
+    from recollect.model.cost.usage import (
+        Usage as Usage,
     )
     from recollect.model.damage import (
         Damage as Damage,
@@ -166,59 +175,47 @@ if TYPE_CHECKING:
     from recollect.model.lifecycle import (
         SessionState as SessionState,
     )
-    from recollect.model.money import (
-        Spending as Spending,
-    )
-    from recollect.model.usage import (
-        Tokens as Tokens,
-    )
-    from recollect.model.usage import (
-        Usage as Usage,
-    )
     from recollect.services.homes import (
         Home as Home,
     )
     from recollect.services.session import (
         Session as Session,
     )
-    from recollect.storage.aio_log import (
-        AsyncLog as AsyncLog,
-    )
-    from recollect.storage.aio_reader import (
-        AsyncLogReader as AsyncLogReader,
-    )
-    from recollect.storage.cache import (
-        ConversationCache as ConversationCache,
-    )
-    from recollect.storage.follow import (
-        Reset as Reset,
-    )
-    from recollect.storage.follow import (
-        follow as follow,
-    )
-    from recollect.storage.glance import (
-        Glance as Glance,
-    )
-    from recollect.storage.glance import (
-        glance as glance,
-    )
     from recollect.storage.home import (
         ClaudeHome as ClaudeHome,
     )
-    from recollect.storage.loader import (
+    from recollect.storage.logs.aio_log import (
+        AsyncLog as AsyncLog,
+    )
+    from recollect.storage.logs.aio_reader import (
+        AsyncLogReader as AsyncLogReader,
+    )
+    from recollect.storage.logs.conversation_cache import (
+        ConversationCache as ConversationCache,
+    )
+    from recollect.storage.logs.follow import (
+        Reset as Reset,
+    )
+    from recollect.storage.logs.follow import (
+        follow as follow,
+    )
+    from recollect.storage.logs.loader import (
         ConversationLoader as ConversationLoader,
     )
-    from recollect.storage.log import (
+    from recollect.storage.logs.log import (
         Log as Log,
     )
-    from recollect.storage.log import (
+    from recollect.storage.logs.log import (
         SyncPolicy as SyncPolicy,
     )
-    from recollect.storage.places import (
-        claude_homes as claude_homes,
-    )
-    from recollect.storage.reader import (
+    from recollect.storage.logs.reader import (
         LogReader as LogReader,
+    )
+    from recollect.storage.logs.summary import (
+        Glance as Glance,
+    )
+    from recollect.storage.logs.summary import (
+        glance as glance,
     )
     from recollect.storage.store import (
         Placed as Placed,
@@ -235,6 +232,9 @@ if TYPE_CHECKING:
     from recollect.storage.store import (
         Trashed as Trashed,
     )
+    from recollect.system.paths import (
+        claude_homes as claude_homes,
+    )
 
 __version__ = "0.1.0"
 
@@ -249,21 +249,21 @@ _ROOMS = {
     "recollect.model.entry": "Dialect Entry Kind",
     "recollect.model.ids": "AgentId EntryId ProjectKey SessionId",
     "recollect.model.lifecycle": "SessionState",
-    "recollect.model.money": "Spending",
-    "recollect.model.usage": "Tokens Usage",
+    "recollect.model.cost.money": "Spending",
+    "recollect.model.cost.usage": "Tokens Usage",
     "recollect.services.homes": "Home",
     "recollect.services.session": "Session",
-    "recollect.model.conversation": "Conversation Spoken",
-    "recollect.storage.aio_log": "AsyncLog",
-    "recollect.storage.aio_reader": "AsyncLogReader",
-    "recollect.storage.cache": "ConversationCache",
-    "recollect.storage.follow": "Reset follow",
-    "recollect.storage.glance": "Glance glance",
+    "recollect.model.conversation.conversation": "Conversation Spoken",
+    "recollect.storage.logs.aio_log": "AsyncLog",
+    "recollect.storage.logs.aio_reader": "AsyncLogReader",
+    "recollect.storage.logs.conversation_cache": "ConversationCache",
+    "recollect.storage.logs.follow": "Reset follow",
+    "recollect.storage.logs.summary": "Glance glance",
     "recollect.storage.home": "ClaudeHome",
-    "recollect.storage.loader": "ConversationLoader",
-    "recollect.storage.log": "Log SyncPolicy",
-    "recollect.storage.places": "claude_homes",
-    "recollect.storage.reader": "LogReader",
+    "recollect.storage.logs.loader": "ConversationLoader",
+    "recollect.storage.logs.log": "Log SyncPolicy",
+    "recollect.system.paths": "claude_homes",
+    "recollect.storage.logs.reader": "LogReader",
     "recollect.storage.store": "Placed SessionLog Store StoredSession Trashed",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

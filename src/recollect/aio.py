@@ -31,35 +31,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from recollect.model.accounts import CostReport
-from recollect.model.conversation import Branch, BranchDifference, Spoken
-from recollect.model.conversation import Conversation as SyncConversation
+from recollect.model.conversation.conversation import Branch, BranchDifference, Spoken
+from recollect.model.conversation.conversation import Conversation as SyncConversation
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.influence import Influence
+from recollect.model.conversation.node import Node
+from recollect.model.conversation.tool_calls import Call
+from recollect.model.cost.money import Spending
+from recollect.model.cost.report import CostReport
 from recollect.model.damage import Damage
 from recollect.model.draft import Draft
 from recollect.model.entry import Entry
-from recollect.model.graph import Graph
 from recollect.model.ids import SessionId
-from recollect.model.influence import Influence
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
-from recollect.model.money import Spending
-from recollect.model.node import Node
-from recollect.model.tool_calls import Call
-from recollect.services.find import Found
 from recollect.services.homes import Home as SyncHome
+from recollect.services.search.search import Found
 from recollect.services.session import Compaction
 from recollect.services.session import Session as SyncSession
-from recollect.storage.aio_log import AsyncLog
-from recollect.storage.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow, streamed
-from recollect.storage.glance import Glance
 from recollect.storage.home import AgentFile
-from recollect.storage.log import SyncPolicy
-from recollect.storage.places import HomeRoot
+from recollect.storage.logs.aio_log import AsyncLog
+from recollect.storage.logs.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow, streamed
+from recollect.storage.logs.log import SyncPolicy
+from recollect.storage.logs.summary import Glance
 from recollect.storage.prompt_history import Prompt
 from recollect.storage.store import SessionLog as SyncSessionLog
 from recollect.storage.store import Store as SyncStore
 from recollect.storage.store import StoredSession, Trashed
 from recollect.storage.store_layout import StoreLayout
-from recollect.storage.thread_hop import in_thread
+from recollect.system.paths import HomeRoot
+from recollect.system.thread_hop import in_thread
 
 __all__ = [
     "AsyncConversationLoader",

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recollect.model.flag_values import looked_up
-from recollect.services import flags as _flags
-from recollect.storage.flag_cache import flag_cache
+from recollect.model.settings.flag_values import looked_up
+from recollect.services.settings import flags as _flags
+from recollect.storage.config.flag_cache import flag_cache
 from recollect.storage.home import ClaudeHome
-from recollect.storage.places import claude_homes, home_at
+from recollect.system.paths import claude_homes, home_at
 
 __all__ = ["FeatureManager"]
 

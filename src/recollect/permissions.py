@@ -23,10 +23,10 @@ from recollect.policy.decision import Decision, Part, RuleSource, Scope, Verdict
 from recollect.policy.engine import Engine as _Engine
 from recollect.policy.engine import Explanation, Mode, RuleSet, Workspace, approval_rules, combine_hook
 from recollect.policy.rules import RuleProblem, parse_rule
-from recollect.services.file_world import FileWorld
-from recollect.services.permit import Permit, call_of, permit
+from recollect.services.permissions.engine import Permit, call_of, permit
+from recollect.services.permissions.file_world import FileWorld
 from recollect.storage.home import ClaudeHome
-from recollect.storage.places import claude_homes, home_at
+from recollect.system.paths import claude_homes, home_at
 
 __all__ = [
     "Decision",

@@ -29,14 +29,14 @@ from types import TracebackType
 from typing import Self
 
 from recollect.aio import InOrder, in_thread
-from recollect.services.chat_message import UNKNOWN_MODEL, ChatMessage, utc
-from recollect.services.conversation_stats import ConversationStats
-from recollect.services.message_filter import MessageFilter
-from recollect.services.message_store import MessageStore
-from recollect.services.project_sessions import SessionInfo
-from recollect.storage.log import SyncPolicy
-from recollect.storage.places import data_dir
+from recollect.services.cost.conversation_stats import ConversationStats
+from recollect.services.provider.chat_message import UNKNOWN_MODEL, ChatMessage, utc
+from recollect.services.provider.message_filter import MessageFilter
+from recollect.services.provider.message_store import MessageStore
+from recollect.services.provider.project_sessions import SessionInfo
+from recollect.storage.logs.log import SyncPolicy
 from recollect.storage.store import Store, StoredSession, Trashed
+from recollect.system.paths import data_dir
 
 __all__ = ["UNKNOWN_MODEL", "ChatMessage", "ClaudeStorageProvider", "ConversationStats", "SessionInfo"]
 

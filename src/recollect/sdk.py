@@ -34,17 +34,17 @@ from typing import cast
 from recollect.aio import InOrder, in_thread
 from recollect.errors import UsageError
 from recollect.model.damage import Damage
-from recollect.storage.log import SyncPolicy
-from recollect.storage.places import data_dir
-from recollect.storage.sdk_keys import (
+from recollect.storage.logs.log import SyncPolicy
+from recollect.storage.sdk.keys import (
     SessionKey,
     SessionListSubkeysKey,
     SessionStoreEntry,
     SessionStoreListEntry,
     SessionSummaryEntry,
 )
-from recollect.storage.sdk_store import Transcripts
-from recollect.storage.sdk_summaries import FoldCall
+from recollect.storage.sdk.store import Transcripts
+from recollect.storage.sdk.summaries import FoldCall
+from recollect.system.paths import data_dir
 
 __all__ = [
     "SessionKey",
@@ -85,7 +85,7 @@ class SessionStore:
         Nothing is kept on this machine. Requests are repeated for ``patience`` seconds. Over plain http the token
         goes to this machine only, unless ``allow_plain_http``.
         """
-        from recollect.services.exchange_transcripts import RemoteTranscripts
+        from recollect.services.sync.transcripts import RemoteTranscripts
         from recollect.sync.http_remote import HttpRemote
 
         connection = HttpRemote(url, token, patience=patience, allow_plain=allow_plain_http)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from recollect.server.sqlite import SqliteDatabase
+from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import founded
 from recollect.sync.wire import POSITION, START, Position
 from tests.browser.chromium import Chromium

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.text import visible_lines
+from recollect.cli.terminal.text import visible_lines
 
 SESSION = "3f2a9c1e-0000-4000-8000-000000000001"
 OTHER = "5b1d9c1e-0000-4000-8000-000000000002"

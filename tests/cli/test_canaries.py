@@ -90,7 +90,7 @@ def home(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (root / "settings.json").write_text(json.dumps({"env": {"A_TOKEN": CANARIES[KINDS[2]]}}))
     for name in ("scan", "redact"):
-        monkeypatch.setitem(COMMANDS, name, (f"recollect.cli.{name}", name))
+        monkeypatch.setitem(COMMANDS, name, (f"recollect.cli.secrets.{name}", name))
     return root
 
 

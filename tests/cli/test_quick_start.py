@@ -12,7 +12,13 @@ from tests.talk import assistant, encoded, log_at, user
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 # typing_extensions brings inspect and dis along; the codec makes decoders for all that a line may be.
-HEAVY = ("typing_extensions", "inspect", "hashlib", "recollect.model.codec", "recollect.model.odd_lines")
+HEAVY = (
+    "typing_extensions",
+    "inspect",
+    "hashlib",
+    "recollect.model.codec",
+    "recollect.model.line_views.odd_lines",
+)
 
 
 def printed(program: str) -> str:
@@ -50,7 +56,7 @@ def test_little_is_imported(command: list[str], is_new: bool, log: Path) -> None
 def test_what_msgspec_goes_without_is_there_for_others() -> None:
     """Only its own import of typing_extensions is passed over."""
     program = (
-        "import recollect.cli.cost\n"
+        "import recollect.cli.spend.cost\n"
         "import importlib.util\n"
         "if importlib.util.find_spec('typing_extensions'):\n"
         "    import typing_extensions\n"
@@ -65,7 +71,7 @@ def test_whoever_had_it_loaded_keeps_it() -> None:
     program = (
         "import sys, types\n"
         "mine = sys.modules['typing_extensions'] = types.ModuleType('typing_extensions')\n"
-        "import recollect.cli.cost\n"
+        "import recollect.cli.spend.cost\n"
         "print(sys.modules['typing_extensions'] is mine)"
     )
 

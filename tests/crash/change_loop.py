@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.errors import RecollectError
-from recollect.storage import fsops
-from recollect.storage.changes import Applied, ChangeJournal, ChangePlan
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan
+from recollect.system import fsops
 
 CHANGING = ["open", "write", "fsync", "link", "rename", "replace", "unlink", "mkdir", "rmdir"]
 CHANGING += ["chmod", "fchmod", "fchown", "utime"]

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recollect.errors import Outcome
-from recollect.storage import fsops
-from recollect.storage.log import Log, SyncPolicy
+from recollect.storage.logs.log import Log, SyncPolicy
+from recollect.system import fsops
 from tests.crash.answers import entry, told
 
 ONCE, ALWAYS, SHORT, CUT, DIE, DONE = range(6)

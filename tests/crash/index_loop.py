@@ -20,9 +20,10 @@ from collections import Counter
 from pathlib import Path
 
 from recollect.index.database import Database
-from recollect.services import extraction, indexing
-from recollect.services.index_access import index_path, open_index
-from recollect.services.indexing import refresh
+from recollect.services.indexing import extraction
+from recollect.services.indexing import refresh as indexing
+from recollect.services.indexing.access import index_path, open_index
+from recollect.services.indexing.refresh import refresh
 from tests.index.projection import differences, faults, projection
 from tests.index.world import SESSIONS, World, encoded, forked
 from tests.talk import assistant, call, result, user

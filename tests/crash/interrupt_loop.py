@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 
 from recollect.errors import AppendFailed, Outcome
-from recollect.storage.lock import FileLock
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
+from recollect.system.lock import FileLock
 
 
 class Interrupt(BaseException):

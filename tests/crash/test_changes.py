@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import pytest
 
 from recollect.errors import Busy, StorageError
-from recollect.storage import fsops
-from recollect.storage.changes import ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import ChangeJournal, ChangePlan, Seen
+from recollect.system import fsops
 from tests.crash.change_loop import Calls, Tree, end_process, lay_down, plan_of, tree_of
 from tests.crash.change_program import LINE, MARK
 

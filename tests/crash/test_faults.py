@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import Outcome
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
 from tests.crash.traced_writer import ENTRIES
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import AppendFailed, Outcome
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
 
 LINE = b"x" * 999
 ROUNDS = 10
@@ -22,7 +22,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from recollect.errors import AppendFailed
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
 path = Path(sys.argv[1])
 soft = 10_500
 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, resource.RLIM_INFINITY))
@@ -45,7 +45,7 @@ FORBIDDEN = """
 import os, sys
 from pathlib import Path
 from recollect.errors import AppendFailed
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
 if os.geteuid() == 0:
     os.setuid(65534)
 try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.services.index_access import open_index
+from recollect.services.indexing.access import open_index
 from tests.crash.index_loop import make
 from tests.index.world import World
 
@@ -83,8 +83,8 @@ def test_many_refresh_and_read_at_once(refreshers: int, seed: int, tmp_path: Pat
 # The command as it is typed, made to read in other processes whatever the size.
 REBUILD = """
 import sys
-from recollect.services import extraction, indexing
-indexing._WORTH_A_PROCESS, indexing._BULK_COMMIT, extraction._FRAME_LINES = -1, 1 << 16, 20
+from recollect.services.indexing import extraction, refresh
+refresh._WORTH_A_PROCESS, refresh._BULK_COMMIT, extraction._FRAME_LINES = -1, 1 << 16, 20
 from recollect.cli.main import main
 print("begun", flush=True)
 sys.exit(main(["--home", sys.argv[1], "--home", sys.argv[2], "--data", sys.argv[3], "index", "rebuild"]))

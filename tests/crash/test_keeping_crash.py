@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import pytest
 
-from recollect.services import keep, migration
+from recollect.services import migrate
+from recollect.services.archive import archive as keep
 from recollect.services.homes import Home
-from recollect.services.relocation import carry_out, planned_move
-from recollect.services.splitting import planned_split
+from recollect.services.move.move import carry_out, planned_move
+from recollect.services.move.split import planned_split
 from recollect.storage.archive.archive import Archive
-from recollect.storage.changes import ChangeJournal
+from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from recollect.storage.migrations.registry import step_named
 from tests.crash.change_loop import Calls, end_process
@@ -63,7 +64,7 @@ def tree_of(root: Path) -> Tree:
 
 def migrating(step: str) -> Callable[[Path, Path], object]:
     def act(home: Path, data: Path) -> object:
-        return migration.carried_out(step_named(step), Home(home).session(ONE), data, CWD)
+        return migrate.carried_out(step_named(step), Home(home).session(ONE), data, CWD)
 
     return act
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.services import repair
 from recollect.services.homes import Home
-from recollect.storage.changes import ChangeJournal
+from recollect.services.repair import repair
+from recollect.storage.changes.journal import ChangeJournal
 from tests.crash.change_loop import Calls, end_process
-from tests.model.mending.damaged import damaged_log
+from tests.model.repair.damaged import damaged_log
 from tests.small_home import ONE, put
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))

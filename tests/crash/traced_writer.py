@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
 from tests.crash.answers import entry, told
 
 ENTRIES = [entry("first"), entry("second", 500), entry("third")]

@@ -9,8 +9,8 @@ import random
 import sys
 from pathlib import Path
 
-from recollect.storage.lock import FileLock
-from recollect.storage.log import Log, SyncPolicy
+from recollect.storage.logs.log import Log, SyncPolicy
+from recollect.system.lock import FileLock
 
 SMALLEST, MIDDLE, LARGEST = 20, 20_000, 1_000_000
 

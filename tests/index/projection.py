@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from recollect.index.database import Database
 from recollect.index.schema import QUARTER_MS, SPAN_BITS
-from recollect.model.copies import Copy, counted
+from recollect.model.cost.copies import Copy, counted
 
 COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 Row = tuple[Any, ...]

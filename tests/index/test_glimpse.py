@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from recollect.index import glimpse
 from recollect.index.database import Database
-from recollect.model.billing_blocks import blocks
-from recollect.model.prices import PriceList
-from recollect.services.account import costs
-from recollect.services.index_access import open_index
+from recollect.model.cost.billing_blocks import blocks
+from recollect.model.cost.prices import PriceList
+from recollect.services.cost.report import costs
+from recollect.services.indexing.access import open_index
 from tests.made_corpora import SEEDS, make
 from tests.small_home import ONE, TWO, lines, link, prompt, put, reply, said
 

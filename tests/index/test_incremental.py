@@ -26,9 +26,10 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from recollect.errors import StorageError
 from recollect.index.database import Database
 from recollect.index.ingest import Ingest
-from recollect.services import extraction, indexing, workers
-from recollect.services.indexing import refresh
-from recollect.storage.reader import OpenLog
+from recollect.services.indexing import extraction, workers
+from recollect.services.indexing import refresh as indexing
+from recollect.services.indexing.refresh import refresh
+from recollect.storage.logs.reader import OpenLog
 from tests.index import reference
 from tests.index.lines import responses, texts, turns
 from tests.index.projection import counting, differences, faults, projection, rows, totals

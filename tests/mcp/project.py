@@ -15,9 +15,9 @@ import anyio
 from recollect import execution
 from recollect.mcp import Host, Limits
 from recollect.policy.decision import Decision, Verdict
-from recollect.services import mcp_servers
-from recollect.storage.mcp_trust import Grants
-from recollect.storage.places import HomeRoot
+from recollect.services.settings import mcp_servers
+from recollect.storage.config.mcp_trust import Grants
+from recollect.system.paths import HomeRoot
 
 Answer = TypeVar("Answer")
 HOSTILE = Path(__file__).with_name("hostile_server.py")

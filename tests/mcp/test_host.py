@@ -16,8 +16,8 @@ import pytest
 from recollect.errors import NotFound, RecollectError, ServerFailed, UsageError
 from recollect.mcp import Host, Limits
 from recollect.policy.decision import Decision, Verdict
-from recollect.services.mcp_servers import State
-from recollect.storage.mcp_trust import Trusted
+from recollect.services.settings.mcp_servers import State
+from recollect.storage.config.mcp_trust import Trusted
 from tests.mcp.project import Project, Rules, hostile, processes_with
 
 ECHO = "mcp__one__echo"

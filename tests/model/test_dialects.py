@@ -9,6 +9,7 @@ import pytest
 
 from recollect.model.blocks import TextBlock, ToolUseBlock
 from recollect.model.codec import decode, encode
+from recollect.model.cost.usage import Usage
 from recollect.model.damage import Line
 from recollect.model.entry import (
     Assistant,
@@ -25,7 +26,6 @@ from recollect.model.entry import (
     Unknown,
     User,
 )
-from recollect.model.usage import Usage
 
 B = TypeVar("B", bound=Body)
 EVENT = {"timestamp": "2025-12-01T08:00:00Z", "uuid": "e-1", "session_id": "s-1"}

@@ -17,11 +17,11 @@ from recollect.errors import UsageError
 from recollect.model import draft
 from recollect.model.blocks import Block, RedactedThinkingBlock, ToolResultBlock, ToolUseBlock, UnknownBlock
 from recollect.model.codec import decode
+from recollect.model.cost.usage import CacheCreation, Usage
 from recollect.model.damage import Line
 from recollect.model.draft import Stamp, claude_line, claude_lines, flat_lines
 from recollect.model.entry import Dialect, Entry, Kind, System
 from recollect.model.made_ids import derived_id, derived_uuid
-from recollect.model.usage import CacheCreation, Usage
 
 UUID = "0b9f3c52-6f0e-4d0a-9f6e-0c8f6a1d2e3b"
 PARENT = "5d1f8a44-2f7b-4c55-8d3a-8e2b9c7f6a10"

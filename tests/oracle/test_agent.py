@@ -21,7 +21,7 @@ from recollect.runtime import Agent, AgentResult, ToolRunner, new_session, resum
 from recollect.runtime.api_client import Answer, ApiClient
 from recollect.runtime.offered import tool_list
 from recollect.services.homes import Home
-from recollect.services.permit import permit
+from recollect.services.permissions.engine import permit
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import ANSWER, RUN_SECONDS, Client
 from tests.oracle.what_is_sent import NEW_PROMPT, Messages, as_blocks, before_the_prompt

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from recollect.runtime import ToolRunner, new_session
-from recollect.services.permit import permit
+from recollect.services.permissions.engine import permit
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from recollect.model.cost.ledger import Ledger
 from recollect.model.damage import Line
-from recollect.model.ledger import Ledger
+from recollect.model.line_views.scan import usage_of
 from recollect.model.project_key import project_key
-from recollect.model.scan import usage_of
-from recollect.services import fork, label, removal
+from recollect.services import fork, label, trash
 from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.reader import read_lines
+from recollect.storage.logs.reader import read_lines
 from tests.oracle.client_runner import ANSWER, Client
 from tests.oracle.test_real_clients import (
     PROMPT,
@@ -210,9 +210,9 @@ def test_a_session_we_removed_is_gone_until_it_is_restored(client: Client, data:
     """E18: "No conversation found", and after the restore the client goes on as if nothing had been."""
     drafts, messages = TALKS["plain talk"]
     path = client.put(SESSION, written(client, drafts))
-    batch = removal.remove(session_of(path), data)
+    batch = trash.remove(session_of(path), data)
     gone = client.ask(PROMPT, "--resume", SESSION)
-    removal.restore(batch, data)
+    trash.restore(batch, data)
 
     assert (1, True) == (gone.returncode, "No conversation found" in gone.stdout + gone.stderr)
     assert loaded(messages) == resumed(client, path, SESSION)
@@ -224,7 +224,7 @@ def test_a_session_the_client_made_leaves_nothing_behind(client: Client, data: P
     home = client.cwd.parent / "home" / ".claude"
     path = home / "projects" / project_key(str(client.cwd)) / f"{SESSION}.jsonl"
     assert path.is_file()
-    removal.remove(session_of(path), data)
+    trash.remove(session_of(path), data)
     shutil.rmtree(home / "debug", ignore_errors=True)  # a debug log is the client's, not the session's
 
     assert [] == [found for found in home.rglob("*") if SESSION in found.name]

@@ -19,8 +19,8 @@ import pytest
 from msgspec import Struct
 
 from recollect.model.findings import Severity
+from recollect.services.check.check import check
 from recollect.services.homes import Home
-from recollect.services.verify import check
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
 from tests.oracle.what_is_sent import NEW_PROMPT

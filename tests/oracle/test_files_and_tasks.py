@@ -20,7 +20,7 @@ import pytest
 from recollect.model import draft
 from recollect.model.draft import Stamp, claude_line
 from recollect.model.entry import User
-from recollect.model.file_history import FileVersion, Source, rewound, snapshot
+from recollect.model.files.history import FileVersion, Source, rewound, snapshot
 from recollect.model.ids import SessionId
 from recollect.model.todo import TodoStatus
 from recollect.storage.file_backups import backup_body, session_entries, store_backup, touched_files

@@ -14,7 +14,7 @@ from recollect.model import draft
 from recollect.model.project_key import project_key
 from recollect.services.homes import Home
 from recollect.storage.home import ClaudeHome
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
 from recollect.storage.store import Store
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
@@ -199,8 +199,8 @@ def test_types_from_the_future_survive_in_both(tmp_path: Path) -> None:
 
 def test_what_a_file_puts_into_the_system_prompt_is_told_apart(tmp_path: Path) -> None:
     """E17: a prompt snapshot and rendered notes reach the model as the client's own words; we name such entries."""
-    from recollect.model.influence import influences
-    from recollect.storage.reader import LogReader
+    from recollect.model.conversation.influence import influences
+    from recollect.storage.logs.reader import LogReader
 
     snapshot = {"type": "prompt_snapshot", "systemPrompt": ["You are a pirate."]}
     lines = [

@@ -10,11 +10,11 @@ import pytest
 
 from recollect.model import draft
 from recollect.model.project_key import project_key
-from recollect.services import keep
+from recollect.services.archive import archive as keep
 from recollect.services.homes import Home
-from recollect.services.relocation import carry_out, planned_move
-from recollect.services.splitting import planned_split
-from recollect.storage.changes import ChangeJournal
+from recollect.services.move.move import carry_out, planned_move
+from recollect.services.move.split import planned_split
+from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import Client
 from tests.oracle.test_real_clients import (

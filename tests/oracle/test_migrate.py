@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect.services import migration
+from recollect.services import migrate
 from recollect.services.homes import Home
-from recollect.storage.changes import Applied
+from recollect.storage.changes.journal import Applied
 from recollect.storage.migrations.registry import step_named
 from tests.oracle.client_runner import Client
 from tests.oracle.test_files_and_tasks import Workshop, workshop
@@ -47,7 +47,7 @@ def put(client: Client, entries: list[dict[str, Any]]) -> Path:
 def migrated(client: Client, step: str, data: Path) -> Applied:
     """Carry a step out on the client's session."""
     session = Home(client.config).session(SESSION)
-    done = migration.carried_out(step_named(step), session, data, str(client.cwd))
+    done = migrate.carried_out(step_named(step), session, data, str(client.cwd))
     assert done is not None
     return done
 
@@ -112,7 +112,7 @@ def test_a_rolled_back_migration_is_resumed_as_before(client: Client, tmp_path: 
     path = put(client, [*main[:2], *agent_talk(50), *main[2:]])
     before = path.read_bytes()
     change = migrated(client, "side-chains-to-agent-files", tmp_path / "data")
-    migration.rolled_back(change, tmp_path / "data")
+    migrate.rolled_back(change, tmp_path / "data")
 
     assert before == path.read_bytes()
     assert loaded(main_messages(client)) == resumed(client, path, SESSION)
@@ -128,7 +128,7 @@ def test_migrated_todos_are_the_clients_tasks(workshop: Workshop, tmp_path: Path
     items = [("Write it", "completed"), ("Test it", "in_progress"), ("Ship it", "pending")]
     todos.write_text(json.dumps([{"content": c, "status": s, "activeForm": c} for c, s in items]))
     chosen = Home(workshop.config).session(session)
-    assert migration.carried_out(step_named("todos-to-tasks"), chosen, tmp_path / "data") is not None
+    assert migrate.carried_out(step_named("todos-to-tasks"), chosen, tmp_path / "data") is not None
 
     workshop.work(
         ("ToolSearch", {"query": "select:TaskCreate,TaskUpdate,TaskList"}),

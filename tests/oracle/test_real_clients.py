@@ -20,11 +20,11 @@ from recollect.model import draft
 from recollect.model.blocks import Block
 from recollect.model.codec import decode
 from recollect.model.convert import to_claude
+from recollect.model.cost.usage import Usage
 from recollect.model.damage import Line
 from recollect.model.draft import Draft, MetadataDraft, Stamp
 from recollect.model.entry import Entry
 from recollect.model.made_ids import derived_uuid
-from recollect.model.usage import Usage
 from tests.oracle.client_runner import ANSWER, Client
 
 pytestmark = pytest.mark.slow

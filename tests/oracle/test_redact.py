@@ -12,9 +12,9 @@ from recollect.model import draft
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.redaction import mark
 from recollect.services.homes import Home
-from recollect.services.redacting import redact
-from recollect.services.secrets import Fingerprints
-from recollect.storage.changes import ChangeJournal
+from recollect.services.secrets.redact import redact
+from recollect.services.secrets.scan import Fingerprints
+from recollect.storage.changes.journal import ChangeJournal
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 from tests.oracle.client_runner import ANSWER, Client
 from tests.oracle.test_real_clients import (

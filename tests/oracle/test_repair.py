@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from recollect.model.mending.proof import broken_rules
-from recollect.services import repair
+from recollect.model.repair.proof import broken_rules
 from recollect.services.homes import Home
-from recollect.services.repair import planned_repair
-from recollect.services.slimming import with_slimming
+from recollect.services.repair import repair
+from recollect.services.repair.repair import planned_repair
+from recollect.services.repair.slim import with_slimming
 from tests.oracle.client_runner import Client
 from tests.oracle.what_is_sent import NEW_PROMPT
 from tests.small_home import ONE, call, link, outcome, prompt, reply, said

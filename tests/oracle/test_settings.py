@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from recollect.model.settings import layer_of
-from recollect.model.settings_schema import COUNT, COUNT_OR_0, LENIENT, SCHEMA, SHARE
+from recollect.model.settings.schema import COUNT, COUNT_OR_0, LENIENT, SCHEMA, SHARE
+from recollect.model.settings.settings import layer_of
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
 from tests.oracle.test_files_and_tasks import ScriptedStub

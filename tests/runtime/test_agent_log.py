@@ -68,7 +68,7 @@ def test_a_new_session_has_no_file_before_its_first_entry(tmp_path: Path) -> Non
 
 def test_a_new_log_appears_with_its_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At no call to the system is there an empty file under its name."""
-    from recollect.storage import fsops
+    from recollect.system import fsops
 
     workshop = Workshop(tmp_path)
     path, empty = workshop.session.log.path, []

@@ -15,7 +15,7 @@ import anthropic
 import pytest
 
 from recollect.errors import UsageError
-from recollect.model.usage import CacheCreation, Usage
+from recollect.model.cost.usage import CacheCreation, Usage
 from recollect.runtime.api_client import Answer, ApiClient, ApiFailed, Cancelled, connected
 from tests.runtime.workshop import stub_module
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.model import draft
-from recollect.model.file_history import FileVersion, Source, rewound
+from recollect.model.files.history import FileVersion, Source, rewound
 from recollect.runtime import ToolRunner
 from recollect.storage.file_backups import backup_body, touched_files
 from tests.runtime.workshop import Workshop, call

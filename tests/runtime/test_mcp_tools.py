@@ -15,9 +15,9 @@ from recollect import execution
 from recollect.runtime import ToolRunner
 from recollect.runtime.gate import Gate
 from recollect.runtime.mcp_tools import McpTools
-from recollect.services import mcp_servers
-from recollect.storage.mcp_trust import Grants
-from recollect.storage.places import HomeRoot
+from recollect.services.settings import mcp_servers
+from recollect.storage.config.mcp_trust import Grants
+from recollect.system.paths import HomeRoot
 from tests.mcp.project import processes_with
 from tests.runtime.workshop import SHARED, Workshop, call
 

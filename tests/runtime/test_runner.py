@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.model.blocks import ToolUseBlock
+from recollect.model.conversation.tool_calls import CallStatus
 from recollect.model.strict_json import json_of
-from recollect.model.tool_calls import CallStatus
 from recollect.policy.decision import Verdict
 from recollect.runtime import Question, ToolRunner
 from recollect.runtime.gate import Gate

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.errors import Busy, NotFound, UsageError
 from recollect.model import draft
-from recollect.model.client_words import INTERRUPTED_RESULT
+from recollect.model.conversation.client_words import INTERRUPTED_RESULT
 from recollect.runtime import new_session, resumed_session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.store import Store

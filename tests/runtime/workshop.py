@@ -19,8 +19,8 @@ import pytest
 
 from recollect import execution
 from recollect.execution import Confinement
+from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage
-from recollect.model.usage import Usage
 from recollect.policy.engine import Mode, RuleSet
 from recollect.runtime import Agent, OpenedSession, ToolRunner, new_session
 from recollect.runtime.api_client import Answer, ApiClient, ApiFailed
@@ -29,7 +29,7 @@ from recollect.runtime.mcp_tools import McpTools
 from recollect.runtime.offered import tool_list
 from recollect.runtime.outcome import Ask, Ran
 from recollect.services.homes import Home
-from recollect.services.permit import Permit, permit
+from recollect.services.permissions.engine import Permit, permit
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.server.database import Database
-from recollect.server.memory import MemoryDatabase
-from recollect.server.postgres import PostgresDatabase
-from recollect.server.sqlite import SqliteDatabase
+from recollect.server.database.contract import Database
+from recollect.server.database.memory import MemoryDatabase
+from recollect.server.database.postgres import PostgresDatabase
+from recollect.server.database.sqlite import SqliteDatabase
 
 KINDS = ("memory", "sqlite", "postgres")
 

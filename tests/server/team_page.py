@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 
-from recollect.cli.web import exports
+from recollect.cli.look.web import exports
 from recollect.server.app import make_app
 from recollect.server.page_access import PageDoor
-from recollect.services.page_members import Member, MirrorDesk, MirrorDesks
+from recollect.services.page.members import Member, MirrorDesk, MirrorDesks
 from recollect.web.built_files import BuiltFiles
 from recollect.web.members import MembersPage, address_of
 from tests.server.live import LiveServer

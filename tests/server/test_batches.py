@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from recollect.server.database.records import Append, Author, Conflict, Stored
+from recollect.server.database.sql import SqlDatabase
+from recollect.server.database.sql_usage import Row
 from recollect.server.facts import prepare
 from recollect.server.limits import Impatience
-from recollect.server.records import Append, Author, Conflict, Stored
-from recollect.server.sql import SqlDatabase
-from recollect.server.sql_usage import Row
 from recollect.server.tenancy import secret_hash
 from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind, kind_named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from hashlib import sha256
 
-from recollect.server.sql import now_ms
+from recollect.server.database.sql import now_ms
 from recollect.sync.wire import MACHINE, PROJECT, REPOSITORY, described
 from tests.server.conftest import Kind
 from tests.server.world import OPERATOR, World, after, in_world, line, prompt, reply
@@ -293,7 +293,7 @@ def test_an_organisations_name_and_a_members_name_are_used_once(kind: Kind) -> N
     """The second one is refused, by the routes with 409."""
     import pytest
 
-    from recollect.server.database import Taken
+    from recollect.server.database.contract import Taken
 
     async def scene(made: World) -> int:
         with pytest.raises(Taken):

@@ -19,10 +19,10 @@ import httpx
 import pytest
 
 from recollect.cli.main import main
-from recollect.server.database import Unavailable
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.postgres import PostgresDatabase
+from recollect.server.database.records import Append, Author, Stored
 from recollect.server.facts import prepare
-from recollect.server.postgres import PostgresDatabase
-from recollect.server.records import Append, Author, Stored
 from recollect.sync.wire import POSITION, START, Position
 from tests.server.live import LiveServer, free_port
 from tests.server.postgres_cluster import Cluster

@@ -23,14 +23,14 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from recollect.server.app import ROUTES, make_app
-from recollect.server.database import Database
+from recollect.server.database.contract import Database
+from recollect.server.database.memory import MemoryDatabase
+from recollect.server.database.records import Append, Author, Changes, User
+from recollect.server.database.sql import now_ms
 from recollect.server.facts import prepare
 from recollect.server.limits import Limits
-from recollect.server.memory import MemoryDatabase
 from recollect.server.openapi import document
-from recollect.server.records import Append, Author, Changes, User
 from recollect.server.service import Service
-from recollect.server.sql import now_ms
 from recollect.server.tenancy import SCOPES, founded, issued, new_id, secret_hash
 from recollect.sync.wire import POSITION, START
 from tests.server.conftest import kind_named

@@ -8,9 +8,9 @@ from base64 import b64decode
 
 import pytest
 
+from recollect.server.database.records import FileBytes
 from recollect.server.limits import Budget, Limits
 from recollect.server.outgoing import PIECE, Outlet, TooSlow, event_pieces, fetched, pieces_of
-from recollect.server.records import FileBytes
 from tests.server.conftest import Kind
 from tests.server.world import World, after, in_world, prompt
 

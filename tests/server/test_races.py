@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.server.database import Database
+from recollect.server.database.contract import Database
+from recollect.server.database.records import Append, Author, Conflict, Stored
 from recollect.server.facts import prepare
-from recollect.server.records import Append, Author, Conflict, Stored
 from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind, kind_named
 from tests.server.world import new_org, prompt, reply

@@ -11,11 +11,11 @@ from starlette.routing import Route
 
 from recollect.server import tenancy
 from recollect.server.app import ROUTES, Endpoint, make_app
+from recollect.server.database.memory import MemoryDatabase
+from recollect.server.database.records import Token
+from recollect.server.database.sql import now_ms
 from recollect.server.limits import Limits
-from recollect.server.memory import MemoryDatabase
-from recollect.server.records import Token
 from recollect.server.service import Service
-from recollect.server.sql import now_ms
 from recollect.server.tenancy import SCOPES, new_id, new_secret
 from recollect.sync.wire import ORGANIZATION, POSITION, START
 from tests.server.conftest import Kind

@@ -15,10 +15,10 @@ import pytest
 from recollect.cli.main import main
 from recollect.errors import UsageError
 from recollect.sample import sample_home
+from recollect.server.database.sql import now_ms
 from recollect.server.limits import Limits
-from recollect.server.sql import now_ms
 from recollect.server.tenancy import SKEW_MS
-from recollect.services.exchange_scan import Scan
+from recollect.services.sync.selection import Scan
 from recollect.sync.wire import ENCRYPTED
 from recollect.web.gate import LOGIN
 from recollect.web.members import OFFERED, REFUSED, address_of

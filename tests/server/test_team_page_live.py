@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from recollect.server.sqlite import SqliteDatabase
+from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import GRANTABLE, founded
 from tests.server.conftest import kind_named
 from tests.server.team_page import TALKED, PageServer

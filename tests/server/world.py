@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import httpx
 
 from recollect.server.app import make_app
-from recollect.server.database import Database
+from recollect.server.database.contract import Database
+from recollect.server.database.records import Author, Org, Token, User
+from recollect.server.database.sql import now_ms
 from recollect.server.facts import lines_of
 from recollect.server.limits import Limits
-from recollect.server.records import Author, Org, Token, User
 from recollect.server.service import Service
-from recollect.server.sql import now_ms
 from recollect.server.tenancy import new_id, new_secret
 from recollect.sync.wire import POSITION, START, Position
 from tests.server.conftest import Kind

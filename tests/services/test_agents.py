@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.agents import Link
+from recollect.model.conversation.agents import Link
 from recollect.services.agents import agents_of
 from recollect.services.homes import Home
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from recollect.errors import NotFound, StorageError, UsageError
+from recollect.model.cost.ledger import Ledger
 from recollect.model.damage import Line
 from recollect.model.ids import is_uuid
-from recollect.model.ledger import Ledger
-from recollect.model.scan import usage_of
+from recollect.model.line_views.scan import usage_of
 from recollect.services.fork import apply, planned_fork
 from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.reader import read_lines
+from recollect.storage.logs.reader import read_lines
 from tests.small_home import ONE, TALK, call, link, outcome, prompt, put, reply, said, state, uuid_of, written
 
 BRANCHES = [*TALK, prompt(5, 2, "Other"), reply(6, 5, said("A3"))]
@@ -275,7 +275,7 @@ def test_a_full_disk_leaves_no_half_session(tmp_path: Path, monkeypatch: pytest.
         os.write(fd, data[:10])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("recollect.storage.fsops.write_all", full)
+    monkeypatch.setattr("recollect.system.fsops.write_all", full)
     with pytest.raises(StorageError, match="No space left"):
         apply(plan)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.homes import chosen_homes
+from recollect.cli.terminal.homes import chosen_homes
 from recollect.services import lean_places
 from recollect.services.homes import Home
-from recollect.services.index_access import index_path, open_index
-from recollect.storage.places import cache_dir, config_file
+from recollect.services.indexing.access import index_path, open_index
+from recollect.system.paths import cache_dir, config_file
 from tests.small_home import ONE, TALK, put
 
 

@@ -17,10 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
-from recollect.model.file_events import backup_name
-from recollect.model.file_history import FileVersion, Source
+from recollect.model.files.events import backup_name
+from recollect.model.files.history import FileVersion, Source
 from recollect.model.ids import SessionId
-from recollect.storage import beneath
 from recollect.storage.file_backups import (
     Restored,
     backup_body,
@@ -30,6 +29,7 @@ from recollect.storage.file_backups import (
     with_content,
 )
 from recollect.storage.home import ClaudeHome, SessionFile
+from recollect.system import openat
 
 S = SessionId("11111111-2222-4333-8444-555555555555")
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -278,7 +278,7 @@ def test_a_failed_write_leaves_no_trace(chosen: Path, monkeypatch: pytest.Monkey
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("recollect.storage.fsops.sync_file", full)
+    monkeypatch.setattr("recollect.system.fsops.sync_file", full)
     with pytest.raises(StorageError, match="No space left"):
         restore(version_of("x"), chosen, "a.txt", overwrite=True)
 
@@ -292,7 +292,7 @@ def test_a_failed_rename_leaves_no_trace(chosen: Path, monkeypatch: pytest.Monke
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(beneath, "replace", refused)
+    monkeypatch.setattr(openat, "replace", refused)
     with pytest.raises(StorageError, match="Permission denied"):
         restore(version_of("x"), chosen, "a.txt", overwrite=True)
 
@@ -301,13 +301,13 @@ def test_a_failed_rename_leaves_no_trace(chosen: Path, monkeypatch: pytest.Monke
 
 def test_a_file_that_appears_at_the_last_moment_stays(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody makes the file after we looked and before we publish ours."""
-    create = beneath.create_file
+    create = openat.create_file
 
     def raced(above: int, name: str, data: bytes, mode: int | None = None) -> None:
         create(above, name, data, mode)
         (chosen / "a.txt").write_bytes(b"theirs")
 
-    monkeypatch.setattr(beneath, "create_file", raced)
+    monkeypatch.setattr(openat, "create_file", raced)
     with pytest.raises(UsageError, match="left as it is"):
         restore(version_of("x"), chosen, "a.txt")
 
@@ -465,7 +465,7 @@ def test_every_accepted_name_stays_below_the_directory(parts: list[str]) -> None
     """Whatever parts a name is made of, it is refused or each part is a plain name."""
     name = "/".join(parts)
     try:
-        accepted: tuple[str, ...] = beneath.components(name)
+        accepted: tuple[str, ...] = openat.components(name)
     except UsageError:
         accepted = ()
 

@@ -15,11 +15,11 @@ import pytest
 
 from recollect.errors import InvalidId
 from recollect.model.ids import EntryId, ProjectKey, SessionId
+from recollect.model.line_views.scan import Envelope
 from recollect.model.project_key import project_key, sdk_project_key
-from recollect.model.scan import Envelope
 from recollect.storage import home as home_module
-from recollect.storage import peek
 from recollect.storage.home import ClaudeHome, Content, ProjectDir
+from recollect.system import peek
 
 ONE = "11111111-1111-4111-8111-111111111111"
 TWO = "22222222-2222-4222-8222-222222222222"

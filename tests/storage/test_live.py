@@ -17,9 +17,10 @@ from typing import BinaryIO
 import pytest
 
 from recollect.model.ids import SessionId
-from recollect.storage import live, peek
+from recollect.storage import live
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import LiveSession, live_sessions
+from recollect.system import peek
 
 SESSION = "0b5e9c3a-1f2d-4e5f-8a9b-0c1d2e3f4a5b"
 PID = 4242

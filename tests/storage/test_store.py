@@ -11,10 +11,10 @@ import pytest
 
 from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, StorageError, UsageError
 from recollect.model import draft
+from recollect.model.cost.usage import Tokens, Usage
 from recollect.model.entry import Dialect, Entry
 from recollect.model.lifecycle import SessionState
-from recollect.model.usage import Tokens, Usage
-from recollect.storage.reader import LogReader
+from recollect.storage.logs.reader import LogReader
 from recollect.storage.store import Placed, Store
 
 SONNET = "claude-sonnet-4-5-20250929"
@@ -398,7 +398,7 @@ def test_threads_that_share_a_session_make_one_chain(tmp_path: Path) -> None:
 
 def test_settings_are_checked_not_guessed(tmp_path: Path) -> None:
     """A sync policy may be given by name; one that is none must not quietly mean never."""
-    from recollect.storage.log import Log
+    from recollect.storage.logs.log import Log
 
     with pytest.raises(UsageError):
         Store(tmp_path, sync="sometimes")

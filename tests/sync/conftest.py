@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.server.database import Database
-from recollect.server.postgres import PostgresDatabase
-from recollect.server.records import Token, User
-from recollect.server.sql import now_ms
-from recollect.server.sqlite import SqliteDatabase
+from recollect.server.database.contract import Database
+from recollect.server.database.postgres import PostgresDatabase
+from recollect.server.database.records import Token, User
+from recollect.server.database.sql import now_ms
+from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import new_id, new_secret
 from tests.server.conftest import postgres
 from tests.server.live import LiveServer

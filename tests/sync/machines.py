@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recollect.services.exchange_install import Install
-from recollect.services.exchange_lines import OutgoingSecrets
-from recollect.services.exchange_pull import Pull, Pulled
-from recollect.services.exchange_push import Push, Pushed, PushOptions
+from recollect.services.sync.install import Install
+from recollect.services.sync.lines import OutgoingSecrets
+from recollect.services.sync.pull import Pull, Pulled
+from recollect.services.sync.push import Push, Pushed, PushOptions
+from recollect.storage.config.sync_settings import Projects
 from recollect.storage.home import ClaudeHome
-from recollect.storage.sync_settings import Projects
 from recollect.storage.sync_state import StateFile, machine_id
 from recollect.sync.remote import Remote
 from recollect.sync.sealing import Sealer

@@ -10,9 +10,9 @@ import pytest
 
 from recollect.errors import InvalidId
 from recollect.model.project_key import project_key
-from recollect.services import exchange_install
-from recollect.services.exchange_repositories import identity_of, normalised
-from recollect.storage.changes import ChangeJournal
+from recollect.services.sync import install as exchange_install
+from recollect.services.sync.repositories import identity_of, normalised
+from recollect.storage.changes.journal import ChangeJournal
 from recollect.sync.keys import key_of, names_of
 from recollect.sync.memory_remote import MemoryRemote
 from recollect.sync.remote import Told

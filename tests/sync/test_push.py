@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import Busy
-from recollect.services import exchange_send
-from recollect.services.exchange_folder import FolderRemote
-from recollect.services.exchange_scan import Scan, place_of
-from recollect.storage.sync_settings import Projects
+from recollect.services.sync import send
+from recollect.services.sync.folder import FolderRemote
+from recollect.services.sync.selection import Scan, place_of
+from recollect.storage.config.sync_settings import Projects
 from recollect.sync.memory_remote import MemoryRemote
 from recollect.sync.remote import Gone, Remote, Told
 from recollect.sync.wire import START, Position
@@ -315,7 +315,7 @@ def test_what_was_cut_off_between_two_batches_is_sent_by_the_next_push(
             self.left -= 1
             return super().append(session, key, at, data, told)
 
-    monkeypatch.setattr(exchange_send, "_BATCH", 700)
+    monkeypatch.setattr(send, "_BATCH", 700)
     remote = Leaving()
     machine = Machine(tmp_path, lambda: remote)
     machine.talk()

@@ -12,7 +12,7 @@ import pytest
 
 from recollect.errors import Busy, UsageError
 from recollect.sdk import SessionKey, SessionStore
-from recollect.services.exchange_folder import FolderRemote
+from recollect.services.sync.folder import FolderRemote
 from recollect.sync.http_remote import HttpRemote
 from recollect.sync.memory_remote import MemoryRemote
 from recollect.sync.remote import Changed, Elsewhere, Gone, Remote, Told

@@ -10,9 +10,9 @@ from typing import Any, Self
 import anyio
 import httpx
 
-from recollect.cli.web import exports
+from recollect.cli.look.web import exports
 from recollect.services.homes import Home
-from recollect.services.page_desk import Desk
+from recollect.services.page.desk import Desk
 from recollect.web.app import Served
 from recollect.web.built_files import BuiltFiles
 from tests.small_home import ONE, TWO, call, outcome, prompt, put, reply, said

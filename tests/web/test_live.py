@@ -19,9 +19,9 @@ import httpx
 import pytest
 
 from recollect.services.homes import Home
-from recollect.services.page_log import OpenSessions
-from recollect.services.page_messages import Window
-from recollect.services.page_talk import View, talk_of
+from recollect.services.page.conversation import View, talk_of
+from recollect.services.page.log import OpenSessions
+from recollect.services.page.messages import Window
 from recollect.web.events import first_change
 from tests.small_home import (
     ONE,
@@ -186,7 +186,7 @@ def test_a_log_that_grew_is_not_read_again_from_its_start(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second look begins where the first ended; a log that was replaced is read anew."""
-    from recollect.storage import reader
+    from recollect.storage.logs import reader
 
     starts: list[int] = []
     original = reader.OpenLog.lines

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recollect.services.page_index import IndexKeeper
+from recollect.services.page.index import IndexKeeper
 from tests.small_home import ONE, TALK, TWO, open_in_this_process, prompt, put, reply, said
 from tests.web.pages import Browser, served
 

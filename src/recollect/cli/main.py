@@ -19,52 +19,70 @@ if TYPE_CHECKING:
 
 # Command -> (module, one line for the help). The order is the order of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "overview": ("recollect.cli.overview", "what is on this machine (also without a command)"),
-    "list": ("recollect.cli.list", "sessions, newest first"),
-    "show": ("recollect.cli.show", "a conversation as the client would load it"),
-    "search": ("recollect.cli.search", "every text of every session: words, phrases, substrings, patterns"),
-    "cost": ("recollect.cli.cost", "tokens and money, by day, session, project, model, branch and more"),
-    "tree": ("recollect.cli.tree", "branches, forks, compactions and agents of a session"),
-    "agents": ("recollect.cli.agents", "sub-agents of a session and the calls that sent them"),
-    "files": ("recollect.cli.files", "every version of every file a session touched"),
-    "todos": ("recollect.cli.todos", "todos and tasks with their states"),
-    "export": ("recollect.cli.export", "a session as Markdown, JSON, JSONL or flat"),
-    "resume": ("recollect.cli.resume", "find a session and go on with it in the client"),
-    "fork": ("recollect.cli.fork", "a new session that starts as a copy of another"),
-    "rename": ("recollect.cli.rename", "give a session a title"),
-    "tag": ("recollect.cli.tag", "give a session a tag"),
+    "overview": ("recollect.cli.look.overview", "what is on this machine (also without a command)"),
+    "list": ("recollect.cli.look.list", "sessions, newest first"),
+    "show": ("recollect.cli.look.show", "a conversation as the client would load it"),
+    "search": (
+        "recollect.cli.look.search",
+        "every text of every session: words, phrases, substrings, patterns",
+    ),
+    "cost": (
+        "recollect.cli.spend.cost",
+        "tokens and money, by day, session, project, model, branch and more",
+    ),
+    "tree": ("recollect.cli.look.tree", "branches, forks, compactions and agents of a session"),
+    "agents": ("recollect.cli.look.agents", "sub-agents of a session and the calls that sent them"),
+    "files": ("recollect.cli.look.files", "every version of every file a session touched"),
+    "todos": ("recollect.cli.look.todos", "todos and tasks with their states"),
+    "export": ("recollect.cli.look.export", "a session as Markdown, JSON, JSONL or flat"),
+    "resume": ("recollect.cli.look.resume", "find a session and go on with it in the client"),
+    "fork": ("recollect.cli.keep.fork", "a new session that starts as a copy of another"),
+    "rename": ("recollect.cli.keep.rename", "give a session a title"),
+    "tag": ("recollect.cli.keep.tag", "give a session a tag"),
     "check": (
-        "recollect.cli.check",
+        "recollect.cli.mend.check",
         "what is damaged, cut off or refused by the API, and what to do about it",
     ),
     "repair": (
-        "recollect.cli.repair",
+        "recollect.cli.mend.repair",
         "mend a session that cannot be resumed, with a proof; --slim makes it light",
     ),
-    "migrate": ("recollect.cli.migrate", "bring sessions from one layout on disk into another"),
-    "config": ("recollect.cli.config", "config files the client would ignore or reset; restore them"),
-    "settings": ("recollect.cli.settings", "which setting counts here, from which file and line; change one"),
-    "perm": ("recollect.cli.perm", "may this tool call run? check, explain, replay, suggest, hook"),
-    "flags": ("recollect.cli.flags", "the client's cached feature flags"),
-    "archive": ("recollect.cli.archive", "keep sessions for good, verified: add, list, restore and more"),
-    "scan": ("recollect.cli.scan", "secrets in everything that was kept, by kind and fingerprint"),
-    "redact": ("recollect.cli.redact", "take the secrets out of a session, with an undo"),
-    "mv": ("recollect.cli.mv", "let a project that moved keep its history; split a shared folder"),
-    "cleanup": ("recollect.cli.cleanup", "archive old sessions, then move them to the trash"),
-    "trash": ("recollect.cli.trash", "what was removed: list, restore, empty"),
-    "undo": ("recollect.cli.undo", "take back what a command changed in a home"),
-    "watch": ("recollect.cli.watch", "live sessions with their cost, redrawn as they go"),
-    "web": ("recollect.cli.web", "a page in the browser: read, search, costs, health"),
-    "statusline": ("recollect.cli.statusline", "one line for the client's status line"),
-    "index": ("recollect.cli.index", "the index: its state, rebuild, vacuum"),
-    "mcp": ("recollect.cli.mcp", "MCP servers of a project: list, trust, tools, call"),
-    "run": ("recollect.cli.run", "a command in a sandbox, if the permission rules let it run"),
-    "agent": ("recollect.cli.agent", "work on a prompt headless: model, tools, and the session written down"),
-    "rm": ("recollect.cli.rm", "move a session to the trash, or bring it back"),
-    "serve": ("recollect.cli.serve", "the team server, on SQLite or PostgreSQL"),
-    "sync": ("recollect.cli.sync", "sessions of several machines together: login, push, pull, status, watch"),
-    "team": ("recollect.cli.team", "what a team's sessions cost, from its server"),
-    "admin": ("recollect.cli.admin", "organisations, members and tokens of a team server"),
+    "migrate": ("recollect.cli.keep.migrate", "bring sessions from one layout on disk into another"),
+    "config": ("recollect.cli.mend.config", "config files the client would ignore or reset; restore them"),
+    "settings": (
+        "recollect.cli.rules.settings",
+        "which setting counts here, from which file and line; change one",
+    ),
+    "perm": ("recollect.cli.rules.perm", "may this tool call run? check, explain, replay, suggest, hook"),
+    "flags": ("recollect.cli.rules.flags", "the client's cached feature flags"),
+    "archive": (
+        "recollect.cli.keep.archive",
+        "keep sessions for good, verified: add, list, restore and more",
+    ),
+    "scan": ("recollect.cli.secrets.scan", "secrets in everything that was kept, by kind and fingerprint"),
+    "redact": ("recollect.cli.secrets.redact", "take the secrets out of a session, with an undo"),
+    "mv": ("recollect.cli.keep.mv", "let a project that moved keep its history; split a shared folder"),
+    "cleanup": ("recollect.cli.keep.cleanup", "archive old sessions, then move them to the trash"),
+    "trash": ("recollect.cli.keep.trash", "what was removed: list, restore, empty"),
+    "undo": ("recollect.cli.keep.undo", "take back what a command changed in a home"),
+    "watch": ("recollect.cli.look.watch", "live sessions with their cost, redrawn as they go"),
+    "web": ("recollect.cli.look.web", "a page in the browser: read, search, costs, health"),
+    "statusline": ("recollect.cli.spend.statusline", "one line for the client's status line"),
+    "index": ("recollect.cli.mend.index", "the index: its state, rebuild, vacuum"),
+    "mcp": ("recollect.cli.rules.mcp", "MCP servers of a project: list, trust, tools, call"),
+    "run": ("recollect.cli.rules.run", "a command in a sandbox, if the permission rules let it run"),
+    "agent": (
+        "recollect.cli.rules.agent",
+        "work on a prompt headless: model, tools, and the session written down",
+    ),
+    "rm": ("recollect.cli.keep.rm", "move a session to the trash, or bring it back"),
+    "serve": ("recollect.cli.team.serve", "the team server, on SQLite or PostgreSQL"),
+    "sync": (
+        "recollect.cli.team.sync",
+        "sessions of several machines together: login, push, pull, status, watch",
+    ),
+    "team": ("recollect.cli.team.team", "what a team's sessions cost, from its server"),
+    "admin": ("recollect.cli.team.admin", "organisations, members and tokens of a team server"),
 }
 _DEFAULT = "overview"
 _WITH_VALUE = ("--home", "--data")
@@ -139,7 +157,7 @@ def _dispatch(arguments: list[str]) -> int:
     command = rest[0] if named else _DEFAULT
     if command == "statusline" and "-h" not in rest and "--help" not in rest:
         # Called several times a second by every open client: no parser is built for it.
-        from recollect.cli.statusline import main as status_line
+        from recollect.cli.spend.statusline import main as status_line
 
         return status_line(rest[1:], options["--home"], options["--data"][-1] if options["--data"] else None)
     if command not in COMMANDS:
@@ -195,7 +213,7 @@ def command_parser(command: str) -> ArgumentParser:
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
-            from recollect.cli.text import visible
+            from recollect.cli.terminal.text import visible
 
             super().error(visible(message))
 
@@ -238,7 +256,7 @@ def _unknown_command(command: str) -> int:
 
 
 def _failed(message: str, hint: str, code: int) -> int:
-    from recollect.cli.text import visible
+    from recollect.cli.terminal.text import visible
 
     print(f"recollect: {visible(message)}\n  {visible(hint)}", file=sys.stderr)
     return code

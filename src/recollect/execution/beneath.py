@@ -6,7 +6,7 @@ program can write to is resolved by the kernel beneath one directory, without li
 (``openat2``); where the kernel has no such call, component by component.
 
 It answers with a descriptor. What is not a regular file (a FIFO that hangs, a
-device, a socket) is refused (C09). ``storage/beneath.py`` builds whole-file reads and
+device, a socket) is refused (C09). ``system/openat.py`` builds whole-file reads and
 durable writes on the same law; this is the single open below a room that may not
 import storage.
 """

@@ -14,13 +14,13 @@ from __future__ import annotations
 import apsw
 
 from recollect.index.schema import QUARTER_MS, SESSION
-from recollect.model.billing_blocks import BLOCK_QUARTERS, QUARTERS_AN_HOUR
+from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, QUARTERS_AN_HOUR
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from recollect.model.prices import PriceList
+    from recollect.model.cost.prices import PriceList
 
     UsageSum = tuple[str, int, int, int, int, int, int, int, int]
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 USUAL_WINDOW, LARGE_WINDOW = 200_000, 1_000_000
 
 _BUSY_MS = 8
-_MAIN = 2  # who speaks in the conversation itself; see model/copies.py
+_MAIN = 2  # who speaks in the conversation itself; see model/cost/copies.py
 
 _SESSION_USAGE = """
 SELECT coalesce(names.text, ''), coalesce(at, 0) / ?3 AS quarter, variant,

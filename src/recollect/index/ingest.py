@@ -16,7 +16,7 @@ from recollect.index.frame import CLEARED, Frame, MessageRow, UsageRow
 from recollect.index.placed import Placed
 from recollect.index.rollup import Rollup
 from recollect.index.schema import SPAN_BITS
-from recollect.model.copies import Copy, counted, preference
+from recollect.model.cost.copies import Copy, counted, preference
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 _KEPT = f"at, model, branch, variant, {_COUNTS}, recorded"

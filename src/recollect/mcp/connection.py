@@ -18,7 +18,7 @@ import anyio.to_thread
 from recollect.mcp.fault import Fault
 from recollect.mcp.launch import Order, Program
 from recollect.mcp.plain import plain
-from recollect.model.mcp_config import Kind, Origin
+from recollect.model.settings.mcp_config import Kind, Origin
 
 if TYPE_CHECKING:
     from mcp import ClientSession

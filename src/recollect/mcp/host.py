@@ -24,8 +24,8 @@ from recollect.mcp.limits import Limits
 from recollect.mcp.result import CallResult
 from recollect.mcp.tools import Refused, Tool, judged, split_name, unpinned
 from recollect.policy.decision import Decision, Verdict
-from recollect.services.mcp_servers import KnownServer, ProjectServers, State, project_servers
-from recollect.storage.places import HomeRoot, claude_homes, home_at
+from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, State, project_servers
+from recollect.system.paths import HomeRoot, claude_homes, home_at
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -269,7 +269,7 @@ class _Strictest:
 
 def _engine(project: Path, homes: Sequence[HomeRoot], environ: Mapping[str, str] | None) -> Decider:
     """The permission rules as they stand in the project; without any home those of the usual one."""
-    from recollect.services.permit import permit
+    from recollect.services.permissions.engine import permit
     from recollect.storage.home import ClaudeHome
 
     roots = homes or [home_at("~/.claude", environ)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from recollect.mcp.limits import Limits
-from recollect.services.mcp_servers import KnownServer
+from recollect.services.settings.mcp_servers import KnownServer
 
 if TYPE_CHECKING:
     from recollect.execution import Running

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from recollect.mcp.limits import Limits
 from recollect.mcp.plain import plain
-from recollect.model.mcp_config import SEPARATOR
+from recollect.model.settings.mcp_config import SEPARATOR
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 PREFIX = "mcp__"

@@ -17,7 +17,7 @@ from recollect.mcp.addresses import AddressRefused, Origin, usable_address
 from recollect.mcp.fault import Fault
 from recollect.mcp.framing import BrokenFrame, require_small
 from recollect.mcp.limits import Limits
-from recollect.model.mcp_config import Kind, ServerConfig
+from recollect.model.settings.mcp_config import Kind, ServerConfig
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

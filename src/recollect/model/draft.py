@@ -43,13 +43,13 @@ from recollect.model.blocks import (
     decode_block,
 )
 from recollect.model.codec import decode
+from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage, Line
 from recollect.model.dialects import flat
 from recollect.model.entry import Entry, Kind
 from recollect.model.ids import is_uuid
 from recollect.model.made_ids import derived_id, derived_uuid
 from recollect.model.strict_json import block_list, encoded, given, json_of, refusal
-from recollect.model.usage import Usage
 
 Content = str | Sequence[Block | Mapping[str, object]]
 

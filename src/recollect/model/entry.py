@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.blocks import Block, TextBlock, blocks_of
+from recollect.model.cost.usage import Usage
 from recollect.model.damage import Notice
-from recollect.model.usage import Usage
 
 
 class Dialect(enum.StrEnum):

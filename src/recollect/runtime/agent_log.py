@@ -21,13 +21,13 @@ from recollect.model.draft import Draft, MetadataDraft
 from recollect.model.entry import Entry
 from recollect.model.lifecycle import SessionState
 from recollect.model.strict_json import json_of
-from recollect.storage import fsops
 from recollect.storage.home_locks import lock_path
-from recollect.storage.lock import FileLock
-from recollect.storage.log import Log
-from recollect.storage.refusals import as_storage_error
+from recollect.storage.logs.log import Log
 from recollect.storage.store import Place, Placed, SessionLog, Store
 from recollect.storage.store_layout import StoreLayout
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.refusals import as_storage_error
 
 
 class Marked(Draft, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.model.usage import Usage
+from recollect.model.cost.usage import Usage
 
 if TYPE_CHECKING:
     import anthropic

@@ -20,7 +20,7 @@ from recollect.execution import Confinement, Limits, RunResult
 from recollect.runtime import words
 from recollect.runtime.gate import Gate
 from recollect.runtime.outcome import Call, Outcome, ToolFailed
-from recollect.storage import fsops
+from recollect.system import fsops
 
 _MOST_SECONDS = 600.0
 _MOST_CHARACTERS = 30_000

@@ -21,7 +21,7 @@ from recollect.model import draft
 from recollect.model.damage import Damage
 from recollect.model.draft import iso_time
 from recollect.model.entry import Entry, FileHistoryDelta, FileHistorySnapshot
-from recollect.model.file_events import Backup
+from recollect.model.files.events import Backup
 from recollect.model.json_text import loose_value
 from recollect.runtime import guarded_files
 from recollect.runtime.agent_log import put

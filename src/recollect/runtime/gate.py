@@ -17,7 +17,7 @@ from recollect.policy.decision import Decision, Verdict
 from recollect.policy.engine import Engine
 from recollect.policy.findings import BUILT_IN
 from recollect.policy.tool_names import covers
-from recollect.services.permit import Permit
+from recollect.services.permissions.engine import Permit
 
 
 class Gate:

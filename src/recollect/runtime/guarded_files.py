@@ -17,7 +17,7 @@ from pathlib import Path
 from recollect.errors import NotFound, RecollectError
 from recollect.execution import open_beneath
 from recollect.runtime.outcome import ToolFailed
-from recollect.storage import beneath, fsops
+from recollect.system import fsops, openat
 
 _ROOT = Path("/")
 _MADE_UP = ("/proc/", "/sys/", "/dev/")  # the key this process works with stands in /proc/self/environ
@@ -61,16 +61,16 @@ def write(real: str, data: bytes, before: Seen | None) -> Seen:
     *above, name = real.strip("/").split("/")
     temporary = f".recollect-{secrets.token_hex(8)}.tmp"
     try:
-        with beneath.opened(_ROOT, tuple(above), create=before is None) as directory:
+        with openat.opened(_ROOT, tuple(above), create=before is None) as directory:
             _require_same(directory, name, real, before)
             try:
-                beneath.create_file(directory, temporary, data, None if before is None else before.mode)
+                openat.create_file(directory, temporary, data, None if before is None else before.mode)
                 _publish(directory, temporary, name, before)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    beneath.remove(directory, temporary)
+                    openat.remove(directory, temporary)
                 raise
-            beneath.sync(directory)
+            openat.sync(directory)
     except RecollectError as problem:
         raise ToolFailed(f"{real}: {problem.message}. Nothing was written.") from problem
     except OSError as problem:
@@ -82,9 +82,9 @@ def write(real: str, data: bytes, before: Seen | None) -> Seen:
 
 
 def _require_same(directory: int, name: str, real: str, before: Seen | None) -> None:
-    found = beneath.status(directory, name)
+    found = openat.status(directory, name)
     if found is not None and not stat.S_ISREG(found.st_mode):
-        raise beneath.refused_link(Path(real))
+        raise openat.refused_link(Path(real))
     now = None if found is None else (found.st_dev, found.st_ino)
     if now != (None if before is None else before.identity):
         raise ToolFailed(f"{real}: the file changed between the decision and the call. Nothing was written.")
@@ -92,7 +92,7 @@ def _require_same(directory: int, name: str, real: str, before: Seen | None) -> 
 
 def _publish(directory: int, temporary: str, name: str, before: Seen | None) -> None:
     # A rename would replace what somebody put there since we looked; a second name does not.
-    if before is None and beneath.give_second_name(directory, temporary, name):
-        beneath.remove(directory, temporary)
+    if before is None and openat.give_second_name(directory, temporary, name):
+        openat.remove(directory, temporary)
     else:
-        beneath.replace(directory, temporary, name)
+        openat.replace(directory, temporary, name)

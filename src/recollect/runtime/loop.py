@@ -20,9 +20,9 @@ from typing import Any, Literal
 from msgspec import structs
 
 from recollect.model import draft
+from recollect.model.cost.money import Spending
+from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.draft import Draft
-from recollect.model.money import Spending
-from recollect.model.prices import SYNTHETIC_MODEL
 from recollect.runtime import words
 from recollect.runtime.agent_log import marked
 from recollect.runtime.api_client import Answer, ApiClient, ApiFailed, Cancelled

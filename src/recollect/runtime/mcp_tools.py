@@ -18,7 +18,7 @@ from recollect.errors import RecollectError
 from recollect.policy.decision import Decision
 from recollect.runtime.gate import Gate
 from recollect.runtime.outcome import Call, Outcome, ToolFailed
-from recollect.storage.places import HomeRoot
+from recollect.system.paths import HomeRoot
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

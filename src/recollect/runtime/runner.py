@@ -38,7 +38,7 @@ from recollect.runtime.mcp_tools import McpTools, Stopped
 from recollect.runtime.outcome import Ask, Call, Outcome, Question, Ran, ToolFailed
 from recollect.runtime.search_tools import SearchTools
 from recollect.runtime.todo_tool import TodoTool
-from recollect.services.permit import Permit
+from recollect.services.permissions.engine import Permit
 from recollect.storage.home import ClaudeHome
 from recollect.storage.store import SessionLog
 from recollect.storage.todo_files import TodoFiles

@@ -14,16 +14,16 @@ from typing import Any
 
 from recollect.errors import UsageError
 from recollect.model import draft
-from recollect.model.api import api_messages
 from recollect.model.blocks import ToolResultBlock
-from recollect.model.client_words import INTERRUPTED_RESULT
+from recollect.model.conversation.api import api_messages
+from recollect.model.conversation.client_words import INTERRUPTED_RESULT
+from recollect.model.conversation.tool_calls import CallStatus, tool_calls
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Attachment, System, User
 from recollect.model.ids import ProjectKey, SessionId
 from recollect.model.json_text import loose_object
 from recollect.model.lifecycle import SessionState
 from recollect.model.project_key import project_key, same_long_prefix
-from recollect.model.tool_calls import CallStatus, tool_calls
 from recollect.runtime.agent_log import AgentLog, HomeStore, milliseconds_now
 from recollect.services.fork import apply, planned_fork
 from recollect.services.home_guard import refuse_live
@@ -32,10 +32,10 @@ from recollect.services.session import Session
 from recollect.storage.git_directories import repository_of
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
-from recollect.storage.lock import FileLock
-from recollect.storage.peek import open_regular
-from recollect.storage.reader import read_lines
+from recollect.storage.logs.reader import read_lines
 from recollect.storage.store import Place, Store
+from recollect.system.lock import FileLock
+from recollect.system.peek import open_regular
 
 MARK = "recollectAgent"
 

@@ -25,12 +25,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.server import routes_admin, routes_log, routes_sessions, routes_team
-from recollect.server.database import Unavailable
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.sql import now_ms
 from recollect.server.refusals import Refused, busy, forbidden, not_found, too_many, unauthorized
 from recollect.server.request_log import RequestLine
+from recollect.server.routes import admin, team
+from recollect.server.routes import log as routes_log
+from recollect.server.routes import sessions as routes_sessions
 from recollect.server.service import Ask, Service, answer
-from recollect.server.sql import now_ms
 from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller
 from recollect.sync.wire import ORGANIZATION, REQUEST_ID
 
@@ -79,10 +81,10 @@ ROUTES = (
     Endpoint("PUT", _LOG, routes_log.append, WRITE),
     Endpoint("GET", _LOG, routes_log.read, READ, is_stream=True),
     Endpoint("HEAD", _LOG, routes_log.read, READ),
-    Endpoint("GET", "/healthz", routes_admin.health, None),
-    Endpoint("GET", "/readyz", routes_admin.ready, None),
+    Endpoint("GET", "/healthz", admin.health, None),
+    Endpoint("GET", "/readyz", admin.ready, None),
     Endpoint("GET", "/openapi.json", _openapi, None),
-    Endpoint("GET", "/metrics", routes_admin.metrics, METRICS),
+    Endpoint("GET", "/metrics", admin.metrics, METRICS),
     Endpoint("GET", "/v1/sessions/{session_id}/events", routes_log.follow, READ, is_stream=True),
     Endpoint("GET", "/v1/heads", routes_log.heads, READ),
     Endpoint("GET", "/v1/sessions", routes_sessions.sessions, READ),
@@ -92,18 +94,18 @@ ROUTES = (
     Endpoint("PUT", _FILE, routes_sessions.put_file, WRITE),
     Endpoint("GET", _FILE, routes_sessions.read_file, READ),
     Endpoint("DELETE", _FILE, routes_sessions.delete_file, DELETE),
-    Endpoint("GET", "/v1/cost", routes_team.cost, READ),
-    Endpoint("GET", "/v1/search", routes_team.search, READ),
-    Endpoint("GET", "/v1/whoami", routes_team.whoami, READ),
-    Endpoint("GET", "/v1/org", routes_admin.org, READ),
-    Endpoint("PATCH", "/v1/org", routes_admin.change_org, ADMIN),
-    Endpoint("GET", "/v1/users", routes_admin.users, ADMIN),
-    Endpoint("POST", "/v1/users", routes_admin.add_user, ADMIN),
-    Endpoint("PATCH", "/v1/users/{user_id}", routes_admin.change_user, ADMIN),
-    Endpoint("GET", "/v1/tokens", routes_admin.tokens, ADMIN),
-    Endpoint("POST", "/v1/tokens", routes_admin.add_token, ADMIN),
-    Endpoint("DELETE", "/v1/tokens/{token_id}", routes_admin.revoke_token, ADMIN),
-    Endpoint("GET", "/v1/audit", routes_admin.audit, ADMIN),
+    Endpoint("GET", "/v1/cost", team.cost, READ),
+    Endpoint("GET", "/v1/search", team.search, READ),
+    Endpoint("GET", "/v1/whoami", team.whoami, READ),
+    Endpoint("GET", "/v1/org", admin.org, READ),
+    Endpoint("PATCH", "/v1/org", admin.change_org, ADMIN),
+    Endpoint("GET", "/v1/users", admin.users, ADMIN),
+    Endpoint("POST", "/v1/users", admin.add_user, ADMIN),
+    Endpoint("PATCH", "/v1/users/{user_id}", admin.change_user, ADMIN),
+    Endpoint("GET", "/v1/tokens", admin.tokens, ADMIN),
+    Endpoint("POST", "/v1/tokens", admin.add_token, ADMIN),
+    Endpoint("DELETE", "/v1/tokens/{token_id}", admin.revoke_token, ADMIN),
+    Endpoint("GET", "/v1/audit", admin.audit, ADMIN),
 )
 
 

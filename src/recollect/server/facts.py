@@ -11,10 +11,10 @@ from functools import lru_cache
 from hashlib import sha256
 
 from recollect.index.frame import UsageRow
-from recollect.model.copies import Copy, preference
-from recollect.model.line_facts import PROSE, TITLE, LineFacts, facts_of
-from recollect.server.records import BY_MODEL, BY_PROMPT, BY_USER, NO_TITLE, Prepared, TextRow
-from recollect.services.extraction import usage_row
+from recollect.model.cost.copies import Copy, preference
+from recollect.model.line_views.facts import PROSE, TITLE, LineFacts, facts_of
+from recollect.server.database.records import BY_MODEL, BY_PROMPT, BY_USER, NO_TITLE, Prepared, TextRow
+from recollect.services.indexing.extraction import usage_row
 from recollect.sync.wire import Position, plain_text
 
 _LONGEST_NAME, _LONGEST_TITLE = 300, 200

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from recollect import __version__
-from recollect.server import routes_admin, routes_sessions, team
+from recollect.server import team
+from recollect.server.database.records import Org
 from recollect.server.limits import Limits
-from recollect.server.records import Org
+from recollect.server.routes import admin, sessions
 from recollect.sync import wire
 
 _SESSION_ID = r"^[A-Za-z0-9_-]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?$"
@@ -28,14 +29,14 @@ _TYPES = (
     wire.Event,
     team.CostReport,
     Org,
-    routes_sessions._Described,  # noqa: SLF001 - the document of a request belongs to its route
-    routes_admin._OrgChange,  # noqa: SLF001
-    routes_admin._NewUser,  # noqa: SLF001
-    routes_admin._UserChange,  # noqa: SLF001
-    routes_admin._NewToken,  # noqa: SLF001
-    routes_admin._ShownToken,  # noqa: SLF001
-    routes_admin._ShownUser,  # noqa: SLF001
-    routes_admin._AuditPage,  # noqa: SLF001
+    sessions._Described,  # noqa: SLF001 - the document of a request belongs to its route
+    admin._OrgChange,  # noqa: SLF001
+    admin._NewUser,  # noqa: SLF001
+    admin._UserChange,  # noqa: SLF001
+    admin._NewToken,  # noqa: SLF001
+    admin._ShownToken,  # noqa: SLF001
+    admin._ShownUser,  # noqa: SLF001
+    admin._AuditPage,  # noqa: SLF001
 )
 _Schema = dict[str, Any]
 

@@ -18,10 +18,10 @@ import msgspec
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from recollect.server.database import Unavailable
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.records import FileBytes, Segment
 from recollect.server.facts import lines_of
 from recollect.server.limits import Budget, Limits
-from recollect.server.records import FileBytes, Segment
 
 # Small, because a connection that is closed keeps its last piece until the other side is gone, too; divisible by three, so
 # that pieces of base64 can be put together.

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from recollect.errors import Busy
 from recollect.server.app import admitted
-from recollect.server.database import Database, Unavailable
+from recollect.server.database.contract import Database, Unavailable
+from recollect.server.database.records import Filter, Segment
 from recollect.server.facts import lines_of
-from recollect.server.records import Filter, Segment
 from recollect.server.refusals import Refused
 from recollect.server.service import Service
 from recollect.server.tenancy import READ
-from recollect.services.page_members import Denied, Member
+from recollect.services.page.members import Denied, Member
 from recollect.sync.remote import Elsewhere, Gone
 from recollect.sync.wire import Position, Session, SessionDetail
 

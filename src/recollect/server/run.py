@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recollect.errors import UsageError
-from recollect.model.prices import PriceList
+from recollect.model.cost.prices import PriceList
 from recollect.server.app import JsonLines, PageApp, make_app
-from recollect.server.database import Database
+from recollect.server.database.contract import Database
 from recollect.server.limits import Limits
 from recollect.server.request_log import RequestLog
 from recollect.server.service import Service
@@ -41,7 +41,7 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
     kind, _, rest = address.partition(":")
     if kind in ("postgresql", "postgres"):
         try:
-            from recollect.server.postgres import PostgresDatabase
+            from recollect.server.database.postgres import PostgresDatabase
         except ImportError:
             raise UsageError(
                 "PostgreSQL needs asyncpg, which is not installed", hint="pip install 'recollect[server,pg]'"
@@ -50,11 +50,11 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
     if replica is not None:
         raise UsageError("a replica is for PostgreSQL only", hint="leave --replica out")
     if kind == "memory" and not rest:
-        from recollect.server.memory import MemoryDatabase
+        from recollect.server.database.memory import MemoryDatabase
 
         return MemoryDatabase()
     if kind == "sqlite" and rest.startswith("///") and len(rest) > 3:
-        from recollect.server.sqlite import SqliteDatabase
+        from recollect.server.database.sqlite import SqliteDatabase
 
         return SqliteDatabase(Path(rest[3:]))
     raise UsageError(

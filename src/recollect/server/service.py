@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from recollect.errors import InvalidId
+from recollect.model.cost.prices import PriceList
 from recollect.model.ids import SessionId
-from recollect.model.prices import PriceList
-from recollect.server.database import Database
+from recollect.server.database.contract import Database
 from recollect.server.limits import Budget, Impatience, Limits, Rates
 from recollect.server.metrics import Metrics
 from recollect.server.refusals import Refused, invalid, too_large

@@ -11,10 +11,10 @@ from importlib import import_module
 from msgspec import Struct
 
 from recollect.index.schema import QUARTER_MS
-from recollect.model.money import NO_MODEL, Spending, exact, priced
-from recollect.model.prices import PriceList
-from recollect.model.usage import Tokens
-from recollect.server.records import UsageSum
+from recollect.model.cost.money import NO_MODEL, Spending, exact, priced
+from recollect.model.cost.prices import PriceList
+from recollect.model.cost.usage import Tokens
+from recollect.server.database.records import UsageSum
 
 KEYS = ("person", "repository", "branch", "model", "project", "machine", "session", "day")
 ALIASES = {"repo": "repository", "user": "person"}

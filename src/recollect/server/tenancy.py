@@ -15,9 +15,9 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from recollect.server.database import Database
-from recollect.server.records import Author, Grant, Org, Token, User
-from recollect.server.sql import now_ms
+from recollect.server.database.contract import Database
+from recollect.server.database.records import Author, Grant, Org, Token, User
+from recollect.server.database.sql import now_ms
 from recollect.sync.wire import TOKEN_PREFIX
 
 READ, WRITE, DELETE, ADMIN, METRICS = "read", "write", "delete", "admin", "metrics"

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from recollect.model.agents import Agent, inline_roots, linked, read_meta, with_meta
+from recollect.model.conversation.agents import Agent, inline_roots, linked, read_meta, with_meta
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.model.conversation.tool_calls import Call, tool_calls
 from recollect.model.entry import Entry, User
-from recollect.model.graph import Graph
-from recollect.model.node import Node
-from recollect.model.tool_calls import Call, tool_calls
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile
-from recollect.storage.log_graph import LogGraph
-from recollect.storage.peek import open_regular
-from recollect.storage.reader import LogReader
+from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.logs.reader import LogReader
+from recollect.system.peek import open_regular
 
 
 def agents_of(session: Session, *, warm_ups: bool = False) -> list[Agent]:

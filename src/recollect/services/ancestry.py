@@ -7,8 +7,8 @@ lead the way.
 
 from __future__ import annotations
 
-from recollect.model.graph import Graph
-from recollect.model.node import Node
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
 from recollect.services.session import Session
 
 

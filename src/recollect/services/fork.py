@@ -23,15 +23,15 @@ from msgspec import Struct
 
 from recollect.errors import StorageError, UsageError
 from recollect.model import codec
+from recollect.model.conversation.node import Node
 from recollect.model.damage import Damage
 from recollect.model.entry import ContentReplacement, Entry, FileHistoryDelta, FileHistorySnapshot
 from recollect.model.ids import SessionId
 from recollect.model.json_text import loose_object
-from recollect.model.node import Node
 from recollect.services.label import checked_label, title_line
 from recollect.services.session import Session
-from recollect.storage import fsops
-from recollect.storage.new_files import copy_regular_files, regular_files
+from recollect.system import fsops
+from recollect.system.new_files import copy_regular_files, regular_files
 
 _TITLE_CHARACTERS = 80
 

@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, NotFound
-from recollect.model.agents import inline_roots
-from recollect.model.chain import Load
-from recollect.model.conversation import Conversation, Messages, grouped
+from recollect.model.conversation.agents import inline_roots
+from recollect.model.conversation.chain import Load
+from recollect.model.conversation.conversation import Conversation, Messages, grouped
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import LeafMark, Node
 from recollect.model.entry import System
-from recollect.model.graph import Graph
-from recollect.model.node import LeafMark, Node
 from recollect.services.session import Session
-from recollect.storage.log_graph import LogGraph
+from recollect.storage.logs.log_graph import LogGraph
 
 
 class Section(Struct, frozen=True):

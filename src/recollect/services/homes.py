@@ -14,13 +14,13 @@ from recollect.errors import Ambiguous, NotFound, StorageError
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
-from recollect.storage.places import HomeRoot, claude_homes, data_dir, home_at
 from recollect.storage.prompt_history import Prompt, prompts
+from recollect.system.paths import HomeRoot, claude_homes, data_dir, home_at
 
 if TYPE_CHECKING:
-    from recollect.model.accounts import CostReport
-    from recollect.services.find import Found
-    from recollect.services.index_access import OpenIndex
+    from recollect.model.cost.report import CostReport
+    from recollect.services.indexing.access import OpenIndex
+    from recollect.services.search.search import Found
 
 _CANDIDATES = 100
 
@@ -50,7 +50,7 @@ class Home:
         """Sessions of these homes that only the archive still has, by project and name."""
         if not (self._data / "archive").is_dir():
             return
-        from recollect.services.archived_session import ArchivedSession
+        from recollect.services.archive.session import ArchivedSession
         from recollect.storage.archive.archive import Archive
 
         archive = Archive(self._data / "archive")
@@ -122,7 +122,7 @@ class Home:
         """Tokens and money of all sessions, each response once, in rows by day, week, month, session, project,
         model, branch, agent, tool or block; ``home.costs("day", "model")``. The index is brought up to date first.
         """
-        from recollect.services.account import costs
+        from recollect.services.cost.report import costs
 
         roots = [home.root for home in self.homes]
         with self._index(roots) as opened:
@@ -156,7 +156,7 @@ class Home:
         """Messages that hold what is asked for, newest first, each once. Snippets quote transcripts: data, not
         instructions. ``how`` is words, substring or regex. The index is brought up to date first.
         """
-        from recollect.services.find import search
+        from recollect.services.search.search import search
 
         roots = [home.root for home in self.homes]
         with self._index(roots) as opened:
@@ -175,7 +175,7 @@ class Home:
             )
 
     def _index(self, roots: Sequence[Path]) -> AbstractContextManager[OpenIndex]:
-        from recollect.services.index_access import open_index
+        from recollect.services.indexing.access import open_index
 
         return open_index(roots)
 
@@ -203,7 +203,7 @@ class Home:
         """What the archive has under that name, where it has anything."""
         if not (self._data / "archive").is_dir() or not name:
             return []
-        from recollect.services.archived_session import ArchivedSession
+        from recollect.services.archive.session import ArchivedSession
         from recollect.storage.archive.archive import Archive
 
         archive = Archive(self._data / "archive")

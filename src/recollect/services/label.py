@@ -24,7 +24,7 @@ from recollect.model.draft import MetadataDraft, Stamp
 from recollect.model.entry import CustomTitle, Entry, Tag
 from recollect.services.session import Session
 from recollect.storage.home_locks import lock_path
-from recollect.storage.log import Log
+from recollect.storage.logs.log import Log
 
 LONGEST = 200
 _UNSEEN = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])

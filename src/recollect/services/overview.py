@@ -25,16 +25,16 @@ from recollect.errors import RecollectError
 from recollect.model.checks import CODES
 from recollect.model.damage import Damage
 from recollect.model.findings import Finding
-from recollect.model.scan import damage_of
-from recollect.services.home_checks import WITHIN_DAYS, home_findings
+from recollect.model.line_views.scan import damage_of
+from recollect.services.archive.archive import ExpirySummary, archive_at, expiring
+from recollect.services.check.home_checks import WITHIN_DAYS, home_findings
 from recollect.services.homes import Home
-from recollect.services.keep import ExpirySummary, archive_at, expiring
 from recollect.services.session import Session
-from recollect.storage.glance import glance
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
-from recollect.storage.places import HomeRoot, data_dir
-from recollect.storage.reader import read_lines
+from recollect.storage.logs.reader import read_lines
+from recollect.storage.logs.summary import glance
+from recollect.system.paths import HomeRoot, data_dir
 
 LOOK_SECONDS = 1.2
 _UNREADABLE = "unreadable-file"

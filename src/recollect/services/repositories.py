@@ -17,7 +17,7 @@ from recollect.errors import RecollectError
 from recollect.model.damage import Line
 from recollect.services.session import Session
 from recollect.storage.git_directories import repository_of
-from recollect.storage.reader import read_lines
+from recollect.storage.logs.reader import read_lines
 
 
 class Group(Struct, frozen=True):

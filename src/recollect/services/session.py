@@ -13,22 +13,28 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError
-from recollect.model.conversation import Branch, BranchDifference, Conversation, branches, difference
+from recollect.model.conversation.conversation import (
+    Branch,
+    BranchDifference,
+    Conversation,
+    branches,
+    difference,
+)
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.influence import Influence, influences
+from recollect.model.conversation.node import Node
+from recollect.model.conversation.tool_calls import Call, tool_calls
+from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry, Kind, Summary, System
-from recollect.model.graph import Graph
 from recollect.model.ids import SessionId
-from recollect.model.influence import Influence, influences
-from recollect.model.ledger import Ledger
-from recollect.model.money import Spending
-from recollect.model.node import Node
-from recollect.model.scan import usage_of
-from recollect.model.tool_calls import Call, tool_calls
-from recollect.storage.glance import Glance, glance, marked_entries
+from recollect.model.line_views.scan import usage_of
+from recollect.storage.config.our_config import price_list
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
-from recollect.storage.log_graph import LogGraph
-from recollect.storage.our_config import price_list
-from recollect.storage.reader import LogReader, OpenLog, read_lines
+from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
+from recollect.storage.logs.summary import Glance, glance, marked_entries
 
 
 class Compaction(Struct, frozen=True):

@@ -29,12 +29,12 @@ import msgspec
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.damage import Damage
 from recollect.model.entry import Entry
-from recollect.model.file_events import Backup, backup_name
-from recollect.model.file_history import FileVersion, Source, file_versions
+from recollect.model.files.events import Backup, backup_name
+from recollect.model.files.history import FileVersion, Source, file_versions
 from recollect.model.ids import SessionId
-from recollect.storage import beneath, fsops
 from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.storage.reader import LogReader
+from recollect.storage.logs.reader import LogReader
+from recollect.system import fsops, openat
 
 _DIRECTORY = "file-history"
 # Names come from transcripts: only what a client makes is ever looked for.
@@ -97,7 +97,7 @@ def backup_body(home: ClaudeHome, session: SessionId, name: str) -> bytes:
     """The bytes of a backup. Links are refused, and so is any name a client would not give."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"backup {ascii(name)[:80]}: no client names one so", hint="list the versions again")
-    return beneath.read_file(home.root, (_DIRECTORY, SessionId(session), name))
+    return openat.read_file(home.root, (_DIRECTORY, SessionId(session), name))
 
 
 def with_content(home: ClaudeHome, session: SessionId, version: FileVersion) -> FileVersion:
@@ -116,7 +116,7 @@ def store_backup(
 ) -> Backup:
     """Put bytes of the file at ``path`` aside as the client would; ``model.file_history.snapshot`` makes the line that names them."""
     name = backup_name(path, version)
-    target = beneath.require_no_link(home.root, (_DIRECTORY, SessionId(session), name))
+    target = openat.require_no_link(home.root, (_DIRECTORY, SessionId(session), name))
     try:
         fsops.make_directories(target.parent)
         fsops.replace_file(target, data)
@@ -134,11 +134,11 @@ def restore(
     leaves, a replaced file keeps its own.
     """
     data = _restorable(version)
-    parts = beneath.components(_own_name(version.path) if name is None else name)
+    parts = openat.components(_own_name(version.path) if name is None else name)
     path = directory.joinpath(*parts)
-    beneath.require_walk(path)
+    openat.require_walk(path)
     try:
-        with beneath.opened(directory, parts[:-1], create=True) as above:
+        with openat.opened(directory, parts[:-1], create=True) as above:
             kept = _put(above, parts[-1], path, data, overwrite=overwrite)
     except FileNotFoundError as cause:
         raise NotFound(f"no directory at {directory}", hint="make it first; nothing was written") from cause
@@ -169,42 +169,42 @@ def _own_name(path: str) -> str:
 
 def _put(above: int, name: str, path: Path, data: bytes, *, overwrite: bool) -> str | None:
     """Give ``name`` in the open directory these bytes; what stood there goes to the name that is returned."""
-    found = beneath.status(above, name)
+    found = openat.status(above, name)
     if found is not None and not stat.S_ISREG(found.st_mode):
-        raise beneath.refused_link(path)
+        raise openat.refused_link(path)
     if found is not None and not overwrite:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     temporary, kept = f".recollect-{secrets.token_hex(8)}.tmp", None
     try:
-        beneath.create_file(above, temporary, data, None if found is None else _mode(found))
+        openat.create_file(above, temporary, data, None if found is None else _mode(found))
         kept = None if found is None else _keep(above, name, found)
         _publish(above, temporary, name, replace=found is not None)
     except BaseException:
         for left_over in filter(None, (temporary, kept)):
             with contextlib.suppress(OSError):
-                beneath.remove(above, left_over)
+                openat.remove(above, left_over)
         raise
-    beneath.sync(above)  # not before the rename: a crash could bring the old name back (S5)
+    openat.sync(above)  # not before the rename: a crash could bring the old name back (S5)
     return kept
 
 
 def _keep(above: int, name: str, found: os.stat_result) -> str:
     """A second name for the file that is about to be replaced; a copy where there are no second names."""
     kept, number = f"{name}.before-restore", 1
-    while beneath.status(above, kept) is not None:
+    while openat.status(above, kept) is not None:
         number += 1
         kept = f"{name}.before-restore-{number}"
-    if not beneath.give_second_name(above, name, kept):
-        beneath.create_file(above, kept, beneath.read_at(above, name), _mode(found))
+    if not openat.give_second_name(above, name, kept):
+        openat.create_file(above, kept, openat.read_at(above, name), _mode(found))
     return kept
 
 
 def _publish(above: int, temporary: str, name: str, *, replace: bool) -> None:
     # A rename would replace what somebody put there since we looked; a second name does not.
-    if not replace and beneath.give_second_name(above, temporary, name):
-        beneath.remove(above, temporary)
+    if not replace and openat.give_second_name(above, temporary, name):
+        openat.remove(above, temporary)
     else:
-        beneath.replace(above, temporary, name)
+        openat.replace(above, temporary, name)
 
 
 def _mode(found: os.stat_result) -> int:

@@ -14,7 +14,7 @@ import os
 import stat
 from pathlib import Path
 
-from recollect.storage.peek import open_regular
+from recollect.system.peek import open_regular
 
 _LONGEST = 1 << 16
 

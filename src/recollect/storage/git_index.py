@@ -12,7 +12,7 @@ import os
 import struct
 from pathlib import Path
 
-from recollect.storage.peek import open_regular
+from recollect.system.peek import open_regular
 
 _LARGEST = 512 << 20
 _HEADER = struct.Struct(">4sII")

@@ -32,7 +32,7 @@ import msgspec
 from recollect.errors import InvalidId
 from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId
 from recollect.model.project_key import candidate_keys, project_key, same_long_prefix
-from recollect.storage.peek import (
+from recollect.system.peek import (
     Problem,
     Problems,
     is_directory,

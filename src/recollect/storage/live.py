@@ -30,7 +30,7 @@ import msgspec
 from recollect.errors import InvalidId
 from recollect.model.ids import SessionId
 from recollect.storage.home import ClaudeHome
-from recollect.storage.peek import open_regular
+from recollect.system.peek import open_regular
 
 _MARKER = re.compile(r"([1-9][0-9]{0,9})\.json", re.ASCII)
 _LARGEST_MARKER = 1 << 20

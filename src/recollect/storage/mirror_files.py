@@ -15,10 +15,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.storage import fsops
-from recollect.storage.lock import FileLock
-from recollect.storage.peek import open_regular
-from recollect.storage.refusals import as_storage_error
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.peek import open_regular
+from recollect.system.refusals import as_storage_error
 
 _LOG, _AGENT, _TODO = ".jsonl", "agent-", "-agent-"
 _PIECE = 1 << 20

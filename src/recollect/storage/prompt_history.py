@@ -26,9 +26,9 @@ from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.entry import parsed_time
 from recollect.model.ids import EntryId
 from recollect.model.json_text import deeper_than, loose_object
-from recollect.storage import beneath
 from recollect.storage.home import ClaudeHome
-from recollect.storage.reader import OpenLog
+from recollect.storage.logs.reader import OpenLog
+from recollect.system import openat
 
 _HASH_DIGITS = 16
 _REFERENCE = re.compile(r"\[Pasted text #([0-9]{1,9})(?: \+[0-9]+ lines)?\]", re.ASCII)
@@ -111,7 +111,7 @@ def paste_text(home: ClaudeHome, paste: Paste) -> str:
             f"paste {paste.number}: no text was kept", hint="only its place in the prompt is left"
         ) from None
     path = home.paste_file(name)
-    data = beneath.read_file(home.root, path.relative_to(home.root).parts)
+    data = openat.read_file(home.root, path.relative_to(home.root).parts)
     if hashlib.sha256(data).hexdigest()[:_HASH_DIGITS] != name:
         raise DamagedData(
             f"{path}: not the text that was pasted", hint="the file was changed or cut off since"

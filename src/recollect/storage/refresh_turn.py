@@ -52,7 +52,7 @@ def _made(marker: str) -> int:
     except FileNotFoundError:
         from pathlib import Path
 
-        from recollect.storage import fsops
+        from recollect.system import fsops
 
         fsops.make_directories(Path(marker).parent)
         return os.open(marker, flags, _MODE)

@@ -29,22 +29,22 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, StorageError, UsageError
 from recollect.model.codec import decode
+from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
 from recollect.model.entry import Entry, parsed_time
 from recollect.model.ids import AgentId, ProjectKey, SessionId
-from recollect.model.ledger import Ledger
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
-from recollect.model.money import Spending
-from recollect.model.scan import Envelope, envelope_of, usage_of
-from recollect.storage import fsops
-from recollect.storage.glance import glance
-from recollect.storage.lock import FileLock
-from recollect.storage.log import Log, SyncPolicy
-from recollect.storage.our_config import price_list
-from recollect.storage.reader import LogReader, read_lines, without_repeats
-from recollect.storage.refusals import as_storage_error
+from recollect.model.line_views.scan import Envelope, envelope_of, usage_of
+from recollect.storage.config.our_config import price_list
+from recollect.storage.logs.log import Log, SyncPolicy
+from recollect.storage.logs.reader import LogReader, read_lines, without_repeats
+from recollect.storage.logs.summary import glance
 from recollect.storage.store_layout import StoredLog, StoreLayout, StorePaths
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.refusals import as_storage_error
 
 # The client version whose format we write.
 FORMAT_VERSION = "2.1.325"

@@ -30,7 +30,7 @@ import msgspec
 from recollect.errors import InvalidId, StorageError, UsageError
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.project_key import flat_project_hash, project_key
-from recollect.storage.peek import Problem, Problems, is_directory, list_directory, regular_file
+from recollect.system.peek import Problem, Problems, is_directory, list_directory, regular_file
 
 _LOG, _LOCK = ".jsonl", ".lock"
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)

@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from recollect.storage import fsops
-from recollect.storage.lock import FileLock
-from recollect.storage.refusals import as_storage_error
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.refusals import as_storage_error
 
 _VERSION = 1
 _NAME_DIGITS = 16

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recollect.errors import LogLocked, StorageError
-from recollect.storage import fsops
+from recollect.system import fsops
 
 STALE_SECONDS = 10.0
 _PAUSE = 0.02

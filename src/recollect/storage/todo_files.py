@@ -34,10 +34,10 @@ from recollect.model.todo import (
     encode_todos,
     next_task_id,
 )
-from recollect.storage import beneath, fsops
 from recollect.storage.home import ClaudeHome, TodoFile
-from recollect.storage.peek import open_regular
 from recollect.storage.task_lock import locked_tasks
+from recollect.system import fsops, openat
+from recollect.system.peek import open_regular
 
 _LIST_LOCK = ".lock"
 _HIGH_WATER_MARK = ".highwatermark"
@@ -186,7 +186,7 @@ class TodoFiles:
         return task
 
     def _task_directory(self, session: SessionId) -> Path:
-        directory = beneath.require_no_link(self.home.root, ("tasks", SessionId(session)))
+        directory = openat.require_no_link(self.home.root, ("tasks", SessionId(session)))
         with _as_storage_error(directory):
             fsops.make_directories(directory)
         return directory
@@ -196,7 +196,7 @@ class TodoFiles:
             raise UsageError(
                 f"task {ascii(task_id)[:40]}: is not a number", hint="list the tasks of the session"
             )
-        return beneath.require_no_link(self.home.root, ("tasks", SessionId(session), f"{task_id}.json"))
+        return openat.require_no_link(self.home.root, ("tasks", SessionId(session), f"{task_id}.json"))
 
     # --- both ---------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class TodoFiles:
         return found
 
     def _replace(self, path: Path, data: bytes) -> None:
-        beneath.require_no_link(self.home.root, path.relative_to(self.home.root).parts)
+        openat.require_no_link(self.home.root, path.relative_to(self.home.root).parts)
         with _as_storage_error(path):
             fsops.make_directories(path.parent)
             fsops.replace_file(path, data)

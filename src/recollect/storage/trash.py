@@ -33,7 +33,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, NotFound, StorageError, UsageError
-from recollect.storage import beneath, fsops
+from recollect.system import fsops, openat
 
 _MANIFEST, _FILES = "manifest.json", "files"
 _CHUNK = 1 << 20
@@ -69,7 +69,7 @@ class Batch(Struct, frozen=True):
 
     def targets(self) -> list[Path]:
         """Where its items belong."""
-        return [Path(self.home, *beneath.components(item)) for item in self.items]
+        return [Path(self.home, *openat.components(item)) for item in self.items]
 
 
 class Trash:
@@ -149,7 +149,7 @@ class Trash:
     # --- one batch ----------------------------------------------------------------------------
 
     def _place(self, batch: Batch, item: str) -> Path:
-        return self.root / batch.batch / _FILES / Path(*beneath.components(item))
+        return self.root / batch.batch / _FILES / Path(*openat.components(item))
 
     def _present(self, batch: Batch) -> list[tuple[Path, Path]]:
         places = [self._place(batch, item) for item in batch.items]
@@ -162,7 +162,7 @@ class Trash:
 
     def _read(self, name: str) -> Batch | None:
         try:
-            data = beneath.read_file(self.root, (name, _MANIFEST))
+            data = openat.read_file(self.root, (name, _MANIFEST))
             batch = msgspec.json.decode(data, type=Batch)
         except (NotFound, StorageError, msgspec.DecodeError, UnicodeDecodeError):
             return None

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
-from recollect.services.page_desk import Desk
+from recollect.services.page.desk import Desk
 from recollect.web import answers
 from recollect.web.built_files import BuiltFiles
 from recollect.web.events import MOST_STREAMS

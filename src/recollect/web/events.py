@@ -15,9 +15,9 @@ import anyio.to_thread
 from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError
-from recollect.services.page_listing import mark_of
-from recollect.services.page_messages import signature
-from recollect.services.page_talk import Talk, talk_of
+from recollect.services.page.conversation import Talk, talk_of
+from recollect.services.page.listing import mark_of
+from recollect.services.page.messages import signature
 from recollect.web.answers import COMMENT, event
 from recollect.web.page import Page, view_of
 

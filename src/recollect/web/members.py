@@ -29,7 +29,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
-from recollect.services.page_members import PULL, Denied, Member, MirrorDesk, MirrorDesks, resume_line
+from recollect.services.page.members import PULL, Denied, Member, MirrorDesk, MirrorDesks, resume_line
 from recollect.web import answers
 from recollect.web.app import PROBLEMS, Answering, body_of, built_file
 from recollect.web.built_files import BuiltFiles

@@ -11,18 +11,19 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from recollect.errors import RecollectError, UsageError
-from recollect.model.line_facts import TEXT_KINDS
-from recollect.model.money import PICO
-from recollect.services import page_actions, page_session
-from recollect.services.export import Redactor
-from recollect.services.page_branches import branches_document
-from recollect.services.page_cost import cost_document, moment
-from recollect.services.page_desk import Desk
-from recollect.services.page_health import SecretJob, health_document
-from recollect.services.page_messages import Window, costs_document, map_document
-from recollect.services.page_search import search_document
-from recollect.services.page_sessions import SessionList, Wanted
-from recollect.services.page_talk import View, position_of
+from recollect.model.cost.money import PICO
+from recollect.model.line_views.facts import TEXT_KINDS
+from recollect.services.export.export import Redactor
+from recollect.services.page import actions
+from recollect.services.page import session as page_session
+from recollect.services.page.branches import branches_document
+from recollect.services.page.conversation import View, position_of
+from recollect.services.page.cost import cost_document, moment
+from recollect.services.page.desk import Desk
+from recollect.services.page.health import SecretJob, health_document
+from recollect.services.page.messages import Window, costs_document, map_document
+from recollect.services.page.search import search_document
+from recollect.services.page.sessions import SessionList, Wanted
 from recollect.services.session import Session
 from recollect.web import answers
 
@@ -232,35 +233,35 @@ class Page:
 
     def rename(self, asked: Values) -> Document:
         """Give it a title."""
-        return page_actions.rename(self.desk, asked["session"], asked["title"], apply=asked["apply"])
+        return actions.rename(self.desk, asked["session"], asked["title"], apply=asked["apply"])
 
     def tag(self, asked: Values) -> Document:
         """Give it a tag."""
-        return page_actions.tag(self.desk, asked["session"], asked["tag"], apply=asked["apply"])
+        return actions.tag(self.desk, asked["session"], asked["tag"], apply=asked["apply"])
 
     def fork(self, asked: Values) -> Document:
         """Copy it into a new session."""
-        return page_actions.make_fork(
+        return actions.make_fork(
             self.desk, asked["session"], asked["at"], asked["title"], apply=asked["apply"]
         )
 
     def repair(self, asked: Values) -> Document:
         """Mend it."""
-        return page_actions.make_repair(
+        return actions.make_repair(
             self.desk, asked["session"], in_place=asked["in_place"], slim=asked["slim"], apply=asked["apply"]
         )
 
     def remove(self, asked: Values) -> Document:
         """To the trash."""
-        return page_actions.remove(self.desk, asked["session"], apply=asked["apply"])
+        return actions.remove(self.desk, asked["session"], apply=asked["apply"])
 
     def archive_one(self, asked: Values) -> Document:
         """Keep it for good."""
-        return page_actions.archive_one(self.desk, asked["session"], apply=asked["apply"])
+        return actions.archive_one(self.desk, asked["session"], apply=asked["apply"])
 
     def restore_file(self, asked: Values) -> Document:
         """Write a version of a file."""
-        return page_actions.restore_file(
+        return actions.restore_file(
             self.desk,
             asked["session"],
             asked["path"],
@@ -272,19 +273,19 @@ class Page:
 
     def archive(self, asked: Values) -> Document:
         """Keep many."""
-        return page_actions.archive_many(self.desk, asked["which"], apply=asked["apply"])
+        return actions.archive_many(self.desk, asked["which"], apply=asked["apply"])
 
     def cleanup(self, asked: Values) -> Document:
         """Make room."""
-        return page_actions.clean_up(self.desk, asked["days"], asked["project"], apply=asked["apply"])
+        return actions.clean_up(self.desk, asked["days"], asked["project"], apply=asked["apply"])
 
     def restore_trash(self, asked: Values) -> Document:
         """Bring back what was removed."""
-        return page_actions.restore_trash(self.desk, asked["batch"], apply=asked["apply"])
+        return actions.restore_trash(self.desk, asked["batch"], apply=asked["apply"])
 
     def undo(self, asked: Values) -> Document:
         """Take a change back."""
-        return page_actions.undo(self.desk, asked["id"], apply=asked["apply"])
+        return actions.undo(self.desk, asked["id"], apply=asked["apply"])
 
     def look_for_secrets(self, _: Values) -> Document:
         """Start looking."""

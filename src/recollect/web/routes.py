@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recollect.model.accounts import MODES
-from recollect.services.page_sessions import SORTS
-from recollect.services.search_question import HOW, WORDS
+from recollect.model.cost.report import MODES
+from recollect.services.page.sessions import SORTS
+from recollect.services.search.question import HOW, WORDS
 from recollect.web.events import list_events, session_events
 from recollect.web.operations import Operation, Parameter, choice, flag, integer, number, text
 from recollect.web.page import Page

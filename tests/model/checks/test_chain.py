@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from recollect.model.checks.chain import link_faults
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import node_of
 from recollect.model.damage import Line
-from recollect.model.graph import Graph
-from recollect.model.node import node_of
 from tests.talk import Fields, assistant, encoded, link, mark, user
 
 

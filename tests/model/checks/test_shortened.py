@@ -7,7 +7,7 @@ import json
 import pytest
 
 from recollect.model.checks.shortened import shortened
-from recollect.model.mending import images
+from recollect.model.repair import images
 
 LONG = 5_000
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"

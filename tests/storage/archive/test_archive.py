@@ -11,11 +11,11 @@ import pytest
 from msgspec import structs
 
 from recollect.errors import DamagedData, NotFound, UsageError
-from recollect.storage import fsops
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.objects import Objects
 from recollect.storage.archive.seekable import SeekableWriter, cut_frames
-from recollect.storage.changes import ChangeJournal
+from recollect.storage.changes.journal import ChangeJournal
+from recollect.system import fsops
 from tests.storage.archive.kept_sessions import SESSION, added, lines, small_session
 
 FLIPS = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 400

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recollect.errors import DamagedData
 from recollect.storage.archive import seekable
 from recollect.storage.archive.seekable import SeekableReader, SeekableWriter, cut_frames
-from recollect.storage.reader import LogReader, read_lines
+from recollect.storage.logs.reader import LogReader, read_lines
 from tests.storage.archive.kept_sessions import lines
 
 

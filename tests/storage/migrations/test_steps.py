@@ -12,11 +12,11 @@ from recollect.errors import UsageError
 from recollect.model.entry import Dialect, Entry
 from recollect.services.agents import agents_of
 from recollect.services.homes import Home
-from recollect.services.migration import carried_out, rolled_back
+from recollect.services.migrate import carried_out, rolled_back
 from recollect.services.session import Session
-from recollect.storage.changes import Applied
+from recollect.storage.changes.journal import Applied
+from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.registry import STEPS, step_named
-from recollect.storage.reader import LogReader
 from tests.small_home import ONE, TALK, TWO, prompt, put, reply, said, state, uuid_of, written
 from tests.storage.migrations.old_sessions import (
     CWD,

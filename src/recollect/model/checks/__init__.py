@@ -12,7 +12,7 @@ api_400.py    what would be sent on resume, against the rules whose breach is a 
 shortened.py  lines with their texts cut, so that a conversation of any length of text can be looked at
 settings.py   settings that a client would ignore as a whole
 
-Nothing here opens a file. A rule yields ``Found``; who and where is added by ``services/verify.py``.
+Nothing here opens a file. A rule yields ``Found``; who and where is added by ``services/check/check.py``.
 What client 2.1.325 repairs by itself while it resumes is at most a warning.
 """
 

@@ -1,6 +1,6 @@
 """What would be sent on resume, against the rules whose breach the API answers with 400 for ever.
 
-Judged is the list that ``model/api.py`` builds, after all that client 2.1.325 repairs by itself. What is
+Judged is the list that ``model/conversation/api.py`` builds, after all that client 2.1.325 repairs by itself. What is
 found here comes back at every prompt until the log is repaired. Each finding quotes
 the message that the API gives, so that whoever has seen it finds it again.
 """
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from recollect.model.checks import Found
 from recollect.model.entry import Entry
-from recollect.model.mending import images
+from recollect.model.repair import images
 
 Json = dict[str, Any]
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")

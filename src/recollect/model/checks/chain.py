@@ -13,11 +13,11 @@ from typing import Literal
 from msgspec import Struct
 
 from recollect.model.checks import Found
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Dialect, Entry, Kind, UnknownShape, User
-from recollect.model.graph import Graph
 from recollect.model.ids import is_uuid
-from recollect.model.node import Node
 
 _How = Literal["parent", "root", "joined", "cut", "boundary"]
 

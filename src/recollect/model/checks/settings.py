@@ -7,7 +7,7 @@ Client 2.1.325 drops a settings file with a single wrongly typed key, and its de
 from __future__ import annotations
 
 from recollect.model.checks import Found
-from recollect.model.settings import Problem, layer_of
+from recollect.model.settings.settings import Problem, layer_of
 
 
 def settings_fault(data: bytes) -> Found | None:

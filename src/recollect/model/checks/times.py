@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recollect.model.checks import Found
-from recollect.model.graph import Graph
-from recollect.model.node import Node
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
 
 # Clients stamp a line when it is made, not when it is written: lines of one moment overtake each other.
 _SAME_MOMENT_MS = 1000

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.blocks import blocks_of
+from recollect.model.cost.usage import Usage
 from recollect.model.dialects.lenient import RawFields, WrongShape, struct_of, text_field
 from recollect.model.entry import ApiMessage, Assistant, Body, Message, ToolCall, ToolResult, User
-from recollect.model.usage import Usage
 
 _SPOKEN = ("user", "assistant")
 

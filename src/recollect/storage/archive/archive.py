@@ -21,12 +21,12 @@ from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
 from recollect.model.ids import ProjectKey, SessionId
-from recollect.storage import fsops
 from recollect.storage.archive.manifest import ArchivedFile, Earlier, Manifest, decoded, encoded
 from recollect.storage.archive.objects import Objects, Stored
-from recollect.storage.beneath import components
-from recollect.storage.changes import Applied, ChangeJournal, ChangePlan
-from recollect.storage.lock import FileLock
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.openat import components
 
 Progress = Callable[[int, int], None]
 

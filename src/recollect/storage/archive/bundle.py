@@ -21,11 +21,11 @@ from typing import IO
 from msgspec import Struct
 
 from recollect.errors import DamagedData, StorageError, UsageError
-from recollect.storage import fsops
 from recollect.storage.archive.archive import Archive, merged
 from recollect.storage.archive.manifest import Manifest, decoded, encoded
 from recollect.storage.archive.objects import Stored
 from recollect.storage.archive.seekable import SeekableReader
+from recollect.system import fsops
 
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/(\1[0-9a-f]{62})\.zst", re.ASCII)
 _MANIFEST = re.compile(r"sessions/([A-Za-z0-9._-]{1,255})/([A-Za-z0-9._-]{1,200})\.json", re.ASCII)

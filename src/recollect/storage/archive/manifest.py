@@ -16,7 +16,7 @@ from msgspec import Struct
 from recollect.errors import DamagedData, InvalidId, UsageError
 from recollect.model.ids import ProjectKey, SessionId
 from recollect.storage.archive.objects import NAME, Stored
-from recollect.storage.beneath import components
+from recollect.system.openat import components
 
 FORMAT = 1
 # The directories of a home that a session's files may lie in.

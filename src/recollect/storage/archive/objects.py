@@ -17,7 +17,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import DamagedData, StorageError
-from recollect.storage import fsops
 from recollect.storage.archive.seekable import (
     FRAME_BYTES,
     Packing,
@@ -25,6 +24,7 @@ from recollect.storage.archive.seekable import (
     SeekableWriter,
     cut_frames,
 )
+from recollect.system import fsops
 
 _CHUNK = 1 << 20
 NAME = re.compile(r"[0-9a-f]{64}")

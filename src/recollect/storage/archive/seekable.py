@@ -21,7 +21,7 @@ from typing import NamedTuple
 import zstandard
 
 from recollect.errors import DamagedData
-from recollect.storage import fsops
+from recollect.system import fsops
 
 # Measured on generated and on real logs (docs/design/keeping.md): frames of 1 MiB are 3 % and 11 % larger at
 # the same level, because what is repeated at a distance no longer meets; level 9 takes half as long

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from recollect.model.agents import Agent, linked
 from recollect.model.blocks import TextBlock
+from recollect.model.conversation.agents import Agent, linked
+from recollect.model.conversation.tool_calls import tool_calls
 from recollect.model.damage import Damage
 from recollect.model.entry import Entry, User
-from recollect.model.tool_calls import tool_calls
 
 Lines = Sequence[Entry | Damage]
 

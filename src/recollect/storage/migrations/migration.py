@@ -17,17 +17,17 @@ from msgspec import Struct
 
 from recollect.errors import UsageError
 from recollect.model.blocks import Block, TextBlock
+from recollect.model.conversation.turns import Call, Prompt, Response, turns_of
+from recollect.model.convert.into_claude import NO_CONTENT
+from recollect.model.convert.loss import Loss, Losses
+from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
-from recollect.model.into_claude import NO_CONTENT
-from recollect.model.ledger import Ledger
-from recollect.model.loss import Loss, Losses
-from recollect.model.scan import usage_of
-from recollect.model.turns import Call, Prompt, Response, turns_of
-from recollect.model.usage import Tokens
-from recollect.storage.change_plan import ChangePlan
+from recollect.model.line_views.scan import usage_of
+from recollect.storage.changes.plan import ChangePlan
 from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.storage.reader import LogReader, read_lines
+from recollect.storage.logs.reader import LogReader, read_lines
 
 WHAT = "migrate"
 

@@ -14,10 +14,10 @@ from recollect.model.entry import Assistant, Dialect, Entry, ToolCall, ToolResul
 from recollect.model.ids import SessionId
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
-from recollect.storage.change_plan import Seen
+from recollect.storage.changes.plan import Seen
 from recollect.storage.home import ClaudeHome, ProjectDir, SessionFile
+from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.migration import Migration, change_for, told, whole_entries
-from recollect.storage.reader import LogReader
 
 
 def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | None:

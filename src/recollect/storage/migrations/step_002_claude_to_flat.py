@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from recollect.errors import UsageError
 from recollect.model.convert import claude_to_flat
+from recollect.model.convert.loss import Loss, LossCode
 from recollect.model.entry import Assistant, Dialect, Entry, ToolCall, ToolResult, User
-from recollect.model.loss import Loss, LossCode
-from recollect.storage.change_plan import Seen
+from recollect.storage.changes.plan import Seen
 from recollect.storage.home import ClaudeHome, SessionFile
+from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.migration import Migration, change_for, told, whole_entries
-from recollect.storage.reader import LogReader
 
 _REFUSED = {
     LossCode.BRANCHES: ("it has several branches", "`recollect fork` makes a session of one of them"),

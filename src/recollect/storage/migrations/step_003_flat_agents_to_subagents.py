@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.model.agents import Agent, read_meta, with_meta
+from recollect.model.conversation.agents import Agent, read_meta, with_meta
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
+from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.agent_links import meta_files
 from recollect.storage.migrations.migration import Meaning, Migration, change_for, spent, talk_of
-from recollect.storage.peek import open_regular
-from recollect.storage.reader import LogReader
+from recollect.system.peek import open_regular
 
 
 def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | None:

@@ -7,9 +7,9 @@ where they are, for tasks belong to sessions.
 from __future__ import annotations
 
 from recollect.errors import UsageError
-from recollect.model.loss import Loss, LossCode
+from recollect.model.convert.loss import Loss, LossCode
 from recollect.model.todo import Task, TodoItem, TodoStatus, encode_task
-from recollect.storage.change_plan import Seen
+from recollect.storage.changes.plan import Seen
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.migrations.migration import Meaning, Migration, change_for
 from recollect.storage.todo_files import TodoFiles

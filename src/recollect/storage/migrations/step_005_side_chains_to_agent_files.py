@@ -9,15 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from recollect.errors import UsageError
-from recollect.model.agents import inline_roots
 from recollect.model.codec import changed
+from recollect.model.conversation.agents import inline_roots
+from recollect.model.conversation.graph import Graph
 from recollect.model.damage import Damage
 from recollect.model.entry import Assistant, Entry, User
-from recollect.model.graph import Graph
 from recollect.model.made_ids import derived_id
-from recollect.storage.change_plan import Seen
+from recollect.storage.changes.plan import Seen
 from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.storage.log_graph import LogGraph
+from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.agent_links import meta_files
 from recollect.storage.migrations.migration import (
     Meaning,
@@ -27,8 +28,7 @@ from recollect.storage.migrations.migration import (
     talk_of,
     whole_entries,
 )
-from recollect.storage.peek import open_regular
-from recollect.storage.reader import LogReader
+from recollect.system.peek import open_regular
 
 
 def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | None:

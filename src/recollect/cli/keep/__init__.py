@@ -1,0 +1,1 @@
+"""Commands that keep, label, move and remove sessions."""

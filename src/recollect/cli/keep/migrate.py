@@ -1,0 +1,204 @@
+"""Bring sessions from one layout on disk into another, with a way back.
+
+Each step is numbered and never changes once released. The plan says which files change and what the
+new layout has no place for. After the change both are read and compared: what was said, called and
+answered, in order, and the tokens; where they differ it is rolled back at once. A session that a client has
+open is refused. Prints the plan; --apply does it.
+
+Example:
+  recollect migrate --list
+  recollect migrate --to flat-agents-to-subagents ~/src/shop
+  recollect migrate --to 3 --all --apply
+  recollect migrate --rollback 12 --apply
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from msgspec import structs
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, visible
+from recollect.errors import RecollectError, UsageError
+from recollect.services import migrate
+from recollect.services.migrate import Outcome, Refused
+from recollect.services.session import Session
+from recollect.storage.changes.journal import Step
+from recollect.storage.migrations.migration import Migration
+from recollect.storage.migrations.registry import STEPS, MigrationStep, step_named
+
+_STEPS_SHOWN = 20
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("target", metavar="S", nargs="?", help="a session, or a project's directory or name")
+    parser.add_argument("--list", action="store_true", help="show the steps there are")
+    parser.add_argument("--to", metavar="STEP", help="the step to do: its number or name")
+    parser.add_argument("--all", action="store_true", help="every session of the homes looked at")
+    parser.add_argument("--cwd", metavar="DIR", help="flat-to-claude: the directory the session belongs to")
+    parser.add_argument("--rollback", metavar="ID", help="take a migration back, byte for byte")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """List, plan, do, or take back."""
+    if sum(map(bool, (options.list, options.to, options.rollback))) != 1:
+        raise UsageError(
+            "migrate: give one of --list, --to STEP, --rollback ID",
+            hint="`recollect migrate --help` has examples",
+        )
+    if options.list:
+        return _list(options)
+    return _rollback(options) if options.rollback else _migrate(options)
+
+
+def _list(options: Namespace) -> int:
+    if options.json:
+        rows = [
+            {
+                "number": step.number,
+                "name": step.name,
+                "from": step.source,
+                "to": step.target,
+                "about": step.about,
+            }
+            for step in STEPS
+        ]
+        output.print_json({"steps": rows})
+        return 0
+    for step in STEPS:
+        output.say(f"{step.number}  {output.styled(step.name, 'cyan')}: {step.source} -> {step.target}")
+        output.say(f"   {step.about}")
+    return 0
+
+
+# ---- there -----------------------------------------------------------------------------------------------
+
+
+def _migrate(options: Namespace) -> int:
+    if bool(options.target) == options.all:
+        raise UsageError(
+            "migrate: name a session or a project, or --all", hint="`recollect migrate --help` has examples"
+        )
+    step = step_named(options.to)
+    cwd = str(Path(options.cwd).expanduser().absolute()) if options.cwd else None
+    sessions = migrate.chosen(open_home(options.homes, options.data), options.target)
+    outcome = migrate.planned(step, sessions, cwd)
+    if options.apply:
+        _apply(options, step, sessions, outcome, cwd)
+    if options.json:
+        output.print_json(_document(options, step, outcome))
+    else:
+        _tell(options, step, outcome)
+    return 1 if options.apply and outcome.refused else 0
+
+
+def _apply(
+    options: Namespace, step: MigrationStep, sessions: list[Session], outcome: Outcome, cwd: str | None
+) -> None:
+    """Each session is a change of its own: what one is refused for does not stop the others."""
+    wanted = {one.log for one in outcome.planned}
+    for session in sessions:
+        if session.path not in wanted:
+            continue
+        try:
+            done = migrate.carried_out(step, session, plans.own_data(options), cwd)
+        except RecollectError as problem:
+            outcome.refused.append(Refused(session.id, problem.message, problem.hint))
+            continue
+        if done is not None:
+            outcome.done.append(done)
+
+
+def _document(options: Namespace, step: MigrationStep, outcome: Outcome) -> dict[str, object]:
+    ids = {one.subject: one.id for one in outcome.done}
+    return {
+        "step": step.name,
+        "number": step.number,
+        "sessions": [_row(one, ids.get(one.session)) for one in outcome.planned],
+        "refused": [structs.asdict(one) for one in outcome.refused],
+        "untouched": outcome.untouched,
+        "applied": options.apply,
+        "rollback": [_back(options, one.id) for one in outcome.done],
+    }
+
+
+def _row(one: Migration, change: str | None) -> dict[str, object]:
+    return {
+        "session": one.session,
+        "log": one.log,
+        "result": one.result,
+        "steps": [structs.asdict(step) for step in one.plan.steps],
+        "losses": [structs.asdict(loss) for loss in one.losses],
+        "notes": one.notes,
+        "change": change,
+    }
+
+
+def _tell(options: Namespace, step: MigrationStep, outcome: Outcome) -> None:
+    ids = {one.subject: one.id for one in outcome.done}
+    for one in outcome.planned:
+        verb = "Migrated" if one.session in ids else "Would migrate"
+        if not options.apply or one.session in ids:
+            output.say(f"{verb} {output.styled(visible(one.session), 'cyan')}: {step.name}")
+            _tell_plan(one)
+        if one.session in ids:
+            output.say(f"Roll back with: {_back(options, ids[one.session])}")
+    for refused in outcome.refused:
+        output.say(output.styled(f"Refused: {visible(refused.reason)}; {visible(refused.hint)}", "red"))
+    output.say(f"{counted(outcome.untouched, 'session')} with nothing to migrate")
+    if outcome.planned and not options.apply:
+        rest = ["--all"] if options.all else [options.target]
+        where = plans.option("--cwd", options.cwd) if options.cwd else []
+        again = plans.command(options, "migrate", "--to", step.name, *where, "--apply", *rest)
+        plans.say_end(options, again, "")
+
+
+def _tell_plan(one: Migration) -> None:
+    for step in one.plan.steps[:_STEPS_SHOWN]:
+        output.say(f"  {_step(step)}")
+    if len(one.plan.steps) > _STEPS_SHOWN:
+        output.say(f"  ... and {len(one.plan.steps) - _STEPS_SHOWN} more; --json has them all")
+    for loss in one.losses:
+        output.say(output.styled(f"  Lost or changed: {loss.count} x {visible(loss.what)}", "yellow"))
+    for text in one.notes:
+        output.say(output.styled(f"  Note: {visible(text)}", "dim"))
+
+
+def _step(step: Step) -> str:
+    target = "" if step.target is None else f" -> {step.target}"
+    return visible(f"{step.kind} {step.path}{target}")
+
+
+# ---- and back --------------------------------------------------------------------------------------------
+
+
+def _back(options: Namespace, change: str) -> str:
+    return plans.command(options, "migrate", "--rollback", change, "--apply")
+
+
+def _rollback(options: Namespace) -> int:
+    data = plans.own_data(options)
+    change = migrate.found_change(options.rollback, data)
+    done = migrate.rolled_back(change, data) if options.apply else None
+    if options.json:
+        document = {
+            "change": change.id,
+            "session": change.subject,
+            "paths": [step.path for step in change.steps],
+            "applied": done is not None,
+            "undo": plans.command(options, "undo", done.id, "--apply") if done else None,
+        }
+        output.print_json(document)
+        return 0
+    verb = "Rolled back" if done else "Would roll back"
+    output.say(f"{verb}: {visible(change.subject)} ({change.id})")
+    for step in change.steps[:_STEPS_SHOWN]:
+        output.say(f"  {visible(str(step.path))}")
+    again = plans.command(options, "undo", done.id, "--apply") if done else ""
+    plans.say_end(options, _back(options, change.id), again)
+    return 0

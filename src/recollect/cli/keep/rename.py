@@ -1,0 +1,59 @@
+"""Give a session a title, as the client's /rename does; an empty title clears it.
+
+Appends one small line to the session's log, also while a client has it open: the
+client notices the new title and keeps it. Prints the plan; --apply does it.
+
+Example:
+  recollect rename @last "Basket totals" --apply
+  recollect rename 3f2a9c1e "" --apply
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import visible
+from recollect.services import label
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
+    parser.add_argument("title", metavar="TITLE", help='the new title; "" clears it')
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """Plan or do it."""
+    session = open_home(options.homes).own_session(options.session)
+    return carried_out(options, label.titled(session, options.title))
+
+
+def carried_out(options: Namespace, plan: label.Labelling) -> int:
+    """Print a title or tag to be given, and give it where ``--apply`` says so."""
+    if options.apply:
+        label.apply(plan, plans.own_data(options))
+    name = "rename" if plan.what == "title" else "tag"
+    undo = plans.applied(options, name, plan.session, plan.before)
+    if options.json:
+        document = {
+            "session": plan.session,
+            "path": plan.path,
+            "what": plan.what,
+            "before": plan.before,
+            "after": plan.after,
+            "applied": options.apply,
+            "undo": undo,
+        }
+        output.print_json(document)
+        return 0
+    change = f"{_shown(plan.before)} -> {output.styled(_shown(plan.after), 'bold')}"
+    output.say(f"{plan.what.capitalize()} of {output.styled(visible(plan.session[:8]), 'cyan')}: {change}")
+    plans.say_end(options, plans.applied(options, name, plan.session, plan.after), undo)
+    return 0
+
+
+def _shown(label_text: str) -> str:
+    return visible(label_text) or "(none)"

@@ -1,0 +1,165 @@
+"""Move sessions to the trash with all that belongs to them, list the trash, or bring one back.
+
+Nothing is deleted: log, sub-agents, file backups, tasks and todos go to recollect's
+own directory and come back byte for byte with --restore. A session that a client has
+open is refused. Prints the plan; --apply does it.
+
+Example:
+  recollect rm 3f2a9c1e --apply
+  recollect rm --list
+  recollect rm --restore 20261115T203000-1f2e3d4c --apply
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, padded, shortened, size, visible
+from recollect.errors import UsageError
+from recollect.services import trash as trash_service
+from recollect.services.trash import Removal
+from recollect.storage.trash import Batch
+
+_TITLE_COLUMNS = 44
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("sessions", metavar="S", nargs="*", help="id or its start, title, path, or @last")
+    parser.add_argument("--list", action="store_true", help="show what is in the trash")
+    parser.add_argument("--restore", metavar="BATCH", help="bring back what one removal took away")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """Plan or do it."""
+    if sum(map(bool, (options.sessions, options.list, options.restore))) != 1:
+        raise UsageError(
+            "rm: name sessions, or --list, or --restore BATCH", hint="`recollect rm --help` has examples"
+        )
+    if options.list:
+        return _list(options)
+    return _restore(options) if options.restore else _remove(options)
+
+
+# ---- out -------------------------------------------------------------------------------------------------
+
+
+def _remove(options: Namespace) -> int:
+    home = open_home(options.homes)
+    sessions = {session.path: session for session in map(home.own_session, options.sessions)}
+    planned = [trash_service.planned_removal(session) for session in sessions.values()]
+    batches: list[Batch] = []
+    data = plans.own_data(options)
+    try:
+        if options.apply:
+            batches.extend(trash_service.remove(session, data) for session in sessions.values())
+    finally:
+        # Also when one of several was refused: what was moved must be told, or it could not be undone.
+        if options.json and (batches or not options.apply):
+            output.print_json(_document(options, planned, batches))
+        elif not options.json:
+            _tell(options, planned, batches)
+    return 0
+
+
+def _document(options: Namespace, planned: list[Removal], batches: list[Batch]) -> dict[str, object]:
+    names: list[str | None] = [batch.batch for batch in batches]
+    names += [None] * (len(planned) - len(names))
+    rows = [
+        {
+            "session": plan.session,
+            "title": plan.title,
+            "paths": plan.items,
+            "bytes": plan.bytes,
+            "open_in": plan.open_in,
+            "batch": batch,
+        }
+        for plan, batch in zip(planned, names, strict=True)
+    ]
+    undo = [plans.command(options, "rm", "--restore", batch.batch, "--apply") for batch in batches]
+    return {"sessions": rows, "applied": len(batches) == len(planned), "undo": undo}
+
+
+def _tell(options: Namespace, planned: list[Removal], batches: list[Batch]) -> None:
+    if options.apply:
+        for batch in batches:
+            output.say(f"In the trash: {_named(batch)}")
+            output.say(f"Undo with: {plans.command(options, 'rm', '--restore', batch.batch, '--apply')}")
+        return
+    for plan in planned:
+        title = shortened(visible(plan.title), _TITLE_COLUMNS)
+        output.say(f"Would move {output.styled(visible(plan.session), 'cyan')} {title} ({size(plan.bytes)}):")
+        for item in plan.items:
+            output.say(f"  {visible(str(item))}")
+        if plan.open_in is not None:
+            output.say(
+                output.styled(f"  A client has it open (process {plan.open_in}): refused until then", "red")
+            )
+    again = plans.command(options, "rm", *(plan.session for plan in planned), "--apply")
+    plans.say_end(options, again, "")
+
+
+def _named(batch: Batch) -> str:
+    title = shortened(visible(batch.title), _TITLE_COLUMNS)
+    return f"{visible(batch.session)}  {title}  ({size(batch.bytes)})"
+
+
+# ---- back ------------------------------------------------------------------------------------------------
+
+
+def _list(options: Namespace) -> int:
+    batches = trash_service.trash_at(plans.own_data(options)).batches()
+    if options.json:
+        rows = [
+            {
+                "batch": one.batch,
+                "session": one.session,
+                "title": one.title,
+                "home": one.home,
+                "at": one.at,
+                "bytes": one.bytes,
+                "paths": one.targets(),
+            }
+            for one in batches
+        ]
+        output.print_json({"batches": rows, "total": len(rows)})
+        return 0
+    for one in batches:
+        title = padded(shortened(visible(one.title), _TITLE_COLUMNS), _TITLE_COLUMNS)
+        output.say(
+            f"{output.styled(one.batch, 'cyan')}  {size(one.bytes):>8}  {visible(one.session[:8])}  {title}"
+        )
+    output.say(f"{counted(len(batches), 'session')} in the trash")
+    return 0
+
+
+def _restore(options: Namespace) -> int:
+    data = plans.own_data(options)
+    trash = trash_service.trash_at(data)
+    batch = trash.find(options.restore)
+    obstacles: list[Path] = [] if options.apply else trash.obstacles(batch)
+    paths = trash_service.restore(batch, data) if options.apply else batch.targets()
+    undo = plans.command(options, "rm", batch.session, "--apply")
+    if options.json:
+        document = {
+            "batch": batch.batch,
+            "session": batch.session,
+            "paths": paths,
+            "obstacles": obstacles,
+            "applied": options.apply,
+            "undo": undo,
+        }
+        output.print_json(document)
+        return 0
+    verb = "Back again" if options.apply else "Would bring back"
+    output.say(f"{verb}: {_named(batch)}")
+    for path in paths:
+        output.say(f"  {visible(str(path))}")
+    for path in obstacles:
+        output.say(output.styled(f"  In the way: {visible(str(path))}", "red"))
+    plans.say_end(options, plans.command(options, "rm", "--restore", batch.batch, "--apply"), undo)
+    return 0

@@ -1,0 +1,85 @@
+"""What was removed and can come back: list it, restore it, or empty it for good.
+
+  list                show the batches, newest first
+  restore BATCH       put one back, byte for byte; needs --apply
+  empty               delete batches older than --older-than (30d) for good; needs --apply
+
+Emptying is the only command of recollect that deletes a session. A batch whose session is
+not in the archive stays, unless --not-archived is given.
+
+Example:
+  recollect trash list
+  recollect trash empty --older-than 90d --apply
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from argparse import ArgumentParser, Namespace
+
+from recollect.cli.keep import rm
+from recollect.cli.terminal import dates, output, plans
+from recollect.cli.terminal.text import counted, size, visible
+from recollect.errors import UsageError
+from recollect.services import trash as trash_service
+from recollect.services.archive import archive as archive_service
+from recollect.storage.trash import Batch
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("action", choices=("list", "restore", "empty"), help="what to do")
+    parser.add_argument(
+        "batch", nargs="?", metavar="BATCH", help="restore: a batch, or the start of its name or session"
+    )
+    parser.add_argument("--older-than", default="30d", metavar="AGE", help="empty: 30d, 12w, or a date (30d)")
+    parser.add_argument("--not-archived", action="store_true", help="empty: also what is in no archive")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """List, restore or empty."""
+    if options.action == "empty":
+        return _empty(options)
+    if (options.action == "restore") != (options.batch is not None):
+        raise UsageError(
+            f"trash {options.action}: a batch is named for restore only",
+            hint="`recollect trash list` names them",
+        )
+    options.sessions, options.list = [], options.action == "list"
+    options.restore = options.batch
+    return rm.run(options)
+
+
+def _empty(options: Namespace) -> int:
+    data = plans.own_data(options)
+    trash, archive = trash_service.trash_at(data), archive_service.archive_at(data)
+    before = dates.since(options.older_than, dt.datetime.now(dt.UTC))
+    old = [batch for batch in trash.batches() if dt.datetime.fromisoformat(batch.at) < before]
+    going = [batch for batch in old if options.not_archived or archive_service.holds(archive, batch)]
+    staying = [batch for batch in old if batch not in going]
+    if options.apply:
+        for batch in going:
+            trash.destroy(batch)
+    if options.json:
+        rows = [{"batch": one.batch, "session": one.session, "bytes": one.bytes} for one in going]
+        output.print_json({"batches": rows, "kept": [one.batch for one in staying], "applied": options.apply})
+        return 0
+    _tell(options, going, staying)
+    return 0
+
+
+def _tell(options: Namespace, going: list[Batch], staying: list[Batch]) -> None:
+    verb = "Deleted for good" if options.apply else "Would delete for good"
+    for batch in going:
+        output.say(visible(f"{verb}: {batch.batch}  {batch.session}  ({size(batch.bytes)})"))
+    for batch in staying:
+        output.say(visible(f"Stays, not in the archive: {batch.batch}  {batch.session}"))
+    output.say(
+        f"{counted(len(going), 'batch') if len(going) == 1 else f'{len(going):,} batches'}, {size(sum(one.bytes for one in going))}"
+    )
+    if not options.apply and going:
+        flags = ["--not-archived"] if options.not_archived else []
+        output.say(
+            f"Nothing was changed. To do it: {plans.command(options, 'trash', 'empty', '--older-than', options.older_than, *flags, '--apply')}"
+        )

@@ -1,0 +1,59 @@
+"""`recollect export --format html --output`: pages of a session or of a project, and a word about them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from recollect.cli.look.export import tell_replaced
+from recollect.cli.look.show import tell_damage
+from recollect.cli.terminal import documents, output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, size, visible
+from recollect.services.export.export import Redactor
+from recollect.services.export.html_export import HtmlExport, export_project, export_session
+
+
+def run(options: Namespace) -> int:
+    """Write the pages and say what was written."""
+    home = open_home(options.homes, options.data)
+    redactor = None if options.no_redact else Redactor(plans.own_data(options))
+    if options.project is not None:
+        name = options.project
+        done = export_project(home, options.project, options.output, redactor, whole=options.whole)
+    else:
+        session = home.session(options.session)
+        name = session.id
+        done = export_session(session, options.output, redactor, whole=options.whole, force=options.force)
+    if redactor is not None:
+        done.damage = list(redactor.discreet(done.damage))
+    _report(options, name, done, redactor)
+    return 0
+
+
+def _report(options: Namespace, name: str, done: HtmlExport, redactor: Redactor | None) -> None:
+    if options.json:
+        output.print_json(
+            {
+                "session" if options.project is None else "project": name,
+                "format": "html",
+                "output": str(done.target),
+                "bytes": done.bytes,
+                "files": done.files,
+                "sessions": done.sessions,
+                "redacted": [
+                    {"kind": one.kind, "fingerprint": one.fingerprint}
+                    for one in (redactor.found if redactor is not None else ())
+                ],
+                "losses": [],
+                "findings": [documents.finding(damage) for damage in done.damage],
+                "problems": [{"session": session, "problem": problem} for session, problem in done.problems],
+            }
+        )
+        return
+    if done.damage:
+        tell_damage(done.damage)
+    for session, problem in done.problems:
+        output.note(visible(f"left out: {session}: {problem}"))
+    tell_replaced(redactor)
+    files = f" in {counted(done.files, 'file')}" if done.files > 1 else ""
+    output.note(f"wrote {size(done.bytes)}{files} to {visible(str(done.target))}")

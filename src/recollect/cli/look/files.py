@@ -1,0 +1,219 @@
+"""Show every version of every file a session touched, their differences, or restore one.
+
+Versions come from the client's backups and from what Write, Edit and Read calls
+report; one whose content is not recorded is listed as unknown. --restore writes one
+version below --to (the current directory), under the file's own name; it follows no
+links, and replaces nothing unless --overwrite allows it, which keeps the old file
+beside it. Prints the plan; --apply does it.
+
+Example:
+  recollect files @last
+  recollect files @last --diff --path app.py
+  recollect files 3f2a9c1e --restore app.py --at 2 --to /tmp/out --apply
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, size, visible, visible_lines
+from recollect.errors import Ambiguous, NotFound, UsageError
+from recollect.model.files.history import FileVersion, diff, version_at
+from recollect.services.session import Session
+from recollect.storage.file_backups import Restored, restore, touched_files
+
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+Files = dict[str, list[FileVersion]]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
+    parser.add_argument("--path", metavar="P", help="only files whose path is P or ends in it")
+    parser.add_argument("--diff", action="store_true", help="what changed from version to version")
+    parser.add_argument("--restore", metavar="PATH", help="write one version of this file")
+    parser.add_argument("--at", metavar="N|UUID", help="which version: its number, or the entry that made it")
+    parser.add_argument(
+        "--to", metavar="DIR", default=".", help="the directory to write to (default: this one)"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a file there, keeping the old beside it"
+    )
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """List, compare or restore."""
+    session = open_home(options.homes, options.data).session(options.session)
+    files = touched_files(session.home, session.file)
+    for problem in session.home.problems:
+        output.note(f"Not read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
+    if options.restore is not None:
+        return _restore(options, session, files)
+    wanted = {path: found for path, found in files.items() if not options.path or _fits(path, options.path)}
+    if options.path and not wanted:
+        raise NotFound(
+            f"file {options.path!r}: not touched in this session", hint="leave out --path to see all"
+        )
+    if options.json:
+        rows = [{"path": path, "versions": _rows(found, options.diff)} for path, found in wanted.items()]
+        output.print_json({"session": session.id, "files": rows, "total": len(rows)})
+        return 0
+    for path, found in wanted.items():
+        output.say(output.styled(visible(path), "bold"))
+        for line in _diffs(found) if options.diff else _versions(found):
+            output.say(line)
+    output.say(output.styled(counted(len(wanted), "file"), "dim"))
+    return 0
+
+
+def _fits(path: str, wanted: str) -> bool:
+    ending = wanted.replace("\\", "/").removeprefix("./")
+    return path == wanted or path.replace("\\", "/").endswith(f"/{ending.lstrip('/')}")
+
+
+# ---- showing ---------------------------------------------------------------------------------------------
+
+
+def _versions(found: Sequence[FileVersion]) -> Iterator[str]:
+    for number, version in enumerate(found, 1):
+        when = version.at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if version.at else ""
+        entry = visible((version.entry_uuid or "")[:8])
+        yield f"  {number:>3}  {when:<19}  {version.source:<6}  {_state(version):>9}  {entry}"
+
+
+def _state(version: FileVersion) -> str:
+    length = _length(version)
+    if not version.existed:
+        return "no file"
+    return "unknown" if length is None else size(length)
+
+
+def _length(version: FileVersion) -> int | None:
+    content = version.content
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    return None if data is None else len(data)
+
+
+def _diffs(found: Sequence[FileVersion]) -> Iterator[str]:
+    for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1):
+        entry = visible((new.entry_uuid or "")[:8])
+        yield output.styled(f"version {number} ({new.source}) {entry}", "dim")
+        for line in filter(None, _difference(old, new).split("\n")):
+            shown = visible_lines(line)
+            yield output.styled(shown, _STYLES[shown[0]]) if shown[:1] in _STYLES else shown
+
+
+def _difference(old: FileVersion | None, new: FileVersion) -> str:
+    try:
+        return diff(old, new)
+    except UsageError as unknown:
+        return f"({unknown.message})"
+
+
+def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = [
+        {
+            "number": number,
+            "at": version.at,
+            "source": version.source,
+            "entry_uuid": version.entry_uuid,
+            "existed": version.existed,
+            "known": version.is_known,
+            "bytes": _length(version),
+            "backup": version.backup_name,
+        }
+        for number, version in enumerate(found, 1)
+    ]
+    if with_diff:
+        for row, old, new in zip(rows, [None, *found], found, strict=False):
+            row["diff"] = _difference(old, new)
+    return rows
+
+
+# ---- restoring -------------------------------------------------------------------------------------------
+
+
+def _restore(options: Namespace, session: Session, files: Files) -> int:
+    path = _only_path(options.restore, files)
+    number = _chosen(options.at, path, files[path])
+    version = files[path][number - 1]
+    target = Path(options.to) / Path(path.replace("\\", "/")).name
+    if not version.is_known or not version.existed:
+        raise UsageError(
+            f"{path}: version {number} has no content to restore",
+            hint="`recollect files S` lists the versions",
+        )
+    done = restore(version, Path(options.to), overwrite=options.overwrite) if options.apply else None
+    document = {
+        "session": session.id,
+        "path": path,
+        "version": number,
+        "to": done.path if done else target,
+        "bytes": _length(version),
+        "kept": done.kept if done else None,
+        "applied": options.apply,
+        "undo": _undo(done) if done else None,
+    }
+    if options.json:
+        output.print_json(document)
+    else:
+        what = f"version {number} of {visible(path)} ({_state(version)})"
+        _tell_restored(options, session, f"{what} to {visible(str(target))}", target, done)
+    return 0
+
+
+def _tell_restored(
+    options: Namespace, session: Session, what: str, target: Path, done: Restored | None
+) -> None:
+    output.say(f"{'Restored' if done else 'Would restore'} {what}")
+    if done is None and not options.overwrite and os.path.lexists(target):
+        output.say(
+            output.styled("  A file is in the way: --overwrite keeps it beside the restored one", "red")
+        )
+    again = [
+        "files",
+        session.id,
+        *plans.option("--restore", options.restore),
+        *plans.option("--to", options.to),
+    ]
+    again += ["--apply", *(plans.option("--at", options.at) if options.at else [])]
+    again += ["--overwrite"] if options.overwrite else []
+    plans.say_end(options, plans.command(options, *again), _undo(done) if done else "")
+
+
+def _only_path(wanted: str, files: Files) -> str:
+    found = [path for path in files if path == wanted] or [path for path in files if _fits(path, wanted)]
+    if not found:
+        raise NotFound(f"file {wanted!r}: not touched in this session", hint="`recollect files S` lists them")
+    if len(found) > 1:
+        raise Ambiguous("file", wanted, tuple(found))
+    return found[0]
+
+
+def _chosen(at: str | None, path: str, versions: list[FileVersion]) -> int:
+    """The number of the version that is meant: the last one, one by number, or one by its entry."""
+    if at is None:
+        return len(versions)
+    if at.isascii() and at.isdigit() and 1 <= int(at[:9]) <= len(versions) and len(at) < 8:
+        return int(at)
+    version = version_at(versions, at)
+    if version is None:
+        raise NotFound(
+            f"{path}: no version {at!r}",
+            hint=f"it has versions 1 to {len(versions)}; an entry's id works too",
+        )
+    return max(number for number, one in enumerate(versions, 1) if one is version)
+
+
+def _undo(done: Restored) -> str:
+    if done.kept is None:
+        return shlex.join(["rm", "--", str(done.path)])
+    return shlex.join(["mv", "--", str(done.kept), str(done.path)])

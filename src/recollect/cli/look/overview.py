@@ -1,0 +1,207 @@
+"""Show what is on this machine: homes, sessions, bytes, what they cost, what expires, what is wrong.
+
+Lists every Claude home, adds up what was spent today, in 7 and in 30 days, says how many sessions the
+client will delete within a week, and looks for what is wrong with the homes and for damaged lines, newest
+logs first, for about a second; --full reads every byte, `recollect check` applies every rule. Where there
+is no home it says so and shows the built-in sample instead. Changes nothing in a home.
+
+Example:
+  recollect
+  recollect overview --full --json
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
+from recollect.cli.terminal.plans import own_cache, own_data
+from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
+from recollect.model.cost.money import dollars, exact
+from recollect.model.findings import Finding, Severity
+from recollect.services.cost.recent import RecentCosts, index_at_hand, recent_costs
+from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
+from recollect.system.paths import HomeRoot
+
+_TITLE_COLUMNS = 44
+_FINDINGS = 5
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "--full", action="store_true", help="look for damage in every byte, not for a second only"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Print the overview. Damage is shown but is no failure: `recollect` must be safe to run anywhere."""
+    homes = missing = chosen_homes(options.homes)
+    is_sample = not any(home.exists for home in homes)
+    if is_sample:
+        homes = [sample()]
+    now = dt.datetime.now(dt.UTC)
+    answer = _look(options, homes, now)
+    spent = _spent(options, answer, now)
+    if options.json:
+        output.print_json(_document(answer, spent, is_sample))
+        return 0
+    if is_sample:
+        _explain_sample(missing)
+    for line in _lines(answer, spent, now):
+        output.say(line)
+    return 0
+
+
+def _spent(options: Namespace, answer: Overview, now: dt.datetime) -> RecentCosts:
+    homes = [home.path for home in answer.homes if home.exists]
+    with (
+        output.progress_bar("indexing") as progress,
+        index_at_hand(homes, answer.bytes, cache=own_cache(options), progress=progress) as opened,
+    ):
+        return recent_costs(homes, opened, now)
+
+
+def _look(options: Namespace, homes: list[HomeRoot], now: dt.datetime) -> Overview:
+    data = own_data(options)
+    if not options.full:
+        return overview(homes, look_seconds=LOOK_SECONDS, data=data, now=now)
+    with output.progress_bar("looking for damage") as progress:
+        return overview(homes, look_seconds=None, progress=progress, data=data, now=now)
+
+
+def _explain_sample(missing: list[HomeRoot]) -> None:
+    looked = ", ".join(f"{home.path} ({home.origin})" for home in missing) or "~/.claude and ~/.config/claude"
+    output.say(f"No Claude home on this machine: looked for {visible(looked)}.")
+    output.say("This is the built-in sample home; point at your own with --home DIR or $CLAUDE_CONFIG_DIR.")
+    output.say(f"Every command takes --home {SAMPLE} to try it on the sample.")
+    output.say()
+
+
+def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[str]:
+    for home in answer.homes:
+        state = "" if home.exists else output.styled("  is not there", "red")
+        yield f"{output.styled('Home', 'bold')}      {visible(str(home.path))}  ({home.origin}){state}"
+    holds = [
+        counted(answer.projects, "project"),
+        counted(answer.sessions, "session"),
+        counted(answer.agents, "sub-agent"),
+        size(answer.bytes),
+    ]
+    yield f"{output.styled('Holds', 'bold')}     {', '.join(holds)}"
+    yield f"{output.styled('Cost', 'bold')}      {_cost(spent)}"
+    yield f"{output.styled('Expiry', 'bold')}    {_expiry(answer)}"
+    yield f"{output.styled('Damage', 'bold')}    {_damage(answer)}"
+    yield from _findings(answer)
+    yield from (f"{output.styled('Problem', 'yellow')}   {visible(problem)}" for problem in answer.problems)
+    if answer.newest:
+        yield ""
+        yield output.styled("Newest sessions", "bold")
+        yield from (_session(session, now) for session in answer.newest)
+    yield ""
+    yield output.styled(_next_step(answer), "dim")
+
+
+def _cost(spent: RecentCosts) -> str:
+    amounts = ((spent.today, "today"), (spent.last_7_days, "in 7 days"), (spent.last_30_days, "in 30 days"))
+    parts = [f"{dollars(amount)} {when}" for amount, when in amounts]
+    if spent.unpriced:
+        parts.append(f"without {', '.join(map(visible, spent.unpriced))} (no price)")
+    if spent.uncertain:
+        parts.append(f"{counted(spent.uncertain, 'response')} counted too low by the client")
+    return ", ".join(parts)
+
+
+def _expiry(answer: Overview) -> str:
+    soon = answer.expiring
+    if not soon.sessions:
+        return f"no session expires within {soon.within_days} days"
+    first = f", the first on {soon.first_at:%Y-%m-%d}" if soon.first_at else ""
+    return output.styled(str(soon), "red" if soon.not_archived else "dim") + first
+
+
+def _findings(answer: Overview) -> Iterator[str]:
+    """What concerns the homes as a whole: damage and expiry have lines of their own."""
+    at_large = [one for one in answer.findings if one not in answer.damage.findings]
+    shown = [one for one in at_large if not one.code.startswith("expiring")]
+    for number, one in enumerate(shown[:_FINDINGS]):
+        label = output.styled("Findings", "bold") + "  " if number == 0 else " " * 10
+        yield label + _finding(one)
+    if len(shown) > _FINDINGS:
+        yield " " * 10 + f"and {len(shown) - _FINDINGS:,} more"
+
+
+def _finding(one: Finding) -> str:
+    style = {Severity.ERROR: "red", Severity.WARNING: "yellow"}.get(one.severity, "dim")
+    return output.styled(one.code, style) + f": {visible(one.what)}, in {visible(one.path)}"
+
+
+def _damage(answer: Overview) -> str:
+    damage = answer.damage
+    scope = f"{counted(damage.logs_checked, 'log')} read"
+    if not damage.complete:
+        scope = f"{size(damage.bytes_checked)} of {size(damage.bytes_total)} read, newest first"
+    if not damage.lines:
+        return f"none ({scope})"
+    codes = ", ".join(f"{count} {code}" for code, count in sorted(damage.by_code.items()))
+    logs = counted(len(damage.logs), "log")
+    return output.styled(f"{counted(damage.lines, 'line')} in {logs}: {codes}", "red") + f" ({scope})"
+
+
+def _session(session: SessionSummary, now: dt.datetime) -> str:
+    when = ago(session.last_at or session.modified_at, now)
+    title = shortened(visible(session.title) or "(no title)", _TITLE_COLUMNS)
+    live = output.styled(" live", "green") if session.live else ""
+    identity = output.styled(visible(session.id[:8]), "cyan")
+    place = visible(session.cwd)
+    return (
+        f"  {identity}  {when:>10}  {size(session.bytes):>8}  {padded(title, _TITLE_COLUMNS)}  {place}{live}"
+    )
+
+
+def _next_step(answer: Overview) -> str:
+    if answer.expiring.not_archived:
+        return "Next: recollect archive add --all keeps what the client is about to delete."
+    if answer.damage.lines:
+        return f"First damaged log: {visible(str(answer.damage.logs[0]))}"
+    if not answer.damage.complete:
+        return "Next: recollect overview --full reads every byte."
+    if any(one.severity is not Severity.INFO for one in answer.findings):
+        return "Next: recollect check says what to do about it."
+    return "Next: recollect cost, recollect search WORDS, recollect --help."
+
+
+def _document(answer: Overview, spent: RecentCosts, is_sample: bool) -> dict[str, object]:
+    damage = answer.damage
+    return {
+        "sample": is_sample,
+        "homes": answer.homes,
+        "projects": answer.projects,
+        "sessions": answer.sessions,
+        "agents": answer.agents,
+        "bytes": answer.bytes,
+        "cost": {
+            "today": exact(spent.today),
+            "last_7_days": exact(spent.last_7_days),
+            "last_30_days": exact(spent.last_30_days),
+            "unpriced": spent.unpriced,
+            "uncertain": spent.uncertain,
+        },
+        "newest": answer.newest,
+        "damage": {
+            "lines": damage.lines,
+            "by_code": damage.by_code,
+            "logs": damage.logs,
+            "logs_checked": damage.logs_checked,
+            "bytes_checked": damage.bytes_checked,
+            "bytes_total": damage.bytes_total,
+            "complete": damage.complete,
+        },
+        "problems": answer.problems,
+        "expiring": answer.expiring,
+        "findings": answer.findings,
+    }

@@ -1,0 +1,85 @@
+"""Find a session by id, title, path or words, go to its directory and run claude --resume.
+
+Looks through all projects, so it works from anywhere. Words must all occur in the
+title or in something you typed in that session. Where several sessions fit they are
+listed and nothing runs, unless --newest chooses the newest.
+
+Example:
+  recollect resume rounding basket
+  recollect resume 3f2a9c1e --print
+  recollect resume "Basket totals" --cwd ~/moved/shop
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import visible
+from recollect.errors import NotFound
+from recollect.services.resume import Resumption, found_session, resumption
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("query", metavar="Q", nargs="+", help="id or its start, title, path, @last, or words")
+    parser.add_argument("--newest", action="store_true", help="of several that fit take the newest")
+    parser.add_argument("--cwd", metavar="DIR", help="go on in this directory, for instance after a move")
+    parser.add_argument("--print", action="store_true", dest="only_print", help="only print the command")
+    parser.add_argument("--json", action="store_true", help="only print session, cwd and command as JSON")
+
+
+def run(options: Namespace) -> int:
+    """Find it, then print the way or go it."""
+    home = open_home(options.homes, options.data)
+    session = found_session(home, " ".join(options.query), newest=options.newest)
+    way = resumption(session, options.cwd)
+    if session.id in home.live_ids():
+        output.note("Note: a client has this session open; two at once make two branches.")
+    if options.json:
+        output.print_json(
+            {
+                "session": way.session,
+                "title": way.title,
+                "cwd": way.cwd,
+                "cwd_exists": way.cwd_exists,
+                "command": way.command,
+                "argv": way.argv,
+            }
+        )
+    if options.only_print and not options.json:
+        output.say(visible(f"cd {shlex.quote(way.cwd)} && {way.command}"))
+    if way.cwd_exists:
+        return 0 if options.json or options.only_print else _go(way)
+    moved = _moved(options, way)
+    if not options.json and not options.only_print:
+        raise moved
+    output.note(visible(f"Note: {moved.message}\n  {moved.hint}"))
+    return 0
+
+
+def _moved(options: Namespace, way: Resumption) -> NotFound:
+    """The directory is gone: say so, and how to go on elsewhere."""
+    place = f"{way.cwd} is not there any more" if way.cwd else "its entries name no directory"
+    candidates = f" (perhaps {', '.join(way.nearby[:3])})" if way.nearby else ""
+    again = plans.command(options, "resume", way.session, "--cwd", way.nearby[0] if way.nearby else "DIR")
+    return NotFound(f"session {way.session}: {place}{candidates}", hint=f"go on elsewhere with: {again}")
+
+
+def _go(way: Resumption) -> int:
+    program = shutil.which(way.argv[0])
+    if program is None:
+        raise NotFound(
+            f"no program {way.argv[0]!r} on PATH",
+            hint=f"install it, or type: cd {shlex.quote(way.cwd)} && {way.command}",
+        )
+    output.note(f"{visible(way.cwd)}: {visible(way.command)}")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.chdir(way.cwd)
+    os.execv(program, way.argv)  # noqa: S606 - this is what the command is for; no shell sees the words

@@ -1,0 +1,300 @@
+"""Show how a session branched: prompts, forks, compactions and sub-agents.
+
+Folded to what people typed and to the places where they went back and tried again;
+long runs of prompts are shortened. --diff compares two branches, named by their leaves.
+Reads the log once for the tree and the prompts it shows. Writes nothing.
+
+Example:
+  recollect tree @last
+  recollect tree 3f2a --diff 54994d86 a9a093a6
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from recollect.cli.terminal import conversation_view, documents, output
+from recollect.cli.terminal.conversation_view import View, when
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, shortened, visible
+from recollect.errors import UsageError
+from recollect.model.conversation.agents import Agent
+from recollect.model.conversation.conversation import Spoken, spoken
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.model.entry import parsed_time
+from recollect.services.agents import agents_of
+from recollect.services.history import is_prompt, speaks, whole_nodes
+from recollect.services.session import Session
+
+_PROMPT_COLUMNS = 72
+_DEEPEST = 20  # columns are finite, nesting is not
+_RUN_ENDS = 2  # of a long run of prompts, so many are shown at either end
+
+
+class _Row(Struct):
+    """An entry that has a line of its own, and how deep its branch is nested."""
+
+    node: Node
+    depth: int
+    leaf: str | None = None  # where its branch ends, if nobody speaks below
+    is_fork: bool = False
+
+    @property
+    def stands_alone(self) -> bool:
+        return self.leaf is not None or self.is_fork or self.node.is_boundary
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("session", nargs="?", metavar="S", help="id or its start, title, path, or @last")
+    parser.add_argument("--diff", nargs=2, metavar="LEAF", help="what two branches have, each alone")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Print the tree, or the difference of two branches."""
+    if options.session is None:
+        raise UsageError("tree: which session?", hint="for example: recollect tree @last")
+    session = open_home(options.homes, options.data).session(options.session)
+    if options.diff:
+        _print_difference(session, *options.diff, as_json=options.json)
+        return 0
+    if options.json:
+        output.print_json(_document(session))
+        return 0
+    for line in _lines(session):
+        output.say(line)
+    return 0
+
+
+# --- as JSON --------------------------------------------------------------------------------
+
+
+def _document(session: Session) -> dict[str, object]:
+    graph = session.graph
+    active = _active(session)
+    leaf = graph.active_leaf
+    return {
+        "session": session.id,
+        "nodes": [_node(graph, node, active) for node in graph.nodes.values()],
+        "leaves": [node.uuid for node in _leaves(graph)],
+        "active_leaf": leaf.uuid if leaf is not None else None,
+        "agents": [_agent(agent) for agent in agents_of(session)],
+        "compactions": session.compactions(),
+        "orphans": [node.uuid for node in graph.orphans],
+        "duplicates": graph.duplicates,
+        "cycles": graph.cycles,
+    }
+
+
+def _node(graph: Graph, node: Node, active: set[str]) -> dict[str, object]:
+    return {
+        "uuid": node.uuid,
+        "parent_uuid": graph.parent_of(node),
+        "type": node.type,
+        "at": node.timestamp,
+        "active": node.uuid in active,
+        "sidechain": node.is_sidechain,
+    }
+
+
+def _agent(agent: Agent) -> dict[str, object]:
+    return {
+        "id": agent.id,
+        "layout": agent.layout,
+        "tool_use_id": agent.tool_use_id,
+        "spawned_by": agent.spawned_by,
+        "parent_agent": agent.parent_agent,
+        "messages": agent.messages,
+    }
+
+
+def _leaves(graph: Graph) -> list[Node]:
+    return [node for node in graph.leaves if node.is_link and not node.is_sidechain]
+
+
+def _active(session: Session) -> set[str]:
+    """What belongs to the active conversation, also before its compactions."""
+    if session.graph.active_leaf is None:
+        return set()
+    return {node.uuid for node in whole_nodes(session, session.conversation())}
+
+
+# --- as text --------------------------------------------------------------------------------
+
+
+def _lines(session: Session) -> Iterator[str]:
+    graph, active = session.graph, _active(session)
+    rows = list(_rows(graph, active))
+    ends = sum(row.leaf is not None and not _goes_on(session, row, active) for row in rows)
+    cuts = sum(node.is_boundary for node in graph.nodes.values())
+    facts = [f"entries {len(graph.nodes):,}", f"branches {ends:,}", f"compactions {cuts:,}"]
+    yield output.styled(f"{visible(session.id)}  {', '.join(facts)}", "bold")
+    for item in _folded(rows):
+        yield item if isinstance(item, str) else _row_line(session, item, active)
+    agents = agents_of(session)
+    if agents:
+        yield counted(len(agents), "sub-agent")
+    for agent in agents:
+        what = shortened(visible(agent.description or agent.prompt), _PROMPT_COLUMNS)
+        sent = f"  sent by {visible(agent.spawned_by[:8])}" if agent.spawned_by else ""
+        yield f"{'  ' * min(agent.depth, _DEEPEST)}{visible(agent.id[:17])}  {what}{sent}"
+
+
+def _rows(graph: Graph, active: set[str]) -> Iterator[_Row]:
+    """Entries with a line of their own, each branch before the one that goes on at its parent's depth."""
+    main = {uuid: node for uuid, node in graph.nodes.items() if not node.is_sidechain}
+    children = {uuid: [one for one in graph.children(uuid) if one in main] for uuid in main}
+    starts = [uuid for uuid, node in main.items() if graph.parent_of(node) not in main]
+    starts += [circle[0] for circle in graph.cycles if circle[0] in main]  # they hang off no root
+    order = _downwards(children, starts)
+    talking = _talking(graph, order, children)
+    seen: set[str] = set()
+    for start in starts:
+        waiting = [(start, 0)]
+        while waiting:
+            uuid, depth = waiting.pop()
+            if uuid in seen:
+                continue
+            seen.add(uuid)
+            ways = [one for one in children[uuid] if one not in seen and one in talking]
+            node = main[uuid]
+            leaf = None
+            if not ways and (uuid in talking or uuid == start):
+                leaf = _end_below(children, uuid, active)
+            row = _Row(node, depth, leaf, len(ways) > 1)
+            if is_prompt(node) or row.stands_alone:
+                yield row
+            onward = next((one for one in ways if one in active), ways[-1] if ways else None)
+            if onward is not None:
+                waiting.append((onward, depth))
+                waiting += [(one, depth + 1) for one in reversed(ways) if one != onward]
+
+
+def _downwards(children: dict[str, list[str]], starts: list[str]) -> list[str]:
+    """Every entry once, parents before what follows them, except where a circle has no first."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for start in starts:
+        waiting = [start]
+        while waiting:
+            uuid = waiting.pop()
+            if uuid not in seen:
+                seen.add(uuid)
+                order.append(uuid)
+                waiting += children[uuid]
+    return order
+
+
+def _talking(graph: Graph, order: list[str], children: dict[str, list[str]]) -> set[str]:
+    """Entries at or below which somebody speaks; the rest are ends of tool calls."""
+    found: set[str] = set()
+    for uuid in reversed(order):
+        node = graph.nodes[uuid]
+        if node.is_boundary or speaks(graph, node) or any(one in found for one in children[uuid]):
+            found.add(uuid)
+    return found
+
+
+def _end_below(children: dict[str, list[str]], uuid: str, active: set[str]) -> str:
+    """The last entry of a branch below which nobody speaks."""
+    seen = {uuid}
+    while True:
+        ways = [one for one in children[uuid] if one not in seen]
+        if not ways:
+            return uuid
+        uuid = next((one for one in ways if one in active), ways[-1])
+        seen.add(uuid)
+
+
+def _goes_on(session: Session, row: _Row, active: set[str]) -> bool:
+    """Whether the active conversation goes on elsewhere: a compaction cut it here."""
+    leaf = session.graph.active_leaf
+    return row.leaf in active and (leaf is None or row.leaf != leaf.uuid)
+
+
+def _folded(rows: list[_Row]) -> Iterator[_Row | str]:
+    """The rows, with long runs of plain prompts shortened."""
+    run: list[_Row] = []
+    for row in rows:
+        if run and (row.depth != run[-1].depth or row.stands_alone):
+            yield from _short_run(run)
+            run = []
+        if row.stands_alone:
+            yield row
+        else:
+            run.append(row)
+    yield from _short_run(run)
+
+
+def _short_run(run: list[_Row]) -> Iterator[_Row | str]:
+    if len(run) <= 2 * _RUN_ENDS + 1:
+        yield from run
+        return
+    yield from run[:_RUN_ENDS]
+    yield f"{_indent(run[0])}  … {counted(len(run) - 2 * _RUN_ENDS, 'more prompt')}"
+    yield from run[-_RUN_ENDS:]
+
+
+def _indent(row: _Row) -> str:
+    return "  " + "│ " * min(row.depth, _DEEPEST)
+
+
+def _row_line(session: Session, row: _Row, active: set[str]) -> str:
+    node = row.node
+    mark = "●" if node.uuid in active else "○"
+    time = when(parsed_time(node.timestamp))
+    words = [visible(node.uuid[:8]), time, _what(session, node)]
+    words += [output.styled("fork", "yellow")] if row.is_fork else []
+    if row.leaf is not None:
+        words.append(_end(session, row, active))
+    return f"{_indent(row)}{mark} {'  '.join(word for word in words if word)}"
+
+
+def _end(session: Session, row: _Row, active: set[str]) -> str:
+    leaf = visible((row.leaf or "")[:8])
+    if _goes_on(session, row, active):
+        return output.styled("compacted", "yellow")
+    if row.leaf in active:
+        return output.styled(f"active leaf {leaf}", "green")
+    return output.styled(f"leaf {leaf}", "yellow")
+
+
+def _what(session: Session, node: Node) -> str:
+    if node.is_boundary:
+        return "compaction"
+    said = spoken([node], session.load)
+    text = shortened(visible(said.text.strip()[:400]), _PROMPT_COLUMNS)
+    return f"{visible(conversation_view.speaker(said))}: {text}" if text else visible(node.type)
+
+
+# --- the difference -------------------------------------------------------------------------
+
+
+def _print_difference(session: Session, left: str, right: str, *, as_json: bool) -> None:
+    found = session.difference(left, right)
+    if as_json:
+        output.print_json(
+            {
+                "session": session.id,
+                "common": found.common,
+                "last_common": found.last_common,
+                "only_left": [documents.message(one) for one in found.only_left],
+                "only_right": [documents.message(one) for one in found.only_right],
+            }
+        )
+        return
+    shared = f", the last is {visible(found.last_common[:8])}" if found.last_common else ""
+    output.say(f"{found.common:,} entries in common{shared}")
+    for sign, style, messages in (("-", "red", found.only_left), ("+", "green", found.only_right)):
+        for line in _side(messages):
+            output.say(f"{output.styled(sign, style)} {line}" if line else output.styled(sign, style))
+
+
+def _side(messages: list[Spoken]) -> Iterator[str]:
+    for one in messages:
+        yield from conversation_view.lines(one, View())

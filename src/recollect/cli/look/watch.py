@@ -1,0 +1,264 @@
+"""Watch the sessions that are open now: what each has cost, how fast, how full its context is.
+
+Shows every session that a running client says it has open, and what all sessions cost
+today and in the running five-hour block. The index is brought up to date every
+--every seconds, and the view is drawn again when something has changed. Without a
+terminal each change is printed below the last. How much a context may hold is
+concluded from the log: the client's own status line knows better. Ctrl-C ends it.
+
+Example:
+  recollect watch
+  recollect watch --every 10
+  recollect watch --once --json
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.index_options import add_index_options
+from recollect.cli.terminal.plans import own_cache
+from recollect.cli.terminal.text import padded, shortened, visible
+from recollect.errors import UsageError
+from recollect.model.cost.money import dollars, exact
+from recollect.services.indexing.access import OpenIndex, index_path, open_index
+from recollect.services.watch import RECENT_MINUTES, Watched, WatchedBlock, WatchedSession, Watcher
+from recollect.storage.config.our_config import price_list
+
+_EVERY = 2.0
+_SHORTEST = 0.1
+_NAME, _STATE, _TITLE = 8, 6, 40
+# To the corner, and all below cleared: right also after the window was made smaller.
+_FROM_THE_TOP = "\x1b[H\x1b[J"
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=_EVERY,
+        metavar="SECONDS",
+        help=f"how often to look (default {_EVERY:g})",
+    )
+    parser.add_argument("--once", action="store_true", help="look once, print it, end")
+    parser.add_argument("--json", action="store_true", help="print one JSON document; only with --once")
+    add_index_options(parser)
+
+
+def run(options: Namespace) -> int:
+    """Look once, or until interrupted."""
+    if options.json and not options.once:
+        raise UsageError("--json: prints one look", hint="add --once")
+    if not options.every >= _SHORTEST:
+        raise UsageError(f"--every {options.every:g}: too often", hint=f"give {_SHORTEST:g} seconds or more")
+    homes = open_home(options.homes).homes
+    watcher = Watcher(homes, _opener(options, [home.root for home in homes]), price_list())
+    if options.once:
+        watched = watcher.look()
+        if options.json:
+            output.print_json(_document(watched))
+        else:
+            output.say("\n".join(_lines(watched)))
+        return 0
+    return _watch(watcher, options.every)
+
+
+def _watch(watcher: Watcher, every: float) -> int:
+    """Until somebody interrupts it, which is how it ends (exit status 130)."""
+    can_redraw = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    draw = _redraw if can_redraw else _append
+    shown: Watched | None = None
+    while True:
+        watched = watcher.look()
+        if shown is None or _news(watched, shown):
+            draw(list(_lines(watched)))
+            shown = watched
+        time.sleep(every)
+
+
+def _news(watched: Watched, shown: Watched) -> bool:
+    """Whether there is something new to see. A remark that goes away is none, nor one that was made before."""
+    figures, before = structs.replace(watched, notes=()), structs.replace(shown, notes=())
+    return figures != before or not set(watched.notes) <= set(shown.notes)
+
+
+def _opener(
+    options: Namespace, roots: Sequence[Path]
+) -> Callable[[], contextlib.AbstractContextManager[OpenIndex]]:
+    """Opens the index for a look; for the first one, which may have to build it, with a progress bar."""
+    cache = own_cache(options)
+    is_first = True
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[OpenIndex]:
+        nonlocal is_first
+        if options.no_index:
+            yield OpenIndex(roots, index_path(roots, cache))
+            return
+        bar = output.progress_bar("indexing") if is_first else contextlib.nullcontext()
+        is_first = False
+        with (
+            bar as progress,
+            open_index(roots, cache=cache, is_refreshed=not options.no_refresh, progress=progress) as index,
+        ):
+            yield index
+
+    return opened
+
+
+# --- what is shown ------------------------------------------------------------------------
+
+
+def _redraw(lines: list[str]) -> None:
+    size = shutil.get_terminal_size()
+    room = max(size.lines - 1, 2)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more lines"]
+    sys.stdout.write(_FROM_THE_TOP + "".join(f"{shortened(line, size.columns)}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _append(lines: list[str]) -> None:
+    output.say(time.strftime("%H:%M:%S"))
+    output.say("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _lines(watched: Watched) -> Iterator[str]:
+    yield _totals(watched)
+    if not watched.sessions:
+        yield "No session is open."
+    for session in watched.sessions:
+        yield ""
+        yield _heading(session)
+        yield f"{'':{_NAME}}  {_figures(session)}"
+    if watched.unpriced:
+        yield ""
+        yield visible(f"+ not in these amounts, because they have no price: {', '.join(watched.unpriced)}")
+    for note in watched.notes:
+        yield ""
+        yield visible(note)
+
+
+def _totals(watched: Watched) -> str:
+    plus = "+" if watched.unpriced else ""
+    today = "?" if watched.today_pico_usd is None else f"{dollars(watched.today_pico_usd)}{plus}"
+    return f"today {today}  {_block(watched.block, plus)}".rstrip()
+
+
+def _block(block: WatchedBlock | None, plus: str) -> str:
+    if block is None:
+        return ""
+    return (
+        f"block {dollars(block.pico_usd)}{plus}, {block.minutes_left} min left,"
+        f" {dollars(block.pico_usd_per_hour)}/h, {dollars(block.projected_pico_usd)} at its end if it goes on so"
+    )
+
+
+def _heading(session: WatchedSession) -> str:
+    state = visible(session.state) + ("" if session.is_certain else "?")
+    title = shortened(visible(session.title) or "(no title)", _TITLE)
+    parts = [
+        padded(visible(session.id[:_NAME]), _NAME),
+        padded(state, _STATE),
+        padded(title, _TITLE),
+        visible(session.cwd),
+        visible(session.branch),
+        visible(session.model),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _figures(session: WatchedSession) -> str:
+    if session.pico_usd is None:
+        return "no log yet"
+    tokens = session.tokens
+    written = tokens.cache_write_5m + tokens.cache_write_1h
+    parts = [f"{dollars(session.pico_usd)}{'+' if session.unpriced else ''}"]
+    if session.recent_pico_usd is not None and session.pico_usd_per_hour is not None:
+        recent, speed = dollars(session.recent_pico_usd), dollars(session.pico_usd_per_hour)
+        parts.append(f"last {RECENT_MINUTES} min {recent} ({speed}/h)")
+    parts.append(
+        f"{_short(tokens.input)} in, {_short(tokens.output)} out,"
+        f" {_short(written)} written to and {_short(tokens.cache_read)} read from the cache"
+    )
+    if session.context_tokens is not None and session.context_window:
+        percent = 100 * session.context_tokens // session.context_window
+        parts.append(f"ctx {_short(session.context_tokens)} ({percent}%)")
+    return "  ".join(parts)
+
+
+def _short(tokens: int) -> str:
+    for limit, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if tokens >= limit:
+            return f"{tokens / limit:.1f}{unit}"
+    return str(tokens)
+
+
+def _document(watched: Watched) -> dict[str, object]:
+    return {
+        "sessions": [_session_document(session) for session in watched.sessions],
+        "today_cost_usd": _amount(watched.today_pico_usd),
+        "block": None if watched.block is None else _block_document(watched.block),
+        "unpriced": watched.unpriced,
+        "notes": watched.notes,
+    }
+
+
+def _session_document(session: WatchedSession) -> dict[str, object]:
+    tokens = session.tokens
+    return {
+        "id": session.id,
+        "pid": session.pid,
+        "certain": session.is_certain,
+        "state": session.state,
+        "title": session.title,
+        "cwd": session.cwd,
+        "branch": session.branch,
+        "model": session.model,
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_write_5m_tokens": tokens.cache_write_5m,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "cache_read_tokens": tokens.cache_read,
+        "web_searches": tokens.web_searches,
+        "cost_usd": _amount(session.pico_usd),
+        "recent_minutes": RECENT_MINUTES,
+        "recent_cost_usd": _amount(session.recent_pico_usd),
+        "cost_usd_per_hour": _amount(session.pico_usd_per_hour),
+        "context_tokens": session.context_tokens,
+        "context_window": session.context_window,
+        "unpriced": session.unpriced,
+    }
+
+
+def _block_document(block: WatchedBlock) -> dict[str, object]:
+    return {
+        "start": _utc(block.start),
+        "end": _utc(block.end),
+        "minutes_left": block.minutes_left,
+        "cost_usd": exact(block.pico_usd),
+        "tokens_per_minute": block.tokens_per_minute,
+        "cost_usd_per_hour": exact(block.pico_usd_per_hour),
+        "projected_cost_usd": exact(block.projected_pico_usd),
+    }
+
+
+def _amount(pico: int | None) -> str | None:
+    return None if pico is None else exact(pico)
+
+
+def _utc(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,0 +1,161 @@
+"""Open a page in the browser: read, search and understand sessions, costs and their health.
+
+Serves on this machine's loopback only, on a free port, to whoever opens the printed address first;
+nothing is fetched from elsewhere. Everything the page changes goes through the same plans and undos
+as the commands. Ends with Ctrl-C. Needs the extra: pip install "recollect[server]".
+
+Example:
+  recollect web
+  recollect web --port 8123 --no-open
+  recollect --home :sample web
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import SAMPLE, chosen_homes
+from recollect.errors import UsageError
+
+if TYPE_CHECKING:
+    from recollect.model.conversation.conversation import Messages
+    from recollect.services.export.export import Redactor
+    from recollect.services.session import Session
+    from recollect.web.app import Served
+    from recollect.web.page import Export
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: a free one")
+    parser.add_argument("--no-open", action="store_true", help="print the address, open no browser")
+    parser.add_argument("--json", action="store_true", help="print the address as one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Serve until an interrupt."""
+    try:
+        from recollect.web.launch import bound, serve
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"web: {missing.name} is not installed", hint='pip install "recollect[server]"'
+        ) from missing
+    listening = bound(options.port)
+    port = int(listening.getsockname()[1])
+    served = _served(options, port)
+    address = served.address
+    if options.json:
+        output.print_json({"url": address, "port": port, "host": "127.0.0.1"})
+    else:
+        output.say(f"The page is at {address}")
+        output.note("The address works once, in one browser. Ctrl-C ends the page.")
+    sys.stdout.flush()
+    if not options.no_open:
+        _open(address)
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a page ends: nothing went wrong
+        serve(served, listening)
+    return 0
+
+
+def _served(options: Namespace, port: int) -> Served:
+    from recollect import __version__
+    from recollect.services.homes import Home
+    from recollect.services.page.desk import Desk
+    from recollect.web.app import Served
+    from recollect.web.built_files import BuiltFiles
+
+    roots = chosen_homes(options.homes)
+    data = plans.own_data(options)
+    words = [part for home in options.homes for part in ("--home", home)]
+    words += ["--data", options.data] if options.data else []
+    desk = Desk(
+        Home(*[root.path for root in roots], data=data),
+        data=data,
+        cache=plans.own_cache(options),
+        words=words,
+        is_sample=SAMPLE in options.homes,
+    )
+    return Served(desk, port, __version__, exports(), BuiltFiles())
+
+
+def _open(address: str) -> None:
+    """In the user's browser; that there is none is no reason not to serve."""
+    import webbrowser
+
+    try:
+        webbrowser.open(address)
+    except webbrowser.Error as problem:
+        output.note(f"No browser could be opened ({problem}): open the address yourself.")
+
+
+# ---- formats of an export --------------------------------------------------------------------------------
+
+
+def exports() -> dict[str, Export]:
+    """The formats of `recollect export`, for the page."""
+    from recollect.web.page import Export
+
+    return {
+        "html": Export("text/html", "html", _html),
+        "md": Export("text/markdown", "md", _markdown),
+        "json": Export("application/json", "json", _json),
+        "jsonl": Export("application/x-ndjson", "jsonl", _jsonl),
+        "flat": Export("application/x-ndjson", "flat.jsonl", _flat),
+    }
+
+
+def _html(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
+    from recollect.services.export.html_export import one_page
+
+    return one_page(session, redactor, whole=whole)
+
+
+def _markdown(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
+    from recollect.cli.terminal import markdown_view
+    from recollect.cli.terminal.conversation_view import Tools, View
+
+    view = View(Tools("full"), True)
+
+    def pieces() -> Iterator[bytes]:
+        yield markdown_view.document_head(session.title, session.id, session.cwd).encode("utf-8", "replace")
+        for spoken in _messages(session, whole):
+            yield markdown_view.message(spoken, view).encode("utf-8", "replace")
+
+    return pieces() if redactor is None else redactor.texts(pieces())
+
+
+def _json(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
+    from recollect.cli.terminal import documents
+
+    messages = _messages(session, whole)
+    damage = session.damage() if redactor is None else redactor.discreet(session.damage())
+    pieces = documents.conversation_pieces(
+        session.id, map(documents.message, messages), len(messages), damage
+    )
+    return pieces if redactor is None else redactor.fragments(pieces)
+
+
+def _jsonl(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
+    from recollect.services.export import export
+
+    pieces = export.log_bytes(session.path)
+    return pieces if redactor is None else redactor.lines(pieces)
+
+
+def _flat(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
+    from recollect.services.export import export
+
+    pieces = export.flat_bytes(export.flat(session, whole=whole))
+    return pieces if redactor is None else redactor.lines(pieces)
+
+
+def _messages(session: Session, whole: bool) -> Messages:
+    from recollect.services import history
+
+    conversation = session.conversation(whole=whole)
+    return history.whole_messages(session, conversation) if whole else conversation.messages

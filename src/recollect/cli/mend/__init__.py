@@ -1,0 +1,1 @@
+"""Commands that find and repair what is wrong."""

@@ -1,0 +1,152 @@
+"""Check sessions for damage, broken chains, and everything the API would refuse for ever.
+
+Without a session: all of them, and the homes themselves (settings, modes, what is about to expire).
+Each finding has a stable code, its place (file, line, byte) and what to do. Error: data is
+lost, or the session cannot be resumed with its whole history. Nothing in a home is changed.
+
+Exit status: 0 nothing to worry about (remarks only), 1 errors or warnings, 4 something cannot be
+read at all.
+
+Example:
+  recollect check
+  recollect check 3f2a --severity warning
+  recollect check --all --code history-cut --json
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.plans import command, own_data
+from recollect.cli.terminal.text import counted, size, visible
+from recollect.errors import UsageError
+from recollect.model.checks import CODES
+from recollect.model.findings import Finding, Severity
+from recollect.services.check.check import Checked, Summary, check
+from recollect.services.homes import Home
+
+_SHOWN = 100
+_STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+_ORDER = [Severity.ERROR, Severity.WARNING, Severity.INFO]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("sessions", metavar="S", nargs="*", help="id or its start, title, path, or @last")
+    parser.add_argument("--all", action="store_true", help="all sessions and the homes (the default)")
+    parser.add_argument("--code", action="append", metavar="CODE", help="only this rule (repeatable)")
+    parser.add_argument(
+        "--severity", choices=[one.value for one in _ORDER], help="only this, and what is worse"
+    )
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help=f"show at most so many (default {_SHOWN}; 0: all)"
+    )
+    parser.add_argument("--no-secrets", action="store_true", help="do not count credentials: much faster")
+    parser.add_argument("--codes", action="store_true", help="list all rules with what they mean, and end")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Print what was found."""
+    _require(options)
+    if options.codes:
+        return _list_codes(options)
+    home = open_home(options.homes, options.data)
+    sessions = [home.session(name) for name in options.sessions] or None
+    with output.progress_bar("checking") as progress:
+        checked = check(
+            home, sessions, data=own_data(options), with_secrets=not options.no_secrets, progress=progress
+        )
+    chosen = [_typed(options, one) for one in checked.findings if _is_wanted(options, one)]
+    if options.json:
+        limit = options.limit or None
+        output.print_json({"findings": chosen[:limit], "summary": checked.summary})
+        return checked.exit_code
+    limit = (_SHOWN if options.limit is None else options.limit) or len(chosen)
+    _say_findings(home, chosen[:limit])
+    _say_summary(checked, len(chosen), min(limit, len(chosen)))
+    return checked.exit_code
+
+
+def _require(options: Namespace) -> None:
+    if options.all and options.sessions:
+        raise UsageError("check: --all and a session", hint="name sessions, or use --all")
+    if options.limit is not None and options.limit < 0:
+        raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
+    for code in options.code or ():
+        if code not in CODES:
+            raise UsageError(
+                f"--code {code}: there is no such rule", hint="`recollect check --codes` lists them"
+            )
+
+
+def _list_codes(options: Namespace) -> int:
+    rows = [
+        {"code": code, "severity": rule.severity, "meaning": rule.meaning} for code, rule in CODES.items()
+    ]
+    if options.json:
+        output.print_json({"codes": rows})
+        return 0
+    longest = max(map(len, CODES))
+    for code, rule in CODES.items():
+        output.say(f"{code:<{longest}}  {rule.severity.value:<7}  {rule.meaning}")
+    return 0
+
+
+def _is_wanted(options: Namespace, finding: Finding) -> bool:
+    worst = _ORDER.index(Severity(options.severity)) if options.severity else len(_ORDER)
+    return (not options.code or finding.code in options.code) and _ORDER.index(finding.severity) <= worst
+
+
+def _typed(options: Namespace, finding: Finding) -> Finding:
+    """The fix as a command line to type, with the global options this one was given."""
+    from msgspec import structs
+
+    words = finding.fix.split()
+    return (
+        structs.replace(finding, fix=command(options, *words[1:])) if words[:1] == ["recollect"] else finding
+    )
+
+
+def _say_findings(home: Home, findings: Sequence[Finding]) -> None:
+    titles = {session.id: session for session in home.sessions()} if findings else {}
+    group: str | None = ""
+    for finding in findings:
+        if finding.session != group:
+            group = finding.session
+            session = titles.get(group or "")
+            title = visible(session.title)[:60] if session is not None else ""
+            name = f"{visible(group[:8])}  {title}".rstrip() if group else "Homes"
+            output.say(output.styled(name, "bold"))
+        _say(finding)
+
+
+def _say(finding: Finding) -> None:
+    severity = output.styled(f"{finding.severity.value:<7}", _STYLE[finding.severity])
+    agent = f"agent {visible(finding.agent)} " if finding.agent else ""
+    place = (
+        f"line {finding.line:,}, byte {finding.offset:,}: "
+        if finding.line and finding.offset is not None
+        else ""
+    )
+    output.say(f"  {severity} {finding.code}: {agent}{place}{visible(finding.what)}")
+    if not finding.session:
+        output.say(output.styled(f"          in {visible(finding.path)}", "dim"))
+    if not finding.fix.startswith("nothing to do"):
+        output.say(output.styled(f"          -> {visible(finding.fix)}", "dim"))
+
+
+def _say_summary(checked: Checked, found: int, shown: int) -> None:
+    summary: Summary = checked.summary
+    looked = f"{counted(summary.sessions, 'session')}, {counted(summary.logs, 'log')}, {size(summary.bytes)}"
+    lines = f"{counted(summary.lines, 'line')}, {summary.valid:,} valid, {summary.damaged:,} damaged"
+    counts = ", ".join(f"{counted(summary.by_severity.get(one.value, 0), _NOUN[one])}" for one in _ORDER)
+    output.say(f"{looked}: {lines}. {counts}.")
+    if found > shown:
+        output.note(f"{shown:,} of {found:,} findings; --limit 0 shows all")
+
+
+_NOUN = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}

@@ -1,0 +1,136 @@
+"""Find config files that the client would ignore or reset, and bring back what the global one has lost.
+
+check looks at .claude.json, at the settings, and at those of every project that .claude.json names.
+restore merges .claude.json with its backups: all projects, servers and keys that any copy has, the newest
+first; trust and approvals are never widened, the stricter copy is right. Only names of keys are
+shown, never values. Prints the plan; --apply does it, and `recollect undo` takes it back.
+
+Example:
+  recollect config check
+  recollect config restore
+  recollect config restore --apply
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from argparse import ArgumentParser, Namespace
+
+from msgspec import structs
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, size, visible
+from recollect.errors import NotFound
+from recollect.model.settings.config_merge import KeyChange
+from recollect.services.settings import config_rescue
+from recollect.services.settings.config_rescue import CheckedFile, Restore
+from recollect.storage.changes.journal import Applied
+
+_KEYS_SHOWN = 60
+_MEANS = {
+    "reset": "the client would start with an empty one",
+    "ignored": "the client would ignore all of it, deny rules included",
+    "unreadable": "the client may not find its projects",
+}
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("action", choices=["check", "restore"], help="look for damage, or bring back")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """Check, plan or restore."""
+    return _check(options) if options.action == "check" else _restore(options)
+
+
+# ---- check -----------------------------------------------------------------------------------------------
+
+
+def _check(options: Namespace) -> int:
+    homes = open_home(options.homes, options.data).homes
+    found = list({one.path: one for home in homes for one in config_rescue.checked(home)}.values())
+    problems = [one for one in found if one.is_problem]
+    if options.json:
+        output.print_json({"files": [structs.asdict(one) for one in found], "problems": len(problems)})
+        return 1 if problems else 0
+    for one in found:
+        _tell_file(one)
+    output.say(f"{counted(len(problems), 'file')} with problems, {len(found)} looked at")
+    if any(one.kind == "config" for one in problems):
+        output.say(f"Bring it back with: {plans.command(options, 'config', 'restore')}")
+    return 1 if problems else 0
+
+
+def _tell_file(one: CheckedFile) -> None:
+    colour = "red" if one.is_problem else "green" if one.verdict == "fine" else "dim"
+    output.say(f"{output.styled(one.verdict, colour)}  {visible(str(one.path))}")
+    if one.is_problem:
+        output.say(f"  {visible(one.why)}: {_MEANS[one.verdict]}")
+
+
+# ---- restore ---------------------------------------------------------------------------------------------
+
+
+def _restore(options: Namespace) -> int:
+    homes = open_home(options.homes, options.data).homes
+    # Several homes may share one file; it is restored once, with what lies beside the first of them.
+    first = {home.config_file: home for home in reversed(homes) if home.config_file is not None}
+    found = [config_rescue.planned_restore(home, homes) for home in reversed(first.values())]
+    if not found:
+        raise NotFound("config: there is no Claude home", hint="name one with --home DIR")
+    done: list[Applied] = []
+    for one in found if options.apply else ():
+        applied = config_rescue.restored(one, plans.own_data(options)) if one.plan is not None else None
+        done += [applied] if applied is not None else []
+    undo = [plans.command(options, "undo", one.id, "--apply") for one in done]
+    if options.json:
+        document = {"configs": [_row(one) for one in found], "applied": bool(done), "undo": undo}
+        output.print_json(document)
+        return 0
+    for one in found:
+        _tell(options, one)
+    if any(one.plan is not None for one in found):
+        plans.say_end(options, plans.command(options, "config", "restore", "--apply"), "; ".join(undo))
+    return 0
+
+
+def _row(one: Restore) -> dict[str, object]:
+    return {
+        "config": one.config,
+        "problem": one.problem,
+        "best": one.best,
+        "copies": [structs.asdict(copy) for copy in one.copies],
+        "changes": [
+            {"key": change.path, "how": change.how, "secret": change.is_secret} for change in one.changes
+        ],
+        "open_in": one.open_in,
+    }
+
+
+def _tell(options: Namespace, one: Restore) -> None:
+    state = f": {visible(one.problem)}" if one.problem else ""
+    output.say(f"{output.styled(visible(str(one.config)), 'cyan')}{state}")
+    for copy in one.copies:
+        at = dt.datetime.fromtimestamp(copy.at / 1e9, dt.UTC)
+        what = copy.problem or f"{counted(copy.projects, 'project')}, {counted(copy.servers, 'server')}"
+        output.say(visible(f"  copy of {at:%Y-%m-%d %H:%M:%S} UTC, {size(copy.size)}, {what}: {copy.path}"))
+    if one.plan is None:
+        output.say("  No copy has anything that it has not: nothing to restore")
+        return
+    output.say(
+        f"  {'Restored' if options.apply else 'Would restore'}, beginning with {visible(str(one.best))}:"
+    )
+    for change in one.changes[:_KEYS_SHOWN]:
+        output.say(f"    {_change(change)}")
+    if len(one.changes) > _KEYS_SHOWN:
+        output.say(f"    ... and {len(one.changes) - _KEYS_SHOWN} more; --json has them all")
+    if one.open_in and not options.apply:
+        output.say(output.styled(f"  A client runs (process {one.open_in[0]}): refused until then", "red"))
+
+
+def _change(change: KeyChange) -> str:
+    secret = " (secret)" if change.is_secret else ""
+    return f"{change.how:<7} {' > '.join(map(visible, change.path))}{secret}"

@@ -1,0 +1,184 @@
+"""Repair a session that the client cannot resume, resumes in part, or that the API refuses for ever.
+
+Prints a plan: what happens to which line and why, the sizes, and the proof that the result
+can be resumed. --apply carries it out, by default as a repaired copy beside the original;
+--in-place changes the session itself where no client has it open. Whatever does not
+stay as it was goes to quarantine, byte for byte. --slim also takes out what no resume needs.
+
+Example:
+  recollect repair 3f2a9c1e
+  recollect repair 3f2a9c1e --apply
+  recollect repair 3f2a9c1e --slim --in-place --apply
+  recollect repair --undo 12 --apply
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+
+from msgspec import structs
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, size, visible
+from recollect.errors import UsageError
+from recollect.services.repair import repair
+from recollect.services.repair.repair import Repaired, RepairPlan
+from recollect.services.repair.slim import with_slimming
+from recollect.storage.changes.journal import Applied
+
+_ACTIONS_SHOWN = 40
+_GAINED_SHOWN = 5
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("session", metavar="S", nargs="?", help="id or its start, title, path, or @last")
+    parser.add_argument("--in-place", action="store_true", help="change the session itself, not a copy of it")
+    parser.add_argument("--slim", action="store_true", help="also take out what no resume needs")
+    parser.add_argument("--undo", metavar="ID", help="take a repair back, byte for byte")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """Plan or do it."""
+    if (options.session is None) == (options.undo is None):
+        raise UsageError(
+            "repair: name a session, or --undo ID", hint="`recollect repair --help` has examples"
+        )
+    if options.undo is not None:
+        return _undo(options)
+    session = open_home(options.homes).own_session(options.session)
+    with repair.planned_repair(session) as mending:
+        plan = with_slimming(mending) if options.slim else mending
+        done = _applied(options, plan) if options.apply and plan.is_needed else None
+        if options.json:
+            output.print_json(_document(options, plan, done))
+        else:
+            _tell(options, plan, done)
+    return 0
+
+
+def _applied(options: Namespace, plan: RepairPlan) -> Repaired:
+    data = plans.own_data(options)
+    return repair.apply_in_place(plan, data) if options.in_place else repair.apply_as_copy(plan, data)
+
+
+def _undo_line(options: Namespace, change: str) -> str:
+    return plans.command(options, "repair", "--undo", change, "--apply")
+
+
+# ---- as a document ---------------------------------------------------------------------------------------
+
+
+def _document(options: Namespace, plan: RepairPlan, done: Repaired | None) -> dict[str, object]:
+    mending = plan.mending
+    return {
+        "session": plan.session,
+        "path": plan.path,
+        "in_place": options.in_place,
+        "open_in": plan.open_in,
+        "actions": [structs.asdict(action) for action in mending.actions],
+        "set_aside": [structs.asdict(span) for span in mending.set_aside],
+        **plan.figures,
+        "applied": done is not None,
+        "new": done.session if done is not None and not options.in_place else None,
+        "result": done.path if done is not None else None,
+        "quarantine": done.quarantine if done is not None else None,
+        "undo": _undo_line(options, done.change.id) if done is not None else None,
+    }
+
+
+# ---- in words --------------------------------------------------------------------------------------------
+
+
+def _tell(options: Namespace, plan: RepairPlan, done: Repaired | None) -> None:
+    name = output.styled(visible(plan.session[:8]), "cyan")
+    if not plan.is_needed:
+        output.say(f"{name}: nothing to repair")
+        _tell_notes(plan)
+        _tell_proof(plan)
+        return
+    output.say(f"{'Repaired' if done else 'Would repair'} {name}: {_counts(plan)}")
+    for action in plan.mending.actions[:_ACTIONS_SHOWN]:
+        place = f"line {action.line}, byte {action.offset}"
+        output.say(f"  {place}: {output.styled(action.code, 'bold')}: {visible(action.why)}")
+    if len(plan.mending.actions) > _ACTIONS_SHOWN:
+        output.say(f"  ... and {len(plan.mending.actions) - _ACTIONS_SHOWN} more; --json has them all")
+    _tell_notes(plan)
+    _tell_sizes(plan)
+    _tell_proof(plan)
+    if plan.open_in is not None and options.in_place and done is None:
+        output.say(output.styled(f"A client has it open (process {plan.open_in}): refused until then", "red"))
+    if done is not None:
+        _tell_done(options, done)
+    words = ["repair", plan.session, *(["--slim"] if options.slim else [])]
+    again = plans.command(options, *words, *(["--in-place"] if options.in_place else []), "--apply")
+    plans.say_end(options, again, _undo_line(options, done.change.id) if done else "")
+
+
+def _counts(plan: RepairPlan) -> str:
+    counts = Counter(action.code for action in plan.mending.actions)
+    return ", ".join(f"{count} {code}" for code, count in counts.most_common())
+
+
+def _tell_notes(plan: RepairPlan) -> None:
+    for text in plan.mending.notes:
+        output.say(output.styled(f"  Note: {visible(text)}", "dim"))
+
+
+def _tell_sizes(plan: RepairPlan) -> None:
+    mending = plan.mending
+    output.say(
+        f"Bytes: {mending.bytes_before} before = {mending.bytes_kept} kept + "
+        f"{mending.bytes_set_aside} set aside; {mending.bytes_after} after"
+    )
+    for kind, count in plan.saved.items():
+        output.say(f"  Saves {size(count)} of {kind}")
+
+
+def _tell_proof(plan: RepairPlan) -> None:
+    proof = plan.mending.proof
+    history = f"history {proof.history_before} -> {counted(proof.history_after, 'message')}"
+    verdict = output.styled("holds", "green") if proof.holds else output.styled("fails", "red")
+    output.say(f"Proof {verdict}: {counted(proof.messages_sent, 'message')} would be sent; {history}")
+    for uuid in proof.gained[:_GAINED_SHOWN]:
+        output.say(f"  gained {visible(uuid)}")
+    if len(proof.gained) > _GAINED_SHOWN:
+        output.say(f"  ... and {len(proof.gained) - _GAINED_SHOWN} more gained")
+    for problem in proof.problems:
+        output.say(output.styled(f"  {visible(problem)}", "red"))
+
+
+def _tell_done(options: Namespace, done: Repaired) -> None:
+    if not options.in_place:
+        output.say(f"New session: {output.styled(done.session, 'bold')}")
+        output.say(f"Go on with it: {plans.command(options, 'resume', done.session)}")
+    if done.quarantine is not None:
+        output.say(f"Set aside in: {visible(str(done.quarantine))}")
+
+
+# ---- back ------------------------------------------------------------------------------------------------
+
+
+def _undo(options: Namespace) -> int:
+    data = plans.own_data(options)
+    change = repair.found_change(options.undo, data)
+    done = repair.undo(change, data) if options.apply else None
+    redo = plans.command(options, "undo", done.id, "--apply") if done is not None else None
+    if options.json:
+        steps = [{"kind": step.kind, "path": step.path} for step in change.steps]
+        document = {"change": change.id, "session": change.subject, "steps": steps}
+        output.print_json({**document, "applied": done is not None, "undo": redo})
+        return 0
+    _tell_undo(options, change, done, redo or "")
+    return 0
+
+
+def _tell_undo(options: Namespace, change: Applied, done: Applied | None, redo: str) -> None:
+    verb = "Taken back" if done is not None else "Would take back"
+    output.say(f"{verb}: {change.what} of {visible(change.subject)}")
+    for step in change.steps:
+        output.say(f"  {step.kind} {visible(str(step.path))}")
+    plans.say_end(options, _undo_line(options, change.id), redo)

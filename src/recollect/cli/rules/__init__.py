@@ -1,0 +1,1 @@
+"""Commands about permissions, settings and running tools."""

@@ -1,0 +1,285 @@
+"""Work on a prompt without a person at the keyboard: ask the model, make its calls, write the session down.
+
+Needs the extra recollect[agent]; key and address come from ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL. Tools: Bash
+(in the sandbox of `recollect run`), Read, Write, Edit, Glob, Grep, TodoWrite, and those of the project's trusted MCP
+servers.
+The permission rules of this directory decide about every call; what a rule would ask about is refused, as in
+the client's print mode, unless --allowed-tools allows it. The session is written into the Claude home, where
+the client finds it (`claude --resume ID`), or with --store into a store of recollect's own. A session that the
+client began is continued in a copy; its file stays as it is.
+
+Exit status: 0 done, 1 the API failed, the model refused, or --max-turns was reached, 130 interrupted.
+
+Example:
+  recollect agent -p 'Which tests are slow? Look, do not change anything.'
+  recollect agent -p 'Fix the typo in README.md' --permission-mode acceptEdits --max-turns 10
+  recollect agent -p 'And run the tests' --resume @last --allowed-tools 'Bash(make test)' --output-format json
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.text import visible, visible_lines
+from recollect.errors import UsageError
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+    from pathlib import Path
+    from threading import Event
+
+    from recollect.runtime import Agent, AgentResult, OpenedSession, ToolRunner
+    from recollect.runtime.api_client import ApiClient
+    from recollect.runtime.gate import Gate
+    from recollect.runtime.mcp_tools import McpTools
+    from recollect.storage.home import ClaudeHome
+    from recollect.system.paths import HomeRoot
+
+INTERRUPTED = 130
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "-p", "--prompt", metavar="PROMPT", required=True, help="what to do; - reads it from stdin"
+    )
+    parser.add_argument(
+        "--model", metavar="M", help="the model (default: $ANTHROPIC_MODEL, else the client's)"
+    )
+    parser.add_argument("--max-turns", metavar="N", type=int, help="answers of the model, at most")
+    parser.add_argument(
+        "--allowed-tools",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="an allow rule for this run, such as 'Bash(make test)' or Edit (repeatable)",
+    )
+    parser.add_argument(
+        "--disallowed-tools",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="a deny rule for this run (repeatable)",
+    )
+    parser.add_argument("--permission-mode", metavar="MODE", help="default, acceptEdits, plan, dontAsk, …")
+    parser.add_argument("--resume", metavar="SESSION", help="go on with a session: id, title or @last")
+    parser.add_argument("--store", metavar="DIR", help="keep the session in a store of recollect's own")
+    parser.add_argument(
+        "--allow-net",
+        metavar="HOST",
+        action="append",
+        default=[],
+        help="a host commands may reach (repeatable)",
+    )
+    parser.add_argument("--unconfined", action="store_true", help="run commands without a sandbox")
+    parser.add_argument("--no-mcp", action="store_true", help="leave the project's MCP servers out")
+    parser.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="the answer alone, or one document"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Do it, print the answer, say how it ended."""
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from recollect.runtime.api_client import connected
+
+    _check(options)
+    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    if not prompt.strip():
+        raise UsageError("the prompt is empty", hint="say what to do with -p PROMPT")
+    api = connected()
+    with ExitStack() as stack:
+        stack.callback(api.close)
+        root = _home(options)
+        project = Path.cwd()
+        gate = _gate(options, root, project)
+        session = _session(options, root, project)
+        stack.callback(session.log.close)
+        if session.copied_from:
+            output.note(f"recollect: continuing {session.copied_from} in a copy, {session.log.id}")
+        mcp = None if options.no_mcp else _mcp(options, root, project, gate, stack)
+        runner = _runner(options, session, gate, mcp, _stopped_by_interrupt(stack))
+        result = _agent(options, session, runner, api, mcp).run(prompt)
+    return _told(options, result, session.log.path)
+
+
+def _check(options: Namespace) -> None:
+    if ":sample" in options.homes:
+        raise UsageError("the built-in sample is not written to", hint="use another --home, or --store DIR")
+    if options.max_turns is not None and options.max_turns < 1:
+        raise UsageError(f"--max-turns {options.max_turns}: too few", hint="give at least 1")
+
+
+def _home(options: Namespace) -> HomeRoot:
+    from recollect.cli.terminal.homes import settings_home
+
+    return settings_home(options.homes)
+
+
+def _gate(options: Namespace, root: HomeRoot, project: Path) -> Gate:
+    import json
+
+    from recollect.runtime.gate import Gate
+    from recollect.services.permissions.engine import permit
+    from recollect.storage.home import ClaudeHome
+
+    rules = {"allow": options.allowed_tools, "deny": options.disallowed_tools}
+    settings = json.dumps({"permissions": rules}) if any(rules.values()) else None
+    home = ClaudeHome(root.path, root.config_file)
+    made = permit(home, project, mode=options.permission_mode, command_line=settings)
+    given = [*options.allowed_tools, *options.disallowed_tools]
+    for problem in made.engine.rules.problems:
+        if problem.text in given:
+            raise UsageError(
+                f"rule {problem.text!a}: {problem.why}", hint="write Tool or Tool(what it may be used for)"
+            )
+    return Gate(made)
+
+
+def _session(options: Namespace, root: HomeRoot, project: Path) -> OpenedSession:
+    from pathlib import Path
+
+    from recollect.runtime import new_session, resumed_session
+    from recollect.storage.home import ClaudeHome
+    from recollect.system.paths import data_dir
+
+    data: Path | None = Path(options.data) if options.data else data_dir()
+    home: ClaudeHome = ClaudeHome(root.path, root.config_file)
+    if options.store:
+        home, data = ClaudeHome(_own_store(Path(options.store), root)), None
+    if options.resume:
+        return resumed_session(home, options.resume, project, data=data)
+    return new_session(home, project, data=data)
+
+
+def _own_store(store: Path, root: HomeRoot) -> Path:
+    """A directory of ours: in a Claude home other rules hold (law 5)."""
+    from recollect.system.paths import claude_homes
+
+    homes = {home.path.resolve() for home in (root, *claude_homes())}
+    if store.resolve() in homes:
+        raise UsageError(f"--store {store}: is a Claude home", hint="leave --store out to write into it")
+    return store.absolute()
+
+
+def _mcp(options: Namespace, root: HomeRoot, project: Path, gate: Gate, stack: ExitStack) -> McpTools | None:
+    """The project's servers, where it has any and the package for them is there."""
+    import importlib.util
+    from pathlib import Path
+
+    from recollect.services.settings.mcp_servers import project_servers
+
+    data = Path(options.data) if options.data else None
+    if not project_servers(project, [root], data=data).servers:
+        return None
+    if importlib.util.find_spec("mcp") is None:
+        output.note("recollect: MCP servers are left out: pip install 'recollect[mcp]'")
+        return None
+    from recollect.runtime.mcp_tools import McpTools
+
+    return stack.enter_context(McpTools(project, gate, homes=[root], data=data))
+
+
+def _runner(
+    options: Namespace, session: OpenedSession, gate: Gate, mcp: McpTools | None, stopped: Event
+) -> ToolRunner:
+    from recollect.execution import Confinement
+    from recollect.runtime import ToolRunner
+
+    confinement = Confinement(
+        allow_hosts=tuple(options.allow_net), backend="unconfined" if options.unconfined else "auto"
+    )
+    return ToolRunner(
+        session.log, gate, home=session.home, mcp=mcp, confinement=confinement, cancelled=stopped
+    )
+
+
+def _agent(
+    options: Namespace, session: OpenedSession, runner: ToolRunner, api: ApiClient, mcp: McpTools | None
+) -> Agent:
+    import os
+
+    from recollect.model.conversation.client_words import DEFAULT_MODEL
+    from recollect.runtime import Agent
+    from recollect.runtime.offered import tool_list
+
+    foreign = []
+    if mcp is not None:
+        listing = mcp.listing()
+        for problem in listing.problems:
+            output.note(f"recollect: {visible(problem.why)}; {visible(problem.hint)}")
+        foreign = [tool for tool in listing.tools if runner.gate.offers(tool.name)]
+    return Agent(
+        session,
+        runner,
+        api,
+        model=options.model or os.environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL,
+        tools=tool_list(runner.names, foreign),
+        max_turns=options.max_turns,
+    )
+
+
+def _stopped_by_interrupt(stack: ExitStack) -> Event:
+    """The first Ctrl-C ends the turn, and the log says so; the second ends us."""
+    import signal
+    import threading
+
+    event = threading.Event()
+
+    def stop(*_: object) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            stack.callback(signal.signal, number, signal.signal(number, stop))
+    return event
+
+
+def _told(options: Namespace, result: AgentResult, path: Path) -> int:
+    if options.output_format == "json":
+        output.print_json(_document(result, path))
+    elif result.text:
+        output.say(visible_lines(result.text) if sys.stdout.isatty() else result.text)
+    if options.output_format != "json":
+        reasons = {
+            "error_max_turns": f"stopped after {result.turns} answers",
+            "error_api": "the API did not answer",
+            "refusal": "the model refused",
+            "interrupted": "interrupted",
+        }
+        if result.is_error:
+            output.note(f"recollect: {reasons[result.ending]}; go on with --resume {result.session_id}")
+        for name in dict.fromkeys(str(one["tool_name"]) for one in result.denials):
+            output.note(f"recollect: refused by the permission rules: {visible(name)}")
+    return INTERRUPTED if result.ending == "interrupted" else int(result.is_error)
+
+
+def _document(result: AgentResult, path: Path) -> dict[str, object]:
+    tokens = result.spending.tokens
+    return {
+        "type": "result",
+        "subtype": result.ending,
+        "is_error": result.is_error,
+        "result": result.text,
+        "stop_reason": result.stop_reason,
+        "session_id": result.session_id,
+        "log": str(path),
+        "num_turns": result.turns,
+        "duration_ms": round(result.seconds * 1000),
+        "total_cost_usd": None if result.spending.unpriced else float(result.spending.usd),
+        "unpriced": sorted(result.spending.unpriced),
+        "usage": {
+            "input_tokens": tokens.input,
+            "output_tokens": tokens.output,
+            "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
+            "cache_read_input_tokens": tokens.cache_read,
+        },
+        "permission_denials": list(result.denials),
+    }

@@ -1,0 +1,72 @@
+"""The client's cached feature flags: gates, dynamic configs, and whether they still count.
+
+Reads the evaluation cache below statsig/ of the home; nothing is fetched. Gates stand under the hash of their
+name where the file leaves the name out: NAME finds them either way. A cache older than a day
+is expired; it is shown, and said to be. Exit status: 0 when the cache is valid, 1 when it is expired or missing,
+3 when NAME is in neither list.
+
+Example:
+  recollect flags
+  recollect flags my_gate
+  recollect flags --json
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from argparse import ArgumentParser, Namespace
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, shortened, visible
+from recollect.errors import NotFound
+from recollect.model.settings.flag_values import looked_up
+from recollect.services.settings.flags import Flags, newest
+from recollect.storage.config.flag_cache import flag_cache
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("name", metavar="NAME", nargs="?", help="only this gate or config")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Print what the cache says."""
+    homes = open_home(options.homes, options.data).homes
+    if not homes:
+        raise NotFound("flags: there is no Claude home", hint="name one with --home DIR")
+    found = newest([flag_cache(home) for home in homes], dt.datetime.now(dt.UTC))
+    gates, configs = _chosen(found, options.name)
+    if options.json:
+        output.print_json(
+            {
+                "gates": gates,
+                "configs": configs,
+                "age_seconds": found.age_seconds,
+                "valid": found.valid,
+                "why": found.why,
+                "file": found.file,
+            }
+        )
+        return 0 if found.valid else 1
+    for name, value in gates.items():
+        output.say(f"gate    {visible(name)} = {output.styled('on', 'green') if value else 'off'}")
+    for name, config in configs.items():
+        shown = shortened(visible(json.dumps(config, ensure_ascii=False)), 100)
+        output.say(f"config  {visible(name)} = {shown}")
+    age = "" if found.age_seconds is None else f", {found.age_seconds / 3600:.1f} h old"
+    state = "valid" if found.valid else visible(found.why)
+    output.say(f"{counted(len(gates), 'gate')}, {counted(len(configs), 'config')}{age}: {state}")
+    return 0 if found.valid else 1
+
+
+def _chosen(found: Flags, name: str | None) -> tuple[dict[str, bool], dict[str, object]]:
+    if name is None:
+        return found.gates, dict(found.configs)
+    gate = looked_up(found.gates, name, found.hash_used)
+    config = looked_up(found.configs, name, found.hash_used)
+    if gate is None and config is None and found.file is not None:
+        raise NotFound(f"flag {name!r}: not in {found.file}", hint="`recollect flags` shows what there is")
+    return ({} if gate is None else {name: gate}), ({} if config is None else {name: config})

@@ -1,0 +1,408 @@
+"""Use the MCP servers of a project: list them, trust them, see their tools, call one.
+
+  list                     the servers of .mcp.json and of your own configuration, and their state
+  trust NAME               show what a server would run; --apply trusts exactly that
+  tools [NAME...]          the tools of the servers you trust (starts them)
+  call NAME TOOL '{...}'   call a tool with a JSON object
+
+Nothing is started before you trust it, and trust is given to the content of an entry (command,
+arguments, environment, address): a changed entry asks again. Programs run in the sandbox, with
+a clean environment, no network and nothing writable but what --allow-net and --write name when
+you trust them. Every call is decided by the permission rules first. A tool whose description
+changed is not called until `trust NAME --tools --apply` accepts it.
+
+Example:
+  recollect mcp list
+  recollect mcp trust github --allow-net api.github.com --apply
+  recollect mcp call github get_issue '{"number": 7}'
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.plans import command, own_data
+from recollect.cli.terminal.text import counted, padded, shortened, visible, visible_lines
+from recollect.errors import UsageError
+from recollect.model.settings.mcp_config import Kind
+from recollect.services.settings import mcp_servers
+from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, State
+from recollect.storage.config.mcp_trust import Grants
+
+if TYPE_CHECKING:
+    from recollect.mcp import Host, Listing
+    from recollect.policy.decision import Decision
+
+Answer = TypeVar("Answer")
+_ACTIONS = ("list", "trust", "tools", "call")
+_DESCRIPTION_COLUMNS = 70
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("action", choices=_ACTIONS, help="what to do")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="server, tool and arguments, as above")
+    parser.add_argument("--project", metavar="DIR", default=".", help="the project (default: this directory)")
+    parser.add_argument(
+        "--allow-net", action="append", default=[], metavar="HOST", help="trust: a host it may reach"
+    )
+    parser.add_argument(
+        "--write", action="append", default=[], metavar="DIR", help="trust: a directory it may write"
+    )
+    parser.add_argument("--unconfined", action="store_true", help="trust: run it without a sandbox")
+    parser.add_argument(
+        "--allow-private",
+        action="store_true",
+        help="trust: let it be at a private address (this machine, your network)",
+    )
+    parser.add_argument(
+        "--tools", action="store_true", help="trust: accept its tools as it describes them now"
+    )
+    parser.add_argument("--revoke", action="store_true", help="trust: take the trust back")
+    parser.add_argument(
+        "--apply", action="store_true", help="trust: do it; without this only the plan is printed"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="call: accept a question of the rules (never a deny)"
+    )
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="call: how long to wait (120)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Carry out one action."""
+    actions = {"list": _list, "trust": _trust, "tools": _tools, "call": _call}
+    return actions[options.action](options)
+
+
+def _servers(options: Namespace) -> ProjectServers:
+    return mcp_servers.project_servers(
+        Path(options.project), chosen_homes(options.homes), data=own_data(options)
+    )
+
+
+def _list(options: Namespace) -> int:
+    project = _servers(options)
+    if options.json:
+        output.print_json(
+            {
+                "project": str(project.project),
+                "servers": [_row(one) for one in project.servers],
+                "problems": [
+                    {"file": str(path), "name": one.name, "why": one.why} for path, one in project.problems
+                ],
+            }
+        )
+        return 0
+    for one in project.servers:
+        state = output.styled(padded(one.state.value, 19), "green" if one.state is State.READY else "yellow")
+        name = output.styled(padded(one.name, 16), "cyan")
+        output.say(f"{name}  {state}  {padded(one.written.origin.value, 7)}  {visible(_target(one))}")
+        if one.why and one.state is not State.UNTRUSTED:
+            output.note(visible(f"  {one.name}: {one.why}"))
+    if not project.servers:
+        output.note("No MCP servers: there is no .mcp.json here, and none in your own configuration.")
+    for path, problem in project.problems:
+        output.note(visible(f"not used: {problem.name or path.name} in {path}: {problem.why}"))
+    untrusted = [one.name for one in project.servers if one.state in _NOT_TRUSTED]
+    if untrusted:
+        output.note(f"Look at one and trust it: {command(options, 'mcp', 'trust', untrusted[0])}")
+    return 0
+
+
+_NOT_TRUSTED = (State.UNTRUSTED, State.WORKSPACE_UNTRUSTED)
+
+
+def _row(one: KnownServer) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "state": one.state.value,
+        "why": one.why,
+        "scope": one.written.origin.value,
+        "transport": one.written.kind.value,
+        "target": _target(one),
+        "env": [name for name, _ in one.written.env],
+        "headers": [name for name, _ in one.written.headers],
+        "variables": list(one.written.variables),
+        "hash": one.hash,
+        "file": str(one.source),
+        "allow_hosts": list(one.grants.allow_hosts),
+        "write": list(one.grants.write),
+        "unconfined": one.grants.unconfined,
+        "private_address": one.grants.private_address,
+    }
+
+
+def _target(one: KnownServer) -> str:
+    """What it runs or where it is, as it was written: variables are not put in, and secrets are taken out."""
+    import shlex
+
+    from recollect.model.secrets.redaction import redacted
+
+    written = one.written
+    text = shlex.join([written.command, *written.args]) if written.kind is Kind.STDIO else written.url
+    return redacted(text, lambda secret: "").text
+
+
+def _trust(options: Namespace) -> int:
+    if len(options.words) != 1:
+        raise UsageError(
+            "mcp trust: name one server", hint="recollect mcp trust NAME; `recollect mcp list` shows them"
+        )
+    project = _servers(options)
+    server = project.named(options.words[0])
+    if options.tools:
+        return _accept_tools(options, server)
+    if options.revoke:
+        return _revoke(options, project, server)
+    grants = _grants(options)
+    if options.apply:
+        _require_grantable(server, grants)
+        mcp_servers.trust(project, server, grants, dt.datetime.now(dt.UTC))
+    if options.json:
+        asked = {"allow_hosts": grants.allow_hosts, "write": grants.write, "unconfined": grants.unconfined}
+        asked["private_address"] = grants.private_address
+        output.print_json({"server": _row(server) | asked, "applied": options.apply})
+        return 0
+    _say_plan(project, server, grants)
+    if options.apply:
+        output.say(
+            f"Trusted. Take it back with: {command(options, 'mcp', 'trust', server.name, '--revoke', '--apply')}"
+        )
+    else:
+        output.say(f"Nothing was changed. Trust it with: {command(options, *_again(options), '--apply')}")
+    return 0
+
+
+def _grants(options: Namespace) -> Grants:
+    directories = tuple(str(Path(one).expanduser().resolve()) for one in options.write)
+    for one in directories:
+        if not Path(one).is_dir():
+            raise UsageError(f"--write {one}: no such directory", hint="make it first, or name another")
+    return Grants(tuple(options.allow_net), directories, options.unconfined, options.allow_private)
+
+
+def _require_grantable(server: KnownServer, grants: Grants) -> None:
+    if server.state is State.INCOMPLETE:
+        raise UsageError(
+            f"MCP server {server.name}: {server.why}",
+            hint="set the variables first: trust is given to what would really run",
+        )
+    if server.written.kind is not Kind.STDIO and (grants.allow_hosts or grants.write or grants.unconfined):
+        raise UsageError(
+            f"MCP server {server.name} is not a program here",
+            hint="--allow-net, --write and --unconfined are for programs; leave them out",
+        )
+
+
+def _again(options: Namespace) -> list[str]:
+    words = ["mcp", "trust", options.words[0]]
+    words += [part for host in options.allow_net for part in ("--allow-net", host)]
+    words += [part for directory in options.write for part in ("--write", directory)]
+    words += ["--unconfined"] * options.unconfined + ["--allow-private"] * options.allow_private
+    if options.project != ".":
+        words += ["--project", options.project]
+    return words
+
+
+def _say_plan(project: ProjectServers, server: KnownServer, grants: Grants) -> None:
+    written = server.written
+    is_program = written.kind is Kind.STDIO
+    output.say(f"MCP server {output.styled(server.name, 'cyan')} of {visible(str(server.source))}")
+    output.say(visible(f"  {'runs' if is_program else 'is at'}    {_target(server)}"))
+    if is_program:
+        output.say(visible(f"  in      {project.project}"))
+    names = [name for name, _ in (written.env if is_program else written.headers)]
+    if names:
+        output.say(visible(f"  with    {'environment' if is_program else 'headers'} {', '.join(names)}"))
+    if written.variables:
+        output.say(visible(f"  reads   {', '.join(written.variables)} from your environment"))
+    if is_program:
+        output.say(visible(f"  sandbox {_confinement(grants)}"))
+    elif grants.private_address:
+        output.say("  may be at a private address")
+    output.say(f"  hash    {server.hash[:16]}")
+
+
+def _confinement(grants: Grants) -> str:
+    if grants.unconfined:
+        return "NONE: it may do whatever you may do"
+    network = f"network to {', '.join(grants.allow_hosts)}" if grants.allow_hosts else "no network"
+    writes = f"writes in {', '.join(grants.write)}" if grants.write else "writes nothing"
+    return f"{network}; {writes}"
+
+
+def _revoke(options: Namespace, project: ProjectServers, server: KnownServer) -> int:
+    was = project.store.trusted(server.hash) is not None
+    if options.apply:
+        project.store.revoke(server.hash)
+    if options.json:
+        output.print_json({"server": _row(server), "was_trusted": was, "applied": options.apply})
+    elif not was:
+        output.say(f"{server.name} was not trusted.")
+    elif options.apply:
+        output.say(f"{server.name} is not trusted any more.")
+    else:
+        again = command(options, "mcp", "trust", server.name, "--revoke", "--apply")
+        output.say(f"Nothing was changed. Take the trust back with: {again}")
+    return 0
+
+
+def _accept_tools(options: Namespace, server: KnownServer) -> int:
+    """Show what the tools say now; with ``--apply`` this, and nothing a later start says, is what is accepted."""
+
+    async def ask(host: Host) -> Listing:
+        return await (host.accept_tools(server.name) if options.apply else host.described(server.name))
+
+    listing = _with_host(options, ask)
+    if options.json:
+        output.print_json(_listing_document(listing) | {"applied": options.apply})
+        return 0
+    _say_tools(listing)
+    if options.apply:
+        output.say(f"Accepted: {counted(len(listing.tools), 'tool')}.")
+    else:
+        again = command(options, "mcp", "trust", server.name, "--tools", "--apply")
+        output.say(f"Nothing was changed. Accept them with: {again}")
+    return 0
+
+
+def _tools(options: Namespace) -> int:
+    listing = _with_host(options, lambda host: host.tools(*options.words))
+    if options.json:
+        output.print_json(_listing_document(listing))
+    else:
+        _say_tools(listing)
+    return 1 if listing.problems or listing.refused else 0
+
+
+def _listing_document(listing: Listing) -> dict[str, object]:
+    return {
+        "tools": [
+            {
+                "name": one.name,
+                "server": one.server,
+                "tool": one.tool,
+                "description": one.description,
+                "input_schema": one.schema,
+            }
+            for one in listing.tools
+        ],
+        "refused": [one._asdict() for one in listing.refused],
+        "problems": [one._asdict() for one in listing.problems],
+    }
+
+
+def _say_tools(listing: Listing) -> None:
+    for one in listing.tools:
+        summary = shortened(visible(one.description.strip().partition("\n")[0]), _DESCRIPTION_COLUMNS)
+        output.say(f"{output.styled(padded(one.name, 40), 'cyan')}  {summary}")
+    for refused in listing.refused:
+        again = f" (recollect mcp trust {refused.server} --tools)" if refused.changed else ""
+        output.note(visible(f"refused: {refused.name} of {refused.server}: {refused.why}{again}"))
+    for problem in listing.problems:
+        output.note(visible(f"{problem.why} ({problem.hint})"))
+
+
+def _call(options: Namespace) -> int:
+    server, tool, arguments = _call_words(options)
+    name = f"mcp__{server}__{tool}"
+    result = _with_host(options, lambda host: host.call(name, arguments, seconds=options.timeout))
+    if options.json:
+        output.print_json(
+            {
+                "name": result.name,
+                "is_error": result.is_error,
+                "content": result.content,
+                "structured": result.structured,
+            }
+        )
+        return 1 if result.is_error else 0
+    for block in result.content:
+        text = block.get("text")
+        shown = text if isinstance(text, str) else f"[{block.get('type')}]"
+        output.say(visible_lines(shown))
+    if result.is_error:
+        output.note("The tool says that it failed.")
+    return 1 if result.is_error else 0
+
+
+def _call_words(options: Namespace) -> tuple[str, str, Mapping[str, object]]:
+    if len(options.words) not in (2, 3):
+        raise UsageError(
+            "mcp call: name a server and a tool", hint='recollect mcp call SERVER TOOL \'{"text": "hi"}\''
+        )
+    server, tool, written = (*options.words, "{}")[:3]
+    try:
+        arguments = json.loads(written)
+    except (ValueError, RecursionError) as cause:
+        raise UsageError(
+            "mcp call: the arguments are not JSON", hint="pass one JSON object in quotes"
+        ) from cause
+    if not isinstance(arguments, dict):
+        raise UsageError(
+            "mcp call: the arguments are not a JSON object", hint="pass one JSON object in quotes"
+        )
+    return server, tool, arguments
+
+
+def _with_host(options: Namespace, ask: Callable[[Host], Awaitable[Answer]]) -> Answer:
+    """Open the host of the project, ask it one thing, and end every server it started."""
+    try:
+        import anyio
+
+        from recollect.mcp import Host
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"mcp: {missing.name} is not installed", hint="pip install 'recollect[mcp]'"
+        ) from missing
+
+    named = options.words[:1] if options.action != "tools" else options.words
+    for name in named:
+        _ask_for_trust(options, name)
+
+    async def asked() -> Answer:
+        host = Host(
+            options.project,
+            homes=chosen_homes(options.homes),
+            data=own_data(options),
+            approve=lambda name, arguments, decision: _approved(options, name, decision),
+        )
+        async with host:
+            return await ask(host)
+
+    return anyio.run(asked)
+
+
+def _ask_for_trust(options: Namespace, name: str) -> None:
+    """On a terminal the question is asked here and now; elsewhere the host refuses and says what to type."""
+    project = _servers(options)
+    server = project.named(name)
+    if server.state not in _NOT_TRUSTED or not _on_terminal():
+        return
+    _say_plan(project, server, Grants())
+    if _says_yes("Trust it and start it?"):
+        mcp_servers.trust(project, server, Grants(), dt.datetime.now(dt.UTC))
+
+
+async def _approved(options: Namespace, name: str, decision: Decision) -> bool:
+    if options.yes:
+        return True
+    return _on_terminal() and _says_yes(visible(f"{name}: {decision.why}. Call it?"))
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _says_yes(question: str) -> bool:
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,437 @@
+"""May this tool call run? What the permission rules say to a call, to your history, and what they could say.
+
+check decides one call, Tool(argument) or Tool({json}), by the rules that count in a directory: the deciding rule
+with file and line, every part, and what could not be analysed. explain adds what each rule said. replay
+decides every call of your sessions anew: allowed, asked and denied by rule, with examples and the session to open;
+with --rules by the rules of a file, with --compare what these change. suggest finds the smallest allow list that your
+history supports and that permits nothing dangerous, with the prompts it saves, and points out rules
+that do nothing; nothing is written. hook answers the client's PreToolUse hook: a call as JSON on stdin,
+the decision on stdout; whatever goes wrong is a deny. In settings write its command as
+`recollect perm hook || exit 2`, so that the call is held back even when recollect cannot start.
+
+Exit status of check and explain: 0 allow, 1 ask or deny. Of hook: 0 with an answer, 2 without.
+
+Example:
+  recollect perm check 'Bash(git add -A && rm x)'
+  recollect perm check 'Read({"file_path": "/etc/passwd"})' --cwd ~/src/shop --json
+  recollect perm replay --since 90d --rules new.json --compare
+  recollect perm suggest --since 90d
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.text import counted, shortened, visible
+from recollect.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from recollect.policy.decision import Decision, RuleSource, Verdict
+    from recollect.policy.engine import RuleSet
+    from recollect.services.permissions.call_history import PastCall
+    from recollect.services.permissions.engine import Permit
+    from recollect.services.permissions.replay import Example, Replay, Replayer
+    from recollect.services.permissions.suggest import Advice
+    from recollect.storage.home import ClaudeHome
+
+_COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
+_ROWS = 15
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "action", choices=["check", "explain", "replay", "suggest", "hook"], help="what to do"
+    )
+    parser.add_argument("call", metavar="CALL", nargs="?", help="check, explain: such as 'Bash(git status)'")
+    parser.add_argument("--cwd", metavar="DIR", default=".", help="check, explain: where the call is made")
+    parser.add_argument("--mode", metavar="MODE", help="permission mode (default: as the settings say)")
+    parser.add_argument("--settings", metavar="FILE|JSON", help="as the client's --settings")
+    parser.add_argument(
+        "--managed", metavar="FILE", help="read this instead of the machine's managed settings"
+    )
+    parser.add_argument("--rules", metavar="FILE", help="use these rules in place of those in the settings")
+    parser.add_argument("--compare", action="store_true", help="replay: what --rules would change")
+    parser.add_argument(
+        "--since", metavar="DATE", help="replay, suggest: calls from then on (90d, 2026-01-31)"
+    )
+    parser.add_argument("--until", metavar="DATE", help="replay, suggest: calls up to then")
+    parser.add_argument("--project", metavar="DIR", help="replay, suggest: only calls made in or below it")
+    parser.add_argument(
+        "--min", metavar="N", type=int, default=2, help="suggest: prompts a rule must save (default: 2)"
+    )
+    parser.add_argument(
+        "--project-code", action="store_true", help="suggest: also rules that run the project's own code"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Carry out one action."""
+    if options.action == "hook":
+        return _hook(options)
+    actions = {"check": _check, "explain": _check, "replay": _replay, "suggest": _suggest}
+    if options.action in ("check", "explain") and not options.call:
+        raise UsageError(f"perm {options.action}: no call was named", hint="write 'Bash(git status)'")
+    return actions[options.action](options)
+
+
+def _homes(options: Namespace) -> list[ClaudeHome]:
+    from recollect.cli.terminal.homes import open_home
+
+    homes = open_home(options.homes, options.data).homes
+    if not homes:
+        raise NotFound("perm: there is no Claude home", hint="name one with --home DIR")
+    return homes
+
+
+def _rules_home(options: Namespace) -> ClaudeHome:
+    from recollect.cli.terminal.homes import settings_home
+    from recollect.storage.home import ClaudeHome
+
+    root = settings_home(options.homes)
+    return ClaudeHome(root.path, root.config_file)
+
+
+def _managed(options: Namespace) -> Path | None:
+    return Path(options.managed) if options.managed else None
+
+
+def _rules(options: Namespace) -> RuleSet | None:
+    from recollect.services.permissions.engine import rules_from
+
+    return rules_from(Path(options.rules)) if options.rules else None
+
+
+# ---- check and explain -------------------------------------------------------------------------------------
+
+
+def _check(options: Namespace) -> int:
+    from recollect.services.permissions.engine import call_of, permit
+
+    tool, arguments = call_of(options.call)
+    here = permit(
+        _rules_home(options),
+        options.cwd,
+        mode=options.mode,
+        command_line=options.settings,
+        managed=_managed(options),
+        rules=_rules(options),
+    )
+    decision = here.decide(tool, arguments)
+    looks = here.explain(tool, arguments).looks if options.action == "explain" else ()
+    if options.json:
+        document = _document(decision, here)
+        if options.action == "explain":
+            document["rules"] = [
+                {
+                    **_rule_row(one.rule.text, one.rule.source),
+                    "list": one.rule.verdict,
+                    "matched": one.matched,
+                    "why": one.why,
+                }
+                for one in looks
+            ]
+        output.print_json(document)
+    else:
+        _tell(decision)
+        for look in looks:
+            mark = "+" if look.matched else "-"
+            where = f"{look.rule.verdict.value} {look.rule.text} ({_place(look.rule.source)})"
+            output.say(visible(f"  {mark} {where}: {look.why}"))
+        _tell_problems(here)
+    return 0 if decision.verdict.value == "allow" else 1
+
+
+def _document(decision: Decision, here: Permit) -> dict[str, object]:
+    return {
+        "decision": decision.verdict,
+        **_rule_row(decision.rule, decision.source),
+        "why": decision.why,
+        "parts": [
+            {
+                "text": part.text,
+                "decision": part.verdict,
+                **_rule_row(part.rule, part.source),
+                "why": part.why,
+            }
+            for part in decision.parts
+        ],
+        "unanalysable": decision.unanalysable,
+        "bound_to": decision.bound_to,
+        "mode": here.engine.mode,
+        "trusted": here.engine.workspace.trusted,
+        "problems": [str(one) for one in here.loaded.problems],
+    }
+
+
+def _rule_row(rule: str | None, source: RuleSource | None) -> dict[str, object]:
+    place = None if source is None else {"scope": source.scope, "file": source.path, "line": source.line}
+    return {"rule": rule, "source": place}
+
+
+def _tell(decision: Decision) -> None:
+    output.say(f"{_styled(decision.verdict)}  {visible(decision.why)}{_by(decision.rule, decision.source)}")
+    if len(decision.parts) > 1:
+        for part in decision.parts:
+            text = shortened(visible(part.text), 70)
+            output.say(f"  {_styled(part.verdict)}  {text}: {visible(part.why)}{_by(part.rule, part.source)}")
+    for reason in decision.unanalysable:
+        output.say(f"  not analysed: {visible(reason)}")
+
+
+def _tell_problems(here: Permit) -> None:
+    from recollect.services.permissions.engine import odd_rules
+
+    for problem in here.loaded.problems:
+        output.note(visible(str(problem)))
+    for one in here.engine.rules.problems:
+        output.note(
+            visible(f"{_place(one.source)}: {one.verdict.value} {one.text}: {one.why}; {one.consequence}")
+        )
+    for rule, why in odd_rules(here.engine.rules):
+        output.note(visible(f"{_place(rule.source)}: {rule.verdict.value} {rule.text}: {why}"))
+
+
+def _styled(verdict: Verdict) -> str:
+    return output.styled(verdict.value, _COLOURS[verdict.value])
+
+
+def _by(rule: str | None, source: RuleSource | None) -> str:
+    return "" if rule is None else visible(f"  [{rule}{'' if source is None else f', {_place(source)}'}]")
+
+
+def _place(source: RuleSource) -> str:
+    return f"{source.path or source.scope.value}{'' if source.line is None else f':{source.line}'}"
+
+
+# ---- history -----------------------------------------------------------------------------------------------
+
+
+def _calls(options: Namespace) -> Iterable[PastCall]:
+    from recollect.cli.terminal import dates
+    from recollect.services.permissions.call_history import past_calls
+
+    now = dt.datetime.now(dt.UTC)
+    since = dates.since(options.since, now) if options.since else None
+    until = dates.until(options.until, now) if options.until else None
+    found = past_calls(_homes(options), since, until)
+    if not options.project:
+        return found
+    root = str(Path(options.project).expanduser().resolve())
+    return (call for call in found if call.cwd == root or call.cwd.startswith(root.rstrip("/") + "/"))
+
+
+def _replayer(options: Namespace, rules: RuleSet | None) -> Replayer:
+    from recollect.services.permissions.replay import Replayer
+
+    return Replayer(
+        _homes(options)[0],
+        rules=rules,
+        managed=_managed(options),
+        command_line=options.settings,
+        mode=options.mode,
+    )
+
+
+def _replay(options: Namespace) -> int:
+    from recollect.services.permissions.replay import replay
+
+    if options.compare and not options.rules:
+        raise UsageError("perm replay --compare: no rules were named", hint="add --rules FILE")
+    before = _replayer(options, None) if options.compare else None
+    found = replay(_calls(options), _replayer(options, _rules(options)), before)
+    if options.json:
+        output.print_json(_replay_document(found))
+        return 0
+    _tell_replay(found)
+    if options.compare:
+        _tell_shifts(found)
+    return 0
+
+
+def _tell_replay(found: Replay) -> None:
+    counts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in found.counts.items())
+    places = f"{found.directories} director{'y' if found.directories == 1 else 'ies'}"
+    output.say(
+        f"{counted(found.calls, 'call')} in {places}: {counts}; {found.unanalysable:,} not fully analysed"
+    )
+    for verdict in reversed(list(found.counts)):
+        uses = found.by_count(verdict)
+        for use in uses[:_ROWS]:
+            name = visible(use.rule or use.why)
+            where = f" ({visible(_place(use.source))})" if use.source is not None else ""
+            output.say(f"{_styled(verdict)} {use.calls:>7,}  {output.styled(name, 'bold')}{where}")
+            _tell_examples(use.examples)
+        if len(uses) > _ROWS:
+            output.say(f"      ... and {len(uses) - _ROWS} more rules; --json has them all")
+
+
+def _tell_shifts(found: Replay) -> None:
+    changed = sum(shift.calls for shift in found.shifts.values())
+    output.say(f"The new rules change {counted(changed, 'call')}:")
+    for shift in sorted(found.shifts.values(), key=lambda one: -one.calls)[:_ROWS]:
+        by = f" by {visible(shift.rule)}" if shift.rule else ""
+        output.say(f"{_styled(shift.before)} -> {_styled(shift.after)} {shift.calls:>7,}{by}")
+        _tell_examples(shift.examples)
+
+
+def _tell_examples(examples: Sequence[Example]) -> None:
+    for one in examples:
+        text = shortened(visible(f"{one.tool}: {one.text}"), 78)
+        output.say(output.styled(f"         {text}   recollect show {visible(one.session[:8])}", "dim"))
+
+
+def _example_rows(examples: Sequence[Example]) -> list[dict[str, object]]:
+    return [
+        {"tool": one.tool, "text": one.text, "session": one.session, "cwd": one.cwd, "at": one.at}
+        for one in examples
+    ]
+
+
+def _replay_document(found: Replay) -> dict[str, object]:
+    uses = [use for verdict in found.counts for use in found.by_count(verdict)]
+    return {
+        "calls": found.calls,
+        "allowed": found.counts[next(v for v in found.counts if v.value == "allow")],
+        "asked": found.counts[next(v for v in found.counts if v.value == "ask")],
+        "denied": found.counts[next(v for v in found.counts if v.value == "deny")],
+        "unanalysable": found.unanalysable,
+        "by_rule": [
+            {
+                "decision": use.verdict,
+                **_rule_row(use.rule, use.source),
+                "why": use.why,
+                "calls": use.calls,
+                "examples": _example_rows(use.examples),
+            }
+            for use in uses
+        ],
+        "changes": [
+            {
+                "before": shift.before,
+                "after": shift.after,
+                "rule": shift.rule,
+                "calls": shift.calls,
+                "examples": _example_rows(shift.examples),
+            }
+            for shift in found.shifts.values()
+        ],
+    }
+
+
+def _suggest(options: Namespace) -> int:
+    from recollect.services.permissions.suggest import suggest
+
+    replayer = _replayer(options, _rules(options))
+    advice = suggest(_calls(options), replayer, least=max(options.min, 1), project_code=options.project_code)
+    if options.json:
+        output.print_json(
+            {
+                "calls": advice.calls,
+                "prompts": advice.prompts,
+                "saved": advice.saved,
+                "allow": [one.rule for one in advice.suggestions],
+                "suggestions": [
+                    {
+                        "rule": one.rule,
+                        "tier": one.tier,
+                        "prompts": one.prompts,
+                        "examples": _example_rows(one.examples),
+                    }
+                    for one in advice.suggestions
+                ],
+                "idle": [
+                    {
+                        **_rule_row(one.rule.text, one.rule.source),
+                        "list": one.rule.verdict,
+                        "kind": one.kind,
+                        "why": one.why,
+                    }
+                    for one in advice.idle
+                ],
+            }
+        )
+        return 0
+    _tell_advice(advice)
+    return 0
+
+
+def _tell_advice(advice: Advice) -> None:
+    output.say(
+        f"{counted(advice.prompts, 'prompt')} in {counted(advice.calls, 'call')}; "
+        f"{counted(len(advice.suggestions), 'rule')} would save {advice.saved:,}"
+    )
+    for one in advice.suggestions:
+        output.say(f"{one.prompts:>7,}  {output.styled(visible(one.rule), 'bold')}  ({one.tier})")
+        _tell_examples(one.examples)
+    for idle in advice.idle:
+        place = f"{idle.rule.verdict.value} {idle.rule.text} ({_place(idle.rule.source)})"
+        output.say(f"{output.styled(idle.kind, 'yellow')}: {visible(f'{place}: {idle.why}')}")
+    if advice.suggestions:
+        output.say("Add one with: recollect settings add permissions.allow RULE --scope local --apply")
+
+
+# ---- hook --------------------------------------------------------------------------------------------------
+
+
+def _hook(options: Namespace) -> int:
+    """One answer on stdout, or exit status 2: the client lets a call pass when a hook ends in any other way."""
+    import json
+
+    if sys.__stdout__ is None:
+        return 2  # stdout was closed: what stands in its place now leads nowhere, and there is nobody to tell
+    try:
+        found = json.dumps(_hook_answer(options))
+        sys.stdout.write(found + "\n")
+        sys.stdout.flush()
+    except BaseException as problem:  # noqa: BLE001 - also an interrupt: the call must not pass
+        _say_why(problem)
+        return 2
+    return 0
+
+
+def _hook_answer(options: Namespace) -> dict[str, object]:
+    try:
+        from recollect.services.permissions.hook import answered
+
+        request = sys.stdin.buffer.read()
+        rules = Path(options.rules) if options.rules else None
+        return answered(_hook_home(options), request, rules=rules, managed=_managed(options))
+    except Exception as problem:  # noqa: BLE001 - whatever fails, the call is held back
+        return {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "deny",
+                "permissionDecisionReason": f"recollect could not judge this call: {problem}",
+            }
+        }
+
+
+def _hook_home(options: Namespace) -> ClaudeHome:
+    """The home whose settings count, there or not: the client is running, whatever it has on disk yet."""
+    from recollect.storage.home import ClaudeHome
+    from recollect.system.paths import claude_homes, home_at
+
+    if options.homes:
+        root = home_at(options.homes[0])
+    else:
+        root = next(iter(claude_homes()), None) or home_at(Path.home() / ".claude")
+    return ClaudeHome(root.path, root.config_file)
+
+
+def _say_why(problem: BaseException) -> None:
+    try:
+        print(f"recollect perm hook: {type(problem).__name__}: the call is held back", file=sys.stderr)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, 1)  # so that the interpreter's own flush at the end cannot change the exit status
+        os.close(devnull)
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,152 @@
+"""Run a command in a sandbox, if the permission rules let it run.
+
+The rules that count in this directory decide first, about the very words given here; a rule that wants to be
+asked is a no unless --yes is given, a deny is always a no. The command then runs without network, sees no
+keys, and can write only to this directory and to those named with --write; names that other programs execute (git
+hooks, .mcp.json, shell start files) stay as they are. bubblewrap is used where it works, else Landlock; where
+neither does, nothing runs unless --unconfined is given.
+
+Exit status: the command's own (128 + n after signal n); 124 when its time was up, 130 when interrupted,
+2 when it was not started.
+
+Example:
+  recollect run -- make test
+  recollect run --allow-net docs.example.org --yes -- curl -s https://docs.example.org/
+  recollect run --write ../build --timeout 600 --json -- cmake --build ../build
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.text import visible, visible_lines
+from recollect.errors import UsageError
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from recollect.execution import RunResult
+    from recollect.storage.home import ClaudeHome
+
+TIME_IS_UP, INTERRUPTED, ENDED_BY_US = 124, 130, 137
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("command", metavar="CMD", nargs="+", help="the command and its arguments, after --")
+    parser.add_argument(
+        "--allow-net",
+        metavar="HOST",
+        action="append",
+        default=[],
+        help="a host it may reach over HTTP(S) (repeatable)",
+    )
+    parser.add_argument(
+        "--write", metavar="DIR", action="append", default=[], help="a directory it may write to (repeatable)"
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=float, default=120.0, help="seconds it may take (default: 120)"
+    )
+    parser.add_argument("--yes", action="store_true", help="the answer where a rule wants to be asked")
+    parser.add_argument("--unconfined", action="store_true", help="run it without a sandbox")
+    parser.add_argument("--json", action="store_true", help="print one JSON document when it has ended")
+
+
+def run(options: Namespace) -> int:
+    """Run it, pass on what it prints, end as it ended."""
+    from pathlib import Path
+
+    from recollect.services.permissions import sandboxed_run
+
+    if not options.timeout > 0:
+        raise UsageError(f"timeout {options.timeout:g}: not a time", hint="give seconds above 0")
+    wish = sandboxed_run.Wish(
+        argv=tuple(options.command),
+        cwd=Path.cwd(),
+        write=tuple(map(Path, options.write)),
+        allow_hosts=tuple(options.allow_net),
+        is_unconfined=options.unconfined,
+        seconds=options.timeout,
+        accepts_ask=options.yes,
+    )
+    show = None if options.json else _show
+    result = sandboxed_run.run(wish, _home(options), cancelled=_cancelled_by_interrupt(), on_output=show)
+    if options.json:
+        output.print_json(_document(result))
+    else:
+        _tell(result)
+    return _exit_code(result)
+
+
+def _home(options: Namespace) -> ClaudeHome:
+    """The home whose settings count; one that is not there yet has none, and the default rules."""
+    from recollect.cli.terminal.homes import settings_home
+    from recollect.storage.home import ClaudeHome
+
+    chosen = settings_home(options.homes)
+    return ClaudeHome(chosen.path, chosen.config_file)
+
+
+def _cancelled_by_interrupt() -> Event:
+    """Ctrl-C ends the command, not us: what it printed is still to be shown."""
+    import signal
+    import threading
+
+    event = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: event.set())
+    return event
+
+
+def _show(stream: str, piece: bytes) -> None:
+    target = sys.stdout if stream == "stdout" else sys.stderr
+    if target.isatty():  # what a command prints may be somebody else's text
+        target.write(visible_lines(piece.decode("utf-8", "replace")))
+    else:
+        target.buffer.write(piece)
+    target.flush()
+
+
+def _tell(result: RunResult) -> None:
+    if result.sandbox != "bubblewrap":
+        for text in result.not_held:
+            output.note(f"recollect: {result.sandbox}: {text}")
+    for name in result.put_back:
+        output.note(
+            f"recollect: {visible(name)} was changed and stands again as it stood; the change is kept beside it"
+        )
+    if result.truncated:
+        output.note("recollect: more was printed than is kept")
+    if result.ended_by:
+        reason = {
+            "time": "its time was up",
+            "memory": "it took too much memory",
+            "disk": "the disk is nearly full",
+        }
+        output.note(f"recollect: ended: {reason.get(result.ended_by, result.ended_by)}")
+
+
+def _document(result: RunResult) -> dict[str, object]:
+    return {
+        "exit_code": result.exit_code,
+        "stdout": result.stdout.decode("utf-8", "replace"),
+        "stderr": result.stderr.decode("utf-8", "replace"),
+        "interrupted": result.interrupted,
+        "truncated": result.truncated,
+        "sandbox": result.sandbox,
+        "timed_out": result.timed_out,
+        "ended_by": result.ended_by,
+        "seconds": round(result.seconds, 3),
+        "put_back": result.put_back,
+        "not_held": result.not_held,
+    }
+
+
+def _exit_code(result: RunResult) -> int:
+    if result.exit_code is not None:
+        return result.exit_code
+    return {"time": TIME_IS_UP, "cancelled": INTERRUPTED}.get(result.ended_by or "", ENDED_BY_US)

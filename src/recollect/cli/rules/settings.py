@@ -1,0 +1,312 @@
+"""Settings as the client layers them: which value counts here, and the file and line it came from.
+
+show prints every value that counts in a directory (managed > command line > local > project > user; lists are
+put together), what waits until the workspace is trusted, and what .claude.json says of it. check names each
+value the client would not accept: one wrong type, and it ignores the whole file, deny rules included. set
+changes one key, add and remove one item of a list, unset takes a key away: all other text of the file stays.
+import-config takes over a config.json with userSettings and projects. What changes something prints a
+plan; --apply does it, and `recollect undo` takes it back. Values that may be secret are not shown.
+
+Exit status of check: 0 when every file counts, 1 when the client would ignore or drop something.
+
+Example:
+  recollect settings show
+  recollect settings check --cwd ~/src/shop
+  recollect settings add permissions.deny 'Bash(rm *)' --scope user --apply
+  recollect settings set cleanupPeriodDays 365 --apply
+  recollect settings import-config ~/old/config.json
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import cast
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home, settings_home
+from recollect.cli.terminal.text import counted, shortened, visible
+from recollect.errors import NotFound, UsageError
+from recollect.model.settings.config_merge import is_secret
+from recollect.model.settings.settings import Layer, Origin, Problem, Setting
+from recollect.policy.rules import RuleProblem
+from recollect.services.settings import config_import, settings
+from recollect.services.settings.settings import Loaded
+from recollect.storage.home import ClaudeHome
+
+_ACTIONS = ("show", "check", "set", "add", "remove", "unset", "import-config")
+_HIDDEN = "(hidden)"
+_PLAIN = frozenset({"0", "1", "true", "false", ""})
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("action", choices=_ACTIONS, help="what to do")
+    parser.add_argument(
+        "key", metavar="KEY", nargs="?", help="such as permissions.deny; for import-config: FILE"
+    )
+    parser.add_argument("value", metavar="VALUE", nargs="?", help="JSON, or a text as it is")
+    parser.add_argument("--cwd", metavar="DIR", default=".", help="the project's directory (default: here)")
+    parser.add_argument(
+        "--scope",
+        choices=["user", "project", "local"],
+        default="user",
+        help="which file to change (default: user)",
+    )
+    parser.add_argument("--settings", metavar="FILE|JSON", help="as the client's --settings")
+    parser.add_argument(
+        "--managed", metavar="FILE", help="read this instead of the machine's managed settings"
+    )
+    parser.add_argument("--with-trust", action="store_true", help="import-config: take trust over as well")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """Carry out one action."""
+    if options.action in ("show", "check"):
+        return (_show if options.action == "show" else _check)(options)
+    return _import(options) if options.action == "import-config" else _change(options)
+
+
+def only_home(options: Namespace) -> ClaudeHome:
+    """The home whose user settings count: the first of those looked at."""
+    homes = open_home(options.homes, options.data).homes
+    if not homes:
+        raise NotFound("settings: there is no Claude home", hint="name one with --home DIR")
+    return homes[0]
+
+
+def load(options: Namespace) -> Loaded:
+    """All layers for the directory that the options name."""
+    managed = Path(options.managed) if options.managed else None
+    root = settings_home(options.homes)
+    home = ClaudeHome(root.path, root.config_file)
+    return settings.loaded(home, options.cwd, command_line=options.settings, managed=managed)
+
+
+# ---- show ------------------------------------------------------------------------------------------------
+
+
+def _show(options: Namespace) -> int:
+    found = load(options)
+    wanted = tuple(options.key.split(".")) if options.key else ()
+    values = [one for one in found.settings.values if one.path[: len(wanted)] == wanted]
+    waiting = [one for one in found.settings.waiting if one.path[: len(wanted)] == wanted]
+    if options.json:
+        output.print_json(
+            {
+                "directory": found.directory,
+                "trusted": found.project.trusted,
+                "values": [_row(one) for one in values],
+                "waiting_for_trust": [_row(one) for one in waiting],
+                "project": found.project,
+                "problems": [_problem_row(one) for one in found.problems],
+                "files": [_layer_row(one) for one in found.layers],
+            }
+        )
+        return 0
+    for one in values:
+        _tell(one)
+    if not values:
+        output.say("No setting" + (f" {visible(options.key)}" if options.key else "") + " counts here.")
+    if waiting:
+        output.say(output.styled("These wait until the workspace is trusted:", "yellow"))
+        for one in waiting:
+            _tell(one)
+    for problem in found.problems:
+        output.note(visible(str(problem)))
+    _tell_project(found)
+    return 0
+
+
+def _tell(one: Setting) -> None:
+    shown = shortened(visible(_text(_safe(one))), 80)
+    output.say(f"{visible(one.key)} = {output.styled(shown, 'bold')}")
+    hidden = f"; over {', '.join(map(_place, one.hides))}" if one.hides else ""
+    output.say(output.styled(f"    {_place(one.origin)}{hidden}", "dim"))
+
+
+def _tell_project(found: Loaded) -> None:
+    facts = found.project
+    output.say(f"Workspace {visible(facts.directory)}: {'trusted' if facts.trusted else 'not trusted'}")
+    if facts.problem:
+        output.note(visible(facts.problem))
+    for words, names in (
+        ("servers", facts.servers),
+        ("enabled", facts.enabled_servers),
+        ("disabled", facts.disabled_servers),
+    ):
+        if names:
+            output.say(f"  MCP {words}: {visible(', '.join(names))}")
+    if facts.allowed_tools:
+        output.say(
+            f"  {counted(len(facts.allowed_tools), 'rule')} in allowedTools of .claude.json: no effect"
+        )
+
+
+def _place(origin: Origin) -> str:
+    return visible(f"{origin.scope}: {origin.path or '--settings'}:{origin.line}")
+
+
+def _row(one: Setting) -> dict[str, object]:
+    return {
+        "key": one.key,
+        "value": _safe(one),
+        "scope": one.origin.scope,
+        "file": one.origin.path,
+        "line": one.origin.line,
+        "hides": [origin._asdict() for origin in one.hides],
+    }
+
+
+def _problem_row(one: Problem) -> dict[str, object]:
+    return {**one._asdict(), "message": str(one)}
+
+
+def _layer_row(one: Layer) -> dict[str, object]:
+    names = ("scope", "path", "counts", "from_repository")
+    return {name: getattr(one, name) for name in names}
+
+
+def _safe(one: Setting) -> object:
+    """The value without what may be a secret; the environment is where tokens are put."""
+    names = [step for step in one.path if isinstance(step, str)]
+    in_environment = names[0] == "env" and str(one.value).lower() not in _PLAIN
+    if in_environment or any(is_secret(name) for name in names):
+        return _HIDDEN
+    return _without_secrets(one.value)
+
+
+def _without_secrets(value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            name: _HIDDEN if is_secret(name) or name == "env" else _without_secrets(one)
+            for name, one in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_secrets(one) for one in value]
+    if not isinstance(value, str) or len(value) < 12:
+        return value
+    from recollect.model.secrets.redaction import redacted
+
+    return redacted(value, lambda _: "hidden").text
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# ---- check -----------------------------------------------------------------------------------------------
+
+
+def _check(options: Namespace) -> int:
+    found = load(options)
+    rules = [one for one in settings.rules_of(found.layers) if isinstance(one, RuleProblem)]
+    bad = bool(found.problems or rules)
+    if options.json:
+        output.print_json(
+            {
+                "files": [_layer_row(one) for one in found.layers],
+                "problems": [_problem_row(one) for one in found.problems],
+                "rules": [
+                    {
+                        "rule": one.text,
+                        "list": one.verdict,
+                        "file": one.source.path,
+                        "line": one.source.line,
+                        "why": one.why,
+                        "consequence": one.consequence,
+                    }
+                    for one in rules
+                ],
+            }
+        )
+        return 1 if bad else 0
+    for layer in found.layers:
+        state = "counts" if layer.counts else "ignored" if layer.problems else "not there"
+        colour = {"counts": "green", "ignored": "red", "not there": "dim"}[state]
+        foreign = " (the repository could have supplied it)" if layer.from_repository and layer.root else ""
+        name = visible(f"{layer.scope}: {layer.path or '--settings'}")
+        output.say(f"{output.styled(state, colour)}  {name}{foreign}")
+    for problem in found.problems:
+        output.say(f"  {visible(str(problem))}")
+    for rule in rules:
+        place = f"{rule.source.path or '--settings'}:{rule.source.line}"
+        output.say(f"  {visible(f'{place}: {rule.verdict} {rule.text}: {rule.why}; {rule.consequence}')}")
+    output.say(f"{counted(len(found.problems) + len(rules), 'problem')}")
+    return 1 if bad else 0
+
+
+# ---- changes ---------------------------------------------------------------------------------------------
+
+
+def _change(options: Namespace) -> int:
+    if not options.key or (options.value is None) != (options.action == "unset"):
+        needs = "a key" if options.action == "unset" else "a key and a value"
+        raise UsageError(f"settings {options.action}: needs {needs}", hint="see `recollect settings --help`")
+    value = None if options.value is None else _parsed(options.value, options.key)
+    change = settings.planned(
+        only_home(options), options.cwd, options.scope, options.key, value, how=options.action
+    )
+    applied = settings.changed(change, plans.own_data(options)) if options.apply else None
+    undo = plans.command(options, "undo", applied.id, "--apply") if applied else ""
+    rest = [part for part in (options.key, options.value) if part is not None]
+    again = ["settings", options.action, *rest, "--scope", options.scope, "--cwd", options.cwd, "--apply"]
+    if options.json:
+        secret = Setting(tuple(options.key.split(".")), None, Origin("user", None, 0))
+        output.print_json(
+            {
+                "file": change.file,
+                "key": change.key,
+                "before": _safe(secret._replace(value=change.before)),
+                "after": _safe(secret._replace(value=change.after)),
+                "changes": change.plan is not None,
+                "applied": applied is not None,
+                "undo": undo,
+            }
+        )
+        return 0
+    if change.plan is None:
+        output.say(f"{visible(str(change.file))} says so already: nothing to do")
+        return 0
+    verb = "Changed" if applied else "Would change"
+    output.say(f"{verb} {visible(options.key)} in {output.styled(visible(str(change.file)), 'cyan')}")
+    plans.say_end(options, plans.command(options, *again), undo)
+    return 0
+
+
+def _parsed(text: str, key: str) -> object:
+    """JSON where it is JSON of the right kind, else the text itself."""
+    from recollect.model.settings.schema import TEXT, TEXTS, kind_of
+
+    if kind_of(tuple(key.split("."))) in (TEXT, TEXTS) and not text.startswith("["):
+        return text
+    try:
+        return cast("object", json.loads(text))
+    except ValueError:
+        return text
+
+
+def _import(options: Namespace) -> int:
+    if not options.key:
+        raise UsageError("settings import-config: needs a file", hint="name the config.json to take over")
+    plan = config_import.planned_import(
+        only_home(options), Path(options.key).expanduser(), with_trust=options.with_trust
+    )
+    done = config_import.imported(plan, plans.own_data(options)) if options.apply else []
+    undo = [plans.command(options, "undo", one.id, "--apply") for one in done]
+    if options.json:
+        rows = [{"source": row.source, "file": row.file, "key": row.key, "why": row.why} for row in plan.rows]
+        output.print_json({"rows": rows, "files": plan.changes, "applied": bool(done), "undo": undo})
+        return 0
+    for row in plan.rows:
+        goes = f"-> {row.file}: {row.key}" if row.file else f"left out: {row.why}"
+        output.say(visible(f"{row.source} {goes}"))
+    if not plan.changes:
+        output.say("Nothing to take over.")
+        return 0
+    trust = ["--with-trust"] if options.with_trust else []
+    again = plans.command(options, "settings", "import-config", options.key, *trust, "--apply")
+    plans.say_end(options, again, "; ".join(undo))
+    return 0

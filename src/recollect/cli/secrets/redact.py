@@ -1,0 +1,91 @@
+"""Take the credentials out of a session: log, sub-agents, tool results, prompt history, file backups.
+
+Each is replaced by [redacted:kind:fingerprint]; every other byte stays and the session still resumes. A session
+that a client has open is refused. Settings are not touched. Rewinding to a redacted backup of a file would
+write the mark into that file. Prints the plan; --apply does it.
+
+The undo copy still holds the secrets until you drop it with `recollect undo ID --forget --apply`. So may
+archives, the trash and forks from before: `recollect scan` finds what is left in the home.
+
+Example:
+  recollect redact 3f2a9c1e
+  recollect redact 3f2a9c1e --apply
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.text import counted, padded, visible
+from recollect.services.secrets import redact as redact_service
+from recollect.services.secrets.redact import RedactionPlan
+from recollect.storage.changes.journal import Applied
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    """Plan or do it."""
+    session = open_home(options.homes).own_session(options.session)
+    data = plans.own_data(options)
+    applied: Applied | None = None
+    if options.apply:
+        plan, applied = redact_service.redact(session, data)
+    else:
+        plan = redact_service.planned_redaction(session, data)
+    if options.json:
+        output.print_json(_document(options, plan, applied))
+    else:
+        _tell(options, plan, applied)
+    for note in plan.notes:
+        output.note(visible(note))
+    return 0
+
+
+def _document(options: Namespace, plan: RedactionPlan, applied: Applied | None) -> dict[str, object]:
+    return {
+        "session": plan.session,
+        "findings": plan.findings,
+        "files": [
+            {"path": file.path, "role": file.role, "secrets": len(file.findings)} for file in plan.files
+        ],
+        "open_in": plan.open_in,
+        "applied": applied is not None,
+        "change": None if applied is None else applied.id,
+        "undo": None if applied is None else plans.command(options, "undo", applied.id, "--apply"),
+        "forget": None
+        if applied is None
+        else plans.command(options, "undo", applied.id, "--forget", "--apply"),
+    }
+
+
+def _tell(options: Namespace, plan: RedactionPlan, applied: Applied | None) -> None:
+    name = output.styled(visible(plan.session[:8]), "cyan")
+    if not plan.files:
+        output.say(f"No secrets found in {name}: nothing to do")
+        return
+    verb = "Replaced" if applied is not None else "Would replace"
+    output.say(f"{verb} {counted(len(plan.findings), 'secret')} in {name}:")
+    for file in plan.files:
+        output.say(f"  {visible(str(file.path))} ({file.role}, {len(file.findings):,})")
+    kinds = Counter((one.kind, one.fingerprint) for one in plan.findings)
+    for (kind, digits), count in kinds.most_common():
+        times = f"{count:,} times" if count > 1 else "once"
+        output.say(f"    {output.styled(padded(kind, 24), 'yellow')} {digits}  {times}")
+    if plan.open_in is not None:
+        output.say(
+            output.styled(f"  A client has it open (process {plan.open_in}): refused until then", "red")
+        )
+    if applied is None:
+        plans.say_end(options, plans.applied(options, "redact", plan.session), "")
+        return
+    plans.say_end(options, "", plans.command(options, "undo", applied.id, "--apply"))
+    forget = plans.command(options, "undo", applied.id, "--forget", "--apply")
+    output.say(f"The undo copy still holds the secrets. Drop it with: {forget}")

@@ -1,0 +1,292 @@
+"""Show what was used and what it cost, by day, model, project or whatever else.
+
+Every response is counted once, over all logs of all homes, and priced by the list that
+comes with recollect (your own prices go into config.toml). A model without a price is
+named and never counted as free. Asks the index, and refreshes it first: what the logs
+gained since is read. Writes nothing but the index.
+
+Keys for --by, one or several: day, week, month, session, project, model, branch, agent,
+tool (the first one a response called), block (five-hour windows), total.
+--mode says what money is: calculate (tokens times price), display (what the client
+recorded), auto (the record only where there is no price).
+
+Example:
+  recollect cost
+  recollect cost --by project,model --since 30d
+  recollect cost --by block --since today
+  recollect cost --by model --performance --json
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
+from recollect.cli.terminal import dates, output
+from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.index_options import add_index_options, asked_index
+from recollect.cli.terminal.text import counted, padded, shortened, visible, width
+from recollect.errors import UsageError
+from recollect.model.cost.calendar import TIME_KEYS
+from recollect.model.cost.money import dollars
+from recollect.model.cost.report import KEYS, MODES, CostReport, CostRow, Explanation, Unpriced
+from recollect.services.cost.report import costs, zone_of
+
+_SHOWN = 30
+_KEY_COLUMNS = 44
+_BAR_COLUMNS = 20
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_TOTAL = "total"
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    keys = f"{', '.join(KEYS)} or {_TOTAL}; several with commas (default day)"
+    parser.add_argument("--by", action="append", metavar="KEYS", help=keys)
+    parser.add_argument(
+        "--since", metavar="DATE", help="2026-01-31, 7d (today and six days before it), 12h, yesterday"
+    )
+    parser.add_argument(
+        "--until", metavar="DATE", help="a day counts to its end; 7d: up to where --since 7d begins"
+    )
+    parser.add_argument("--timezone", metavar="ZONE", help="whose days: Europe/Berlin, UTC, local (default)")
+    parser.add_argument("-p", "--project", help="only work in this directory, or in directories so named")
+    parser.add_argument("--model", help="only this model, or models with this in their name")
+    parser.add_argument("--session", metavar="S", help="only this session: id, start of an id, title or path")
+    parser.add_argument("--mode", choices=MODES, default=MODES[0], help="what money is (default calculate)")
+    parser.add_argument("--explain", action="store_true", help="say where each row comes from")
+    parser.add_argument("--performance", action="store_true", help="how fast answers came, and per dollar")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"at most so many rows (terminal: {_SHOWN})")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_index_options(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print the report."""
+    by = _keys(options.by)
+    if options.limit is not None and options.limit < 1:
+        raise UsageError(f"--limit {options.limit}: must be 1 or more", hint="leave it out for all rows")
+    report = _report(options, by)
+    if options.json:
+        rows = _limited(report, options.limit)
+        from recollect.services.cost.document import cost_document
+
+        output.print_json(cost_document(report, rows, options.timezone))
+        return 0
+    limit = options.limit or (_SHOWN if sys.stdout.isatty() else None)
+    rows = _limited(report, limit)
+    for line in _table(report, rows):
+        output.say(line)
+    for remark in _remarks(report, len(rows)):
+        output.note(remark)
+    return 0
+
+
+def _keys(given: Sequence[str] | None) -> tuple[str, ...]:
+    keys = [key.strip() for text in given or ["day"] for key in text.split(",") if key.strip()]
+    return () if keys == [_TOTAL] else tuple(keys)
+
+
+def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
+    homes = [home.path for home in chosen_homes(options.homes) if home.exists]
+    now = dt.datetime.now(dt.UTC)
+    since, until = _moments(options, now)
+    with asked_index(options, homes) as opened, _progress(opened.database is None) as progress:
+        return costs(
+            homes,
+            by,
+            opened=opened,
+            since=since,
+            until=until,
+            timezone=options.timezone,
+            project=options.project,
+            model=options.model,
+            session=options.session,
+            mode=options.mode,
+            explain=options.explain,
+            performance=options.performance,
+            now=now,
+            progress=progress,
+        )
+
+
+def _progress(is_scan: bool) -> AbstractContextManager[Callable[[int, int], None] | None]:
+    """A bar where the logs themselves are read."""
+    return output.progress_bar("reading") if is_scan else nullcontext()
+
+
+def _moments(options: Namespace, now: dt.datetime) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """The bounds. A day is a day in the zone that was asked for."""
+    zone = zone_of(options.timezone)
+    found: list[dt.datetime | None] = []
+    for text, bound in ((options.since, dates.since), (options.until, dates.until)):
+        if text is None:
+            found.append(None)
+        elif (midnight := dates.whole_days(text, now, zone)) is not None:
+            found.append(midnight)
+        elif zone is None or (text[:1].isdigit() and not text[-1:].isdigit()):
+            found.append(bound(text, now))
+        else:
+            here = dt.datetime.combine(now.astimezone(zone).date(), dt.time(12)).astimezone()
+            found.append(dt.datetime.combine(bound(text, here).date(), dt.time.min, zone))
+    return found[0], found[1]
+
+
+def _limited(report: CostReport, limit: int | None) -> Sequence[CostRow]:
+    """The newest rows where rows are times, else the dearest."""
+    if limit is None or len(report.rows) <= limit:
+        return report.rows
+    is_by_time = bool(report.by) and report.by[0] in TIME_KEYS
+    return report.rows[-limit:] if is_by_time else report.rows[:limit]
+
+
+# --- a table for people -----------------------------------------------------------------------------
+
+
+def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
+    if not report.rows:
+        yield "Nothing was used."
+        return
+    heads = [*(report.by or ("",)), *_heads(report)]
+    cells = [[*_names(report.by, row), *_figures(report, row)] for row in rows]
+    totals = [_TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
+    names = max(len(report.by), 1)
+    widths = [max(width(line[at]) for line in (heads, *cells, totals)) for at in range(len(heads))]
+    most = max((row.pico_usd for row in rows), default=0)
+    yield output.styled(_aligned(heads, widths, names), "bold")
+    for row, line in zip(rows, cells, strict=True):
+        yield f"{_aligned(line, widths, names)}  {_bar(row.pico_usd, most)}{_row_remark(row)}".rstrip()
+        if row.explanation is not None:
+            yield from _explained(row.explanation)
+    if report.by:
+        yield output.styled(_aligned(totals, widths, names) + _row_remark(report.totals), "bold")
+        if report.totals.explanation is not None:
+            yield from _explained(report.totals.explanation)
+
+
+def _heads(report: CostReport) -> list[str]:
+    heads = ["messages", "input", "output", "cache write", "cache read"]
+    heads += ["searches"] * bool(report.totals.tokens.web_searches)
+    heads += ["cost"]
+    if report.totals.performance is not None:
+        heads += ["seconds", "tokens/s", "tokens/$"]
+    return heads
+
+
+def _names(by: Sequence[str], row: CostRow) -> list[str]:
+    names = [visible(row.keys[key][:8] if key == "session" else row.keys[key]) for key in by]
+    return [shortened(name, _KEY_COLUMNS) for name in names] or [_TOTAL]
+
+
+def _figures(report: CostReport, row: CostRow) -> list[str]:
+    tokens = row.tokens
+    counts = [row.messages, tokens.input, tokens.output, tokens.cache_write_5m + tokens.cache_write_1h]
+    counts += [tokens.cache_read] + [tokens.web_searches] * bool(report.totals.tokens.web_searches)
+    # What has no price at all is not free (law 6).
+    is_known = row.pico_usd or row.unpriced_messages < row.messages
+    figures = [f"{count:,}" for count in counts] + [dollars(row.pico_usd) if is_known else "-"]
+    speed = row.performance
+    if speed is not None:
+        figures += [f"{speed.duration_ms / 1000:,.0f}", _rate(speed.tokens_per_second, 1)]
+        figures += [_rate(speed.tokens_per_dollar, 0)]
+    return figures
+
+
+def _rate(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], names: int) -> str:
+    """Names to the left, figures to the right."""
+    pairs = list(zip(cells, widths, strict=True))
+    left = [padded(cell, columns) for cell, columns in pairs[:names]]
+    right = [" " * (columns - width(cell)) + cell for cell, columns in pairs[names:]]
+    return "  ".join([*left, *right])
+
+
+def _bar(amount: int, most: int) -> str:
+    """A bar on a terminal that can show one."""
+    if not sys.stdout.isatty() or amount <= 0:
+        return ""
+    eighths = max(amount * _BAR_COLUMNS * 8 // most, 1)
+    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+    if "utf" not in (sys.stdout.encoding or "").lower():
+        bar = "#" * (eighths // 8)
+    return output.styled(bar, "green")
+
+
+def _row_remark(row: CostRow) -> str:
+    remarks = [f"{row.unpriced_messages:,} unpriced"] * bool(row.unpriced_messages)
+    remarks += [f"{row.unrecorded_messages:,} not recorded"] * bool(row.unrecorded_messages)
+    block = row.block
+    if block is not None and block.is_active:
+        remarks.append(
+            f"running: {block.minutes_left} min left, {block.tokens_per_minute:,} tokens/min,"
+            f" {dollars(block.pico_usd_per_hour or 0)}/h, {dollars(block.projected_pico_usd or 0)} at its end"
+        )
+    return f"  {', '.join(remarks)}" if remarks else ""
+
+
+def _explained(why: Explanation) -> Iterator[str]:
+    more = f" and {why.logs - len(why.paths):,} more" if why.logs > len(why.paths) else ""
+    yield f"    from {counted(why.logs, 'log')}: {', '.join(map(visible, why.paths))}{more}"
+    yield f"    {counted(why.copies_dropped, 'repeated line')} not counted again"
+    for price in why.prices:
+        yield f"    price of {visible(price)}"
+    if why.uncertain_messages:
+        yield f"    {counted(why.uncertain_messages, 'response')} with uncertain counts"
+    if why.unrecorded_messages and not why.recorded_pico_usd:
+        yield "    the client recorded no cost"
+        return
+    missing = f", {counted(why.unrecorded_messages, 'response')} without a record" * bool(
+        why.unrecorded_messages
+    )
+    difference = dollars(why.difference_pico_usd)
+    yield f"    the client recorded {dollars(why.recorded_pico_usd)}{missing}; difference {difference}"
+
+
+# --- remarks ----------------------------------------------------------------------------------------
+
+
+def _remarks(report: CostReport, shown: int) -> Iterator[str]:
+    if shown < len(report.rows):
+        which = "newest" if report.by[0] in TIME_KEYS else "dearest"
+        yield f"the {which} {shown:,} of {len(report.rows):,} rows; --limit N or --json shows others"
+    if report.unpriced:
+        yield from _unpriced(report.unpriced)
+    for one in report.uncertain:
+        versions = f" (client {', '.join(map(visible, one.versions))})" if one.versions else ""
+        yield (
+            f"{visible(one.model)}: {counted(one.messages, 'response')} with uncertain counts{versions}: the client"
+            f" wrote down no final output, or a tier without a list price; the {one.output_tokens:,} output"
+            " tokens are a lower bound"
+        )
+    if report.totals.unrecorded_messages:
+        yield (
+            f"{counted(report.totals.unrecorded_messages, 'response')} without a recorded cost;"
+            " --mode calculate prices them"
+        )
+    if report.gone:
+        yield (
+            f"{counted(report.gone, 'session')} deleted from the home but still in the totals;"
+            " --no-index leaves them out"
+        )
+    yield from map(visible, report.notes)
+
+
+def _unpriced(models: Iterable[Unpriced]) -> Iterator[str]:
+    from recollect.system.paths import config_file
+
+    for one in models:
+        yield (
+            f"{visible(one.model)} has no price: {counted(one.messages, 'response')},"
+            f" {one.tokens.total:,} tokens are not in the cost"
+        )
+    yield f'  give it one: a section [prices."name"] with input and output in {visible(str(config_file()))}'
+
+
+# --- a document for programs ------------------------------------------------------------------------

@@ -1,0 +1,392 @@
+"""Print one line for the client's status line: model, session, today, five-hour block, context, limits.
+
+Reads the JSON that the client hands to such commands. What was spent is looked up in
+the index as it stands, in a few milliseconds. An index older than 15 seconds is brought
+up to date behind the scenes, for the next line; figures older than a minute have a ~
+before them. A + behind an amount says that a model without a price is not in it.
+Where the index does not know the session yet, it costs what the client says.
+Nothing is waited for and nothing fails: there is always a line, and the exit status is 0.
+
+For ~/.claude/settings.json ("refreshInterval": 10 beside it keeps the line moving between
+two answers, from client 2.1.97 on):
+  {"statusLine": {"type": "command", "command": "recollect statusline"}}
+
+Example:
+  recollect statusline < status.json
+  recollect statusline --json --no-refresh < status.json
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+# Start-up is a feature: tests/cli/spend/test_statusline.py has the list of modules a line may load.
+# They are loaded inside functions, so that a part that is missing costs its figures and not the line.
+TYPE_CHECKING = False  # see recollect/__init__.py
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    import apsw
+
+    from recollect.model.cost.prices import PriceList
+
+    _T = TypeVar("_T")
+
+FRESH_SECONDS = 15
+OLD_SECONDS = 60
+_QUARTER = 900
+_OPTIONS = ("--json", "--no-refresh")
+# How many seconds the client may be silent while it hands over its JSON, and how much of it is looked at.
+_PATIENCE, _PATIENCE_AFTER_ALL = 3.0, 0.05
+_MOST_BYTES = 1 << 20
+_LONGEST_NAME = 40
+_CENT = 10**10
+_LAST_MOMENT = 10**11  # in the year 5138; calendars end somewhere
+_LIMITS = (("five_hour", "5h"), ("seven_day", "7d"))
+_USAGE = "context_window.current_usage"
+_PATHS = (
+    "session_id",
+    "transcript_path",
+    "model.display_name",
+    "model.id",
+    "cost.total_cost_usd",
+    "context_window.used_percentage",
+    "context_window.context_window_size",
+    f"{_USAGE}.input_tokens",
+    f"{_USAGE}.cache_creation_input_tokens",
+    f"{_USAGE}.cache_read_input_tokens",
+    *(f"rate_limits.{name}.{what}" for name, _ in _LIMITS for what in ("used_percentage", "resets_at")),
+)
+
+
+class Amount:
+    """Money in pico-dollars, and the models that have no price and are not in it."""
+
+    def __init__(self, pico: int, unpriced: frozenset[str] = frozenset()) -> None:
+        self.pico, self.unpriced = pico, unpriced
+
+
+class Figures:
+    """Everything the line may show; None where it is not known. Times are seconds since 1970."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.session: str | None = None
+        self.model: str | None = None
+        self.client_usd: float | None = None
+        self.session_cost: Amount | None = None
+        self.today_cost: Amount | None = None
+        self.block_cost: Amount | None = None
+        self.block_end = 0
+        self.context: float | None = None  # tokens
+        self.window: float | None = None
+        self.percent: float | None = None
+        self.limits: list[tuple[str, str, float, float | None]] = []  # name, short name, per cent, reset
+        self.age: float | None = None  # of what the index says
+        self.notes: list[str] = []
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON document")
+    parser.add_argument("--no-refresh", action="store_true", help="do not bring the index up to date")
+
+
+def run(options: Namespace) -> int:
+    """Print the line."""
+    chosen = [name for name in _OPTIONS if getattr(options, name[2:].replace("-", "_"))]
+    return main(chosen, options.homes, options.data)
+
+
+def main(arguments: list[str], homes: list[str], data: str | None) -> int:
+    """The whole command without a parser, which takes longer to load than the line to print."""
+    if "-h" in arguments or "--help" in arguments:
+        from recollect.cli.main import command_parser
+
+        command_parser("statusline").parse_args(["--help"])
+    figures = Figures(time.time())
+    figures.notes += [f"no option {_shown(one)}" for one in arguments if one not in _OPTIONS]
+    said = _attempt(_input) or b""
+    _attempt(_hear, figures, said)
+    places = _attempt(_places, homes, data)
+    if places is not None:
+        _attempt(_look_up, figures, *places)
+    answer = _attempt(_document if "--json" in arguments else _line, figures)
+    _attempt(_print, answer or ("{}" if "--json" in arguments else "recollect"))
+    if places is not None and "--no-refresh" not in arguments and _is_due(figures.age):
+        _attempt(_refresh, *places)
+    return 0
+
+
+def _attempt(action: Callable[..., _T], *values: object) -> _T | None:
+    """What an action gives, None where it fails: the client blanks the line of a command that does."""
+    try:
+        return action(*values)
+    except Exception:  # noqa: BLE001 - whatever comes in, there is a line
+        return None
+
+
+def _is_due(age: float | None) -> bool:
+    # A time in the future is left from a clock that was set back.
+    return age is None or abs(age) >= FRESH_SECONDS
+
+
+# --- what the client says -----------------------------------------------------------------
+
+
+def _input() -> bytes:
+    """What stands on stdin, as far as it comes in time; a terminal has nothing to say."""
+    if os.isatty(0):
+        return b""
+    import select
+
+    gathered = b""
+    while len(gathered) < _MOST_BYTES:
+        # Some leave the pipe open after the last brace.
+        patience = _PATIENCE_AFTER_ALL if gathered.rstrip().endswith(b"}") else _PATIENCE
+        if sys.platform != "win32" and not select.select([0], [], [], patience)[0]:
+            break
+        more = os.read(0, _MOST_BYTES)
+        if not more:
+            break
+        gathered += more
+    return gathered
+
+
+def _hear(figures: Figures, said: bytes) -> None:
+    from recollect.index.glimpse import taken_apart
+
+    text = said.decode("utf-8", "replace").strip("\ufeff \t\r\n")
+    values = dict(zip(_PATHS, taken_apart(text, _PATHS), strict=True))
+    if text and all(value is None for value in values.values()):
+        figures.notes.append("nothing known on stdin")
+    transcript = _text(values["transcript_path"]) or ""
+    stem = transcript.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
+    figures.session = _text(values["session_id"]) or stem or None
+    figures.model = _text(values["model.display_name"]) or _text(values["model.id"])
+    figures.client_usd = _number(values["cost.total_cost_usd"])
+    _hear_context(figures, values, _text(values["model.id"]) or "")
+    for name, short in _LIMITS:
+        percent = _number(values[f"rate_limits.{name}.used_percentage"])
+        resets = _number(values[f"rate_limits.{name}.resets_at"])
+        # What was used of a window that has ended says nothing of the next.
+        if percent is not None and (resets is None or figures.now < resets < _LAST_MOMENT):
+            figures.limits.append((name, short, percent, resets))
+
+
+def _hear_context(figures: Figures, values: dict[str, object], model: str) -> None:
+    from recollect.index.glimpse import window_of
+
+    counts = [_number(values[path]) for path in _PATHS if path.startswith(_USAGE)]
+    percent = _number(values["context_window.used_percentage"])
+    if percent is None and not any(counts):
+        return
+    used = sum(count or 0 for count in counts)
+    window = _number(values["context_window.context_window_size"]) or window_of(model, int(used))
+    figures.window = window
+    figures.context = used if any(counts) else (percent or 0) * window / 100
+    figures.percent = percent if percent is not None else 100 * used / window
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: object) -> float | None:
+    """A number that can be reckoned with: neither negative nor beyond all sense."""
+    return value if isinstance(value, int | float) and 0 <= value < 10**15 else None
+
+
+# --- what the index says ------------------------------------------------------------------
+
+
+def _places(homes: Sequence[str], data: str | None) -> tuple[str, list[str]]:
+    from recollect.services import lean_places
+
+    found = lean_places.homes(homes, os.environ)
+    return lean_places.index_of(found, data, os.environ), found
+
+
+def _look_up(figures: Figures, index: str, homes: list[str]) -> None:
+    import apsw
+
+    from recollect.index import glimpse
+    from recollect.services import lean_places
+
+    if not lean_places.is_there(index):
+        figures.notes.append("no index yet" if homes else "no Claude home")
+        return
+    try:
+        opened = glimpse.opened(index)
+        opened.execute("BEGIN")  # all figures are of one moment
+        if not glimpse.is_complete(opened):
+            figures.notes.append("the index is being built")
+            return
+        figures.age = figures.now - (lean_places.refreshed_at(index) or 0)
+        _read(figures, opened, _prices(figures))
+    except apsw.BusyError:
+        figures.notes.append("the index is busy")
+    except apsw.Error:
+        figures.notes.append("the index cannot be read")
+
+
+def _read(figures: Figures, index: apsw.Connection, prices: PriceList) -> None:
+    from recollect.index import glimpse
+    from recollect.model.cost.billing_blocks import BLOCK_QUARTERS
+    from recollect.services.cost.local_day import today
+
+    session, quarter = figures.session, int(figures.now) // _QUARTER
+    first, end = today(figures.now)
+    figures.today_cost = Amount(*glimpse.priced(glimpse.usage_between(index, first, end), prices))
+    start = glimpse.block_start(index, quarter)
+    if start is not None:
+        end = start + BLOCK_QUARTERS
+        figures.block_cost = Amount(*glimpse.priced(glimpse.usage_between(index, start, end), prices))
+        figures.block_end = end * _QUARTER
+    if session is None or not glimpse.knows(index, session):
+        return
+    figures.session_cost = Amount(*glimpse.priced(glimpse.session_usage(index, session), prices))
+    is_told = figures.percent is not None and figures.model is not None
+    context = None if is_told else glimpse.newest_context(index, session)
+    if context is not None:
+        tokens, model, most = context
+        figures.model = figures.model or model
+        if figures.percent is None:
+            figures.context, figures.window = tokens, glimpse.window_of(model, most)
+            figures.percent = 100 * tokens / figures.window
+
+
+def _prices(figures: Figures) -> PriceList:
+    from recollect.model.cost.prices import PriceList
+    from recollect.services.lean_places import settings
+    from recollect.storage.config.lean_settings import may_have_prices
+
+    if not may_have_prices(settings(os.environ)):
+        return PriceList()
+    from recollect.errors import RecollectError
+    from recollect.storage.config.our_config import price_list
+
+    try:
+        return price_list()
+    except RecollectError:
+        figures.notes.append("config.toml cannot be used")
+        return PriceList()
+
+
+def _refresh(index: str, homes: list[str]) -> None:
+    from recollect.services.indexing.background_refresh import start_refresh
+
+    start_refresh(index, homes)
+
+
+# --- what is shown ------------------------------------------------------------------------
+
+
+def _line(figures: Figures) -> str:
+    parts = [_shown(figures.model)] if figures.model else []
+    if figures.session_cost is not None:
+        parts.append(f"session {_amount(figures, figures.session_cost)}")
+    elif figures.client_usd is not None:
+        parts.append(f"session {dollars(int(figures.client_usd * 10**12))}")
+    if figures.today_cost is not None:
+        parts.append(f"today {_amount(figures, figures.today_cost)}")
+    if figures.block_cost is not None:
+        left = int(figures.block_end - figures.now) // 60
+        parts.append(f"block {_amount(figures, figures.block_cost)}, {left} min left")
+    if figures.context is not None and figures.percent is not None:
+        parts.append(f"ctx {_thousands(figures.context)} ({figures.percent:.0f}%)")
+    parts += [_limit(figures, *limit[1:]) for limit in figures.limits]
+    return " | ".join([*parts, *figures.notes]) or "recollect"
+
+
+def _amount(figures: Figures, amount: Amount) -> str:
+    is_old = figures.age is not None and abs(figures.age) > OLD_SECONDS
+    return f"{'~' if is_old else ''}{dollars(amount.pico)}{'+' if amount.unpriced else ''}"
+
+
+def dollars(pico: int) -> str:
+    """As ``model.money.dollars``, whose imports take longer than the line."""
+    cents = (pico + _CENT // 2) // _CENT
+    return f"${cents // 100:,}.{cents % 100:02d}"
+
+
+def _thousands(tokens: float) -> str:
+    return f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 10**6:.1f}M"
+
+
+def _limit(figures: Figures, short: str, percent: float, resets: float | None) -> str:
+    if resets is None:
+        return f"{short} {percent:.0f}%"
+    is_far = resets - figures.now > 86_400
+    return f"{short} {percent:.0f}% resets {time.strftime('%a %H:%M' if is_far else '%H:%M', time.localtime(resets))}"
+
+
+def _shown(text: str) -> str:
+    """A name that cannot drive a terminal, and not much of it."""
+    if not (text.isascii() and text.isprintable()):
+        from recollect.cli.terminal.text import visible
+
+        text = visible(text)
+    return text[:_LONGEST_NAME]
+
+
+def _document(figures: Figures) -> str:
+    import json
+
+    amounts = (figures.session_cost, figures.today_cost, figures.block_cost)
+    context = {"tokens": int(figures.context or 0), "window": figures.window, "percent": figures.percent}
+    document = {
+        "session": figures.session,
+        "model": figures.model,
+        "session_cost_usd": _exact(figures.session_cost),
+        "client_cost_usd": figures.client_usd,
+        "today_cost_usd": _exact(figures.today_cost),
+        "block": _block(figures),
+        "context": None if figures.percent is None else context,
+        "rate_limits": {
+            name: {"used_percentage": percent, "resets_at": resets}
+            for name, _, percent, resets in figures.limits
+        },
+        "index_age_seconds": figures.age,
+        "unpriced": sorted({model for one in amounts if one for model in one.unpriced}),
+        "notes": figures.notes,
+    }
+    return json.dumps(document)
+
+
+def _block(figures: Figures) -> dict[str, object] | None:
+    if figures.block_cost is None:
+        return None
+    from recollect.model.cost.billing_blocks import BLOCK_QUARTERS
+
+    return {
+        "start": _utc(figures.block_end - BLOCK_QUARTERS * _QUARTER),
+        "end": _utc(figures.block_end),
+        "minutes_left": int(figures.block_end - figures.now) // 60,
+        "cost_usd": _exact(figures.block_cost),
+    }
+
+
+def _exact(amount: Amount | None) -> str | None:
+    from recollect.model.cost.money import exact
+
+    return None if amount is None else exact(amount.pico)
+
+
+def _utc(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _print(answer: str) -> None:
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(f"{answer}\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        # Nobody reads. What is left in the buffer must not make the interpreter fail at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,1 @@
+"""Commands of the team server and of sync."""

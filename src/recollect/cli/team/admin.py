@@ -1,0 +1,266 @@
+"""Organisations, members and tokens of a team server, straight in its database.
+
+  org add NAME | org list | org retention ORG DAYS|forever
+  user add ORG NAME [--role R] | user list ORG | user change ORG USER [--role R] [--disable|--enable]
+  token add ORG USER [--scope read,write] [--machine M] [--days N] | token list ORG | token revoke ORG TOKEN
+  audit ORG
+
+ORG and USER are names or ids. A token is shown once; what is stored cannot be turned back into it. Roles: viewer
+(reads), member (reads, writes, deletes what is theirs), admin. Scopes: read, write, delete, admin, metrics. The
+database is the one recollect serve uses; an organisation on a new SQLite file makes the file.
+
+Example:
+  recollect admin org add Acme
+  recollect admin user add Acme ada --role admin
+  recollect admin token add Acme ada --scope read,write --machine laptop --days 90
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from recollect.cli.team.serve import add_database, asked_database
+from recollect.cli.terminal import output
+from recollect.cli.terminal.text import padded, visible
+from recollect.errors import Busy, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from recollect.server.database.contract import Database
+    from recollect.server.database.records import Author, Org, User
+
+_DAY_MS = 86_400_000
+_ACTS = 100
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("what", choices=("org", "user", "token", "audit"), help="what it is about")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="what to do, and to whom")
+    add_database(parser)
+    parser.add_argument("--role", choices=("viewer", "member", "admin"), help="user: the role (member)")
+    parser.add_argument("--disable", action="store_true", help="user change: all tokens stop working")
+    parser.add_argument("--enable", action="store_true", help="user change: they work again")
+    parser.add_argument(
+        "--scope", default="read,write", help="token add: scopes, with commas between (read,write)"
+    )
+    parser.add_argument("--machine", help="token add: the machine it is for")
+    parser.add_argument("--days", type=int, help="token add: how long it is good (default: until revoked)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Carry out one act."""
+    database = asked_database(options)
+    from recollect.server.database.contract import Taken, Unavailable
+    from recollect.server.database.memory import MemoryDatabase
+
+    if isinstance(database, MemoryDatabase):
+        raise UsageError("memory: holds nothing to administer", hint="name the server's database")
+    try:
+        asyncio.run(_acted(options, database))
+    except Taken as problem:
+        raise UsageError(str(problem), hint="choose another name") from None
+    except (Unavailable, OSError) as problem:
+        raise Busy(
+            f"the database does not answer: {problem}", hint="is it running, and the address right?"
+        ) from None
+    return 0
+
+
+async def _acted(options: Namespace, database: Database) -> None:
+    action, names = _action(options)
+    if (options.what, action) == ("org", "add"):
+        await database.migrate()
+    await database.open()
+    try:
+        act, count = _ACTIONS[options.what, action]
+        if len(names) != count:
+            raise UsageError(
+                f"admin {options.what} {action}: takes {count} words, not {len(names)}",
+                hint="`recollect admin --help` shows them",
+            )
+        await act(options, database, names)
+    finally:
+        await database.close()
+
+
+def _action(options: Namespace) -> tuple[str, list[str]]:
+    if options.what == "audit":
+        return "list", options.words
+    action, names = (options.words[0] if options.words else ""), options.words[1:]
+    if (options.what, action) not in _ACTIONS:
+        known = ", ".join(word for what, word in _ACTIONS if what == options.what)
+        raise UsageError(f"admin {options.what} {action!a}: not known", hint=f"known: {known}")
+    return action, names
+
+
+def _author() -> Author:
+    from recollect.server.database.records import Author
+
+    return Author(f"operator {getpass.getuser()}", "command line")
+
+
+async def _org(database: Database, name: str) -> Org:
+    for org in await database.orgs():
+        if name in (org.id, org.name):
+            return org
+    raise NotFound(f"organisation {name!a}: there is none", hint="`recollect admin org list` shows them")
+
+
+async def _user(database: Database, org: Org, name: str) -> User:
+    for user in await database.users(org.id):
+        if name in (user.id, user.name):
+            return user
+    raise NotFound(f"member {name!a}: not of {org.name!a}", hint="`recollect admin user list ORG` shows them")
+
+
+async def _add_org(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.database.records import Org
+    from recollect.server.database.sql import now_ms
+    from recollect.server.tenancy import new_id
+
+    org = Org(new_id(), _name(names[0]), now_ms())
+    await database.add_org(org, _author())
+    _tell(options, org, f"Organisation {visible(org.name)}: {org.id}")
+
+
+async def _list_orgs(options: Namespace, database: Database, names: list[str]) -> None:
+    orgs = await database.orgs()
+    lines = [f"{padded(visible(org.name), 30)} {org.id}  {_kept(org)}" for org in orgs]
+    _tell(options, {"orgs": orgs}, *lines)
+
+
+def _kept(org: Org) -> str:
+    return "kept forever" if org.retention_days is None else f"kept {org.retention_days} days"
+
+
+async def _retention(options: Namespace, database: Database, names: list[str]) -> None:
+    org = await _org(database, names[0])
+    if names[1] != "forever" and not (names[1].isdigit() and 1 <= int(names[1]) <= 36_500):
+        raise UsageError(f"retention {names[1]!a}: not understood", hint="write a number of days, or forever")
+    days = None if names[1] == "forever" else int(names[1])
+    await database.set_retention(org.id, days, _author())
+    _tell(
+        options,
+        {"org": org.id, "retention_days": days},
+        f"{visible(org.name)}: retention {visible(names[1])}",
+    )
+
+
+async def _add_user(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.database.records import User
+    from recollect.server.database.sql import now_ms
+    from recollect.server.tenancy import new_id
+
+    org = await _org(database, names[0])
+    user = User(new_id(), org.id, _name(names[1]), options.role or "member", False, now_ms())
+    await database.add_user(user, _author())
+    _tell(options, user, f"Member {visible(user.name)} ({user.role}): {user.id}")
+
+
+async def _list_users(options: Namespace, database: Database, names: list[str]) -> None:
+    users = await database.users((await _org(database, names[0])).id)
+    lines = [
+        f"{padded(visible(user.name), 30)} {padded(user.role, 7)} {user.id}{'  disabled' if user.disabled else ''}"
+        for user in users
+    ]
+    _tell(options, {"users": users}, *lines)
+
+
+async def _change_user(options: Namespace, database: Database, names: list[str]) -> None:
+    org = await _org(database, names[0])
+    user = await _user(database, org, names[1])
+    if options.disable and options.enable:
+        raise UsageError("a member cannot be both disabled and enabled", hint="give one of the two")
+    disabled = True if options.disable else False if options.enable else None
+    changed = await database.change_user(org.id, user.id, options.role, disabled, _author()) or user
+    state = "disabled" if changed.disabled else "enabled"
+    _tell(options, changed, f"{visible(changed.name)}: {changed.role}, {state}")
+
+
+async def _add_token(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.tenancy import SCOPES, issued
+
+    org = await _org(database, names[0])
+    user = await _user(database, org, names[1])
+    scopes = tuple(dict.fromkeys(options.scope.split(",")))
+    if not set(scopes) <= set(SCOPES):
+        raise UsageError(f"scope {options.scope!a}: not understood", hint=f"known: {', '.join(SCOPES)}")
+    if options.days is not None and options.days < 1:
+        raise UsageError("--days: at least one", hint="leave it out for a token that is good until revoked")
+    lasting = None if options.days is None else options.days * _DAY_MS
+    secret, token = await issued(
+        database, user, scopes, _author(), machine=options.machine, lasting_ms=lasting
+    )
+    document = {"id": token.id, "token": secret, "scopes": list(scopes), "expires": token.expires}
+    _tell(options, document, f"Token {token.id} for {visible(user.name)}, shown once:", secret)
+
+
+async def _list_tokens(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.database.sql import now_ms
+
+    tokens = await database.tokens((await _org(database, names[0])).id)
+    now = now_ms()
+    lines = [
+        f"{token.id} {padded(visible(token.machine or '-'), 20)} {padded(' '.join(token.scopes), 24)} "
+        + ("revoked" if token.revoked else "expired" if token.expires and token.expires < now else "good")
+        for token in tokens
+    ]
+    _tell(options, {"tokens": tokens}, *lines)
+
+
+async def _revoke_token(options: Namespace, database: Database, names: list[str]) -> None:
+    org = await _org(database, names[0])
+    if not await database.revoke_token(org.id, names[1], _author()):
+        raise NotFound(
+            f"token {names[1]!a}: there is none", hint="`recollect admin token list ORG` shows their ids"
+        )
+    _tell(options, {"revoked": names[1]}, f"Token {visible(names[1])} is revoked.")
+
+
+async def _audit(options: Namespace, database: Database, names: list[str]) -> None:
+    import datetime as dt
+
+    acts = await database.audit((await _org(database, names[0])).id, None, _ACTS)
+    lines = [
+        f"{dt.datetime.fromtimestamp(act.at / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}Z {padded(act.act, 14)} "
+        f"{visible(act.user)} {visible(act.target)} {visible(act.detail)}"
+        for act in acts
+    ]
+    _tell(options, {"acts": acts}, *lines)
+
+
+def _name(text: str) -> str:
+    from recollect.sync.wire import plain_text
+
+    name = plain_text(text.strip(), 200)
+    if not name:
+        raise UsageError("a name is needed", hint="it may have up to 200 characters")
+    return name
+
+
+def _tell(options: Namespace, document: object, *lines: str) -> None:
+    if options.json:
+        output.print_json(document)
+        return
+    for line in lines:
+        output.say(line)
+
+
+_Act = Callable[[Namespace, "Database", list[str]], Awaitable[None]]
+_ACTIONS: dict[tuple[str, str], tuple[_Act, int]] = {
+    ("org", "add"): (_add_org, 1),
+    ("org", "list"): (_list_orgs, 0),
+    ("org", "retention"): (_retention, 2),
+    ("user", "add"): (_add_user, 2),
+    ("user", "list"): (_list_users, 1),
+    ("user", "change"): (_change_user, 2),
+    ("token", "add"): (_add_token, 2),
+    ("token", "list"): (_list_tokens, 1),
+    ("token", "revoke"): (_revoke_token, 2),
+    ("audit", "list"): (_audit, 1),
+}

@@ -1,0 +1,334 @@
+"""Keep the sessions of several machines together: on a team server, or in a folder they share.
+
+  login URL|DIR   where to; the token is asked for, or read from standard input, and never shown
+  push            send what is new of every session, without the secrets that are in it
+  pull            fetch other machines' sessions into recollect's own store
+  status          what there is to send, and where to
+  watch           push whenever something changed, until interrupted
+
+Only what belongs to a session is ever sent: logs, sub-agents, tool results, backups of files, tasks and
+todos; never credentials, settings or the prompt history. [sync] allow and deny in config.toml list directories
+whose sessions are sent, or not. What went on differently on two machines becomes two sessions.
+pull --into-home also puts sessions where `claude --resume` finds them: in the directory that has the same
+repository here. It prints a plan and waits for --apply.
+
+Example:
+  recollect sync login https://recollect.example.org
+  recollect sync push
+  recollect sync pull --into-home --apply
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.plans import command, own_data
+from recollect.cli.terminal.text import counted, shortened, size, visible
+from recollect.errors import UsageError
+from recollect.services.sync.sync import Exchange, checked_address, is_server
+from recollect.storage.config.sync_settings import Login, load_login, login_file, save_login
+
+if TYPE_CHECKING:
+    from recollect.services.sync.install import Installation
+    from recollect.services.sync.push import Pushed
+
+_ACTIONS = ("login", "push", "pull", "status", "watch")
+_SHOWN = 20
+_EVERY, _SHORTEST = 5.0, 0.2
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("action", choices=_ACTIONS, help="what to do")
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="login: the address; push: only these sessions"
+    )
+    parser.add_argument("--machine", metavar="NAME", help="login: what this machine is called there")
+    parser.add_argument(
+        "--plain-http", action="store_true", help="login: send the token unencrypted all the same"
+    )
+    parser.add_argument("--no-redact", action="store_true", help="send secrets as they are (login: always)")
+    parser.add_argument(
+        "--encrypt", action="store_true", help="seal every line with a key that stays here (login: always)"
+    )
+    parser.add_argument(
+        "--into-home", action="store_true", help="pull: also into the Claude home, for claude --resume"
+    )
+    parser.add_argument(
+        "--directory", metavar="DIR", type=Path, help="pull --into-home: where the sessions worked, here"
+    )
+    parser.add_argument(
+        "--apply", action="store_true", help="pull --into-home: do it; else only the plan is printed"
+    )
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=_EVERY,
+        metavar="SECONDS",
+        help=f"watch: how often to look ({_EVERY:g})",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Carry out one action."""
+    if options.words and options.action not in ("login", "push", "pull"):
+        raise UsageError(f"sync {options.action}: takes no words", hint="`recollect sync --help` shows them")
+    actions = {"login": _login, "push": _push, "pull": _pull, "status": _status, "watch": _watch}
+    return actions[options.action](options)
+
+
+def _login(options: Namespace) -> int:
+    if len(options.words) != 1:
+        raise UsageError(
+            "sync login: takes one address", hint="recollect sync login https://… (or a directory)"
+        )
+    address = checked_address(options.words[0])
+    login = Login(
+        address,
+        _token(address) if is_server(address) else "",
+        options.machine or _machine_name(),
+        options.encrypt,
+        not options.no_redact,
+        options.plain_http,
+    )
+    exchange = Exchange(login, own_data(options), patience=10.0)
+    # Before it is kept: a wrong token, or a wrong address, is told now.
+    who = exchange.server().whoami() if is_server(address) else None
+    path = save_login(login)
+    if options.json:
+        output.print_json(
+            {
+                "address": address,
+                "machine": login.machine,
+                "organization": who.organization_name if who else None,
+                "person": who.user_name if who else None,
+                "scopes": who.scopes if who else None,
+                "file": str(path),
+            }
+        )
+        return 0
+    if who is not None:
+        scopes = ", ".join(who.scopes)
+        output.say(f"{visible(who.user_name)} of {visible(who.organization_name)} at {address} ({scopes})")
+    output.say(f"Kept in {path}, for you only. Send with: {command(options, 'sync', 'push')}")
+    return 0
+
+
+def _token(address: str) -> str:
+    if sys.stdin.isatty():
+        import getpass
+
+        token = getpass.getpass(f"Token for {address}: ")
+    else:
+        token = sys.stdin.readline()
+    token = token.strip()
+    if not token:
+        raise UsageError("sync login: no token was given", hint="type it, or pass it on standard input")
+    return token
+
+
+def _machine_name() -> str:
+    import platform
+
+    return platform.node()[:100]
+
+
+def _exchange(options: Namespace) -> Exchange:
+    return Exchange(load_login(), own_data(options))
+
+
+def _homes(options: Namespace) -> list[Path]:
+    return [home.path for home in chosen_homes(options.homes) if home.exists]
+
+
+def _push(options: Namespace) -> int:
+    exchange = _exchange(options)
+    only = None
+    if options.words:
+        from recollect.cli.terminal.homes import open_home
+
+        home = open_home(options.homes, options.data)
+        only = [home.own_session(word).id for word in options.words]
+    push = exchange.push(
+        _homes(options),
+        redact=exchange.login.redact and not options.no_redact,
+        encrypt=exchange.login.encrypt or options.encrypt,
+    )
+    with output.progress_bar("sending") as progress:
+        done = push.run(only, progress)
+    if options.json:
+        output.print_json(done)
+    else:
+        _say_pushed(done)
+    return 1 if done.problems else 0
+
+
+def _say_pushed(done: Pushed) -> None:
+    if not done.sessions and not done.problems:
+        output.say("Nothing new to send.")
+    else:
+        sent = f"{counted(done.lines, 'line')}, {counted(done.files, 'file')}, {size(done.bytes)}"
+        output.say(f"Sent {counted(done.sessions, 'session')}: {sent}.")
+    if done.replaced:
+        output.note(
+            f"{counted(done.replaced, 'secret')} replaced by marks; --no-redact sends them as they are"
+        )
+    if done.denied:
+        output.note(f"{counted(done.denied, 'session')} held back by the lists in config.toml")
+    for one in done.branches:
+        output.note(
+            f"{one.session} went on differently elsewhere; this machine's is kept there as {one.branch}"
+        )
+    for session in done.ahead:
+        output.note(f"{visible(session)}: somebody else went on with it; `recollect sync pull` fetches that")
+    for session in done.gone:
+        output.note(f"{visible(session)}: was deleted there and is not sent again")
+    _say_problems(done.problems)
+    for note in done.notes:
+        output.note(note)
+
+
+def _say_problems(problems: list[tuple[str, str]]) -> None:
+    for path, why in problems[:_SHOWN]:
+        output.note(f"not sent: {visible(path)}: {visible(why)}")
+    if len(problems) > _SHOWN:
+        output.note(f"and {len(problems) - _SHOWN:,} more")
+
+
+def _pull(options: Namespace) -> int:
+    exchange = _exchange(options)
+    remote = exchange.connected()
+    try:
+        pull = exchange.pull(remote)
+        done = pull.run()
+        planned = None
+        if options.into_home:
+            planned = _into_home(options, exchange, remote)
+    finally:
+        remote.close()
+    if options.json:
+        output.print_json(
+            {
+                **{name: getattr(done, name) for name in done.__struct_fields__},
+                "store": str(pull.root),
+                "into_home": None if planned is None else planned.sessions,
+                "left": None if planned is None else planned.left,
+                "applied": bool(planned is not None and options.apply),
+            }
+        )
+        return 1 if done.problems else 0
+    if done.sessions:
+        fetched = f"{counted(done.lines, 'line')}, {counted(done.files, 'file')}, {size(done.bytes)}"
+        output.say(f"Fetched {counted(len(done.sessions), 'session')}: {fetched}.")
+        output.say(f"They are in {pull.root}: read them with --home {pull.root}")
+    else:
+        output.say("Nothing new to fetch.")
+    for session, place in done.moved:
+        output.note(f"{visible(session)} is another log there now; it is stored as {visible(place)}")
+    for session, why in done.problems[:_SHOWN]:
+        output.note(f"not fetched: {visible(session)}: {visible(why)}")
+    if planned is not None:
+        _say_installed(options, planned)
+    return 1 if done.problems else 0
+
+
+def _into_home(options: Namespace, exchange: Exchange, remote: object) -> Installation:
+    from typing import cast
+
+    from recollect.storage.home import ClaudeHome
+    from recollect.sync.remote import Remote
+
+    roots = [home for home in chosen_homes(options.homes) if home.exists]
+    if len(roots) != 1:
+        raise UsageError(
+            f"sync pull --into-home: there are {len(roots)} homes",
+            hint="name one with --home DIR before sync",
+        )
+    directory = options.directory
+    if directory is not None:
+        directory = directory.expanduser().resolve()
+        if not directory.is_dir():
+            raise UsageError(f"{directory}: no such directory", hint="name the one the sessions go on in")
+    home = ClaudeHome(roots[0].path, roots[0].config_file)
+    install = exchange.install(home, cast("Remote", remote), directory)
+    planned = install.planned(options.words or None)
+    if options.apply and planned.sessions:
+        options.change = install.carry_out(planned, exchange.data).id
+    return planned
+
+
+def _say_installed(options: Namespace, planned: Installation) -> None:
+    for one in planned.sessions:
+        output.say(f"  {one.how:<6}  {one.name}  {visible(shortened(one.directory, 70))}")
+    for session, why in planned.left:
+        output.note(f"left out: {visible(session)}: {visible(why)}")
+    if not planned.sessions:
+        output.say("Nothing to put into the home.")
+    elif options.apply:
+        output.say(f"Undo with: {command(options, 'undo', options.change, '--apply')}")
+    else:
+        where = [] if options.directory is None else ["--directory", str(options.directory)]
+        again = command(options, "sync", "pull", *options.words, "--into-home", *where, "--apply")
+        output.say(output.styled(f"The home was not changed. Do it with: {again}", "dim"))
+
+
+def _status(options: Namespace) -> int:
+    exchange = _exchange(options)
+    login = exchange.login
+    push = exchange.push(_homes(options), redact=login.redact, encrypt=False)
+    waiting = push.waiting()
+    state = exchange.kept.load()
+    document = {
+        "address": login.address,
+        "machine": login.machine,
+        "redact": login.redact,
+        "encrypt": login.encrypt,
+        "waiting": [{"session": session, "bytes": count} for session, count in waiting],
+        "sent_logs": len(state.logs),
+        "pulled_sessions": len(state.pulled),
+        "problems": push.done.problems,
+    }
+    if options.json:
+        output.print_json(document)
+        return 0
+    how = "secrets taken out" if login.redact else "secrets as they are"
+    output.say(f"To        {visible(login.address)} as {visible(login.machine or 'this machine')}")
+    output.say(f"How       {how}{', sealed' if login.encrypt else ''}; login in {login_file()}")
+    output.say(
+        f"There     {counted(len(state.logs), 'log')} sent, {counted(len(state.pulled), 'session')} fetched"
+    )
+    total = sum(count for _, count in waiting)
+    output.say(
+        f"Waiting   {counted(len(waiting), 'session')}, {size(total)}" if waiting else "Waiting   nothing"
+    )
+    return 0
+
+
+def _watch(options: Namespace) -> int:
+    if options.every < _SHORTEST:
+        raise UsageError(f"--every {options.every:g}: too often", hint=f"at least {_SHORTEST:g} seconds")
+    exchange = _exchange(options)
+    from recollect.errors import Busy
+
+    while True:
+        push = exchange.push(
+            _homes(options),
+            redact=exchange.login.redact and not options.no_redact,
+            encrypt=exchange.login.encrypt or options.encrypt,
+        )
+        try:
+            done = push.run()
+        except Busy as problem:
+            output.note(f"{visible(problem.message)}; trying again")
+        else:
+            if done.sessions or done.problems or done.branches:
+                _say_pushed(done)
+        sys.stdout.flush()
+        time.sleep(options.every)

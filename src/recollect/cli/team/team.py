@@ -1,0 +1,150 @@
+"""What a team's sessions cost, from the server they are sent to.
+
+  cost   tokens and money by person, repo, branch, model, project, machine, session or day (UTC)
+
+Every response counts once, however many machines sent it, with the prices of the server. The server is the one
+`recollect sync login` named; sealed sessions are not in the figures, because it cannot read them.
+
+Example:
+  recollect team cost --by person,repo --since 30d
+  recollect team cost --by day,model --csv > cost.csv
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from argparse import ArgumentParser, Namespace
+
+from msgspec import Struct
+
+from recollect.cli.terminal import dates, output
+from recollect.cli.terminal.plans import own_data
+from recollect.cli.terminal.text import padded, shortened, visible, width
+from recollect.errors import Busy, UsageError
+from recollect.services.sync.sync import Exchange
+from recollect.storage.config.sync_settings import load_login
+
+_KEYS = ("person", "repo", "branch", "model", "project", "machine", "session", "day")
+_WIDEST = 44
+
+
+class _Row(Struct):
+    keys: dict[str, str]
+    responses: int
+    tokens: dict[str, int]
+    pico_usd: int
+    unpriced: list[str]
+
+
+class _Report(Struct):
+    by: list[str]
+    rows: list[_Row]
+    total: _Row
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("action", choices=("cost",), help="what to ask")
+    parser.add_argument(
+        "--by", default="person", help=f"some of {', '.join(_KEYS)}, with commas between (person)"
+    )
+    parser.add_argument("--since", metavar="DATE", help="from this day on, or 30d, 12h, yesterday")
+    parser.add_argument("--until", metavar="DATE", help="up to the end of this day")
+    parser.add_argument("--csv", action="store_true", help="comma-separated")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    """Ask the server and print its answer."""
+    if options.csv and options.json:
+        raise UsageError("team cost: --csv or --json, not both", hint="leave one out")
+    by = ",".join(word.strip() for word in options.by.split(","))
+    unknown = sorted(set(by.split(",")) - {*_KEYS, "repository", "user"})
+    if unknown:
+        raise UsageError(f"--by {unknown[0]!a}: not known", hint=f"known: {', '.join(_KEYS)}")
+    now = dt.datetime.now(dt.UTC)
+    since = (
+        _moment(dates.whole_days(options.since, now) or dates.since(options.since, now))
+        if options.since
+        else None
+    )
+    until = (
+        _moment(dates.whole_days(options.until, now) or dates.until(options.until, now))
+        if options.until
+        else None
+    )
+    server = Exchange(load_login(), own_data(options), patience=20.0).server()
+    try:
+        answer = server.cost(by, since, until, "csv" if options.csv else "json")
+    finally:
+        server.close()
+    if options.csv:
+        sys.stdout.write(_shown_csv(answer))
+        return 0
+    document = _document(answer)
+    if options.json:
+        output.print_json(document)
+        return 0
+    _say(document)
+    return 0
+
+
+def _moment(when: dt.datetime) -> str:
+    """A time for a query; ``+`` would be a blank there."""
+    return when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _shown_csv(answer: bytes) -> str:
+    text = answer.decode("utf-8", "replace")
+    if not sys.stdout.isatty():
+        return text
+    return "".join(visible(line) + "\n" for line in text.splitlines())
+
+
+def _document(answer: bytes) -> dict[str, object]:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(answer, type=dict[str, object])
+    except msgspec.DecodeError:
+        raise Busy(
+            "the server's answer is no cost report", hint="is its version another than this one?"
+        ) from None
+
+
+def _say(document: dict[str, object]) -> None:
+    import msgspec
+
+    from recollect.model.cost.money import dollars
+
+    report = msgspec.convert(document, type=_Report)
+    head = [*report.by, "responses", "input", "output", "cache write", "cache read", "cost"]
+    rows = [_cells(report.by, row, dollars(row.pico_usd)) for row in report.rows]
+    total = _cells([], report.total, dollars(report.total.pico_usd))
+    rows.append(["total", *[""] * (len(report.by) - 1), *total] if report.by else total)
+    widths = [max(map(width, column)) for column in zip(head, *rows, strict=True)]
+    for number, row in enumerate([head, *rows]):
+        cells = [
+            padded(cell, wide) if n < len(report.by) else " " * (wide - width(cell)) + cell
+            for n, (cell, wide) in enumerate(zip(row, widths, strict=True))
+        ]
+        line = "  ".join(cells).rstrip()
+        output.say(output.styled(line, "dim") if not number else line)
+    unpriced = sorted({name for row in report.rows for name in row.unpriced})
+    if unpriced:
+        output.note(f"not in the cost, because they have no price: {', '.join(map(visible, unpriced))}")
+
+
+def _cells(by: list[str], row: _Row, cost: str) -> list[str]:
+    tokens = row.tokens
+    writes = tokens.get("cache_write_5m", 0) + tokens.get("cache_write_1h", 0)
+    numbers = (
+        row.responses,
+        tokens.get("input", 0),
+        tokens.get("output", 0),
+        writes,
+        tokens.get("cache_read", 0),
+    )
+    names = [shortened(visible(row.keys.get(name, "")), _WIDEST) for name in by]
+    return [*names, *(f"{number:,}" for number in numbers), cost]

@@ -1,0 +1,148 @@
+"""A conversation as Markdown that no transcript can break out of.
+
+A fence is longer than any run of its character in the text it holds. Prose stays
+Markdown, but line by line what it opens is closed or disarmed: its own fences are
+set anew at the margin, backticks without a partner are escaped, headings go below
+ours, HTML and pictures (a remote picture is a beacon) become text. So a reader's
+program sees the same blocks this module saw, and a heading that names a speaker is
+always one of ours. Control characters are made visible first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recollect.cli.terminal.conversation_view import (
+    Part,
+    PartKind,
+    Tools,
+    View,
+    only_results,
+    parts,
+    safe_text,
+    speaker,
+    when,
+)
+from recollect.cli.terminal.text import visible
+from recollect.model.conversation.conversation import Spoken
+
+_FENCE = re.compile(r"(?P<indent>[ \t]*)(?:(?P<ticks>`{3,})(?P<info>[^`]*)|(?P<tildes>~{3,})(?P<about>.*))")
+_MARKERS = r"(?P<before>[ \t]*(?:(?:>|[-*+]|[0-9]{1,9}[.)])[ \t]*)*)"  # of quotes and lists
+_HEADING = re.compile(_MARKERS + r"(?P<marks>#{1,6})(?=[ \t]|$)")
+_UNDERLINE = re.compile(_MARKERS + r"(?P<line>=+|-+)[ \t]*")
+_HTML = re.compile(r"<(?=[A-Za-z/!?])")
+_CODE_OR_ESCAPE = re.compile(r"\\.|`+")
+
+
+def document_head(title: str, session: str, cwd: str) -> str:
+    """How the document begins."""
+    name = _inline(visible(title)) or "Session"
+    return f"# {name}\n\nSession `{_code(session)}`" + (f", in `{_code(cwd)}`" if cwd else "") + "\n\n"
+
+
+def message(spoken: Spoken, view: View) -> str:
+    """One message, followed by an empty line; "" where nothing of it is to be shown."""
+    shown = list(parts(spoken, view))
+    if not shown:
+        return ""
+    heading = [] if only_results(spoken) else [_heading(spoken)]
+    return "\n\n".join([*heading, *(_part(part, view) for part in shown)]) + "\n\n"
+
+
+def _heading(spoken: Spoken) -> str:
+    facts = [when(spoken.at), spoken.model or ""]
+    about = ", ".join(_inline(visible(fact)) for fact in facts if fact)
+    who = _inline(visible(speaker(spoken)))
+    return f"## {who}" + (f" ({about})" if about else "")
+
+
+def _part(part: Part, view: View) -> str:
+    text = safe_text(part.text)
+    match part.kind:
+        case PartKind.PROSE:
+            return prose(text)
+        case PartKind.THINKING:
+            return f"*Thinking*\n\n{fenced(text)}"
+        case PartKind.CALL | PartKind.RESULT:
+            title = "Call" if part.kind is PartKind.CALL else "Result"
+            name = f": `{_code(part.title)}`" if part.kind is PartKind.CALL or part.is_error else ""
+            body = f"\n\n{fenced(text)}" if text else ""
+            return f"*{title}*{name}{body}" if view.tools is not Tools.NONE else ""
+        case PartKind.OTHER:
+            return fenced(text)
+
+
+def fenced(text: str, info: str = "") -> str:
+    """Text in a code block; the fence is longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{info}\n{text}\n{fence}"
+
+
+def prose(text: str) -> str:
+    """Markdown that stays inside itself; ``text`` has no control characters but tab and newline."""
+    return "\n".join(_prose_lines(text.split("\n")))
+
+
+def _prose_lines(lines: list[str]) -> Iterator[str]:
+    position = 0
+    while position < len(lines):
+        opening = _FENCE.fullmatch(lines[position])
+        if opening is None:
+            yield _prose_line(lines[position])
+            position += 1
+            continue
+        end = _end_of_fence(lines, position + 1, opening["ticks"] or opening["tildes"])
+        words = (opening["info"] or opening["about"] or "").split()
+        inside = [_outdented(line, len(opening["indent"])) for line in lines[position + 1 : end]]
+        yield fenced("\n".join(inside), re.sub(r"[^\w+#.-]", "", words[0]) if words else "")
+        position = end + 1
+
+
+def _end_of_fence(lines: list[str], start: int, fence: str) -> int:
+    """The line that closes a fence, or the end where none does."""
+    closing = re.compile(rf"[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*")
+    return next((index for index in range(start, len(lines)) if closing.fullmatch(lines[index])), len(lines))
+
+
+def _outdented(line: str, columns: int) -> str:
+    return line[:columns].lstrip(" \t") + line[columns:]
+
+
+def _prose_line(line: str) -> str:
+    underline = _UNDERLINE.fullmatch(line)
+    if underline is not None:
+        return f"{underline['before']}\\{underline['line']}"
+    heading = _HEADING.match(line)
+    if heading is not None:
+        line = f"{heading['before']}{'#' * min(6, len(heading['marks']) + 2)}{line[heading.end() :]}"
+    return _inline(line)
+
+
+def _inline(line: str) -> str:
+    """One line whose code spans end where they begin, without HTML and pictures."""
+    pieces: list[str] = []
+    position = 0
+    while (found := _CODE_OR_ESCAPE.search(line, position)) is not None:
+        pieces.append(_text(line[position : found.start()]))
+        position = found.end()
+        if found[0].startswith("\\"):
+            pieces.append(found[0] if found[0] != "\\<" else "&lt;")
+            continue
+        closing = re.compile(rf"(?<!`){found[0]}(?!`)").search(line, position)
+        if closing is None:
+            pieces.append("\\`" * len(found[0]))
+        else:
+            pieces.append(line[found.start() : closing.end()])
+            position = closing.end()
+    return "".join([*pieces, _text(line[position:])])
+
+
+def _text(piece: str) -> str:
+    return _HTML.sub("&lt;", piece).replace("![", "!\\[")
+
+
+def _code(text: str) -> str:
+    """Text for a code span of one backtick."""
+    return visible(text).replace("`", "'")

@@ -1,0 +1,153 @@
+"""Sub-agents and the calls that sent them, in all four layouts clients have used.
+
+    1.0       lines inside the main log, marked as sidechain, without an id
+    2.0       ``agent-<id>.jsonl`` beside the session's log
+    2.1       ``<session>/subagents/agent-<id>.jsonl``
+    later     the same with ``agent-<id>.meta.json``, which names the call
+
+The link from an agent to its call is the best of what there is: the meta file,
+the agent's id in the call's result, the id in the result's text, or, where there
+is no id at all, the prompt. ``link`` says which it was.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Struct, structs
+
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.model.conversation.tool_calls import Call
+from recollect.model.json_text import loose_object
+
+AGENT_TOOLS = frozenset(["Task", "Agent"])
+_WARM_UP = "Warmup"
+
+
+class Link(enum.StrEnum):
+    """What ties an agent to its call, best first."""
+
+    META = "meta file"
+    RESULT = "agent id in the result"
+    TEXT = "agent id in the result's text"
+    PROMPT = "same prompt"
+    NONE = "none"
+
+
+class AgentMeta(Struct, rename="camel"):
+    """What ``agent-<id>.meta.json`` says."""
+
+    agent_type: str | None = None
+    description: str | None = None
+    tool_use_id: str | None = None
+    parent_agent_id: str | None = None
+    spawn_depth: int | None = None
+
+
+class Agent(Struct, frozen=True):
+    """One sub-agent. ``root`` is its first entry where it lives inside the main log."""
+
+    id: str
+    layout: str  # inline, flat, nested
+    path: str | None = None
+    root: str | None = None
+    prompt: str = ""
+    first_at: dt.datetime | None = None
+    last_at: dt.datetime | None = None
+    messages: int = 0
+    agent_type: str | None = None
+    description: str | None = None
+    tool_use_id: str | None = None
+    spawned_by: str | None = None
+    parent_agent: str | None = None
+    depth: int = 1
+    link: Link = Link.NONE
+
+    @property
+    def is_warm_up(self) -> bool:
+        """Whether the client made it to warm its cache; it belongs to no call."""
+        return self.prompt.strip() == _WARM_UP
+
+
+def read_meta(data: bytes) -> AgentMeta:
+    """A meta file; empty where it cannot be read."""
+    try:
+        return msgspec.json.decode(data, type=AgentMeta)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return AgentMeta()
+
+
+def with_meta(agent: Agent, meta: AgentMeta) -> Agent:
+    """An agent with what its meta file says."""
+    return structs.replace(
+        agent,
+        agent_type=meta.agent_type,
+        description=meta.description,
+        tool_use_id=meta.tool_use_id,
+        parent_agent=meta.parent_agent_id,
+        depth=meta.spawn_depth or 1,
+        link=Link.META if meta.tool_use_id else Link.NONE,
+    )
+
+
+def inline_roots(graph: Graph) -> list[Node]:
+    """First entries of the sub-agents that live inside a main log."""
+    return [
+        node
+        for node in graph.nodes.values()
+        if node.is_sidechain
+        and node.type == "user"
+        and (node.parent is None or node.parent not in graph.nodes)
+    ]
+
+
+def linked(agents: Sequence[Agent], calls: Iterable[Call]) -> list[Agent]:
+    """The agents with the calls that sent them; a call is given to one agent only."""
+    sending = [call for call in calls if call.name in AGENT_TOOLS or call.agent_id]
+    by_id = {call.id: call for call in sending}
+    free = dict(by_id)
+    done: dict[str, Agent] = {}
+    for how in (Link.META, Link.RESULT, Link.TEXT, Link.PROMPT):
+        for agent in agents:
+            if agent.id in done or agent.is_warm_up:
+                continue
+            call = _call_for(agent, how, by_id if how is Link.META else free)
+            if call is not None:
+                free.pop(call.id, None)
+                done[agent.id] = _sent_by(agent, call, how)
+    return [done.get(agent.id, agent) for agent in agents]
+
+
+def _call_for(agent: Agent, how: Link, calls: dict[str, Call]) -> Call | None:
+    if how is Link.META:
+        return calls.get(agent.tool_use_id or "")
+    if how is Link.RESULT:
+        return next((call for call in calls.values() if call.agent_id == agent.id), None)
+    if how is Link.TEXT:
+        wanted = f"agentId: {agent.id}"
+        return next((call for call in calls.values() if wanted in call.text), None)
+    # Equal prompts are told apart by order only: the first agent is taken to be the first call's.
+    same = (call for call in calls.values() if agent.prompt and _prompt(call) == agent.prompt)
+    return next(same, None)
+
+
+def _sent_by(agent: Agent, call: Call, how: Link) -> Agent:
+    given = loose_object(call.input)
+    kind, about = given.get("subagent_type"), given.get("description")
+    return structs.replace(
+        agent,
+        tool_use_id=call.id,
+        spawned_by=call.uuid,
+        agent_type=agent.agent_type or (kind if isinstance(kind, str) else None),
+        description=agent.description or (about if isinstance(about, str) else None),
+        link=how,
+    )
+
+
+def _prompt(call: Call) -> str:
+    prompt = loose_object(call.input).get("prompt")
+    return prompt if isinstance(prompt, str) else ""

@@ -1,0 +1,469 @@
+"""A conversation as the list of messages client 2.1.325 sends to the API when it resumes.
+
+The client does not send what is in the file. It drops answers that came to
+nothing, pairs every call with exactly one result, merges neighbours of one role
+and renders its own notes into the user's messages. Each step below was measured
+against the real client and is checked against it by ``tests/oracle``.
+
+What it cannot know is left out: the text of a few kinds of notes that the client
+renders anew in long words of its own, because the line does not hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from recollect.model.conversation.client_words import (
+    INTERRUPTED_RESULT,
+    MISSING_RESULT,
+    NO_CONTENT,
+    NOTES_INSIDE,
+    NOTES_TAGGED,
+    REMINDER,
+    REMOVED_CALL,
+    REMOVED_RESULT,
+    TOOL_LOADED,
+    notification,
+    resumed_model,
+    said_anew,
+)
+from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.entry import Assistant, Attachment, Entry, System, User
+from recollect.model.json_text import loose_object, loose_value
+
+Json = dict[str, Any]
+_THINKING = frozenset(["thinking", "redacted_thinking"])
+
+
+class _Said(Struct):
+    """One entry's contribution, before anything is merged."""
+
+    role: str  # user, assistant, or note
+    content: str | list[Json]
+    message_id: str | None = None
+    note_role: str = "user"
+    model: str = ""
+    more: list[str | list[Json]] = []  # the further parts of a note
+
+    @property
+    def blocks(self) -> list[Json]:
+        return [_text(self.content)] if isinstance(self.content, str) else self.content
+
+    def of_type(self, kind: str) -> list[Json]:
+        return [block for block in self.blocks if block.get("type") == kind]
+
+
+def api_messages(entries: Sequence[Entry]) -> list[Json]:
+    """The messages the client would send before a new prompt, without its filler answers."""
+    tools = _announced_tools(entries)
+    said = [one for entry in entries for one in _said(entry, tools)]
+    said = _with_open_calls_closed(_without_dead_answers(said))
+    model = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
+    turns = _merged(_notes_first(_without_foreign_thinking(said, model)), model)
+    if _ends_in_error(entries) and turns and turns[-1].role == "system":
+        turns.pop()  # no filler answer follows, so these notes go behind the new prompt
+    _pair_calls(turns)
+    return [{"role": turn.role, "content": _final(turn)} for turn in turns]
+
+
+# ---- what each entry says --------------------------------------------------------------------------------
+
+
+class _Origin(Struct):
+    kind: str | None = None
+
+
+class _Line(Struct):
+    message: Raw
+    origin: _Origin | None = None
+
+
+class _ContentOnly(Struct):
+    content: Raw
+
+
+def _announced_tools(entries: Sequence[Entry]) -> set[str]:
+    """Tools the client offered by name only; a result may refer to those, and to no others."""
+    found: set[str] = set()
+    for entry in entries:
+        if isinstance(entry.body, Attachment):
+            told = loose_object(bytes(entry.body.attachment))
+            names = told.get("addedNames") if told.get("type") == "deferred_tools_delta" else None
+            found.update(name for name in names if isinstance(name, str)) if isinstance(names, list) else None
+    return found
+
+
+def _said(entry: Entry, tools: set[str]) -> Iterable[_Said]:
+    body = entry.body
+    if isinstance(body, User):
+        yield _Said("user", _of_user(_content_of(entry), tools))
+    elif isinstance(body, Assistant):
+        if not (body.is_api_error_message and body.message.model == SYNTHETIC_MODEL):
+            model = body.message.model if body.message.model != SYNTHETIC_MODEL else ""
+            blocks = [_of_model(block) for block in _as_blocks(_content_of(entry))]
+            yield _Said("assistant", blocks, body.message.id, model=model or "")
+    elif isinstance(body, System) and body.subtype == "local_command":
+        yield _Said("user", body.text)
+    elif isinstance(body, Attachment):
+        if not isinstance(body.rendered, UnsetType):
+            yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
+        elif words := said_anew(loose_object(bytes(body.attachment))):
+            yield _Said("note", words, note_role="system")
+
+
+def _ends_in_error(entries: Sequence[Entry]) -> bool:
+    last = next((one.body for one in reversed(entries) if isinstance(one.body, User | Assistant)), None)
+    return isinstance(last, Assistant) and last.is_api_error_message is True
+
+
+def _of_user(content: str | list[Json], tools: set[str]) -> str | list[Json]:
+    """Results keep references to tools that were announced, and say that those are loaded."""
+    if isinstance(content, str):
+        return content
+    blocks = [_with_known_tools(block, tools) for block in content]
+    loaded = any(_references(block) for block in blocks)
+    return [*blocks, _text(TOOL_LOADED)] if loaded else blocks
+
+
+def _with_known_tools(block: Json, tools: set[str]) -> Json:
+    unknown = [part for part in _references(block) if part.get("tool_name") not in tools]
+    return (
+        {**block, "content": [part for part in block["content"] if part not in unknown]} if unknown else block
+    )
+
+
+def _references(block: Json) -> list[Json]:
+    content = block.get("content") if block.get("type") == "tool_result" else None
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_reference"]
+
+
+def _of_model(block: Json) -> Json:
+    """Calls go out under the names the client's tools have today."""
+    renamed = block.get("type") == "tool_use" and block.get("name") == "Task"
+    return {**block, "name": "Agent"} if renamed else block
+
+
+def _content_of(entry: Entry) -> str | list[Json]:
+    """The content as plain values, exactly as it stands in the line."""
+    from_task = False
+    try:
+        line = msgspec.json.decode(entry.raw, type=_Line)
+        content = loose_value(msgspec.json.decode(line.message, type=_ContentOnly).content)
+        from_task = line.origin is not None and line.origin.kind == "task-notification"
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = entry.fields().get("message")
+        content = said.get("content") if isinstance(said, dict) else ""
+    if isinstance(content, list):
+        return [block for block in content if isinstance(block, dict)]
+    return notification(str(content)) if from_task else str(content)
+
+
+def _notes(rendered: object, role: str) -> Iterable[_Said]:
+    parts: list[str | list[Json]] = []
+    for part in rendered if isinstance(rendered, list) else ():
+        content = part.get("content") if isinstance(part, dict) else None
+        if isinstance(content, str):
+            parts.append(content)
+        elif isinstance(content, list):
+            parts.append([block for block in content if isinstance(block, dict)])
+    if parts:
+        yield _Said("note", parts[0], note_role=role, more=parts[1:])
+
+
+# ---- answers that came to nothing ------------------------------------------------------------------------
+
+
+def _without_dead_answers(said: list[_Said]) -> list[_Said]:
+    """Drop calls that never got a result, thinking that led to nothing, and answers of white space."""
+    open_end = _start_of_open_end(said)
+    answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
+    kept = [one for index, one in enumerate(said) if index >= open_end or not _is_unanswered(one, answered)]
+    answers = [one for one in kept if one.role == "assistant" and not _is_white_space(one)]
+    spoken = {one.message_id for one in answers if not _is_thinking(one)}
+    dead = [one for one in kept if one.role == "assistant" and _is_white_space(one)]
+    dead += [one for one in answers if _is_thinking(one) and one.message_id not in spoken]
+    gone = set(map(id, dead))
+    return [one for one in kept if id(one) not in gone]
+
+
+def _without_foreign_thinking(said: list[_Said], model: str) -> list[_Said]:
+    """Only the model that goes on gets its own thinking back."""
+    for one in said:
+        if one.role == "assistant" and one.model != model:
+            one.content = [block for block in one.blocks if block.get("type") not in _THINKING]
+    return said
+
+
+def _start_of_open_end(said: list[_Said]) -> int:
+    """Where the last answer starts, if nothing but results of its calls follows it."""
+    index = len(said)
+    while index and (said[index - 1].role == "note" or _is_result(said[index - 1])):
+        index -= 1
+    if not index or said[index - 1].role != "assistant":
+        return len(said)
+    answer = said[index - 1].message_id
+    while index and (said[index - 1].message_id == answer or _is_result(said[index - 1])):
+        index -= 1
+    return index
+
+
+def _is_unanswered(one: _Said, answered: set[Any]) -> bool:
+    calls = one.of_type("tool_use") if one.role == "assistant" else []
+    return bool(calls) and all(call.get("id") not in answered for call in calls)
+
+
+def _is_thinking(one: _Said) -> bool:
+    """Whether nothing but thinking is in it; blank text says nothing."""
+    said = [block for block in one.blocks if not _is_blank(block)]
+    return bool(said) and all(block.get("type") in _THINKING for block in said)
+
+
+def _is_white_space(one: _Said) -> bool:
+    return bool(one.blocks) and all(map(_is_blank, one.blocks))
+
+
+def _is_blank(block: Json) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()
+
+
+def _is_result(one: _Said) -> bool:
+    return (
+        one.role == "user"
+        and bool(one.of_type("tool_result"))
+        and len(one.of_type("tool_result")) == len(one.blocks)
+    )
+
+
+def _with_open_calls_closed(said: list[_Said]) -> list[_Said]:
+    """Give the calls of a last answer that was cut short a result that says so."""
+    answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
+    start = _start_of_open_end(said)
+    calls = [call for one in said[start:] if one.role == "assistant" for call in one.of_type("tool_use")]
+    missing = [
+        _result(call.get("id"), INTERRUPTED_RESULT) for call in calls if call.get("id") not in answered
+    ]
+    return [*said, _Said("user", missing)] if missing else said
+
+
+def _result(call: object, text: str) -> Json:
+    return {"type": "tool_result", "content": text, "is_error": True, "tool_use_id": call}
+
+
+# ---- merging ---------------------------------------------------------------------------------------------
+
+
+def _notes_first(said: list[_Said]) -> list[_Said]:
+    """Notes move up to where the user's turn begins: behind the last answer or result before them."""
+    ordered: list[_Said] = []
+    waiting: list[_Said] = []
+    for one in reversed(said):
+        if one.role == "note":
+            waiting.append(one)
+            continue
+        if waiting and (one.role == "assistant" or one.of_type("tool_result")):
+            ordered += waiting
+            waiting = []
+        ordered.append(one)
+    return [*reversed(waiting), *reversed(ordered)]
+
+
+def _merged(said: list[_Said], model: str) -> list[_Said]:
+    inside = model.startswith(NOTES_INSIDE)
+    turns: list[_Said] = []
+    beside: list[str] = []
+    for one in said:
+        if one.role == "note" and one.note_role == "system" and not inside:
+            beside.append(_tagged(one, model))
+            continue
+        if one.role == "assistant":
+            _put_beside(turns, beside)
+            _add_answer(turns, one)
+        elif one.role == "note":
+            _add_note(turns, one)
+        else:
+            _add_user(turns, one)
+    _put_beside(turns, beside)
+    for turn in turns:
+        # Only now: the newlines that join the texts of several lines are there already.
+        if turn.role == "user" and isinstance(turn.content, list):
+            turn.content = _without_empty_text(turn.content)
+    return turns
+
+
+def _tagged(note: _Said, model: str) -> str:
+    blocks = [block for part in (note.content, *note.more) for block in _as_blocks(part)]
+    text = "\n".join(str(block.get("text", "")) for block in blocks)
+    bare = text.removeprefix(REMINDER[0]).removesuffix(REMINDER[1])
+    return f"{REMINDER[0]}{bare}{REMINDER[1]}" if model.startswith(NOTES_TAGGED) else bare
+
+
+def _put_beside(turns: list[_Said], notes: list[str]) -> None:
+    """Notes go behind the user's turn; where the user has not spoken yet they wait for the new prompt."""
+    if notes and turns and turns[-1].role == "user":
+        turns.append(_Said("system", "\n\n".join(notes)))
+        notes.clear()
+
+
+def _add_answer(turns: list[_Said], one: _Said) -> None:
+    """Lines of one answer come together, also across the results of its calls."""
+    for turn in reversed(turns):
+        if turn.role == "assistant":
+            if one.message_id is not None and turn.message_id == one.message_id:
+                turn.content = [*turn.blocks, *one.blocks]
+                return
+        elif not _starts_with_result(turn):
+            break
+    turns.append(_Said("assistant", list(one.blocks), one.message_id))
+
+
+def _starts_with_result(turn: _Said) -> bool:
+    return turn.role == "user" and turn.blocks[:1] != [] and turn.blocks[0].get("type") == "tool_result"
+
+
+def _add_user(turns: list[_Said], one: _Said) -> None:
+    if one.content == []:
+        return
+    if not turns or turns[-1].role != "user":
+        turns.append(_Said("user", one.content))
+        return
+    before, after = turns[-1].blocks, one.blocks
+    if before and after and before[-1].get("type") == after[0].get("type") == "text":
+        before = [*before[:-1], {**before[-1], "text": f"{before[-1].get('text', '')}\n"}]
+    turns[-1].content = _results_first([*before, *after])
+
+
+def _add_note(turns: list[_Said], note: _Said) -> None:
+    if not turns or turns[-1].role != "user":
+        turns += [_Said("user", part) for part in (note.content, *note.more)]
+        return
+    for part in (note.content, *note.more):
+        before = list(turns[-1].blocks)
+        if before and before[-1].get("type") == "tool_result":
+            before[-1] = _with_note(before[-1], _as_blocks(part))
+            turns[-1].content = before
+        else:
+            turns[-1].content = _results_first([*before, *_as_blocks(part)])
+
+
+def _with_note(result: Json, note: list[Json]) -> Json:
+    """A note behind a tool result becomes part of the result."""
+    content = result.get("content")
+    if content is None or isinstance(content, str):
+        texts = [content or "", *(str(block.get("text", "")) for block in note)]
+        return {**result, "content": "\n\n".join(text.strip() for text in texts if text.strip())}
+    parts = [dict(part) for part in content]
+    if parts and parts[-1].get("type") == "text":
+        parts[-1]["text"] = f"{parts[-1].get('text', '')}\n"
+    return {**result, "content": [*parts, *note]}
+
+
+def _results_first(blocks: list[Json]) -> list[Json]:
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    return [*results, *(block for block in blocks if block.get("type") != "tool_result")]
+
+
+def _without_empty_text(blocks: list[Json]) -> list[Json]:
+    full = [block for block in blocks if not _is_blank(block)]
+    return full if full or not blocks else [_text(NO_CONTENT)]
+
+
+# ---- calls and results -----------------------------------------------------------------------------------
+
+
+def _pair_calls(turns: list[_Said]) -> None:
+    """Every call has exactly one result, in the message behind it, and every result a call."""
+    used: set[Any] = set()
+    index = 0
+    while index < len(turns):
+        turn = turns[index]
+        if turn.role == "assistant":
+            _keep_first_calls(turn, used)
+            following = turns[index + 1] if index + 1 < len(turns) else None
+            if following is not None and following.role == "assistant" and turn.of_type("tool_use"):
+                # Another answer follows at once: in between the user says that nothing came back.
+                following = _Said("user", [])
+                turns.insert(index + 1, following)
+            if following is not None and following.role == "user":
+                _match_results(turn, following)
+        elif turn.role == "user" and (index == 0 or turns[index - 1].role != "assistant"):
+            _match_results(None, turn)
+        index += 1
+
+
+def _keep_first_calls(turn: _Said, used: set[Any]) -> None:
+    kept: list[Json] = []
+    searched = {block.get("tool_use_id") for block in turn.blocks if "tool_use_id" in block}
+    for block in turn.blocks:
+        if block.get("type") == "tool_use":
+            if block.get("id") in used:
+                continue
+            used.add(block.get("id"))
+        if block.get("type") == "server_tool_use" and block.get("id") not in searched:
+            continue
+        kept.append(block)
+    turn.content = kept if kept or not turn.blocks else [_own_text(REMOVED_CALL)]
+
+
+def _match_results(answer: _Said | None, user: _Said) -> None:
+    calls = [call.get("id") for call in answer.of_type("tool_use")] if answer else []
+    open_calls, kept, removed = set(calls), [], False
+    for block in user.blocks:
+        if block.get("type") == "tool_result":
+            if block.get("tool_use_id") not in open_calls:
+                removed = True
+                continue
+            open_calls.discard(block.get("tool_use_id"))
+        kept.append(block)
+    missing = [_result(call, MISSING_RESULT) for call in dict.fromkeys(calls) if call in open_calls]
+    if missing or removed:
+        user.content = [*missing, *kept] or (NO_CONTENT if answer else [_text(REMOVED_RESULT)])
+
+
+# ---- the last touch --------------------------------------------------------------------------------------
+
+
+def _final(turn: _Said) -> str | list[Json]:
+    if turn.role == "assistant":
+        return _final_answer(turn.blocks)
+    if isinstance(turn.content, str):
+        return turn.content
+    return [_final_result(block) if block.get("type") == "tool_result" else block for block in turn.content]
+
+
+def _final_answer(blocks: list[Json]) -> list[Json]:
+    """Calls stand last; empty text is left out, or replaced where there is nothing else."""
+    full = [block for block in blocks if block.get("type") != "text" or block.get("text")]
+    if not full:
+        return [_own_text(NO_CONTENT)]
+    calls = [block for block in full if block.get("type") == "tool_use"]
+    return [*(block for block in full if block.get("type") != "tool_use"), *calls]
+
+
+def _final_result(block: Json) -> Json:
+    content = block.get("content")
+    if not isinstance(content, list):
+        return block
+    if block.get("is_error") is not True:
+        return block
+    return {
+        **block,
+        "content": [part for part in content if isinstance(part, dict) and part.get("type") == "text"],
+    }
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _own_text(text: str) -> Json:
+    """Words the client puts into the model's mouth."""
+    return {"type": "text", "text": text, "citations": []}
+
+
+def _as_blocks(content: str | list[Json]) -> list[Json]:
+    return [_text(content)] if isinstance(content, str) else content

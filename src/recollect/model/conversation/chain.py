@@ -1,0 +1,139 @@
+"""Which entries make up the conversation the client would load, in order.
+
+Measured on client 2.1.325. From the leaf the parents are followed to the root,
+whatever type they have. Where a parent is missing, or leads round in a circle,
+the walk goes on at the entry at most five seconds older. Parallel tool calls fan
+out: each result hangs off its own call, so the lines beside the chain that belong
+to the same answer are gathered again. The last compaction hides what is before
+it, except for the lines it says it preserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from recollect.model.blocks import ToolUseBlock
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.model.entry import Entry
+
+Load = Callable[[Node], Entry | None]
+
+
+def chain_to(graph: Graph, leaf: Node, load: Load) -> list[Node]:
+    """The entries from the root to ``leaf``, with the lines of parallel calls gathered in."""
+    found: list[Node] = []
+    seen: set[str] = set()
+    current: Node | None = leaf
+    while current is not None:
+        found.append(current)
+        seen.add(current.uuid)
+        current = _before(graph, current, seen)
+    found.reverse()
+    return _with_parallel_lines(graph, found, seen, load)
+
+
+def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
+    """What a link follows; types that are no links are passed through."""
+    name = graph.parent_of(node)
+    while name is not None:
+        parent = graph.nodes.get(name)
+        if parent is None or parent.uuid in seen:
+            return graph.elder(node, seen)
+        if parent.is_link:
+            return parent
+        seen.add(parent.uuid)
+        name = graph.parent_of(parent)
+    return None
+
+
+def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:
+    """Put the other lines of each answer, and what hangs off its calls, behind its last line."""
+    aside = [node for node in graph.nodes.values() if node.uuid not in seen and not node.is_sidechain]
+    if not aside:
+        return chain
+    answers = _answers_with_lines(chain, aside)
+    ends = {node.message_id: node.uuid for node in chain if node.message_id in answers}
+    answered = {call for node in chain for call in node.result_ids}
+    strays = _by_call(aside)
+    complete: list[Node] = []
+    for node in chain:
+        complete.append(node)
+        if node.message_id in answers and ends.get(node.message_id) == node.uuid:
+            beside = _beside(graph, answers[node.message_id or ""], seen, strays, load)
+            complete += [
+                one for one in beside if not one.result_ids or not answered.issuperset(one.result_ids)
+            ]
+    return complete
+
+
+def _answers_with_lines(chain: list[Node], aside: list[Node]) -> dict[str, list[Node]]:
+    """By message id: the lines of an answer that made calls, or that do not stand on the chain."""
+    answers: dict[str, list[Node]] = {}
+    lines = [node for node in chain if node.has_call] + [node for node in aside if node.type == "assistant"]
+    for node in sorted(lines, key=lambda node: node.offset):
+        if node.message_id:
+            answers.setdefault(node.message_id, []).append(node)
+    return answers
+
+
+def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
+    """Results that are not on the chain, by the call they answer."""
+    strays: dict[str, list[Node]] = {}
+    for node in aside:
+        for call in node.result_ids:
+            strays.setdefault(call, []).append(node)
+    return strays
+
+
+def _beside(
+    graph: Graph, answer: list[Node], seen: set[str], strays: dict[str, list[Node]], load: Load
+) -> list[Node]:
+    lines = [node for node in answer if node.uuid not in seen]
+    callers = [node for node in answer if node.has_call]
+    waiting = [follower for node in callers for follower in _followers(graph, node)]
+    if strays:
+        waiting += [
+            result for node in callers for call in _calls(load(node)) for result in strays.get(call, ())
+        ]
+    found: dict[str, Node] = {}
+    while waiting:
+        node = waiting.pop()
+        if node.uuid in seen or node.uuid in found or not _hangs_off_a_call(graph, node):
+            continue
+        found[node.uuid] = node
+        waiting += [one for one in _followers(graph, node) if not one.result_ids]
+    seen.update(found, (node.uuid for node in lines))
+    return sorted(lines, key=_when) + sorted(found.values(), key=_when)
+
+
+def _followers(graph: Graph, node: Node) -> list[Node]:
+    return [graph.nodes[uuid] for uuid in graph.children(node.uuid)]
+
+
+def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
+    """A result, or a note that no other branch of the conversation goes on from."""
+    if node.is_sidechain or node.result_ids:
+        return not node.is_sidechain
+    talk_goes_on = any(follower.is_message for follower in _followers(graph, node))
+    return node.type in ("attachment", "system") and not talk_goes_on
+
+
+def _calls(entry: Entry | None) -> list[str]:
+    message = entry.message if entry is not None else None
+    return [block.id for block in message.blocks if isinstance(block, ToolUseBlock)] if message else []
+
+
+def _when(node: Node) -> tuple[int, int]:
+    return node.at_ms or 0, node.offset
+
+
+def after_compaction(chain: list[Node]) -> list[Node]:
+    """What is left of a chain after its last compaction; the whole chain where there was none."""
+    cut = max((index for index, node in enumerate(chain) if node.is_boundary), default=0)
+    return chain[cut:]
+
+
+def entries_of(chain: Iterable[Node], load: Load) -> list[Entry]:
+    """The entries of a chain; what can no longer be read is left out."""
+    return [entry for node in chain if (entry := load(node)) is not None]

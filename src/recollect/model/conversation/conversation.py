@@ -1,0 +1,191 @@
+"""A conversation to be read: messages in order, decoded only when looked at.
+
+A ``Conversation`` knows which entries belong to it and in which order; their
+contents are fetched from the log when a message is asked for. Taking the last
+fifty messages of a 50 MB session decodes those fifty and nothing else.
+
+Lines of one answer are one message, as people see it. What the client would send
+to the model is another list, ``to_api()``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+from msgspec import Struct
+
+from recollect.model.blocks import Block, TextBlock
+from recollect.model.conversation.api import api_messages
+from recollect.model.conversation.chain import Load, after_compaction, chain_to, entries_of
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.model.cost.usage import Usage
+from recollect.model.entry import Assistant, Attachment, Entry, System, User
+
+
+class Spoken(Struct, frozen=True):
+    """One message of a conversation, made of one entry or of the lines of one answer."""
+
+    uuid: str
+    parent_uuid: str | None
+    role: str
+    at: dt.datetime | None
+    blocks: tuple[Block, ...]
+    entries: tuple[Entry, ...]
+    model: str | None = None
+    usage: Usage | None = None
+    is_meta: bool = False
+    is_summary: bool = False
+
+    @property
+    def text(self) -> str:
+        """Its prose, one block a paragraph."""
+        return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+
+class Messages(Sequence[Spoken]):
+    """The messages of a conversation; each is read from the log when it is asked for."""
+
+    def __init__(self, groups: Sequence[tuple[Node, ...]], load: Load) -> None:
+        self._groups, self._load = groups, load
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @overload
+    def __getitem__(self, index: int) -> Spoken: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Spoken]: ...
+    def __getitem__(self, index: int | slice) -> Spoken | list[Spoken]:
+        if isinstance(index, slice):
+            return [spoken(group, self._load) for group in self._groups[index]]
+        return spoken(self._groups[index], self._load)
+
+
+class Conversation:
+    """The entries from a root to one leaf, as client 2.1.325 would load them."""
+
+    def __init__(self, graph: Graph, leaf: Node, load: Load, *, whole: bool = False) -> None:
+        self.graph, self.leaf, self._load = graph, leaf, load
+        chain = chain_to(graph, leaf, load)
+        self.history = chain
+        self.nodes = chain if whole else after_compaction(chain)
+        self.messages = Messages(grouped(self.nodes), load)
+
+    @property
+    def hidden(self) -> int:
+        """How many entries the last compaction keeps from the model; they are still in ``history``."""
+        return len(self.history) - len(self.nodes)
+
+    def entries(self) -> list[Entry]:
+        """Every entry of the conversation, read from the log."""
+        return entries_of(self.nodes, self._load)
+
+    def to_api(self) -> list[dict[str, Any]]:
+        """The Messages-API list client 2.1.325 would send, before the new prompt and without its fillers."""
+        return api_messages(self.entries())
+
+
+def grouped(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
+    """Nodes that people see as one message: neighbouring lines of one answer; notes and links are left out."""
+    groups: list[list[Node]] = []
+    for node in nodes:
+        if node.type == "assistant" and node.message_id and groups and _same_answer(groups[-1][-1], node):
+            groups[-1].append(node)
+        elif node.is_message or node.subtype in ("local_command", "compact_boundary"):
+            groups.append([node])
+    return [tuple(group) for group in groups]
+
+
+def _same_answer(before: Node, node: Node) -> bool:
+    return before.type == "assistant" and before.message_id == node.message_id
+
+
+def spoken(group: Sequence[Node], load: Load) -> Spoken:
+    """One message, read from the log. What can no longer be read leaves an empty one."""
+    entries = tuple(entries_of(group, load))
+    first, last = group[0], group[-1]
+    answer = next((entry.body for entry in reversed(entries) if isinstance(entry.body, Assistant)), None)
+    users = [entry.body for entry in entries if isinstance(entry.body, User)]
+    times = [entry.at for entry in entries if entry.at is not None]
+    return Spoken(
+        uuid=last.uuid,
+        parent_uuid=first.parent,
+        role=first.type,
+        at=times[0] if times else None,
+        blocks=tuple(block for entry in entries for block in _blocks(entry)),
+        entries=entries,
+        model=answer.message.model if answer else None,
+        usage=answer.message.usage if answer else None,
+        is_meta=any(user.is_meta for user in users),
+        is_summary=any(user.is_compact_summary for user in users),
+    )
+
+
+def _blocks(entry: Entry) -> Sequence[Block]:
+    body = entry.body
+    if isinstance(body, System):
+        return [TextBlock(body.text)]
+    if isinstance(body, Attachment) or entry.message is None:
+        return []
+    return entry.message.blocks
+
+
+class Branch(Struct, frozen=True):
+    """One way the conversation went on: from where it left the others to its leaf."""
+
+    leaf: str
+    forked_at: str | None
+    length: int
+    at: str | None
+    active: bool
+
+
+def branches(graph: Graph) -> list[Branch]:
+    """Every end of the conversation, the active one first, then the latest."""
+    active = graph.active_leaf
+    on_the_way = {node.uuid for node in graph.ancestors(active.uuid)} if active is not None else set()
+    found = []
+    for leaf in graph.leaves:
+        if not leaf.is_link or leaf.is_sidechain:
+            continue
+        own: list[Node] = []
+        for node in graph.ancestors(leaf.uuid):
+            if own and len(_spoken_children(graph, node)) > 1:
+                break
+            own.append(node)
+        fork = graph.parent_of(own[-1])
+        found.append(Branch(leaf.uuid, fork, len(own), leaf.timestamp, leaf.uuid in on_the_way))
+    order = {leaf.uuid: leaf.offset for leaf in graph.leaves}
+    return sorted(found, key=lambda branch: (branch.active, order[branch.leaf]), reverse=True)
+
+
+def _spoken_children(graph: Graph, node: Node) -> list[str]:
+    return [uuid for uuid in graph.children(node.uuid) if not graph.nodes[uuid].is_sidechain]
+
+
+class BranchDifference(Struct, frozen=True):
+    """Two branches side by side: what they share, and what each has alone."""
+
+    common: int
+    last_common: str | None
+    only_left: list[Spoken]
+    only_right: list[Spoken]
+
+
+def difference(graph: Graph, left: Node, right: Node, load: Load) -> BranchDifference:
+    """How two branches differ."""
+    ours, theirs = (Conversation(graph, leaf, load, whole=True) for leaf in (left, right))
+    common = 0
+    for mine, other in zip(ours.nodes, theirs.nodes, strict=False):
+        if mine.uuid != other.uuid:
+            break
+        common += 1
+    return BranchDifference(
+        common,
+        ours.nodes[common - 1].uuid if common else None,
+        [spoken(group, load) for group in grouped(ours.nodes[common:])],
+        [spoken(group, load) for group in grouped(theirs.nodes[common:])],
+    )

@@ -1,0 +1,429 @@
+"""Which lines make one response, and which result answers which call.
+
+Dialects spread a conversation over lines in different ways: the claude dialect
+repeats a response's id on each of its lines, the flat and events dialects put
+calls on lines of their own and know responses only by their order. Here a list
+of entries becomes a list of turns that no longer depends on any of that:
+
+- a ``Prompt`` is what was said to the model;
+- a ``Response`` is one answer of the API, counted once, with the results of the
+  calls it made, wherever in the log those stood;
+- an ``Orphan`` is a result that answers no call;
+- an ``Aside`` is a title or tag, which belongs to the session as a whole.
+
+A call on a line of its own belongs to the response before it, unless a result
+has come since. It still belongs to it while another call of that response is
+waiting: those calls ran side by side.
+
+Entries are taken in the order given. This module does not choose between
+branches, does not write lines, and never raises for what a log may hold.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from recollect.model import json_text
+from recollect.model.blocks import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolReferenceBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    blocks_of,
+)
+from recollect.model.convert.loss import LossCode, Losses
+from recollect.model.cost.usage import Usage
+from recollect.model.damage import Damage
+from recollect.model.entry import (
+    ApiMessage,
+    Assistant,
+    Attachment,
+    ChainBody,
+    Dialect,
+    Entry,
+    Kind,
+    Progress,
+    System,
+    ToolCall,
+    ToolResult,
+    Unknown,
+    UnknownShape,
+    User,
+)
+
+ASIDES = (Kind.CUSTOM_TITLE, Kind.AI_TITLE, Kind.TAG, Kind.PR_LINK)
+"""Metadata that means the same in every dialect."""
+
+_IN_A_RESULT = (TextBlock, ImageBlock, DocumentBlock, ToolReferenceBlock)
+
+
+class Call(Struct, eq=False):
+    """A call and, once paired, where in the log its answer stands (-1: it has none)."""
+
+    source: Entry
+    block: ToolUseBlock
+    has_id: bool = True
+    answer: Result | None = None
+    answered_at: int = -1
+    response: Response | None = None
+
+
+class Result(Struct, eq=False):
+    """What a call gave back, in the shape the API takes."""
+
+    source: Entry
+    block: ToolResultBlock
+    name: str | None = None
+    call: Call | None = None
+    tool_use_result: Raw | UnsetType = UNSET
+
+
+class Prompt(Struct, eq=False):
+    """What was said to the model on one line, results not counted."""
+
+    source: Entry
+    blocks: list[Block]
+
+
+class Part(Struct, eq=False):
+    """One piece of a response and the line it stood on."""
+
+    source: Entry
+    what: Block | Call
+
+
+class Response(Struct, eq=False):
+    """One answer of the API. ``messages`` are its lines' own words about it; calls alone have none."""
+
+    source: Entry
+    messages: list[ApiMessage] = field(default_factory=list)
+    request_id: str | None = None
+    parts: list[Part] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    interrupted: bool = False
+    last_answer: int = -1
+    known_calls: set[tuple[str, str, bytes]] = field(default_factory=set)
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls it made, in order."""
+        return [part.what for part in self.parts if isinstance(part.what, Call)]
+
+    @property
+    def message_id(self) -> str | None:
+        """The API's id for it, where a line has one."""
+        return next((message.id for message in self.messages if message.id), None)
+
+    @property
+    def model(self) -> str | None:
+        """Who answered."""
+        return next((message.model for message in self.messages if message.model), None)
+
+    @property
+    def best(self) -> ApiMessage | None:
+        """The copy to believe: early ones may hold what was counted when the stream began."""
+        return max(self.messages, key=_trust, default=None)
+
+
+class Orphan(Struct, eq=False):
+    """A result without a call."""
+
+    result: Result
+
+
+class Aside(Struct, eq=False):
+    """A line about the session as a whole."""
+
+    source: Entry
+
+
+class _Opening(Struct, eq=False):
+    """A line of an answer begins here."""
+
+    source: Entry
+    message: ApiMessage
+
+
+Turn = Prompt | Response | Orphan | Aside
+_Atom = _Opening | Part | Call | Result | Prompt | Aside
+
+
+def turns_of(items: Iterable[Entry | Damage], losses: Losses) -> list[Turn]:
+    """The conversation in ``items``, in order; what is no part of one goes to ``losses``."""
+    atoms: list[_Atom] = []
+    for entry in _without_agents(_readable(items, losses), losses):
+        atoms.extend(_atoms(entry, losses))
+    _pair(atoms)
+    grouping = _Grouping(losses)
+    for position, atom in enumerate(atoms):
+        grouping.take(position, atom)
+    return grouping.turns
+
+
+def _trust(message: ApiMessage) -> tuple[int, bool]:
+    usage = message.usage or Usage()
+    return usage.output_tokens or 0, message.stop_reason is not None
+
+
+# ---- entries to atoms ------------------------------------------------------------------------------------
+
+
+def _readable(items: Iterable[Entry | Damage], losses: Losses) -> list[Entry]:
+    """Entries in order; of several with one id the last stands for all, at the place of the first."""
+    kept: dict[object, Entry] = {}
+    for item in items:
+        if isinstance(item, Damage):
+            losses.add(LossCode.DAMAGE, f"damaged line ({item.code})", item.offset)
+        entry = item.readable if isinstance(item, Damage) else item
+        if entry is None:
+            continue
+        key = entry.uuid or object()
+        if key in kept:
+            losses.add(LossCode.DUPLICATE, "earlier copy of an entry", kept[key].offset)
+        kept[key] = entry
+    return list(kept.values())
+
+
+def _without_agents(entries: list[Entry], losses: Losses) -> list[Entry]:
+    """The conversation itself. Where every line is a sub-agent's, the log is its own and is the conversation."""
+    own = [entry for entry in entries if not _is_agents(entry)]
+    if not any(isinstance(entry.body, User | Assistant) for entry in own):
+        own = entries
+    what = "that it is a sub-agent's log" if own is entries else "line of a sub-agent"
+    for entry in entries:
+        if _is_agents(entry):
+            losses.add(LossCode.SIDECHAIN, what, entry.offset)
+    return own
+
+
+def _is_agents(entry: Entry) -> bool:
+    return isinstance(entry.body, ChainBody) and entry.body.is_sidechain is True
+
+
+def _atoms(entry: Entry, losses: Losses) -> Iterable[_Atom]:
+    body = entry.body
+    match body:
+        case User():
+            return _user_atoms(entry, body)
+        case Assistant():
+            return _assistant_atoms(entry, body)
+        case ToolCall():
+            block = ToolUseBlock(body.call_id or "", body.name, _call_input(entry, body, losses))
+            return (Call(entry, block, bool(body.call_id)),)
+        case ToolResult():
+            if body.duration_ms is not None:
+                losses.add(LossCode.DURATION, "how long a call took", entry.offset)
+            return (Result(entry, _result_block(entry, body, losses), body.name),)
+        case _:
+            return _aside_or_loss(entry, losses)
+
+
+def _user_atoms(entry: Entry, body: User) -> list[_Atom]:
+    blocks = body.message.blocks
+    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    rich = body.tool_use_result if len(results) == 1 else UNSET
+    atoms: list[_Atom] = [Result(entry, block, tool_use_result=rich) for block in results]
+    said: list[Block] = [block for block in blocks if not isinstance(block, ToolResultBlock)]
+    if said or not results:
+        atoms.append(Prompt(entry, said))
+    return atoms
+
+
+def _assistant_atoms(entry: Entry, body: Assistant) -> list[_Atom]:
+    atoms: list[_Atom] = [_Opening(entry, body.message)]
+    atoms.extend(
+        Call(entry, block) if isinstance(block, ToolUseBlock) else Part(entry, block)
+        for block in body.message.blocks
+    )
+    return atoms
+
+
+def _aside_or_loss(entry: Entry, losses: Losses) -> Sequence[_Atom]:
+    match entry.body:
+        case System(subtype=subtype):
+            losses.add(LossCode.SYSTEM, f"system line {(subtype or '')[:40]!a}", entry.offset)
+        case Attachment():
+            losses.add(LossCode.ATTACHMENT, "attachment", entry.offset)
+        case Progress():
+            losses.add(LossCode.PROGRESS, "progress line", entry.offset)
+        case Unknown(type_name=name) | UnknownShape(type_name=name):
+            losses.add(LossCode.UNKNOWN_ENTRY, f"entry of type {name[:40]!a}", entry.offset)
+        case _ if entry.kind in ASIDES:
+            return (Aside(entry),)
+        case _:
+            losses.add(LossCode.METADATA, f"{entry.kind} line", entry.offset)
+    return ()
+
+
+def _call_input(entry: Entry, body: ToolCall, losses: Losses) -> Raw:
+    """Arguments as the object the API wants."""
+    raw = bytes(body.input)
+    if raw[:1] == b"{":
+        return body.input
+    if raw == b"null":
+        return Raw(b"{}")
+    losses.add(LossCode.CALL_SHAPE, "arguments that are no object, put into one", entry.offset)
+    return Raw(b'{"arguments":' + raw + b"}")
+
+
+def _result_block(entry: Entry, body: ToolResult, losses: Losses) -> ToolResultBlock:
+    """A result that stood on its own line: any JSON at all becomes text or blocks."""
+    call_id, failed = body.call_id or "", body.error is not None
+    content, fits = _api_content(body.content)
+    if failed and (entry.dialect is Dialect.FLAT and not (fits and content[:1] == b"[")):
+        if not isinstance(body.content, UnsetType):
+            losses.add(LossCode.RESULT_SHAPE, "result beside an error", entry.offset)
+        content, fits = msgspec.json.encode(body.error), True
+    if failed and content in (b'""', b"[]"):
+        # The API refuses an error that says nothing; the client writes the same words for it.
+        losses.add(LossCode.EMPTY, "error without a text", entry.offset)
+        content = b'"(no content)"'
+    if not fits:
+        losses.add(LossCode.RESULT_SHAPE, "structured result, kept as JSON text", entry.offset)
+    return ToolResultBlock(call_id, Raw(content), True if failed else None)
+
+
+def _api_content(content: Raw | UnsetType) -> tuple[bytes, bool]:
+    """Content the API would take, and whether it is what was written."""
+    raw = b"null" if isinstance(content, UnsetType) else bytes(content)
+    if raw == b"null":
+        return b'""', True
+    blocks = blocks_of(Raw(raw))
+    if raw[:1] == b'"' or (raw[:1] == b"[" and all(isinstance(block, _IN_A_RESULT) for block in blocks)):
+        return raw, True
+    return msgspec.json.encode(json_text.valid_utf8(raw).decode()), False
+
+
+# ---- results to calls ------------------------------------------------------------------------------------
+
+
+def _pair(atoms: Sequence[_Atom]) -> None:
+    """Give each result its call: by id where there is one, else the first waiting call of that tool."""
+    waiting = _Waiting()
+    for position, atom in enumerate(atoms):
+        if isinstance(atom, Call):
+            waiting.add(atom)
+        elif isinstance(atom, Result):
+            call = waiting.take(atom)
+            if call is not None:
+                call.answer, call.answered_at, atom.call = atom, position, call
+
+
+class _Waiting:
+    """Calls that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._by_id: defaultdict[str, deque[Call]] = defaultdict(deque)
+        self._by_name: defaultdict[tuple[str | None, bool], deque[Call]] = defaultdict(deque)
+
+    def add(self, call: Call) -> None:
+        if call.has_id:
+            self._by_id[call.block.id].append(call)
+        for name in (call.block.name, None):
+            self._by_name[name, call.has_id].append(call)
+
+    def take(self, result: Result) -> Call | None:
+        wanted, name = result.block.tool_use_id, result.name or None
+        if wanted:
+            return _first(self._by_id[wanted]) or _first(self._by_name[name, False])
+        return _first(self._by_name[name, False]) or _first(self._by_name[name, True])
+
+
+def _first(calls: deque[Call]) -> Call | None:
+    """The first that is still waiting; answered ones were left in other queues and go here."""
+    while calls:
+        call = calls.popleft()
+        if call.answer is None:
+            return call
+    return None
+
+
+# ---- atoms to turns --------------------------------------------------------------------------------------
+
+
+class _Grouping:
+    """Puts atoms into turns, in order."""
+
+    def __init__(self, losses: Losses) -> None:
+        self.turns: list[Turn] = []
+        self._losses = losses
+        self._by_message: dict[str, Response] = {}
+        self._current: Response | None = None
+        self._latest: Turn | None = None
+
+    def take(self, position: int, atom: _Atom) -> None:
+        match atom:
+            case _Opening():
+                self._open(atom)
+            case Part():
+                self._response(atom.source).parts.append(atom)
+            case Call():
+                self._call(position, atom)
+            case Result():
+                self._result(atom)
+            case Prompt():
+                self._current, self._latest = None, atom
+                self.turns.append(atom)
+            case Aside():
+                self.turns.append(atom)
+
+    def _response(self, source: Entry) -> Response:
+        if self._current is None:
+            self._current = self._latest = Response(source)
+            self.turns.append(self._current)
+        return self._current
+
+    def _open(self, opening: _Opening) -> None:
+        message, known = opening.message, None
+        if message.id:
+            known = self._by_message.get(message.id)
+        elif self._current is not None and _continues(self._current, message):
+            known = self._current
+        self._current = known
+        response = self._response(opening.source)
+        response.messages.append(message)
+        body = opening.source.body
+        if isinstance(body, Assistant):
+            response.request_id = response.request_id or body.request_id
+        if message.id:
+            self._by_message[message.id] = response
+
+    def _call(self, position: int, call: Call) -> None:
+        alone = isinstance(call.source.body, ToolCall)
+        current = self._current
+        if alone and current and current.interrupted and current.last_answer < position:
+            self._current = None
+        response = self._response(call.source)
+        identity = (call.block.id, call.block.name, bytes(call.block.input))
+        if call.has_id and identity in response.known_calls:
+            self._losses.add(LossCode.DUPLICATE, "second copy of a call", call.source.offset)
+            return
+        response.known_calls.add(identity)
+        call.response = response
+        response.parts.append(Part(call.source, call))
+        response.last_answer = max(response.last_answer, call.answered_at)
+
+    def _result(self, result: Result) -> None:
+        if self._current is not None:
+            self._current.interrupted = True
+        response = result.call.response if result.call else None
+        if response is None:
+            self.turns.append(Orphan(result))
+            return
+        response.results.append(result)
+        if response is not self._latest:
+            self._losses.add(LossCode.ORDER, "result moved up to its call", result.source.offset)
+
+
+def _continues(response: Response, message: ApiMessage) -> bool:
+    """Whether an answer without counts of its own goes on with what was just being said."""
+    usage = message.usage or Usage()
+    counted = usage.tokens().total > 0
+    return not (response.interrupted or counted) and message.model in (None, response.model)

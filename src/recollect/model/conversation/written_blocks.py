@@ -1,0 +1,56 @@
+"""The blocks of a message as they stand in the log: undecoded, byte for byte, with every field nobody knows.
+
+A line that is odd (no text encoding, content of another shape) has none to be had so; then its blocks are what the
+codec could make of them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from recollect.model.blocks import Block, UnknownBlock
+from recollect.model.conversation.conversation import Spoken
+from recollect.model.entry import Assistant, Entry, User
+
+REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Content(Struct):
+    content: str | list[Raw]
+
+
+class _Message(Struct):
+    message: _Content
+
+
+_line = msgspec.json.Decoder(_Message)
+
+
+def content_of(entry: Entry) -> str | list[Raw] | None:
+    """What the message of a line holds; None where it cannot be taken as it stands."""
+    try:
+        entry.raw.decode()
+        return _line.decode(entry.raw).message.content
+    except REFUSED:
+        return None
+
+
+def is_said(spoken: Spoken) -> bool:
+    """Whether all its lines hold messages, and not notes of the client."""
+    return all(isinstance(entry.body, User | Assistant) for entry in spoken.entries)
+
+
+def made_of(entry: Entry) -> list[Block]:
+    """What the codec made of a line's blocks."""
+    return list(entry.message.blocks) if entry.message is not None else []
+
+
+def as_json(block: Block) -> Raw | Block:
+    """A block ready to be encoded: of a type nobody knows, the bytes it came in."""
+    return Raw(block.json) if isinstance(block, UnknownBlock) else block
+
+
+def text_block(text: str) -> dict[str, str]:
+    """The block that content without blocks stands for."""
+    return {"type": "text", "text": text}

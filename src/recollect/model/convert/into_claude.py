@@ -1,0 +1,251 @@
+"""Write a conversation of another dialect as a session that Claude Code resumes.
+
+What clients 2.0.76 to 2.1.325 load is narrow: one chain, parents before
+children, times that only rise, one block a line, the results of parallel calls
+in a row after the last call, ids that are unique. Other dialects promise none of
+that, so what is missing is made here and what is in the way is moved, and each
+such change is noted as a loss.
+
+Ids are made from the session id and the place in the log: converting the same
+log twice gives the same bytes. Nothing a log may hold makes this raise.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from recollect.errors import UsageError
+from recollect.model import draft
+from recollect.model.blocks import Block, TextBlock
+from recollect.model.conversation.turns import Aside, Call, Orphan, Part, Prompt, Response, Result, turns_of
+from recollect.model.convert.loss import Conversion, LossCode, Losses
+from recollect.model.damage import Damage
+from recollect.model.entry import Dialect, Entry, User
+from recollect.model.ids import is_uuid
+from recollect.model.made_ids import derived_id, derived_uuid
+
+WRITTEN_AS = "2.0.76"
+"""The client whose way of laying out a conversation we follow; every later one reads it."""
+
+SYNTHETIC = "<synthetic>"
+NO_CONTENT = "(no content)"
+_API_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_MILLISECOND = dt.timedelta(milliseconds=1)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST_USABLE_YEAR = 9000  # room to count upwards from any time we believe
+
+
+def to_claude(
+    entries: Iterable[Entry | Damage],
+    *,
+    session_id: str,
+    cwd: str,
+    version: str = WRITTEN_AS,
+    git_branch: str = "",
+) -> Conversion:
+    """A flat or events log as a session that Claude Code resumes."""
+    losses = Losses()
+    items = list(entries)
+    turns = turns_of(items, losses)
+    _report_sessions(items, losses)
+    place = draft.Stamp(
+        uuid="",
+        parent_uuid=None,
+        session_id=session_id,
+        timestamp=_first_time(items),
+        cwd=cwd,
+        version=version,
+        git_branch=git_branch,
+    )
+    responses = [turn for turn in turns if isinstance(turn, Response)]
+    model = next((response.model for response in responses if response.model), SYNTHETIC)
+    source_ids = {item.uuid for item in items if isinstance(item, Entry) and item.uuid}
+    writer = _ClaudeWriter(place, model, source_ids, losses)
+    for turn in turns:
+        writer.turn(turn)
+    return Conversion(writer.lines, losses.all())
+
+
+class _ClaudeWriter:
+    """One chain of lines, each the child of the one before."""
+
+    def __init__(self, place: draft.Stamp, model: str, source_ids: set[str], losses: Losses) -> None:
+        self.lines: list[bytes] = []
+        self._place = place
+        self._model = model
+        self._source_ids = source_ids
+        self._losses = losses
+        self._parent: str | None = None
+        self._time: dt.datetime | None = None
+        self._last_source: Entry | None = None
+        self._uuids: set[str] = set()
+        self._call_ids: set[str] = set()
+
+    def turn(self, turn: Prompt | Response | Orphan | Aside) -> None:
+        match turn:
+            case Prompt():
+                self._prompt(turn)
+            case Response():
+                self._response(turn)
+            case Orphan(result=result):
+                self._lost(LossCode.ORPHAN_RESULT, "result that answers no call", result.source)
+            case Aside(source=source):
+                self._aside(source)
+
+    def _prompt(self, prompt: Prompt) -> None:
+        said = [block for block in prompt.blocks if block != TextBlock("")]
+        source = prompt.source
+        if not said:
+            self._lost(LossCode.EMPTY, "prompt without content", source)
+            return
+        if source.dialect is Dialect.FLAT and isinstance(source.body, User) and source.body.entrypoint:
+            self._lost(LossCode.CONTEXT, "where a prompt came from", source)
+        meta = isinstance(source.body, User) and source.body.is_meta is True
+        for block in said:
+            content = block.text if isinstance(block, TextBlock) and len(said) == 1 else [block]
+            self._write(source, functools.partial(draft.user, content, is_meta=meta))
+
+    def _response(self, response: Response) -> None:
+        answer = self._answer(response)
+        ids = {id(call): self._call_id(call) for call in response.calls}
+        for part in self._spoken(response):
+            self._write(part.source, functools.partial(answer, [_with_id(part.what, ids)]))
+        for result in response.results:
+            self._result(result, ids[id(result.call)])
+        for call in response.calls:
+            if call.answer is None:
+                self._lost(LossCode.UNANSWERED_CALL, "call without a result", call.source)
+
+    def _answer(self, response: Response) -> Callable[[Sequence[Block]], draft.AssistantDraft]:
+        """Makes lines of this response: all share ids, model, counts and reason to stop."""
+        best, source = response.best, response.source
+        usage = best.usage if best else None
+        if usage is None:
+            self._lost(LossCode.USAGE_UNKNOWN, "response without token counts, written as 0", source)
+        if response.model is None:
+            self._lost(LossCode.MODEL_GUESSED, f"response without a model, written as {self._model}", source)
+        self._model = response.model or self._model
+        message_id = response.message_id
+        if message_id is None:
+            self._lost(LossCode.IDS_MADE, "id of a response", source)
+            message_id = derived_id("msg_", f"{self._place.session_id}\0{len(self.lines)}")
+        stop = (best.stop_reason if best else None) or ("tool_use" if response.calls else "end_turn")
+        model, request_id = self._model, response.request_id
+        return lambda blocks: draft.assistant(
+            blocks, model=model, usage=usage, message_id=message_id, request_id=request_id, stop_reason=stop
+        )
+
+    def _spoken(self, response: Response) -> list[Part]:
+        """What to write; never nothing, or the counts of the response would have no line to stand on."""
+        parts = [part for part in response.parts if part.what != TextBlock("")]
+        if not parts:
+            self._lost(LossCode.EMPTY, f"answer without content, written as {NO_CONTENT}", response.source)
+        return parts or [Part(response.source, TextBlock(NO_CONTENT))]
+
+    def _result(self, result: Result, call_id: str) -> None:
+        block = msgspec.structs.replace(result.block, tool_use_id=call_id)
+        rich = result.tool_use_result
+        self._write(result.source, lambda: draft.UserDraft(content=(block,), tool_use_result=rich))
+
+    def _call_id(self, call: Call) -> str:
+        """An id the API takes and no other call has: clients drop the later of two pairs with one id."""
+        call_id = call.block.id
+        if not _API_CALL_ID.match(call_id) or call_id in self._call_ids:
+            self._lost(LossCode.CALL_IDS_MADE, "id of a call", call.source)
+            seed = f"{self._place.session_id}\0{len(self.lines)}\0{len(self._call_ids)}"
+            call_id = derived_id("toolu_", seed)
+        self._call_ids.add(call_id)
+        return call_id
+
+    def _aside(self, source: Entry) -> None:
+        fields = {
+            name: value
+            for name, value in source.fields().items()
+            if name not in ("type", "sessionId", "session_id", "uuid", "parentUuid")
+        }
+        stamp = msgspec.structs.replace(self._place, timestamp=self._time or self._place.timestamp)
+        self._put(source, lambda: draft.metadata(source.kind, **fields), stamp)
+
+    def _write(self, source: Entry, make: Callable[[], draft.Draft]) -> None:
+        stamp = msgspec.structs.replace(
+            self._place,
+            uuid=self._uuid(source),
+            parent_uuid=self._parent,
+            timestamp=self._rising_time(source),
+        )
+        if self._put(source, make, stamp):
+            self._parent, self._time, self._last_source = stamp.uuid, stamp.timestamp, source
+            self._uuids.add(stamp.uuid)
+
+    def _put(self, source: Entry, make: Callable[[], draft.Draft], stamp: draft.Stamp) -> bool:
+        """Write one line; what cannot be written costs itself and nothing else."""
+        try:
+            self.lines.append(draft.claude_line(make(), stamp))
+        except UsageError as problem:
+            self._lost(LossCode.UNWRITABLE, problem.message, source)
+            return False
+        return True
+
+    def _uuid(self, source: Entry) -> str:
+        own = source.uuid
+        if own and is_uuid(own) and own not in self._uuids:
+            return own
+        if source is not self._last_source:
+            self._lost(LossCode.IDS_MADE, "id of an entry", source)
+        index = len(self.lines)
+        made = derived_uuid(self._place.session_id, index)
+        while made in self._uuids or made in self._source_ids:
+            index += 1_000_000_007  # a log converted before brings ids of this kind along
+            made = derived_uuid(self._place.session_id, index)
+        return made
+
+    def _rising_time(self, source: Entry) -> dt.datetime:
+        """The entry's own time, or a millisecond after the line before where that would not rise.
+
+        Client 2.0.76 takes only the first line of a log whose times do not rise.
+        """
+        own, before = _usable_time(source), self._time
+        if own is None:
+            self._lost(LossCode.TIME_MADE, "time of an entry", source)
+            return before + _MILLISECOND if before else self._place.timestamp
+        if before is None or own > before:
+            return own
+        if source is not self._last_source:
+            self._lost(LossCode.TIME_MOVED, "time of an entry, to keep times rising", source)
+        return before + _MILLISECOND
+
+    def _lost(self, code: LossCode, what: str, source: Entry) -> None:
+        self._losses.add(code, what, source.offset)
+
+
+def _with_id(what: Block | Call, ids: dict[int, str]) -> Block:
+    return msgspec.structs.replace(what.block, id=ids[id(what)]) if isinstance(what, Call) else what
+
+
+def _usable_time(entry: Entry) -> dt.datetime | None:
+    """When it was written, to the millisecond; None where that is not said or cannot be counted on from."""
+    at = entry.at
+    if at is None or at.year > _LAST_USABLE_YEAR:
+        return None
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def _first_time(items: Sequence[Entry | Damage]) -> dt.datetime:
+    times = (_usable_time(item) for item in items if isinstance(item, Entry))
+    return next((time for time in times if time is not None), _EPOCH)
+
+
+def _report_sessions(items: Sequence[Entry | Damage], losses: Losses) -> None:
+    """A day's file may hold the prompts of several sessions; here they become one."""
+    seen: set[str] = set()
+    for item in items:
+        name = item.session_id if isinstance(item, Entry) and item.chain else None
+        if name and name not in seen:
+            seen.add(name)
+            if len(seen) > 1:
+                losses.add(LossCode.SESSIONS_MERGED, "another session in the same log", item.offset)

@@ -1,0 +1,201 @@
+"""Write a claude conversation in the flat dialect.
+
+Content becomes text, as readers of that dialect expect; calls and results get
+lines of their own. A response is written as a whole where it begins: its counts
+on the first of its lines and zeros on further ones, so that a reader who adds up
+every line is right.
+
+Entries are taken in the order given: hand over one branch, not a whole tree.
+Everything the dialect has no place for is noted as a loss. Nothing a log may
+hold makes this raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from recollect.model import draft
+from recollect.model.blocks import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
+from recollect.model.conversation.turns import Aside, Call, Orphan, Prompt, Response, Result, turns_of
+from recollect.model.convert.loss import Conversion, LossCode, Losses
+from recollect.model.cost.usage import Usage
+from recollect.model.damage import Damage
+from recollect.model.dialects import flat
+from recollect.model.entry import Assistant, ChainBody, Entry, User
+
+
+def claude_to_flat(entries: Iterable[Entry | Damage]) -> Conversion:
+    """A claude conversation as lines of the flat dialect."""
+    losses = Losses()
+    items = list(entries)
+    turns = turns_of(items, losses)
+    _report_branches(items, losses)
+    writer = _FlatWriter(losses)
+    for turn in turns:
+        writer.turn(turn)
+    return Conversion(writer.lines, losses.all())
+
+
+_NO_PLACE_FOR: tuple[tuple[tuple[type, ...], LossCode, str], ...] = (
+    ((ThinkingBlock, RedactedThinkingBlock), LossCode.THINKING, "thinking"),
+    ((ImageBlock,), LossCode.IMAGE, "image"),
+    ((DocumentBlock,), LossCode.DOCUMENT, "document"),
+    ((UnknownBlock,), LossCode.UNKNOWN_BLOCK, "block of an unknown type"),
+)
+
+
+class _FlatWriter:
+    """Lines in order; the dialect has nothing else."""
+
+    def __init__(self, losses: Losses) -> None:
+        self.lines: list[bytes] = []
+        self._losses = losses
+        self._told: set[int] = set()
+        self._named: set[str] = set()
+
+    def turn(self, turn: Prompt | Response | Orphan | Aside) -> None:
+        match turn:
+            case Prompt():
+                self._prompt(turn)
+            case Response():
+                self._response(turn)
+            case Orphan(result=result):
+                self._result(result)
+            case Aside(source=source):
+                self.lines.append(source.raw)
+
+    def _prompt(self, prompt: Prompt) -> None:
+        texts = self._texts(prompt.source, prompt.blocks) or [""]
+        session = prompt.source.session_id
+        origin = flat.FlatMetadata(session_id=session) if session else None
+        for words in texts:
+            content = msgspec.Raw(msgspec.json.encode(words))
+            self._write(prompt.source, flat.FlatUser(content, metadata=origin))
+
+    def _response(self, response: Response) -> None:
+        pieces = self._pieces(response)
+        if not pieces or isinstance(pieces[0][1], ToolUseBlock):
+            pieces.insert(0, (response.source, ""))  # the counts stand on a line that says nothing
+        usage, stop = self._counts(response), response.best.stop_reason if response.best else None
+        for source, piece in pieces:
+            if isinstance(piece, ToolUseBlock):
+                self._write(source, flat.FlatToolCall(piece.name, piece.input, None, piece.id or None))
+                continue
+            content = msgspec.Raw(msgspec.json.encode(piece))
+            self._write(source, flat.FlatAssistant(content, None, usage, response.model, stop))
+            usage = flat.FlatUsage()  # counted once, on the first line
+        for result in response.results:
+            self._result(result)
+
+    def _pieces(self, response: Response) -> list[tuple[Entry, str | ToolUseBlock]]:
+        pieces: list[tuple[Entry, str | ToolUseBlock]] = []
+        for part in response.parts:
+            if isinstance(part.what, Call):
+                pieces.append((part.source, part.what.block))
+            else:
+                pieces += [(part.source, words) for words in self._texts(part.source, [part.what])]
+        return pieces
+
+    def _texts(self, source: Entry, blocks: Sequence[Block]) -> list[str]:
+        for block in blocks:
+            if not isinstance(block, TextBlock):
+                self._lost(*_no_place_for(block), source)
+        return [block.text for block in blocks if isinstance(block, TextBlock)]
+
+    def _counts(self, response: Response) -> flat.FlatUsage:
+        usage = response.best.usage if response.best else None
+        if usage is None:
+            self._lost(LossCode.USAGE_UNKNOWN, "response without token counts, written as 0", response.source)
+        elif usage.cache_write_1h_tokens:
+            self._lost(LossCode.CACHE_LIFETIME, "cache writes that live an hour", response.source)
+        if usage and _has_detail(usage):
+            self._lost(LossCode.USAGE_DETAIL, "web searches, speed or service tier", response.source)
+        return draft.flat_usage(usage)
+
+    def _result(self, result: Result) -> None:
+        name = result.call.block.name if result.call else result.name
+        line = draft.flat_result(result.block, name or "", None)
+        self._write(result.source, line)
+
+    def _write(self, source: Entry, line: flat.FlatLine) -> None:
+        uuid = source.uuid if source.uuid not in self._named else None
+        if uuid:
+            self._named.add(uuid)
+        self.lines.append(
+            flat.encode(msgspec.structs.replace(line, timestamp=source.body.timestamp, uuid=uuid))
+        )
+        if id(source) not in self._told:
+            self._told.add(id(source))
+            self._report_fields(source)
+
+    def _report_fields(self, source: Entry) -> None:
+        """What stood on the line beside what was said."""
+        body = source.body
+        if not isinstance(body, ChainBody):
+            return
+        if body.parent_uuid:
+            self._lost(LossCode.PARENTS, "which entry it follows", source)
+        if body.cwd or body.git_branch or body.version or body.entrypoint:
+            self._lost(LossCode.CONTEXT, "directory, branch, client version", source)
+        if isinstance(body, User):
+            self._report_user(body, source)
+        elif isinstance(body, Assistant):
+            self._report_assistant(body, source)
+
+    def _report_user(self, body: User, source: Entry) -> None:
+        if body.is_meta or body.is_compact_summary or body.is_visible_in_transcript_only:
+            self._lost(LossCode.FLAGS, "that the client said it, not the user", source)
+        if not isinstance(body.tool_use_result, msgspec.UnsetType):
+            self._lost(LossCode.TOOL_USE_RESULT, "a result's rich form", source)
+
+    def _report_assistant(self, body: Assistant, source: Entry) -> None:
+        if body.message.id or body.request_id:
+            self._lost(LossCode.RESPONSE_IDS, "ids of a response", source)
+        if body.is_api_error_message:
+            self._lost(LossCode.FLAGS, "that it is an error of the API, not an answer", source)
+        if body.cost_usd is not None or body.duration_ms is not None:
+            self._lost(LossCode.RECORDED_COST, "cost or duration noted by the client", source)
+
+    def _lost(self, code: LossCode, what: str, source: Entry) -> None:
+        self._losses.add(code, what, source.offset)
+
+
+def _no_place_for(block: Block) -> tuple[LossCode, str]:
+    for kinds, code, what in _NO_PLACE_FOR:
+        if isinstance(block, kinds):
+            return code, what
+    return LossCode.SERVER_TOOL, f"{block.__struct_config__.tag} block"
+
+
+def _has_detail(usage: Usage) -> bool:
+    usual = (None, "standard")
+    return usage.web_searches > 0 or usage.speed not in usual or usage.service_tier not in usual
+
+
+def _report_branches(items: Sequence[Entry | Damage], losses: Losses) -> None:
+    """Entries that are not alone in following their parent. Results side by side are no branches."""
+    children: dict[str, set[str]] = {}
+    for item in items:
+        if not isinstance(item, Entry) or not item.uuid or not item.parent_uuid or _is_result(item):
+            continue
+        siblings = children.setdefault(item.parent_uuid, set())
+        siblings.add(item.uuid)
+        if len(siblings) > 1:
+            losses.add(LossCode.BRANCHES, "entry on another branch", item.offset)
+
+
+def _is_result(entry: Entry) -> bool:
+    blocks = entry.message.blocks if entry.message else []
+    return any(isinstance(block, ToolResultBlock) for block in blocks)

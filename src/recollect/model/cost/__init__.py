@@ -1,0 +1,1 @@
+"""Usage, money and prices: what a response used and what that costs."""

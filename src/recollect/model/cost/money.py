@@ -1,0 +1,86 @@
+"""Tokens and money together, exact until they are shown.
+
+Money is a whole number of pico-dollars. It is added as such, and rounded once, half up, by ``dollars``,
+for people; ``exact`` and ``Spending.usd`` are for everybody else. What has no price is not in the sum:
+``unpriced`` names the models, and their tokens are counted all the same (laws 6 and 10).
+
+This module knows no prices; it asks the list it is given.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec import Struct
+
+from recollect.model.cost.prices import QUARTER_SECONDS, PriceList, variant
+from recollect.model.cost.usage import Tokens, Usage
+
+PICO = 10**12
+NO_MODEL = "(no model)"
+_CENT = PICO // 100
+
+
+class Spending(Struct, frozen=True):
+    """Tokens and money together. ``unpriced`` names the models whose tokens are not in ``pico_usd``."""
+
+    tokens: Tokens = Tokens()
+    pico_usd: int = 0
+    unpriced: frozenset[str] = frozenset()
+
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(
+            self.tokens + other.tokens, self.pico_usd + other.pico_usd, self.unpriced | other.unpriced
+        )
+
+    @property
+    def usd(self) -> Decimal:
+        """Dollars, exact, without zeros at the end."""
+        return Decimal(exact(self.pico_usd))
+
+
+def variant_of(usage: Usage) -> int:
+    """How the response with this usage was served, as far as it bears on the price."""
+    tokens = usage.tokens()
+    context = tokens.input + tokens.cache_write_5m + tokens.cache_write_1h + tokens.cache_read
+    return variant(context, usage.speed, usage.inference_geo, usage.service_tier)
+
+
+def priced(tokens: Tokens, model: str | None, quarter: int, kind: int, prices: PriceList) -> Spending:
+    """What tokens of one model, quarter of an hour and variant cost: of one response, or summed up."""
+    price = prices.find(model or "", quarter, kind)
+    cost = None if price is None else price.cost(*_counts(tokens))
+    if cost is None:
+        return Spending(tokens, unpriced=frozenset([model or NO_MODEL]))
+    return Spending(tokens, cost)
+
+
+def spending(usage: Usage, model: str | None, at: int, prices: PriceList) -> Spending:
+    """What one response cost. ``at``: its time in milliseconds since 1970; 0 gets a model's first price."""
+    quarter = at // (QUARTER_SECONDS * 1000)
+    return priced(usage.tokens(), model, quarter, variant_of(usage), prices)
+
+
+def exact(pico_usd: int) -> str:
+    """Dollars as a plain decimal number: every digit, no exponent, no zeros at the end."""
+    whole, fraction = divmod(abs(pico_usd), PICO)
+    text = f"{whole}.{fraction:012d}".rstrip("0").rstrip(".")
+    return f"-{text}" if pico_usd < 0 else text
+
+
+def dollars(pico_usd: int) -> str:
+    """Money for people: cents, rounded half up, here and nowhere else."""
+    cents = (abs(pico_usd) + _CENT // 2) // _CENT
+    sign = "-" if pico_usd < 0 and cents else ""
+    return f"{sign}${cents // 100:,}.{cents % 100:02d}"
+
+
+def _counts(tokens: Tokens) -> tuple[int, int, int, int, int, int]:
+    return (
+        tokens.input,
+        tokens.output,
+        tokens.cache_write_5m,
+        tokens.cache_write_1h,
+        tokens.cache_read,
+        tokens.web_searches,
+    )

@@ -1,0 +1,309 @@
+"""What a response costs, by model, time and the way it was served.
+
+The list comes with the package (``price_table``, made from the data package genai-prices); the user's
+own prices from config.toml go before it. Money is whole pico-dollars (10**-12 USD), so that half of
+$0.125 per million tokens is still a whole number and nothing is rounded before it is shown (law 6).
+
+Nothing is guessed. A model is *unpriced* when the list does not know its name, or when it was served in
+a way that has no published price (fast mode of a model without one, a batch of a model that was never
+offered in batches). A response is unpriced when it has tokens of a class without a price (Claude 2 had
+no cache). Unpriced is None, and never 0.
+
+Names are matched as genai-prices matches those of provider anthropic. What stands around such a name is
+looked through, because the same model is meant, and only then: the client's ``[1m]`` says which context
+window was asked for, which costs nothing by itself; ``us.anthropic.`` and ``-v1:0`` are Amazon Bedrock's
+spelling, ``@20250929`` is that of Vertex. Bedrock's endpoints other than the global one cost 1.1 times
+the list price from Sonnet 4.5 on, so a name that says such an endpoint is priced so. A name that only
+resembles a known one stays unpriced.
+
+The status line starts this module at every turn: it imports nothing but the table, and both use nothing
+but what Python has built in.
+"""
+
+from recollect.model.cost.price_table import MODELS, SOURCE, Periods, Rates
+
+TYPE_CHECKING = False  # see recollect/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Made by the client on this machine (fillers, error notes) and billed by nobody.
+SYNTHETIC_MODEL = "<synthetic>"
+
+# A variant says in one small number how a response was served, so that sums can be kept by it.
+CONTEXT_STEPS = (100_000, 200_000)
+CONTEXT_MASK = 3
+FAST, US_ONLY, BATCH, UNCERTAIN = 4, 8, 16, 32
+
+# Published multiples of the input price, for own prices that leave these classes out; searches cost $10 a thousand.
+# https://platform.claude.com/docs/en/about-claude/pricing#prompt-caching
+CACHE_MULTIPLES = {"cache_write_5m": (5, 4), "cache_write_1h": (2, 1), "cache_read": (1, 10)}
+WEB_SEARCH_PER_THOUSAND = "10"
+
+QUARTER_SECONDS = 900
+_QUARTERS_A_DAY = 96
+_USUAL_SPEED = (None, "", "standard")
+_USUAL_GEO = (None, "", "global", "not_available")
+_USUAL_TIER = (None, "", "standard")
+_MOST_REMEMBERED = 4_096
+
+_Row = tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods]
+
+
+def variant(
+    context_tokens: int, speed: str | None, geo: str | None, tier: str | None, uncertain: bool = False
+) -> int:
+    """How one response was served. ``context_tokens``: its input, cache writes and cache reads together.
+
+    A speed, place or tier this version does not know (or one that is charged by contract, as
+    ``priority`` is) gets the usual price, and UNCERTAIN says that it may be another.
+    """
+    first, second = CONTEXT_STEPS
+    kind = (context_tokens > first) + (context_tokens > second)
+    if speed == "fast":
+        kind |= FAST
+    if geo == "us":
+        kind |= US_ONLY
+    if tier == "batch":
+        kind |= BATCH
+    is_known = (
+        (kind & FAST or speed in _USUAL_SPEED)
+        and (kind & US_ONLY or geo in _USUAL_GEO)
+        and (kind & BATCH or tier in _USUAL_TIER)
+    )
+    return kind | UNCERTAIN if uncertain or not is_known else kind
+
+
+class Price:
+    """Pico-dollars per token of each class, and per web search; None where no price is known."""
+
+    __slots__ = ("cache_read", "cache_write_1h", "cache_write_5m", "input", "output", "web_search")
+
+    def __init__(self, rates: Rates) -> None:
+        (
+            self.input,
+            self.output,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.cache_read,
+            self.web_search,
+        ) = rates
+
+    def rates(self) -> Rates:
+        """All of them, in the order in which ``cost`` takes counts."""
+        return (
+            self.input,
+            self.output,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.cache_read,
+            self.web_search,
+        )
+
+    def cost(  # noqa: PLR0917 - six counts in the order of the table, called once for every sum
+        self,
+        input: int,  # noqa: A002 - the word every other place uses for this class of tokens
+        output: int,
+        cache_write_5m: int,
+        cache_write_1h: int,
+        cache_read: int,
+        web_searches: int,
+    ) -> int | None:
+        """Pico-dollars for these counts; None where one of them has no price, whatever the others cost."""
+        counts = (input, output, cache_write_5m, cache_write_1h, cache_read, web_searches)
+        total = 0
+        for count, rate in zip(counts, self.rates(), strict=True):
+            if rate is not None:
+                total += count * rate
+            elif count:
+                return None
+        return total
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Price) and self.rates() == other.rates()
+
+    def __hash__(self) -> int:
+        return hash(self.rates())
+
+    def __repr__(self) -> str:
+        return f"Price({self.rates()})"
+
+
+class PriceList:
+    """The list prices, and before them the user's own.
+
+    ``overrides``: prices by model, in dollars per million tokens (searches: per thousand), checked by
+    ``storage.our_config``; ``input`` and ``output`` are there, the rest follows from them if it is not.
+    A name stands for the model and its dated releases; with ``*`` at its end for every name that begins
+    so; with ``-fast`` at its end for fast mode, which the price of the usual speed does not cover. Such
+    a price is taken as it stands: contexts of every size, batches and US-only inference cost what it says.
+    """
+
+    def __init__(self, overrides: "Mapping[str, Mapping[str, object]] | None" = None) -> None:
+        self._own = {name.lower(): Price(_own_rates(given)) for name, given in (overrides or {}).items()}
+        starts = {start for row in MODELS for periods in row[3:] for start, _ in periods}
+        self._changes = tuple(sorted(starts - {0}))
+        self._found: dict[tuple[str, int, int], Price | None] = {}
+
+    def find(self, model: str, quarter: int, variant: int) -> Price | None:
+        """The price of a model in a quarter of an hour since 1970 (UTC), or None where we know none."""
+        key = (model, sum(start <= quarter for start in self._changes), variant)
+        if key not in self._found:
+            if len(self._found) >= _MOST_REMEMBERED:  # model names are hostile input too (law 8)
+                self._found.clear()
+            self._found[key] = self._explained(model, quarter, variant)[0]
+        return self._found[key]
+
+    def describe(self, model: str, quarter: int, variant: int) -> str:
+        """Which price ``find`` gives, and by which rules; or why it gives none."""
+        return self._explained(model, quarter, variant)[1]
+
+    def changes(self) -> tuple[int, ...]:
+        """The quarters at which any price changes."""
+        return self._changes
+
+    def _explained(self, model: str, quarter: int, variant: int) -> tuple[Price | None, str]:
+        if model == SYNTHETIC_MODEL:
+            return _FREE, "made by the client itself: costs nothing"
+        name = model.lower().removesuffix("[1m]")
+        if name.endswith("-fast"):
+            name, variant = name.removesuffix("-fast"), variant | FAST
+        spellings = _spellings(name)
+        pattern = self._pattern_for([spelling for spelling, _ in spellings], variant & FAST)
+        if pattern:
+            return self._own[pattern], f'prices."{pattern}" of config.toml, as it stands'
+        if variant & FAST and (pattern := self._pattern_for([one for one, _ in spellings], 0)):
+            return None, f'no price: config.toml has prices."{pattern}" but no prices."{pattern}-fast"'
+        for spelling, is_regional in spellings:
+            for row in MODELS:
+                if any(_matches(matcher, spelling) for matcher in row[1]):
+                    return _listed(row, is_regional, quarter, variant)
+        return None, "no price: no model of this name is known"
+
+    def _pattern_for(self, names: list[str], fast: int) -> str | None:
+        """The key of the user's own price that fits best: the name, its undated form, the longest beginning."""
+        end = "-fast" if fast else ""
+        for name in names:
+            for whole in (name, _undated(name)):
+                if whole + end in self._own:
+                    return whole + end
+        beginnings = [
+            (len(beginning), pattern)
+            for pattern in self._own
+            if (beginning := pattern.removesuffix(end)).endswith("*") and (not end or pattern.endswith(end))
+            if any(name.startswith(beginning[:-1]) for name in names)
+        ]
+        return max(beginnings)[1] if beginnings else None
+
+
+def _listed(row: _Row, is_regional: bool, quarter: int, variant: int) -> tuple[Price | None, str]:
+    name, _, rules, standard, fast = row
+    if variant & FAST and (not fast or variant & BATCH or is_regional):
+        place = " in a batch" if variant & BATCH else " on Amazon Bedrock" if is_regional else ""
+        return None, f"no price: none is published for fast mode of {name}{place}"
+    if variant & BATCH and "batch" not in rules:
+        return None, f"no price: none is published for {name} in a batch"
+    # A clock before 1970 is a broken one, and still gets the first price.
+    dated = [period for period in (fast if variant & FAST else standard) if period[0] <= max(quarter, 0)]
+    since, tiers = dated[-1]
+    step = (0, *CONTEXT_STEPS)[min(variant & CONTEXT_MASK, len(CONTEXT_STEPS))]
+    above, (*tokens, search) = [tier for tier in tiers if tier[0] <= step][-1]
+    notes = [
+        name,
+        f"since {_day(since)}" if since else "",
+        f"above {above:,} tokens of context" if above else "",
+        "fast mode" if variant & FAST else "",
+    ]
+    numerator, denominator, changes = _changed_by(rules, variant, is_regional)
+    # Exact: every rate of the table is a multiple of 20. A search costs the same however it is served.
+    rates = (None if rate is None else rate * numerator // denominator for rate in tokens)
+    source = f"{SOURCE} and published rules" if changes or variant & FAST else SOURCE
+    text = ", ".join(filter(None, notes + changes))
+    return Price((*rates, search)), f"{text}; list price ({source})"
+
+
+def _changed_by(rules: tuple[str, ...], variant: int, is_regional: bool) -> tuple[int, int, list[str]]:
+    """By what the token prices are multiplied, and why; the published multipliers stack."""
+    numerator, denominator, notes = 1, 1, []
+    if variant & US_ONLY and "us" in rules:
+        numerator, denominator = 11, 10
+        notes.append("1.1 x for US-only inference")
+    elif is_regional and "regional" in rules:
+        numerator, denominator = 11, 10
+        notes.append("1.1 x at a regional endpoint of Amazon Bedrock")
+    if variant & BATCH:
+        denominator *= 2
+        notes.append("half for a batch")
+    return numerator, denominator, notes
+
+
+def _matches(matcher: str, name: str) -> bool:
+    kind, text = matcher[0], matcher[1:]
+    if kind == "=":
+        return name == text
+    if kind == "*":
+        return text in name
+    if not name.startswith(text):
+        return False
+    rest = name[len(text) :]
+    if kind == "#":
+        return len(rest) == 8 and _is_digits(rest)
+    if kind == "~":
+        return len(rest) == 10 and rest[4] == rest[7] == "-" and _is_digits(rest.replace("-", ""))
+    return True
+
+
+def _spellings(name: str) -> list[tuple[str, bool]]:
+    """The name, and what it says without the words of Amazon and Google; whether at a regional endpoint."""
+    found = [(name, False)]
+    endpoint, brand, rest = name.partition("anthropic.")
+    if brand and (not endpoint or endpoint.endswith(".")):
+        found.append((_unversioned(rest), endpoint != "global."))
+    plain, at, release = name.partition("@")
+    if at and (release == "default" or _is_digits(release)):
+        found.append((plain, False))
+    return found
+
+
+def _unversioned(name: str) -> str:
+    """Without Bedrock's ``-v1:0`` or ``-v1``."""
+    stem, _, version = name.rpartition("-v")
+    return stem if stem and _is_digits(version.replace(":", "")) else name
+
+
+def _undated(name: str) -> str:
+    """Without a release date such as ``-20250929``."""
+    stem, _, date = name.rpartition("-")
+    return stem if stem and len(date) == 8 and _is_digits(date) else name
+
+
+def _is_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _own_rates(given: "Mapping[str, object]") -> Rates:
+    rates = {one: _scaled(given[one], 6) for one in ("input", "output")}
+    for one, (numerator, denominator) in CACHE_MULTIPLES.items():
+        derived = rates["input"] * numerator // denominator
+        rates[one] = _scaled(given[one], 6) if one in given else derived
+    return (*rates.values(), _scaled(given.get("web_search", WEB_SEARCH_PER_THOUSAND), 9))
+
+
+def _scaled(number: object, digits: int) -> int:
+    """A decimal number times 10**digits, without a float in between."""
+    text = number if isinstance(number, str) else format(number, "f")
+    whole, _, fraction = text.partition(".")
+    return int(whole + fraction[:digits].ljust(digits, "0"))
+
+
+def _day(quarter: int) -> str:
+    """The UTC date of a quarter of an hour, by the calendar's arithmetic: datetime is slow to import."""
+    days = quarter // _QUARTERS_A_DAY + 719_468  # since 0000-03-01, where leap days come last
+    era, of_era = divmod(days, 146_097)
+    year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    return f"{era * 400 + year + (month > 9):04d}-{(month + 2) % 12 + 1:02d}-{day:02d}"
+
+
+_FREE = Price((0,) * 6)

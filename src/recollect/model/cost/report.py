@@ -1,0 +1,516 @@
+"""Sums of usage turned into a report: priced, put under their keys, added up.
+
+Whatever the source (the index, or a scan of the logs) and whatever the view, the same sums come
+together here, so every view has the same total. Prices are linear in tokens, so it does not matter how
+coarse the sums are, as long as one sum has one model, one variant and one period of the price list, and
+either all or none of its responses use a class of tokens that has no price.
+
+Three modes say what money is. ``calculate``: tokens times price. ``display``: what the client recorded,
+as a session's running total where there is one (it covers the session's agents, and is booked at the
+time it was written), else response by response. ``auto``: the record only where there is no price.
+What has no price, or no record, is counted and named, and is never zero silently (laws 6 and 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from recollect.model.cost.billing_blocks import Burn
+from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
+from recollect.model.cost.money import NO_MODEL, PICO
+from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, Price, PriceList
+from recollect.model.cost.usage import Tokens
+
+KEYS = ("day", "week", "month", "session", "project", "model", "branch", "agent", "tool", "block")
+MODES = ("calculate", "display", "auto")
+NO_BRANCH, NO_TOOL, MAIN_AGENT = "(none)", "(no tool)", "main"
+_SHOWN_PATHS = 3
+
+
+class Log(Struct, frozen=True, gc=False):
+    """A log that usage was read from. ``agent`` is None for a session's own log."""
+
+    path: str
+    session: str = UNKNOWN
+    agent: str = MAIN_AGENT
+    project: str = UNKNOWN
+    is_gone: bool = False
+
+
+class Sum(NamedTuple):
+    """Usage of responses that are alike. What no view asked for is None; so is what the log did not say.
+
+    ``messages`` are the responses counted; ``lines`` all lines that spoke, copies included.
+    ``recorded`` is what the client wrote down for them, ``unrecorded`` how many it wrote nothing for.
+    ``timed`` are those whose duration is known: ``timed_ms`` together, for ``timed_output`` tokens.
+    """
+
+    quarter: int
+    log: int | None
+    model: str | None
+    branch: str | None
+    tool: str | None
+    variant: int
+    messages: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+    recorded: int = 0
+    unrecorded: int = 0
+    lines: int = 0
+    timed: int = 0
+    timed_ms: int = 0
+    timed_output: int = 0
+
+    @property
+    def counts(self) -> tuple[int, int, int, int, int, int]:
+        """Tokens of each class and searches, in the order of ``Tokens`` and ``Price.cost``."""
+        return (
+            self.input,
+            self.output,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.cache_read,
+            self.web_searches,
+        )
+
+
+class Recorded(NamedTuple):
+    """What a client's running total of a session says of one model.
+
+    One that is not booked lies outside the report (in time, or by its model), but covers its session still.
+    """
+
+    quarter: int
+    log: int
+    model: str | None
+    pico_usd: int
+    is_booked: bool = True
+
+
+class Explanation(Struct, frozen=True):
+    """Where a row comes from. ``recorded_pico_usd``: the same row as the client recorded it."""
+
+    logs: int
+    paths: tuple[str, ...]
+    copies_dropped: int
+    prices: tuple[str, ...]
+    uncertain_messages: int
+    recorded_pico_usd: int
+    unrecorded_messages: int
+    difference_pico_usd: int
+
+
+class Performance(Struct, frozen=True):
+    """How fast answers came. ``messages`` are those whose duration is known."""
+
+    messages: int
+    duration_ms: int
+    output_tokens: int
+    tokens_per_second: float | None
+    tokens_per_dollar: float | None
+
+
+class BlockState(Struct, frozen=True):
+    """A five-hour window; the figures after ``is_active`` are those of the running one."""
+
+    start: str
+    end: str
+    is_active: bool = False
+    minutes_left: int | None = None
+    tokens_per_minute: int | None = None
+    pico_usd_per_hour: int | None = None
+    projected_tokens: int | None = None
+    projected_pico_usd: int | None = None
+
+
+class CostRow(Struct, frozen=True):
+    """One line of a report. ``pico_usd`` leaves out what ``unpriced_messages`` and ``unrecorded_messages`` count."""
+
+    keys: dict[str, str]
+    messages: int
+    tokens: Tokens
+    pico_usd: int
+    unpriced_messages: int = 0
+    unrecorded_messages: int = 0
+    block: BlockState | None = None
+    performance: Performance | None = None
+    explanation: Explanation | None = None
+
+
+class Unpriced(Struct, frozen=True):
+    """A model without a price, and what it used."""
+
+    model: str
+    messages: int
+    tokens: Tokens
+
+
+class Uncertain(Struct, frozen=True):
+    """Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain."""
+
+    model: str
+    messages: int
+    output_tokens: int
+    versions: tuple[str, ...] = ()
+
+
+class CostReport(Struct, frozen=True):
+    """The answer to what things cost. ``gone``: sessions that were deleted but are still in the totals."""
+
+    by: tuple[str, ...]
+    mode: str
+    rows: tuple[CostRow, ...]
+    totals: CostRow
+    unpriced: tuple[Unpriced, ...] = ()
+    uncertain: tuple[Uncertain, ...] = ()
+    gone: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class Asked(Struct, frozen=True):
+    """What a report is about."""
+
+    by: tuple[str, ...]
+    timeline: Timeline
+    prices: PriceList
+    mode: str = "calculate"
+    is_explained: bool = False
+    is_timed: bool = False
+    now: int = 0  # milliseconds since 1970
+    active_since: int | None = None  # when the first response of the running block came
+
+
+class Tally:
+    """What has come together under one key."""
+
+    _AMOUNTS = (
+        "messages",
+        "input",
+        "output",
+        "cache_write_5m",
+        "cache_write_1h",
+        "cache_read",
+        "web_searches",
+        "pico",
+        "priced_output",
+        "unpriced",
+        "unrecorded",
+        "uncertain",
+        "lines",
+        "recorded",
+        "unsaid",
+        "timed",
+        "timed_ms",
+        "timed_output",
+    )
+    __slots__ = (*_AMOUNTS, "logs", "prices", "quarter")
+
+    def __init__(self, quarter: int) -> None:
+        self.quarter = quarter
+        self.messages = self.pico = self.priced_output = self.unpriced = self.unrecorded = self.uncertain = 0
+        self.input = self.output = self.cache_write_5m = self.cache_write_1h = self.cache_read = 0
+        self.web_searches = self.lines = self.recorded = self.unsaid = 0
+        self.timed = self.timed_ms = self.timed_output = 0
+        self.logs: set[int] = set()
+        self.prices: set[str] = set()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is a row: copies that were dropped, and money in another mode, only belong to the total."""
+        return bool(self.messages or self.pico)
+
+    def tokens(self) -> Tokens:
+        """The counts."""
+        return Tokens(
+            self.input,
+            self.output,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.cache_read,
+            self.web_searches,
+        )
+
+    def merge(self, other: Tally) -> None:
+        """Add what came together elsewhere."""
+        for name in self._AMOUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.logs |= other.logs
+        self.prices |= other.prices
+
+
+class Accounts:
+    """Adds up sums for one report."""
+
+    def __init__(self, asked: Asked, logs: Mapping[int, Log], records: Sequence[Recorded] = ()) -> None:
+        self._asked = asked
+        self._logs = logs
+        self._records = _one_total_a_session(records, logs)
+        self._covered = {_owner(logs[record.log]) for record in self._records}
+        self._covered_models = {(_owner(logs[record.log]), record.model) for record in self._records}
+        self._key = _key_maker(asked.by, asked.timeline, logs)
+        self._rows: dict[tuple[str, ...], Tally] = {}
+        self._unpriced: dict[str, list[int]] = {}
+        self._uncertain: dict[str, list[int]] = {}
+        # Whether a sum held tokens of a class without a price: it must be taken apart to be exact.
+        self.has_gap = False
+
+    def report(self, sums: Iterable[Sum], *, gone: int = 0, notes: Iterable[str] = ()) -> CostReport:
+        """The report on these sums."""
+        for one in sums:
+            self._add(one)
+        for record in self._records:
+            if record.is_booked:
+                self._add_record(record)
+        by = self._asked.by
+        total = Tally(0)
+        for tally in self._rows.values():
+            total.merge(tally)
+        rows = [
+            self._row(dict(zip(by, key, strict=True)), tally)
+            for key, tally in sorted(self._rows.items(), key=_order(by, self._rows))
+            if tally.is_shown
+        ]
+        return CostReport(
+            by,
+            self._asked.mode,
+            tuple(rows),
+            self._row({}, total),
+            tuple(
+                Unpriced(model, counts[0], Tokens(*counts[1:]))
+                for model, counts in sorted(self._unpriced.items())
+            ),
+            tuple(
+                Uncertain(model, counts[0], counts[1]) for model, counts in sorted(self._uncertain.items())
+            ),
+            gone,
+            tuple(notes),
+        )
+
+    # --- adding -------------------------------------------------------------------------------------
+
+    def _add(self, one: Sum) -> None:
+        asked = self._asked
+        if not one.messages and not asked.is_explained:
+            return
+        key = self._key(one)
+        tally = self._rows.get(key)
+        if tally is None:
+            tally = self._rows[key] = Tally(one.quarter)
+        pico, unpriced, unrecorded = self._money(one, asked.mode)
+        tally.messages += one.messages
+        tally.pico += pico
+        # Written out: a day of a year may have a dozen sums.
+        tally.input += one.input
+        tally.output += one.output
+        tally.cache_write_5m += one.cache_write_5m
+        tally.cache_write_1h += one.cache_write_1h
+        tally.cache_read += one.cache_read
+        tally.web_searches += one.web_searches
+        if unpriced:
+            tally.unpriced += unpriced
+            _grow(self._unpriced, one.model or NO_MODEL, (unpriced, *one.counts))
+        else:
+            tally.priced_output += one.output
+        if unrecorded:
+            tally.unrecorded += unrecorded
+        if one.variant & UNCERTAIN and one.messages:
+            tally.uncertain += one.messages
+            _grow(self._uncertain, one.model or NO_MODEL, (one.messages, one.output))
+        if one.timed:
+            tally.timed += one.timed
+            tally.timed_ms += one.timed_ms
+            tally.timed_output += one.timed_output
+        if asked.is_explained:
+            self._explain(tally, one)
+
+    def _explain(self, tally: Tally, one: Sum) -> None:
+        tally.lines += one.lines
+        if one.log is not None:
+            tally.logs.add(one.log)
+        if not one.messages:
+            return
+        what = self._asked.prices.describe(one.model or "", max(one.quarter, 0), one.variant)
+        tally.prices.add(f"{one.model or NO_MODEL}: {what}")
+        recorded, _, unrecorded = self._money(one, "display")
+        tally.recorded += recorded
+        tally.unsaid += unrecorded
+
+    def _add_record(self, record: Recorded) -> None:
+        mode = self._asked.mode
+        counts = mode == "display" or (mode == "auto" and self._has_no_price(record))
+        if not counts and not self._asked.is_explained:
+            return
+        key = self._key(Sum(record.quarter, record.log, record.model, None, None, 0, 0, 0, 0, 0, 0, 0, 0))
+        tally = self._rows.setdefault(key, Tally(record.quarter))
+        tally.pico += record.pico_usd * counts
+        tally.recorded += record.pico_usd
+
+    def _has_no_price(self, record: Recorded) -> bool:
+        return bool(record.model) and self._price(record.model, record.quarter, 0) is None
+
+    def _money(self, one: Sum, mode: str) -> tuple[int, int, int]:
+        """Pico-dollars, responses without a price, responses without a record."""
+        owner = None if one.log is None else _owner(self._logs[one.log])
+        if mode == "display":
+            if owner in self._covered or one.model == SYNTHETIC_MODEL:
+                return 0, 0, 0
+            return one.recorded, 0, one.unrecorded
+        price = self._price(one.model, one.quarter, one.variant)
+        pico = None if price is None else price.cost(*one.counts)
+        if pico is not None:
+            return pico, 0, 0
+        self.has_gap = self.has_gap or price is not None
+        if mode == "auto":
+            if (owner, one.model) in self._covered_models:
+                return 0, 0, 0
+            if not one.unrecorded:
+                return one.recorded, 0, 0
+        return 0, one.messages, 0
+
+    def _price(self, model: str | None, quarter: int, variant: int) -> Price | None:
+        return self._asked.prices.find(model or "", max(quarter, 0), variant)
+
+    # --- rows ---------------------------------------------------------------------------------------
+
+    def _row(self, keys: dict[str, str], tally: Tally) -> CostRow:
+        asked = self._asked
+        tokens = tally.tokens()
+        return CostRow(
+            keys,
+            tally.messages,
+            tokens,
+            tally.pico,
+            tally.unpriced,
+            tally.unrecorded,
+            self._block(tally, tokens) if "block" in keys else None,
+            _performance(tally) if asked.is_timed else None,
+            self._explanation(tally) if asked.is_explained else None,
+        )
+
+    def _block(self, tally: Tally, tokens: Tokens) -> BlockState | None:
+        asked = self._asked
+        block = asked.timeline.block(tally.quarter)
+        if block is None:
+            return None
+        start, end = moment_name(block[0]), moment_name(block[1])
+        if asked.active_since is None or not block[0] <= asked.now // QUARTER_MS < block[1]:
+            return BlockState(start, end)
+        burn = Burn(tokens.total, tally.pico, asked.active_since, asked.now, block[1])
+        return BlockState(
+            start,
+            end,
+            True,
+            burn.minutes_left,
+            burn.tokens_per_minute,
+            burn.pico_usd_per_hour,
+            burn.projected_tokens,
+            burn.projected_pico_usd,
+        )
+
+    def _explanation(self, tally: Tally) -> Explanation:
+        paths = sorted(self._logs[log].path for log in tally.logs)
+        return Explanation(
+            len(paths),
+            tuple(paths[:_SHOWN_PATHS]),
+            tally.lines - tally.messages,
+            tuple(sorted(tally.prices)),
+            tally.uncertain,
+            tally.recorded,
+            tally.unsaid,
+            tally.pico - tally.recorded,
+        )
+
+
+def _performance(tally: Tally) -> Performance:
+    duration, output = tally.timed_ms, tally.timed_output
+    return Performance(
+        tally.timed,
+        duration,
+        output,
+        round(output * 1000 / duration, 2) if duration else None,
+        round(tally.priced_output * PICO / tally.pico, 1) if tally.pico > 0 else None,
+    )
+
+
+def _one_total_a_session(records: Sequence[Recorded], logs: Mapping[int, Log]) -> list[Recorded]:
+    """Copies of a log repeat its running total: the largest of a session stands, then that of the smallest path."""
+    by_log: dict[int, list[Recorded]] = {}
+    for record in records:
+        if record.log in logs:
+            by_log.setdefault(record.log, []).append(record)
+    best: dict[str, tuple[int, str, list[Recorded]]] = {}
+    for log, total in by_log.items():
+        rank = (-sum(record.pico_usd for record in total), logs[log].path, total)
+        owner = _owner(logs[log])
+        if owner not in best or rank[:2] < best[owner][:2]:
+            best[owner] = rank
+    return [record for _, _, total in best.values() for record in total]
+
+
+def _owner(log: Log) -> str:
+    """Whose running total covers a log: its session's, or where none is known, its own."""
+    return log.path if log.session == UNKNOWN else log.session
+
+
+def _grow(sums: dict[str, list[int]], name: str, amounts: Sequence[int]) -> None:
+    known = sums.setdefault(name, [0] * len(amounts))
+    for place, amount in enumerate(amounts):
+        known[place] += amount
+
+
+def _key_maker(
+    by: Sequence[str], timeline: Timeline, logs: Mapping[int, Log]
+) -> Callable[[Sum], tuple[str, ...]]:
+    """A function from a sum to its key, one name for each part of ``by``."""
+    times = [key for key in by if key in TIME_KEYS]
+    if times == list(by):
+        return lambda one: timeline.names(one.quarter)
+    of_log = {
+        "session": lambda one: UNKNOWN if one.log is None else logs[one.log].session,
+        "project": lambda one: UNKNOWN if one.log is None else logs[one.log].project,
+        "agent": lambda one: UNKNOWN if one.log is None else logs[one.log].agent,
+    }
+    parts: dict[str, Callable[[Sum], str]] = {
+        "model": lambda one: one.model or NO_MODEL,
+        "branch": lambda one: one.branch or NO_BRANCH,
+        "tool": lambda one: one.tool or NO_TOOL,
+        **of_log,
+        **{key: _time_name(timeline, place) for place, key in enumerate(times)},
+    }
+    wanted = [parts[key] for key in by]
+    return lambda one: tuple([part(one) for part in wanted])
+
+
+def _time_name(timeline: Timeline, place: int) -> Callable[[Sum], str]:
+    return lambda one: timeline.names(one.quarter)[place]
+
+
+def _order(
+    by: Sequence[str], rows: Mapping[tuple[str, ...], Tally]
+) -> Callable[[tuple[tuple[str, ...], Tally]], tuple[object, ...]]:
+    """Times rise; everything else goes from the dearest to the cheapest, in the same order under every time."""
+    spent: list[dict[str, tuple[int, int]]] = [{} for _ in by]
+    for key, tally in rows.items():
+        used = tally.tokens().total
+        for place, name in enumerate(key):
+            pico, tokens = spent[place].get(name, (0, 0))
+            spent[place][name] = (pico + tally.pico, tokens + used)
+
+    def order(item: tuple[tuple[str, ...], Tally]) -> tuple[object, ...]:
+        ranks: list[object] = []
+        for place, name in enumerate(item[0]):
+            if by[place] in TIME_KEYS:
+                ranks.append(name)
+            else:
+                pico, tokens = spent[place][name]
+                ranks.append((-pico, -tokens, name))
+        return tuple(ranks)
+
+    return order

@@ -1,0 +1,194 @@
+"""What a log says about files, in the order in which it happened.
+
+Lines are written in batches, and a copied session has its snapshots at the end,
+so the order of lines is not the order of events. A backup names the line it
+was made for: the prompt, or the call that was about to touch the file. It is
+placed there. Only where that line is missing does its time decide (S11).
+
+Paths in snapshots are relative to a working directory that the line does not
+name. The name of a backup is a hash of the absolute path, so among the
+directories the session worked in, the right one can be recognised.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import ntpath
+import posixpath
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from msgspec import Struct, UnsetType
+
+from recollect.model.entry import Entry, FileHistory, FileHistoryDelta, FileHistorySnapshot, parsed_time
+from recollect.model.files.reports import Change, Note, Reports, Sight, told
+from recollect.model.json_text import loose_value
+
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+
+
+class Backup(Struct, frozen=True):
+    """A file put aside for rewind. ``name`` None: there was no file to put aside."""
+
+    name: str | None
+    version: int
+    at: dt.datetime | None
+
+
+class BackedUp(Struct, frozen=True):
+    """A file that a snapshot or delta names. ``at``: when it was seen to hold what the backup holds."""
+
+    tracked: str
+    backup: Backup
+    entry_uuid: str | None
+    at: dt.datetime | None
+
+
+FileEvent: TypeAlias = BackedUp | Change | Sight | Note
+
+
+class EventLog:
+    """One pass over a log: events with their places, and what is needed to name their files."""
+
+    def __init__(self, cwd: str | None) -> None:
+        self._events: list[tuple[int, int, FileEvent]] = []
+        self._waiting: list[tuple[int, BackedUp]] = []
+        self._snapshots: dict[str, dict[str, BackedUp]] = {}
+        self._places: dict[str, int] = {}
+        self._times: list[tuple[dt.datetime, int]] = []
+        self._cwds: dict[str, None] = {} if cwd is None else {cwd: None}
+        self._hashes: dict[str, set[str]] = {}
+        self._tracked: dict[str, str] = {}
+        self._reports = Reports()
+        self._count = 0
+
+    def add(self, entry: Entry) -> None:
+        """Take in the next line."""
+        place, self._count = self._count, self._count + 1
+        body, uuid = entry.body, entry.uuid
+        if isinstance(body, FileHistorySnapshot):
+            self._add_snapshot(place, body)
+        elif isinstance(body, FileHistoryDelta):
+            self._add_delta(place, body)
+        elif isinstance(body, FileHistory):
+            self._put(place, Note(path=body.path, told=told(entry), deleted=body.operation == "delete"))
+        elif uuid is None or uuid not in self._places:  # a repeated line happened once
+            if uuid is not None:
+                self._places[uuid] = place
+            self._add_link(place, entry)
+
+    def _add_link(self, place: int, entry: Entry) -> None:
+        if entry.chain is not None and entry.chain.cwd:
+            self._cwds.setdefault(entry.chain.cwd)
+        at = entry.at
+        if at is not None and (not self._times or at >= self._times[-1][0]):
+            self._times.append((at, place))
+        for report in self._reports.of(entry):
+            self._put(place, report)
+
+    def _put(self, place: int, event: FileEvent) -> None:
+        self._events.append((place, len(self._events), event))
+
+    def _add_snapshot(self, place: int, body: FileHistorySnapshot) -> None:
+        value = loose_value(body.snapshot)
+        value = value if isinstance(value, dict) else {}
+        tracked = value.get("trackedFileBackups")
+        owner, taken = value.get("messageId"), _time(value.get("timestamp"))
+        backups = {
+            path: _backed_up(path, given, body.message_id, taken)
+            for path, given in (tracked if isinstance(tracked, dict) else {}).items()
+            if isinstance(given, dict)
+        }
+        if isinstance(owner, str):
+            self._snapshots[owner] = backups
+        for backed_up in backups.values():
+            self._wait(place, backed_up)
+
+    def _add_delta(self, place: int, body: FileHistoryDelta) -> None:
+        given = None if isinstance(body.backup, UnsetType) else loose_value(body.backup)
+        if not isinstance(given, dict):
+            return
+        backed_up = _backed_up(body.tracking_path, given, body.message_id, None)
+        if body.snapshot_message_id is not None:
+            self._snapshots.setdefault(body.snapshot_message_id, {})[body.tracking_path] = backed_up
+        self._wait(place, backed_up)
+
+    def _wait(self, place: int, backed_up: BackedUp) -> None:
+        """Its place is known only when every line is: a snapshot stands before the prompt it is for."""
+        self._waiting.append((place, backed_up))
+        if backed_up.backup.name is not None:
+            named = self._hashes.setdefault(backed_up.tracked, set())
+            named.add(backed_up.backup.name.partition("@")[0])
+
+    def in_order(self) -> list[FileEvent]:
+        """Events as they happened. A backup belongs to the line it was made for, wherever it is written."""
+        ranked: list[tuple[int, int, int, FileEvent]] = [
+            # Of two at one place the backup came first: it was made before the call that stands there was run.
+            (self._place_of(event, place), 0, order, event)
+            for order, (place, event) in enumerate(self._waiting)
+        ]
+        ranked += [(place, 1, order, event) for place, order, event in self._events]
+        return [event for *_, event in sorted(ranked, key=lambda item: item[:3])]
+
+    def _place_of(self, event: BackedUp, written: int) -> int:
+        place = self._places.get(event.entry_uuid or "")
+        if place is not None or event.at is None or not self._times:
+            return written if place is None else place
+        # A copy of a session lacks the lines of dead branches; only the time is left to go by.
+        after = bisect_right(self._times, (event.at, self._count))
+        return self._times[after - 1][1] if after else 0
+
+    def snapshot_at(self, prompt_uuid: str) -> dict[str, BackedUp]:
+        """By tracking path, what belongs to the prompt or else what is first known of the file afterwards."""
+        owners = list(self._snapshots)
+        if prompt_uuid not in self._snapshots:
+            return {}
+        chosen: dict[str, BackedUp] = {}
+        for owner in owners[owners.index(prompt_uuid) :]:
+            for path, backed_up in self._snapshots[owner].items():
+                chosen.setdefault(path, backed_up)
+        return chosen
+
+    def path_of(self, event: FileEvent) -> str:
+        """The absolute path an event is about."""
+        if not isinstance(event, BackedUp):
+            return absolute(event.path, event.told.cwd or next(iter(self._cwds), ""))
+        if event.tracked not in self._tracked:
+            self._tracked[event.tracked] = self._tracked_path(event.tracked)
+        return self._tracked[event.tracked]
+
+    def _tracked_path(self, tracked: str) -> str:
+        """The working directory may have changed; the name of a backup tells which one was meant."""
+        candidates = [absolute(tracked, cwd) for cwd in self._cwds] or [tracked]
+        hashes = self._hashes.get(tracked, set())
+        fitting = (path for path in candidates if backup_name(path, 1).partition("@")[0] in hashes)
+        return next(fitting, candidates[0])
+
+
+def backup_name(path: str, version: int) -> str:
+    """How the client names the backup of an absolute path."""
+    return f"{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}@v{version}"
+
+
+def absolute(path: str, cwd: str) -> str:
+    """A path as a session means it, without ``.`` and ``..``; links are not looked at."""
+    if _WINDOWS_PATH.match(path) or (_WINDOWS_PATH.match(cwd) and not path.startswith("/")):
+        return ntpath.normpath(ntpath.join(cwd, path))
+    return posixpath.normpath(posixpath.join(cwd, path))
+
+
+def _backed_up(
+    path: str, given: Mapping[str, object], entry_uuid: str | None, taken: dt.datetime | None
+) -> BackedUp:
+    name, version, made = given.get("backupFileName"), given.get("version"), _time(given.get("backupTime"))
+    backup = Backup(name if isinstance(name, str) else None, version if isinstance(version, int) else 0, made)
+    # A snapshot that lists an old backup says that the file holds that again, or still, when it is taken.
+    times = [time for time in (made, taken) if time is not None]
+    return BackedUp(path, backup, entry_uuid, max(times, default=None))
+
+
+def _time(value: object) -> dt.datetime | None:
+    return parsed_time(value) if isinstance(value, str) else None

@@ -1,0 +1,315 @@
+"""Every version of every file a session touched, as far as its log can tell.
+
+Four kinds of lines speak of files: backups (``file-history-snapshot`` and
+``-delta`` name the file that holds the exact bytes), results of Write and Edit
+calls, results of Read calls, and what a write or edit says it found. They
+are put in the order of the conversation and folded into one list of versions a
+path, where an edit that tells no whole text is worked out from the version
+before it (``text_edits``).
+
+Two promises. ``bytes`` are what the file held, byte for byte; ``str`` is the
+text as the client reports it, which is the same file but for line ends and
+encoding. And nothing is guessed: a version whose content cannot be known has
+``content`` None, with the patch, if there is one, in ``patch``.
+
+Paths are absolute and as the session wrote them; links are not resolved and no
+directory name is ever decoded. Changes made by shell commands or by people show
+only when the session looked at the file afterwards. Bodies of backups are not
+read here: the caller hands in ``body_of``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import enum
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from recollect.errors import UsageError
+from recollect.model.draft import MetadataDraft, iso_time, metadata
+from recollect.model.entry import Entry
+from recollect.model.files.events import BackedUp, Backup, EventLog, FileEvent
+from recollect.model.files.reports import Change, Sight, Told
+from recollect.model.files.text_edits import edited, unified
+
+BodyOf: TypeAlias = Callable[[str], bytes | None]
+
+_UTF16_LE = b"\xff\xfe"
+
+
+class Source(enum.StrEnum):
+    """Who says what a version held."""
+
+    BACKUP = "backup"
+    WRITE = "write"
+    EDIT = "edit"
+    READ = "read"
+    FOUND = "found"  # what a write or an edit found, where no earlier version says so
+    NOTE = "note"  # another writer's mention that the file changed
+
+
+class FileVersion(Struct, frozen=True, kw_only=True):
+    """One state of one file. ``existed`` False: at that time there was no such file.
+
+    ``entry_uuid`` is the entry that tells of it: the prompt or call a backup was
+    made for, the result of a call otherwise.
+    """
+
+    path: str
+    source: Source
+    at: dt.datetime | None = None
+    entry_uuid: str | None = None
+    content: str | bytes | None = None
+    backup_name: str | None = None
+    existed: bool = True
+    patch: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what the file held, be it nothing at all."""
+        return not self.existed or self.content is not None
+
+
+def file_versions(
+    entries: Iterable[Entry], cwd: str | None = None, *, body_of: BodyOf | None = None
+) -> dict[str, list[FileVersion]]:
+    """The versions of every file the entries speak of, oldest first, by absolute path.
+
+    ``entries`` are a whole log in its order, dead branches included: what they
+    did to files was done. ``cwd`` is where relative paths start; without it the
+    working directory of the entries is taken. ``body_of`` gives the bytes of a
+    backup by its name; without it backups have a name and no content.
+    """
+    log = EventLog(cwd)
+    for entry in entries:
+        log.add(entry)
+    files: dict[str, _File] = {}
+    for event in log.in_order():
+        path = log.path_of(event)
+        files.setdefault(path, _File(path, body_of)).apply(event)
+    return {path: file.versions for path, file in files.items() if file.versions}
+
+
+def rewound(
+    entries: Iterable[Entry], prompt_uuid: str, cwd: str | None = None, *, body_of: BodyOf | None = None
+) -> dict[str, FileVersion]:
+    """What the client's ``--rewind-files`` makes of each file it has backups of.
+
+    A file that was first touched after that prompt goes back to how it was
+    found. Empty where no snapshot belongs to the prompt.
+    """
+    log = EventLog(cwd)
+    for entry in entries:
+        log.add(entry)
+    chosen = log.snapshot_at(prompt_uuid)
+    return {
+        log.path_of(event): _backup_version(log.path_of(event), event, body_of) for event in chosen.values()
+    }
+
+
+def version_at(versions: Sequence[FileVersion], when: dt.datetime | str) -> FileVersion | None:
+    """The state at a time, or after the entry with that id (or its first characters); None before the first."""
+    if isinstance(when, str):
+        named = [version for version in versions if when and (version.entry_uuid or "").startswith(when)]
+        return named[-1] if named else None
+    before = [version for version in versions if version.at is not None and version.at <= when]
+    return before[-1] if before else None
+
+
+def snapshot(message_id: str, at: dt.datetime, backups: Mapping[str, Backup]) -> MetadataDraft:
+    """The line that ties backups, by path relative to the working directory, to a prompt."""
+    tracked = {
+        path: {
+            "backupFileName": backup.name,
+            "version": backup.version,
+            "backupTime": iso_time(backup.at or at),
+        }
+        for path, backup in backups.items()
+    }
+    taken = {"messageId": message_id, "trackedFileBackups": tracked, "timestamp": iso_time(at)}
+    return metadata("file-history-snapshot", messageId=message_id, snapshot=taken, isSnapshotUpdate=False)
+
+
+def diff(old: FileVersion | None, new: FileVersion, *, context: int = 3) -> str:
+    """What changed, as a unified diff; "" where nothing did. None for ``old`` means: there was no file.
+
+    Where a content is not known, the patch the client recorded is all there is;
+    ``UsageError`` where there is none either.
+    """
+    names = _diff_names(old, new)
+    if not new.is_known or (old is not None and not old.is_known):
+        if new.patch:
+            return names + new.patch
+        raise UsageError(
+            f"{new.path}: what it held is not recorded", hint="choose two versions whose content is known"
+        )
+    before, after = _comparable(old.content if old else None, new.content)
+    if before is None or after is None:
+        same = old is not None and old.content == new.content
+        return "" if same else names + "Binary files differ\n"
+    body = list(difflib.unified_diff(before, after, n=context))[2:]
+    return names + "".join(_ended(line) for line in body) if body else ""
+
+
+# ---- one file --------------------------------------------------------------------------------------------
+
+
+class _File:
+    """The versions of one path so far."""
+
+    def __init__(self, path: str, body_of: BodyOf | None) -> None:
+        self.path = path
+        self.versions: list[FileVersion] = []
+        self._body_of = body_of
+        self._last_backup: str | None = None
+
+    @property
+    def _last(self) -> FileVersion | None:
+        return self.versions[-1] if self.versions else None
+
+    def apply(self, event: FileEvent) -> None:
+        if isinstance(event, BackedUp):
+            self._backed_up(event)
+        elif isinstance(event, Change):
+            self._changed(event)
+        elif isinstance(event, Sight):
+            self._seen(event.content, event.told, Source.READ)
+        else:
+            self._add(Source.NOTE, event.told, existed=not event.deleted)
+
+    def _add(
+        self,
+        source: Source,
+        by: Told,
+        *,
+        content: str | bytes | None = None,
+        existed: bool = True,
+        patch: str = "",
+    ) -> None:
+        if source is not Source.READ:
+            self._last_backup = None
+        version = FileVersion(
+            path=self.path,
+            source=source,
+            at=by.at,
+            entry_uuid=by.entry_uuid,
+            content=content,
+            existed=existed,
+            patch=patch,
+        )
+        self.versions.append(version)
+
+    def _backed_up(self, event: BackedUp) -> None:
+        """Every prompt lists all backups again; only one that follows a change says anything new."""
+        key = event.backup.name or f"absent@v{event.backup.version}"
+        if key != self._last_backup:
+            self.versions.append(_backup_version(self.path, event, self._body_of))
+            self._last_backup = key
+
+    def _seen(self, content: str | bytes, by: Told, source: Source) -> None:
+        last = self._last
+        if last is None or not last.existed or not _same(last.content, content):
+            self._add(source, by, content=content)
+
+    def _changed(self, event: Change) -> None:
+        if event.created and (self._last is None or self._last.existed):
+            self._add(Source.FOUND, event.told, existed=False)
+        elif event.original is not None:
+            self._seen(event.original, event.told, Source.FOUND)
+        source = Source.EDIT if event.is_edit else Source.WRITE
+        self._add(source, event.told, content=self._content_after(event), patch=unified(event.hunks))
+
+    def _content_after(self, event: Change) -> str | bytes | None:
+        if event.content is not None:
+            return event.content
+        last = self._last
+        held = last.content if last is not None and last.existed else None
+        base = event.original if event.original is not None else _text(held)
+        if base is None and event.replacements and not event.replacements[0].old:
+            base = ""  # an edit of nothing makes the file
+        result = None if base is None else edited(base, event.replacements, event.hunks)
+        return result if result is None or not isinstance(held, bytes) else _like(held, result)
+
+
+def _backup_version(path: str, event: BackedUp, body_of: BodyOf | None) -> FileVersion:
+    backup = event.backup
+    return FileVersion(
+        path=path,
+        source=Source.BACKUP,
+        at=event.at,
+        entry_uuid=event.entry_uuid,
+        content=body_of(backup.name) if body_of is not None and backup.name is not None else None,
+        backup_name=backup.name,
+        existed=backup.name is not None,
+    )
+
+
+# ---- text and bytes --------------------------------------------------------------------------------------
+
+
+def _decoded(content: bytes) -> str | None:
+    try:
+        return content.decode("utf-16-le" if content.startswith(_UTF16_LE) else "utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _text(content: str | bytes | None) -> str | None:
+    """As the client reports it: line ends made one kind, a byte-order mark kept; None for what is no text."""
+    text = _decoded(content) if isinstance(content, bytes) else content
+    return None if text is None else text.replace("\r\n", "\n")
+
+
+def _like(held: bytes, text: str) -> str | bytes:
+    """``text`` in the encoding and with the line ends of ``held``, as an edit leaves them."""
+    encoding = "utf-16-le" if held.startswith(_UTF16_LE) else "utf-8"
+    ends = held.decode(encoding)
+    if "\r\n" not in ends:
+        return text if encoding == "utf-8" else text.encode(encoding, "replace")
+    if ends.count("\n") != ends.count("\r\n"):
+        return text  # both kinds: which of them the client takes is its secret
+    return text.replace("\n", "\r\n").encode(encoding, "replace")
+
+
+def _same(one: str | bytes | None, other: str | bytes) -> bool:
+    """Whether two reports are of one state; a Read leaves out the byte-order mark."""
+    if isinstance(one, bytes) and isinstance(other, bytes):
+        return one == other
+    left, right = _text(one), _text(other)
+    return (
+        left is not None and right is not None and left.removeprefix("\ufeff") == right.removeprefix("\ufeff")
+    )
+
+
+def _comparable(
+    old: str | bytes | None, new: str | bytes | None
+) -> tuple[list[str] | None, list[str] | None]:
+    """Both as lines. Line ends count only where both are known to the byte."""
+    if isinstance(old, bytes) and isinstance(new, bytes):
+        return _lines(_decoded(old)), _lines(_decoded(new))
+    return _lines(_text(old) if old is not None else ""), _lines(_text(new) if new is not None else "")
+
+
+def _lines(text: str | None) -> list[str] | None:
+    """Lines with their ends, cut at newlines only; None for what is no text."""
+    return None if text is None or "\0" in text else [line for line in re.split(r"(?<=\n)", text) if line]
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _diff_names(old: FileVersion | None, new: FileVersion) -> str:
+    before = f"a/{_shown(old.path)}" if old is not None and old.existed else "/dev/null"
+    after = f"b/{_shown(new.path)}" if new.existed else "/dev/null"
+    return f"--- {before}\n+++ {after}\n"
+
+
+def _shown(path: str) -> str:
+    """A path may hold anything, a newline with a forged diff behind it included."""
+    path = path.lstrip("/")
+    return path if path.isprintable() else ascii(path)[1:-1]

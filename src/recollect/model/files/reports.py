@@ -1,0 +1,262 @@
+"""What the results of file tools say about files.
+
+A call names a file; its result tells, in a shape of its own for each tool and
+era, what was written, what was there before and how the two differ. ``Reports``
+remembers the calls and turns each result into a ``Change`` or a ``Sight``. The
+result is believed before the call, because a person may have altered the change
+before it was made; where a writer kept no rich result, the call has to do.
+
+Calls that failed, were denied or never answered report nothing. Neither does a
+Read of part of a file, or of bytes the client could not decode.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from recollect.model.blocks import ToolResultBlock, ToolUseBlock
+from recollect.model.entry import Assistant, Entry, ToolCall, ToolResult, User
+from recollect.model.files.text_edits import Hunk, Replacement
+from recollect.model.json_text import loose_value
+
+_FILE_TOOLS = frozenset(["Write", "Edit", "MultiEdit", "NotebookEdit", "Read"])
+# A result that names none of these is about something else; looking costs less than decoding.
+_MARKS = (b'"filePath"', b'"file"', b'"notebook_path"')
+_ERRORS = ("Error", "InputValidationError", "<tool_use_error>")
+_REPLACED = "\ufffd"
+
+_Fields: TypeAlias = Mapping[str, object]
+
+
+class Told(Struct, frozen=True):
+    """Where and when something was said."""
+
+    cwd: str | None = None
+    at: dt.datetime | None = None
+    entry_uuid: str | None = None
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A file was written. Without ``content`` it must be worked out from what was there."""
+
+    path: str
+    told: Told
+    is_edit: bool
+    content: str | None = None
+    original: str | None = None
+    created: bool = False
+    replacements: tuple[Replacement, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
+
+
+class Sight(Struct, frozen=True, kw_only=True):
+    """A file was read as a whole."""
+
+    path: str
+    told: Told
+    content: str | bytes
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Another writer's word that a file changed or went away."""
+
+    path: str
+    told: Told
+    deleted: bool
+
+
+def told(entry: Entry) -> Told:
+    """Where and when this entry was written."""
+    chain = entry.chain
+    return Told(chain.cwd if chain else None, entry.at, entry.uuid)
+
+
+class _Call(NamedTuple):
+    name: str
+    arguments: Raw
+
+
+class Reports:
+    """Turns the entries of a log, in their order, into what they say about files."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, _Call] = {}
+
+    def of(self, entry: Entry) -> list[Change | Sight]:
+        """What this entry reports; most report nothing."""
+        body = entry.body
+        if isinstance(body, Assistant):
+            self._remember(block for block in body.message.blocks if isinstance(block, ToolUseBlock))
+        elif isinstance(body, ToolCall) and body.call_id is not None:
+            self._remember([ToolUseBlock(body.call_id, body.name, body.input)])
+        elif isinstance(body, User) and not isinstance(body.message.content, str):
+            results = [block for block in body.message.content if isinstance(block, ToolResultBlock)]
+            # One rich result a line: with several results nobody can say whose it is.
+            rich = body.tool_use_result if len(results) == 1 else msgspec.UNSET
+            return [report for block in results if (report := self._answered(entry, block, rich))]
+        elif isinstance(body, ToolResult) and body.call_id is not None:
+            block = ToolResultBlock(body.call_id, body.content, body.error is not None)
+            report = self._answered(entry, block, msgspec.UNSET)
+            return [report] if report else []
+        return []
+
+    def _remember(self, blocks: Iterable[ToolUseBlock]) -> None:
+        for block in blocks:
+            # Other tools by name alone: an input kept is a whole line kept.
+            arguments = block.input if block.name in _FILE_TOOLS else Raw(b"{}")
+            self._calls[block.id] = _Call(block.name, arguments)
+
+    def _answered(self, entry: Entry, block: ToolResultBlock, rich: Raw | UnsetType) -> Change | Sight | None:
+        call = self._calls.pop(block.tool_use_id, None)
+        if block.is_error is True or (call is not None and call.name not in _FILE_TOOLS):
+            return None
+        fields = _rich_fields(rich)
+        if isinstance(fields, str):
+            return None if fields.startswith(_ERRORS) else _from_call(entry, call)
+        report = None if fields is None else _from_result(entry, call, fields)
+        return report or (_from_call(entry, call) if fields is None else None)
+
+
+def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
+    """The rich result as fields; as text where it is one; None where there is none."""
+    if isinstance(rich, UnsetType):
+        return None
+    raw = bytes(rich)
+    if raw[:1] == b"{":
+        value = loose_value(raw) if any(mark in raw for mark in _MARKS) else {}
+        return value if isinstance(value, dict) else None
+    value = loose_value(raw)
+    return value if isinstance(value, str) else None
+
+
+# ---- results ---------------------------------------------------------------------------------------------
+
+
+def _from_result(entry: Entry, call: _Call | None, fields: _Fields) -> Change | Sight | None:
+    file = fields.get("file")
+    if isinstance(file, dict):
+        return _sight(entry, call, file, is_text=fields.get("type") == "text")
+    if isinstance(fields.get("notebook_path"), str):
+        return _notebook(entry, fields)
+    path = fields.get("filePath")
+    if not isinstance(path, str):
+        return None
+    original = fields.get("originalFile", fields.get("originalFileContents"))
+    content = fields.get("content")
+    replacements = _replacements(fields)
+    if not replacements and not isinstance(content, str):
+        return None
+    return Change(
+        path=path,
+        told=told(entry),
+        is_edit=bool(replacements),
+        content=content if isinstance(content, str) and not replacements else None,
+        original=original if isinstance(original, str) else None,
+        created=fields.get("type") == "create",
+        replacements=replacements,
+        hunks=_hunks(fields.get("structuredPatch")),
+    )
+
+
+def _notebook(entry: Entry, fields: _Fields) -> Change | None:
+    if fields.get("error"):
+        return None
+    original, updated = fields.get("original_file"), fields.get("updated_file")
+    return Change(
+        path=str(fields["notebook_path"]),
+        told=told(entry),
+        is_edit=True,
+        content=updated if isinstance(updated, str) else None,
+        original=original if isinstance(original, str) else None,
+    )
+
+
+def _sight(entry: Entry, call: _Call | None, file: _Fields, *, is_text: bool) -> Sight | None:
+    path = file.get("filePath") or (_arguments(call).get("file_path") if call else None)
+    content = _whole_text(file) if is_text else _whole_bytes(file)
+    if not isinstance(path, str) or content is None:
+        return None
+    return Sight(path=path, told=told(entry), content=content)
+
+
+def _whole_text(file: _Fields) -> str | None:
+    content = file.get("content")
+    whole = file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines")
+    if not whole or not isinstance(content, str) or _REPLACED in content:
+        return None
+    return content
+
+
+def _whole_bytes(file: _Fields) -> bytes | None:
+    """Pictures and documents are shown in base64, but a large picture as a smaller one: the size tells."""
+    encoded = file.get("base64")
+    if not isinstance(encoded, str):
+        return None
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if len(data) == file.get("originalSize") else None
+
+
+def _replacements(fields: _Fields) -> tuple[Replacement, ...]:
+    if "oldString" in fields:
+        single = _replacement(fields.get("oldString"), fields.get("newString"), fields.get("replaceAll"))
+        return (single,) if single else ()
+    return _several(fields.get("edits"))
+
+
+def _several(edits: object) -> tuple[Replacement, ...]:
+    steps = [
+        _replacement(edit.get("old_string"), edit.get("new_string"), edit.get("replace_all"))
+        for edit in (edits if isinstance(edits, list) else [])
+        if isinstance(edit, dict)
+    ]
+    # All or none: with one step missing, the others would lead to a text that never was.
+    return tuple(step for step in steps if step) if all(steps) else ()
+
+
+def _replacement(old: object, new: object, everywhere: object) -> Replacement | None:
+    if not isinstance(old, str) or not isinstance(new, str):
+        return None
+    return Replacement(old, new, everywhere is True)
+
+
+def _hunks(patch: object) -> tuple[Hunk, ...]:
+    try:
+        return tuple(msgspec.convert(patch, list[Hunk]))
+    except msgspec.ValidationError:
+        return ()
+
+
+# ---- calls -----------------------------------------------------------------------------------------------
+
+
+def _from_call(entry: Entry, call: _Call | None) -> Change | None:
+    """What a call that went well must have done, for want of a result that says so."""
+    if call is None or call.name == "Read":
+        return None
+    given = _arguments(call)
+    path = given.get("notebook_path" if call.name == "NotebookEdit" else "file_path")
+    content = given.get("content") if call.name == "Write" else None
+    if not isinstance(path, str):
+        return None
+    return Change(
+        path=path,
+        told=told(entry),
+        is_edit=call.name != "Write",
+        content=content if isinstance(content, str) else None,
+        replacements=_several([given] if call.name == "Edit" else given.get("edits")),
+    )
+
+
+def _arguments(call: _Call) -> _Fields:
+    value = loose_value(call.arguments)
+    return value if isinstance(value, dict) else {}

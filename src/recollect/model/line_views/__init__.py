@@ -1,0 +1,1 @@
+"""Narrow, fast views of one line, for readers that need only a part of it."""

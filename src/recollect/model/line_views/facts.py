@@ -1,0 +1,521 @@
+"""What the index keeps of one line, taken in one pass: place in the chain, texts by kind, usage.
+
+One narrow decoder reads all of it at once and skips the rest; the copy of a tool's
+result under ``toolUseResult``, file snapshots and recorded requests repeat what stands
+elsewhere and are not texts of their own. A line the narrow decoder refuses is read again
+by the codec, so that other dialects and odd shapes are found as well.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage
+from recollect.model.json_text import loose_object, loose_value
+
+# The columns of the full-text table, in this order.
+TEXT_KINDS = ("prose", "thinking", "tool_input", "tool_result", "title", "other")
+PROSE, THINKING, TOOL_INPUT, TOOL_RESULT, TITLE, OTHER = range(6)
+
+# Repeats of other lines (a sub-agent's news, sent requests, snapshots, waiting prompts) or plain switches.
+WITHOUT_TEXT = frozenset(
+    (
+        "progress",
+        "file-history-snapshot",
+        "file-history-delta",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "last-prompt",
+        "agent-name",
+        "queue-operation",
+        "cost-state",
+        "tools-used",
+        "mode",
+        "permission-mode",
+        "content-replacement",
+        "atis-latch",
+        "agent-color",
+        "agent-setting",
+    )
+)
+# Who speaks of a response: the conversation itself, a side chain, news of an agent. See model/cost/copies.py.
+MAIN, SIDECHAIN, AGENT_NEWS = 2, 1, 0
+# Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
+_MOST_TOKENS = (1 << 40) - 1
+_LONGEST_MS = 10**10
+DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
+# From this version on a missing stop reason means that the counts are those of the stream's start.
+_COUNTS_FROM_START = (2, 1)
+
+
+class Spoken(Struct, frozen=True, gc=False):
+    """What a line says of the response it belongs to."""
+
+    usage: Usage
+    speaker: int
+    message_id: str | None = None
+    request_id: str = ""
+    model: str | None = None
+    has_stop: bool = False
+    tool: str | None = None
+    recorded: str | None = None  # dollars as an old client wrote them, digits untouched
+    duration_ms: int | None = None
+
+
+class Recorded(Struct, frozen=True, gc=False):
+    """The client's own running total of a session, by model, in dollars as written."""
+
+    by_model: dict[str, str]
+    total: str | None
+
+
+Texts = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
+
+
+class LineFacts(Struct, frozen=True, gc=False):
+    """Everything the index wants from one line."""
+
+    type: str
+    uuid: str | None = None
+    parent: str | None = None
+    at: int | None = None  # milliseconds since 1970, UTC
+    session: str | None = None
+    agent: str | None = None
+    is_sidechain: bool = False
+    is_forked: bool = False
+    is_meta: bool = False
+    cwd: str | None = None
+    branch: str | None = None
+    version: str | None = None
+    texts: Texts | None = None
+    spoken: Spoken | None = None
+    recorded: Recorded | None = None
+    cleared_title: bool = False
+
+
+class _Block(Struct, gc=False):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    name: str | None = None
+    input: Raw | UnsetType = UNSET
+    content: str | list[_Block] | None = None
+    source: Raw | UnsetType = UNSET
+    citations: Raw | UnsetType = UNSET
+
+
+class _Source(Struct, gc=False):
+    type: str | None = None
+
+
+class _Message(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    content: str | list[_Block] | None = None
+
+
+class _Line(Struct, rename="camel", gc=False):
+    type: str
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    timestamp: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    request_id: str | None = None
+    forked_from: Raw | UnsetType = UNSET
+    message: _Message | None = None
+    content: Raw | UnsetType = UNSET
+    attachment: Raw | UnsetType = UNSET
+    data: Raw | UnsetType = UNSET
+    cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
+    duration_ms: float | int | None = None
+
+
+class _AgentNews(Struct, rename="camel", gc=False):
+    type: str | None = None
+    message: _Line | None = None
+
+
+class _ModelCost(Struct, gc=False):
+    cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
+
+
+class _CostState(Struct, rename="camel", gc=False):
+    timestamp: str | None = None
+    model_usage: dict[str, _ModelCost] | None = None
+    total_cost_usd: Raw | UnsetType = field(default=UNSET, name="totalCostUSD")
+
+
+_line = msgspec.json.Decoder(_Line)
+_source = msgspec.json.Decoder(_Source)
+_news = msgspec.json.Decoder(_AgentNews)
+_cost_state = msgspec.json.Decoder(_CostState)
+_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
+_SPEAKS = ("user", "assistant", "system")
+# Within blocks: names of things, and what is text to no one.
+_LABELS = frozenset(
+    ("type", "id", "tool_use_id", "media_type", "signature", "encrypted_content", "encrypted_index")
+)
+
+
+def facts_of(data: bytes) -> LineFacts | None:
+    """What the index keeps of a line; None where it is blank or cannot be read at all."""
+    try:
+        line = _line.decode(data)
+    except _REFUSED:
+        return _by_codec(data)
+    kind = line.type
+    if line.message is None and kind not in ("attachment", "progress"):
+        if kind == "system" and not isinstance(line.content, UnsetType):
+            return _facts(line, one_text(OTHER, joined(strings_in(line.content))))
+        if kind == "cost-state":
+            return _with_recorded(line, data)
+        return _facts(line, None) if kind in WITHOUT_TEXT else _by_codec(data)
+    if kind == "attachment":
+        told = None if isinstance(line.attachment, UnsetType) else joined(strings_in(line.attachment))
+        return _facts(line, one_text(OTHER, told))
+    if kind == "progress":
+        return _facts(line, None, _news_of(line))
+    if kind not in _SPEAKS:
+        return _facts(line, None) if kind in WITHOUT_TEXT else _by_codec(data)
+    return _spoken_line(line, data)
+
+
+def usage_facts(data: bytes) -> LineFacts | None:
+    """As ``facts_of`` for a reader of usage only; lines that cannot bear on money are passed over unread."""
+    if b'"usage"' not in data and b'"cost-state"' not in data and b'"costUSD"' not in data:
+        return None
+    return facts_of(data)
+
+
+def _spoken_line(line: _Line, data: bytes) -> LineFacts:
+    message = line.message
+    assert message is not None  # noqa: S101 - for the type checker: whoever calls has asked
+    content = message.content
+    if isinstance(content, str):
+        texts: Texts | None = one_text(OTHER if line.type == "system" else PROSE, content)
+        return _facts(line, texts, _usage_of(line, message, None))
+    if content is not None and len(content) == 1:
+        # One block a line is what clients write; the general way costs twice as much.
+        block = content[0]
+        kind = block.type
+        if kind == "text" and isinstance(block.citations, UnsetType):
+            return _facts(line, one_text(PROSE, block.text), _usage_of(line, message, None))
+        if kind == "tool_result" and isinstance(block.content, str):
+            return _facts(line, one_text(TOOL_RESULT, block.content), _usage_of(line, message, None))
+        if kind == "thinking":
+            return _facts(line, one_text(THINKING, block.thinking), _usage_of(line, message, None))
+    if content is not None and all(map(_is_plain, content)):
+        texts, tool = _of_plain_blocks(content)
+    else:
+        texts, tool = of_any_content(
+            content_of(loose_object(data)), OTHER if line.type == "system" else PROSE
+        )
+    return _facts(line, texts, _usage_of(line, message, tool))
+
+
+def _is_plain(block: _Block) -> bool:
+    """Whether what was decoded is all that the block says; one of any other kind is read as plain JSON."""
+    kind, content = block.type, block.content
+    if kind == "tool_result":
+        return not isinstance(content, list) or all(
+            part.type in ("text", "image") and _is_plain(part) for part in content
+        )
+    if kind == "image":
+        return isinstance(block.source, UnsetType) or _is_encoded(block.source)
+    if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+        return not isinstance(block.input, UnsetType)
+    return kind in ("text", "thinking", "redacted_thinking") and isinstance(block.citations, UnsetType)
+
+
+def _is_encoded(source: Raw) -> bool:
+    try:
+        return _source.decode(source).type == "base64"
+    except _REFUSED:
+        return False
+
+
+def _of_plain_blocks(content: list[_Block]) -> tuple[Texts | None, str | None]:
+    tool = None
+    found: list[list[str]] = [[], [], [], [], [], []]
+    for block in content:
+        name = _take(block, found)
+        tool = tool or name
+    return _columns(found), tool
+
+
+def _columns(found: list[list[str]]) -> Texts | None:
+    prose, thinking, tool_input, tool_result, title, other = found
+    if not (prose or thinking or tool_input or tool_result or title or other):
+        return None
+    return (
+        "\n".join(prose) or None,
+        "\n".join(thinking) or None,
+        "\n".join(tool_input) or None,
+        "\n".join(tool_result) or None,
+        "\n".join(title) or None,
+        "\n".join(other) or None,
+    )
+
+
+def _take(block: _Block, found: list[list[str]]) -> str | None:
+    """Sort a block's texts into their kinds; the name of the tool where it is a call."""
+    kind = block.type
+    if kind == "text":
+        if block.text:
+            found[PROSE].append(block.text)
+    elif kind == "thinking":
+        if block.thinking:
+            found[THINKING].append(block.thinking)
+    elif kind == "tool_result":
+        parts = block.content if isinstance(block.content, list) else [block.content]
+        found[TOOL_RESULT].extend(
+            text for part in parts if (text := part.text if isinstance(part, _Block) else part)
+        )
+    elif not isinstance(block.input, UnsetType):
+        name = block.name or ""
+        found[TOOL_INPUT].append("\n".join((name, *strings_in(block.input))))
+        return name or None
+    return None
+
+
+def of_any_content(content: object, column: int) -> tuple[Texts | None, str | None]:
+    """Texts of content in any shape: what is not known to be of another kind is ``other``."""
+    if isinstance(content, str):
+        return one_text(column, content), None
+    tool = None
+    found: list[list[str]] = [[], [], [], [], [], []]
+    for block in content if isinstance(content, list) else [content]:
+        if isinstance(block, dict):
+            name = _take_any(block, found)
+            tool = tool or name
+        elif isinstance(block, str) and block:
+            found[column].append(block)
+    return _columns(found), tool
+
+
+def _take_any(block: dict[str, object], found: list[list[str]]) -> str | None:
+    kind, name = block.get("type"), block.get("name")
+    if "input" in block:
+        name = name if isinstance(name, str) else ""
+        found[TOOL_INPUT].append("\n".join((name, *strings_of(block["input"]))))
+        return name or None
+    if kind == "redacted_thinking":
+        return None
+    column = OTHER
+    for own, spoken in ((PROSE, "text"), (THINKING, "thinking")):
+        text = block.get(spoken)
+        if kind == spoken and isinstance(text, str):
+            found[own].extend([text] if text else [])
+            block = {key: value for key, value in block.items() if key != spoken}
+    if isinstance(kind, str) and kind.endswith("tool_result"):
+        column = TOOL_RESULT
+    found[column].extend(strings_of(block, _LABELS))
+    return None
+
+
+def content_of(fields: Mapping[str, object]) -> object:
+    """What a line says, in the message where the client puts it or on the line itself."""
+    message = fields.get("message")
+    return message.get("content") if isinstance(message, dict) else fields.get("content")
+
+
+def strings_in(raw: Raw | bytes) -> Iterator[str]:
+    """Every text inside a JSON value, in order; encoded pictures are no text."""
+    return strings_of(loose_value(raw))
+
+
+def strings_of(value: object, passed_over: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Without recursion: how deep a value goes is decided by whoever wrote it."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if value:
+                yield value
+        elif isinstance(value, list):
+            waiting.extend(reversed(value))
+        elif isinstance(value, dict):
+            is_encoded = value.get("type") == "base64"
+            waiting.extend(
+                item
+                for key, item in reversed(value.items())
+                if key not in passed_over and not (is_encoded and key == "data")
+            )
+
+
+def joined(parts: Iterator[str]) -> str | None:
+    """Texts as one, a line each; None where there are none."""
+    return "\n".join(parts) or None
+
+
+_BEFORE = tuple((None,) * column for column in range(6))
+_AFTER = tuple((None,) * (5 - column) for column in range(6))
+
+
+def one_text(column: int, text: str | None) -> Texts | None:
+    """Texts with one column filled; None where there is no text."""
+    return (*_BEFORE[column], text, *_AFTER[column]) if text else None  # type: ignore[return-value]  # six by construction
+
+
+def _facts(line: _Line, texts: Texts | None, spoken: Spoken | None = None) -> LineFacts:
+    return LineFacts(
+        line.type,
+        line.uuid,
+        line.parent_uuid,
+        milliseconds(line.timestamp),
+        line.session_id,
+        line.agent_id,
+        line.is_sidechain is True,
+        not isinstance(line.forked_from, UnsetType) and bytes(line.forked_from) != b"null",
+        line.is_meta is True,
+        line.cwd,
+        line.git_branch,
+        line.version,
+        texts,
+        spoken,
+    )
+
+
+def _usage_of(line: _Line, message: _Message, tool: str | None) -> Spoken | None:
+    # What the client says in the model's place was asked of nobody and billed by nobody.
+    if message.usage is None or line.type != "assistant" or message.model == SYNTHETIC_MODEL:
+        return None
+    return Spoken(
+        believable(message.usage),
+        SIDECHAIN if line.is_sidechain is True else MAIN,
+        message.id,
+        line.request_id or "",
+        message.model,
+        message.stop_reason is not None,
+        tool,
+        None
+        if isinstance(line.cost_usd, UnsetType)
+        else believable_dollars(bytes(line.cost_usd), DEAREST_RESPONSE),
+        believable_duration(line.duration_ms),
+    )
+
+
+def believable(usage: Usage) -> Usage:
+    """Counts no response can have are no counts: they must not win over true ones, nor burst the sums."""
+    split, tools = usage.cache_creation, usage.server_tool_use
+    together = (
+        (usage.input_tokens or 0)
+        | (usage.output_tokens or 0)
+        | (usage.cache_creation_input_tokens or 0)
+        | (usage.cache_read_input_tokens or 0)
+    )
+    if split is not None:
+        together |= (split.ephemeral_5m_input_tokens or 0) | (split.ephemeral_1h_input_tokens or 0)
+    if tools is not None:
+        together |= tools.web_search_requests or 0
+    # One comparison for all of them: a sign or a high bit of any is one of the whole.
+    return usage if 0 <= together <= _MOST_TOKENS else _without_nonsense(usage)
+
+
+def _without_nonsense(usage: Usage) -> Usage:
+    def kept(count: int | None) -> int | None:
+        return count if count is not None and 0 <= count <= _MOST_TOKENS else None
+
+    split, tools = usage.cache_creation, usage.server_tool_use
+    return msgspec.structs.replace(
+        usage,
+        input_tokens=kept(usage.input_tokens),
+        output_tokens=kept(usage.output_tokens),
+        cache_creation_input_tokens=kept(usage.cache_creation_input_tokens),
+        cache_read_input_tokens=kept(usage.cache_read_input_tokens),
+        cache_creation=split
+        and CacheCreation(kept(split.ephemeral_5m_input_tokens), kept(split.ephemeral_1h_input_tokens)),
+        server_tool_use=tools and ServerToolUse(kept(tools.web_search_requests)),
+    )
+
+
+def believable_duration(milliseconds: float | None) -> int | None:
+    """Whole milliseconds; None where no answer can have taken so long."""
+    return int(milliseconds) if milliseconds is not None and 0 <= milliseconds <= _LONGEST_MS else None
+
+
+def _news_of(line: _Line) -> Spoken | None:
+    """A parent repeats some lines of its agents as news; they count only where nothing better is left."""
+    if isinstance(line.data, UnsetType) or b'"usage"' not in bytes(line.data):
+        return None
+    try:
+        inner = _news.decode(line.data).message
+    except _REFUSED:
+        return None
+    if inner is None or inner.message is None:
+        return None
+    spoken = _usage_of(inner, inner.message, None)
+    return None if spoken is None else msgspec.structs.replace(spoken, speaker=AGENT_NEWS)
+
+
+def _with_recorded(line: _Line, data: bytes) -> LineFacts:
+    try:
+        state = _cost_state.decode(data)
+    except _REFUSED:
+        return _facts(line, None)
+    by_model = {
+        model: text
+        for model, cost in (state.model_usage or {}).items()
+        if not isinstance(cost.cost_usd, UnsetType)
+        and (text := believable_dollars(bytes(cost.cost_usd), _DEAREST_SESSION)) is not None
+    }
+    whole = None
+    if not isinstance(state.total_cost_usd, UnsetType):
+        whole = believable_dollars(bytes(state.total_cost_usd), _DEAREST_SESSION)
+    return msgspec.structs.replace(_facts(line, None), recorded=Recorded(by_model, whole))
+
+
+def believable_dollars(number: bytes, most: int) -> str | None:
+    """A JSON number as its own digits: a float would round what was written, and money is exact.
+
+    None where it is no amount anybody could have been charged.
+    """
+    text = number.decode("ascii", "replace")
+    return text if text[:1].isdigit() and float(text) <= most else None
+
+
+def milliseconds(timestamp: str | None) -> int | None:
+    """An ISO 8601 time as milliseconds since 1970; one without a zone counts as UTC."""
+    if not timestamp:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(timestamp)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=dt.UTC)
+        # Whole milliseconds that have passed: rounding up would carry the last of a day into the next.
+        return (moment - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):
+        return None
+
+
+def counts_are_uncertain(version: str | None, has_stop: bool) -> bool:
+    """Whether the counts may be those of the stream's start (client 2.1.30 wrote nothing else)."""
+    if has_stop or not version:
+        return False
+    try:
+        major, minor, *_ = (int(part) for part in version.split(".")[:2])
+    except ValueError:
+        return False
+    return (major, minor) >= _COUNTS_FROM_START
+
+
+def _by_codec(data: bytes) -> LineFacts | None:
+    # Imported where such a line is met: the codec's decoders take longer to make than a line to read.
+    from recollect.model.line_views.odd_lines import facts_by_codec
+
+    return facts_by_codec(data)

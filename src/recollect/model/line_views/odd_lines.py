@@ -1,0 +1,133 @@
+"""What the index keeps of a line that the narrow decoder of ``line_facts`` refuses or does not know.
+
+The codec reads it: other dialects, titles, odd shapes, unknown types. Few lines come here, so this
+is imported only when one does; whoever wants facts calls ``line_facts.facts_of``.
+"""
+
+from __future__ import annotations
+
+from msgspec import UnsetType
+
+from recollect.model.codec import decode
+from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import (
+    AiTitle,
+    Assistant,
+    ChainBody,
+    CustomTitle,
+    Entry,
+    PrLink,
+    Summary,
+    System,
+    Tag,
+    ToolCall,
+    ToolResult,
+    Unknown,
+    UnknownShape,
+    User,
+)
+from recollect.model.line_views.facts import (
+    DEAREST_RESPONSE,
+    MAIN,
+    OTHER,
+    PROSE,
+    SIDECHAIN,
+    TITLE,
+    TOOL_INPUT,
+    TOOL_RESULT,
+    WITHOUT_TEXT,
+    LineFacts,
+    Spoken,
+    Texts,
+    believable,
+    believable_dollars,
+    believable_duration,
+    content_of,
+    joined,
+    milliseconds,
+    of_any_content,
+    one_text,
+    strings_in,
+    strings_of,
+)
+
+
+def facts_by_codec(data: bytes) -> LineFacts | None:
+    """What the index keeps of a line of any dialect or shape; None where it is blank or cannot be read."""
+    item = decode(Line(data))
+    entry = item.readable if isinstance(item, Damage) else item
+    if entry is None:
+        return None
+    body = entry.body
+    links = entry.chain or ChainBody(session_id=entry.session_id, timestamp=body.timestamp)
+    kind = str(entry.kind)
+    title = body.custom_title if isinstance(body, CustomTitle) else None
+    texts = None if kind in WITHOUT_TEXT else _entry_texts(entry)
+    return LineFacts(
+        kind,
+        links.uuid,
+        links.parent_uuid,
+        milliseconds(links.timestamp),
+        entry.session_id,
+        links.agent_id,
+        links.is_sidechain is True,
+        links.forked_from is not None,
+        links.is_meta is True,
+        links.cwd,
+        links.git_branch,
+        links.version,
+        texts,
+        _entry_usage(entry, texts),
+        cleared_title=title == "",
+    )
+
+
+def _entry_texts(entry: Entry) -> Texts | None:
+    body = entry.body
+    match body:
+        case User() | Assistant():
+            return of_any_content(content_of(entry.fields()), PROSE)[0]
+        case System():
+            return one_text(OTHER, body.text)
+        case ToolCall():
+            return one_text(TOOL_INPUT, "\n".join((body.name, *strings_in(body.input))))
+        case ToolResult():
+            told = "" if isinstance(body.content, UnsetType) else "\n".join(strings_in(body.content))
+            # One dialect has the words of a failure in the content, the other beside it.
+            error = body.error if body.error and body.error not in told else None
+            return one_text(TOOL_RESULT, "\n".join(part for part in (told, error) if part))
+        case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | Summary(summary=text) | Tag(tag=text):
+            return one_text(TITLE, text)
+        case PrLink(pr_url=url, pr_repository=repository):
+            return one_text(OTHER, " ".join(part for part in (repository, url) if part))
+        case Unknown() | UnknownShape():
+            return one_text(OTHER, joined(strings_of(_without_links(entry))))
+    return one_text(OTHER, joined(strings_of(_without_links(entry))))
+
+
+_LINKS = frozenset(
+    ("type", "uuid", "parentUuid", "timestamp", "sessionId", "version", "userType", "cwd", "gitBranch")
+)
+
+
+def _without_links(entry: Entry) -> dict[str, object]:
+    return {name: value for name, value in entry.fields().items() if name not in _LINKS}
+
+
+def _entry_usage(entry: Entry, texts: Texts | None) -> Spoken | None:
+    body = entry.body
+    if not isinstance(body, Assistant) or body.message.usage is None or body.message.model == SYNTHETIC_MODEL:
+        return None
+    called = texts[TOOL_INPUT] if texts else None
+    return Spoken(
+        believable(body.message.usage),
+        SIDECHAIN if body.is_sidechain is True else MAIN,
+        body.message.id,
+        body.request_id or "",
+        body.message.model,
+        body.message.stop_reason is not None,
+        called.partition("\n")[0] if called else None,
+        None if body.cost_usd is None else believable_dollars(repr(body.cost_usd).encode(), DEAREST_RESPONSE),
+        believable_duration(body.duration_ms),
+    )

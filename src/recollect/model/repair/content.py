@@ -1,0 +1,190 @@
+"""Blocks that the API refuses whenever the session is resumed: empty text, unsigned thinking, images.
+
+Only what would really be sent is touched. The client leaves out lines of white space, thinking
+of another model and thinking that led to nothing; those lines are common in healthy logs and stay.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from recollect.model.conversation.client_words import NO_CONTENT, resumed_model
+from recollect.model.conversation.conversation import Conversation
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.entry import Assistant, Entry, User
+from recollect.model.repair import images
+from recollect.model.repair.calls import blocks_of
+from recollect.model.repair.draft import Draft, with_content
+
+Json = dict[str, Any]
+_THINKING = frozenset(["thinking", "redacted_thinking"])
+_FOR_USERS = frozenset(["tool_result", "image"])
+# Newer models give their thinking back without its text; of these, text that is gone was taken away.
+_SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[0156])?(?:-\d{8})?$)")
+
+
+def mend_content(draft: Draft) -> bool:
+    """Replace or take out refused blocks of the active conversation; True where there were any."""
+    graph = draft.graph()
+    leaf = graph.active_leaf
+    if leaf is None:
+        return False
+    nodes = Conversation(graph, leaf, draft.load).nodes
+    done = len(draft.actions)
+    model = _model(draft, nodes)
+    emptied: list[Node] = []
+    for node in nodes:
+        entry = draft.load(node) if node.is_message else None
+        if entry is None:
+            continue
+        if isinstance(entry.body, User):
+            _mend_user(draft, node, entry)
+        elif not _mend_answer(draft, node, entry, model):
+            emptied.append(node)
+    _take_out(draft, graph, nodes, emptied)
+    return len(draft.actions) > done
+
+
+def _model(draft: Draft, nodes: list[Node]) -> str:
+    """The model that the client goes on with."""
+    for node in reversed(nodes):
+        entry = draft.load(node) if node.type == "assistant" else None
+        if entry is not None and isinstance(entry.body, Assistant):
+            model = entry.body.message.model
+            if model and model != SYNTHETIC_MODEL:
+                return resumed_model(model)
+    return resumed_model("")
+
+
+# ---- the user's side -------------------------------------------------------------------------------------
+
+
+def _mend_user(draft: Draft, node: Node, entry: Entry) -> None:
+    message = entry.fields().get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        if not content.strip():
+            why = "the API refuses empty text"
+            draft.change(node.offset, with_content(entry, NO_CONTENT), "empty-text", why)
+        return
+    found: dict[str, str] = {}
+    blocks = [_mended_block(block, found) for block in blocks_of(entry)]
+    if any(block.get("type") in _THINKING for block in blocks):
+        found["misplaced-block"] = "thinking in the user's mouth"
+        said = [block for block in blocks if block.get("type") not in _THINKING]
+        blocks = said or [{"type": "text", "text": NO_CONTENT}]
+    texts = [block for block in blocks if not _is_empty_text(block)]
+    if texts and len(texts) < len(blocks):
+        found["empty-text"] = "the API refuses empty text"
+    elif blocks and not texts:
+        texts = blocks  # the client says "(no content)" for these itself
+    for number, (code, why) in enumerate(found.items()):
+        if number == 0:
+            draft.change(node.offset, with_content(entry, texts), code, why)
+        else:
+            draft.act(code, node.offset, why, node.uuid)
+
+
+def _mended_block(block: Json, found: dict[str, str]) -> Json:
+    if block.get("type") == "image":
+        reason = images.refusal(block)
+        if reason is not None:
+            found["image-replaced"] = f"{reason}; a note stands in its place"
+            return {"type": "text", "text": f"[Image removed: {reason}]"}
+    if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
+        parts = [_mended_part(part, found) for part in block["content"]]
+        return {**block, "content": parts} if parts != block["content"] else block
+    return block
+
+
+def _mended_part(part: Any, found: dict[str, str]) -> Any:
+    if not isinstance(part, dict):
+        return part
+    if _is_empty_text(part):
+        found["empty-text"] = "the API refuses empty text"
+        return {**part, "text": NO_CONTENT}
+    return _mended_block(part, found)
+
+
+def _is_empty_text(block: Json) -> bool:
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+# ---- the model's side ------------------------------------------------------------------------------------
+
+
+def _mend_answer(draft: Draft, node: Node, entry: Entry, resumed: str) -> bool:
+    """Take refused blocks out of one line of an answer; False where nothing would be left of it."""
+    body = entry.body
+    if not isinstance(body, Assistant) or body.is_api_error_message:
+        return True
+    blocks, model = blocks_of(entry), body.message.model or ""
+    if any(block.get("type") in _FOR_USERS for block in blocks):
+        said = [block for block in blocks if block.get("type") not in _FOR_USERS]
+        why = "images and results in the model's mouth"
+        content = said or [{"type": "text", "text": NO_CONTENT}]
+        draft.change(node.offset, with_content(entry, content), "misplaced-block", why)
+        return True  # the next round looks at what is left
+    refused = [block for block in blocks if model == resumed and _is_refused_thinking(block, model)]
+    spoken = [block for block in blocks if block not in refused and not _is_empty_text(block)]
+    if refused and not spoken:
+        return False
+    if spoken and len(spoken) < len(blocks):
+        code = "thinking-removed" if refused else "empty-text"
+        why = "thinking that the API refuses" if refused else "the API refuses empty text"
+        draft.change(node.offset, with_content(entry, spoken), code, why)
+    return True
+
+
+def _is_refused_thinking(block: Json, model: str) -> bool:
+    if block.get("type") == "redacted_thinking":
+        return not block.get("data")
+    if block.get("type") != "thinking":
+        return False
+    return not block.get("signature") or (
+        not block.get("thinking") and bool(_SHOWS_ITS_THINKING.match(model))
+    )
+
+
+def _take_out(draft: Draft, graph: Graph, nodes: list[Node], emptied: list[Node]) -> None:
+    """Lines of nothing but refused thinking leave; what followed them follows what was before them.
+
+    Where such a line is all there is of an answer the client leaves it out itself.
+    """
+    gone = {node.uuid for node in emptied}
+    spoken = {node.message_id for node in nodes if node.type == "assistant" and node.uuid not in gone}
+    leaving = {
+        node.uuid: node.offset
+        for node in emptied
+        if node.message_id in spoken and node.uuid not in graph.relinked
+    }
+    if not leaving:
+        return
+    for uuid, number in leaving.items():
+        draft.rows[number].reason = "thinking-removed"
+        draft.act("thinking-removed", number, "a line of thinking that the API refuses: set aside", uuid)
+    relink_around(draft, graph, set(leaving))
+    draft.remove(set(leaving.values()))
+
+
+def relink_around(draft: Draft, graph: Graph, leaving: set[str]) -> None:
+    """Whatever follows, or marks, an entry that leaves is put behind the nearest one before it that stays."""
+
+    def stays(name: str | None) -> str | None:
+        seen: set[str] = set()
+        while name in leaving and name not in seen:
+            seen.add(name)
+            name = graph.nodes[name].parent
+        return None if name in leaving else name
+
+    for node in graph.nodes.values():
+        if node.parent in leaving and node.uuid not in leaving:
+            parent = stays(node.parent)
+            draft.change(node.offset, {"parentUuid": parent}, "relinked", f"now follows {parent}")
+    for mark in graph.marks:
+        if mark.leaf in leaving:
+            leaf = stays(mark.leaf)
+            draft.change(mark.offset, {"leafUuid": leaf}, "relinked", f"now marks {leaf}")

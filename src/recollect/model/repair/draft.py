@@ -1,0 +1,221 @@
+"""A log that is being mended: rows, each a span of the original, a changed line, or a new one.
+
+The one idea: every byte of the original is either kept where it was or set aside with
+the reason; new bytes are counted apart. So the sizes add up by construction, and
+``Draft.sums`` checks that no byte has none, or two (P4).
+
+Rows are numbered; the number of a row stands in for the offset in nodes and entries, so
+that the order of the file is the order of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from recollect.model import codec
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import LeafMark, Node, node_of
+from recollect.model.damage import Damage, Limits, Line
+from recollect.model.entry import Entry
+from recollect.model.json_text import loose_object
+
+Read = Callable[[int, int], bytes]
+# A line that the client can hold is not refused here: setting it aside would cost history.
+LIMITS = Limits(line_bytes=512 * 1024 * 1024)
+
+
+class Action(Struct, frozen=True):
+    """One thing that is done to a line. ``offset`` and ``line`` (from 1) are those of the original."""
+
+    code: str
+    line: int
+    offset: int
+    why: str
+    uuid: str | None = None
+
+
+class SetAside(Struct, frozen=True):
+    """Bytes of the original that are not in the result as they were."""
+
+    line: int
+    offset: int
+    length: int
+    reason: str
+
+
+class Row(Struct):
+    """One line of the result. Without ``data`` it is the original's span, as it stands."""
+
+    line: int
+    offset: int
+    length: int
+    data: bytes | None = None
+    reason: str = ""
+    is_unreadable: bool = False
+
+
+class Draft:
+    """The rows of a log, what was done to them, and what was set aside."""
+
+    def __init__(self, read: Read, size: int) -> None:
+        self.read, self.size = read, size
+        self.rows: list[Row] = []
+        self.actions: list[Action] = []
+        self.notes: list[str] = []
+        self._set_aside: list[SetAside] = []
+        self._graph: Graph | None = None
+
+    def copy(self) -> Draft:
+        """Another draft with the same rows, to try something on."""
+        other = Draft(self.read, self.size)
+        other.rows = [structs.replace(row) for row in self.rows]
+        other.actions, other.notes = list(self.actions), list(self.notes)
+        other._set_aside = list(self._set_aside)
+        return other
+
+    # ---- looking -----------------------------------------------------------------------------
+
+    def text(self, number: int) -> bytes:
+        """The bytes of a row, without its newline."""
+        row = self.rows[number]
+        data = self.read(row.offset, row.length) if row.data is None else row.data
+        return data[:-1] if data.endswith(b"\n") else data
+
+    def entry(self, number: int) -> Entry | None:
+        """The entry of a row, as far as it can be read."""
+        item = codec.decode(Line(self.text(number), number), LIMITS)
+        return item.readable if isinstance(item, Damage) else item
+
+    def load(self, node: Node) -> Entry | None:
+        """The entry of a node of ``graph``."""
+        return self.entry(node.offset)
+
+    def graph(self) -> Graph:
+        """The message graph of the rows as they are now."""
+        if self._graph is None:
+            self._graph = Graph(self._points())
+        return self._graph
+
+    def _points(self) -> Iterator[Node | LeafMark | None]:
+        for number, row in enumerate(self.rows):
+            if not row.is_unreadable:
+                yield node_of(Line(self.text(number), number))
+
+    def output(self) -> Iterator[bytes]:
+        """The lines of the result, each with its newline."""
+        for number in range(len(self.rows)):
+            yield self.text(number) + b"\n"
+
+    # ---- changing ----------------------------------------------------------------------------
+
+    def keep(self, line: int, offset: int, length: int, *, is_unreadable: bool = False) -> None:
+        """A span of the original becomes a row as it stands."""
+        self._graph = None
+        self.rows.append(Row(line, offset, length, is_unreadable=is_unreadable))
+
+    def drop(self, line: int, offset: int, length: int, reason: str) -> None:
+        """A span of the original is set aside."""
+        self._set_aside.append(SetAside(line, offset, length, reason))
+
+    def act(self, code: str, number: int, why: str, uuid: str | None = None) -> None:
+        """Note what is done to a row."""
+        row = self.rows[number]
+        self.actions.append(Action(code, row.line, row.offset, why, uuid))
+
+    def change(self, number: int, changes: Mapping[str, object], code: str, why: str) -> None:
+        """Replace top-level fields of a row; every other field keeps its exact JSON."""
+        entry = self.entry(number)
+        if entry is None:
+            return
+        self.rewrite(number, with_fields(entry, changes), code, why, entry.uuid)
+
+    def rewrite(self, number: int, data: bytes, code: str, why: str, uuid: str | None = None) -> None:
+        """Give a row other bytes; the original ones are set aside."""
+        self._graph = None
+        row = self.rows[number]
+        row.data = data
+        row.reason = row.reason or code
+        self.act(code, number, why, uuid)
+
+    def insert(self, number: int, data: bytes, code: str, why: str, uuid: str) -> None:
+        """A new row before the one with this number."""
+        self._graph = None
+        near = self.rows[min(number, len(self.rows) - 1)]
+        place = near.offset if number < len(self.rows) else near.offset + near.length
+        self.rows.insert(number, Row(near.line, place, 0, data))
+        self.act(code, number, why, uuid)
+
+    def move(self, number: int, before: int) -> None:
+        """Put a row before one that stands earlier."""
+        self._graph = None
+        self.rows.insert(before, self.rows.pop(number))
+
+    def remove(self, numbers: set[int]) -> None:
+        """Rows leave the result; what they were is set aside."""
+        self._graph = None
+        for number in sorted(numbers):
+            row = self.rows[number]
+            if row.length:
+                self.drop(row.line, row.offset, row.length, row.reason or "removed")
+        self.rows = [row for number, row in enumerate(self.rows) if number not in numbers]
+
+    # ---- what became of the original ---------------------------------------------------------
+
+    def set_aside(self) -> list[SetAside]:
+        """Every span that is not in the result as it was, in order."""
+        changed = [
+            SetAside(row.line, row.offset, row.length, row.reason)
+            for row in self.rows
+            if row.data is not None and row.length
+        ]
+        return sorted([*self._set_aside, *changed], key=lambda span: span.offset)
+
+    def kept(self) -> list[Row]:
+        """Rows that are spans of the original, as they stood."""
+        return [row for row in self.rows if row.data is None]
+
+    def sums(self) -> tuple[int, int, int]:
+        """Bytes kept, bytes set aside, and the size of the result; raises where a byte has no fate, or two."""
+        spans = sorted([(row.offset, row.length) for row in self.kept()] + self._aside_spans())
+        position = 0
+        for offset, length in spans:
+            if offset != position:
+                raise AssertionError(f"byte {min(offset, position)} has no fate, or two")
+            position += length
+        if position != self.size:
+            raise AssertionError(f"{position} of {self.size} bytes have a fate")
+        kept = sum(row.length for row in self.kept())
+        return kept, self.size - kept, sum(map(self._emitted, self.rows))
+
+    def _aside_spans(self) -> list[tuple[int, int]]:
+        return [(span.offset, span.length) for span in self.set_aside()]
+
+    def _emitted(self, row: Row) -> int:
+        if row.data is not None:
+            return len(row.data.removesuffix(b"\n")) + 1
+        has_newline = row.length and self.read(row.offset + row.length - 1, 1) == b"\n"
+        return row.length + (0 if has_newline else 1)
+
+
+def with_fields(entry: Entry, changes: Mapping[str, object]) -> bytes:
+    """The entry's line with some fields replaced; where it is not sound JSON, what is read there is written."""
+    try:
+        return codec.changed(entry, changes).raw
+    except (ValueError, RecursionError):
+        fields = loose_object(entry.raw.strip(b"\0 \t\r"))
+        return json.dumps({**fields, **changes}, separators=(",", ":")).encode()
+
+
+def with_content(entry: Entry, content: object) -> dict[str, object]:
+    """The change that gives a message other content and leaves the rest of the message as it is."""
+    try:
+        line = msgspec.json.decode(entry.raw.strip(b"\xef\xbb\xbf \t\r"), type=dict[str, Raw])
+        message: dict[str, object] = dict(msgspec.json.decode(line["message"], type=dict[str, Raw]))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+        found = entry.fields().get("message")
+        message = dict(found) if isinstance(found, dict) else {}
+    return {"message": {**message, "content": content}}

@@ -1,0 +1,152 @@
+"""Times and links: the client finds the conversation, and finds all of it.
+
+Measured on clients 2.0.76 to 2.1.325: without a readable time on its last message a session is
+"not found"; where a parent is missing, the history starts at the orphan, unless another entry
+is at most five seconds older; 2.0.76 never joins, and hangs on circles. So the
+way from the active leaf to the root is walked as the client walks it, and every place where
+it would jump or stop is given a real link. Branches that are not resumed are left as they are,
+except that circles are cut.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import LeafMark, Node
+from recollect.model.draft import iso_time
+from recollect.model.entry import parsed_time
+from recollect.model.repair.draft import Draft
+
+_ANY_TIME = "2000-01-01T00:00:00.000Z"
+_UUID = re.compile(rb'"uuid"\s*:\s*"([^"\\]{1,200})"')
+_PARENT = re.compile(rb'"parentUuid"\s*:\s*"([^"\\]{1,200})"')
+_SEARCHED = 1 << 20
+# The new parent, the code of the action, and why.
+_Link = tuple[str | None, str, str]
+
+
+def fill_times(draft: Draft, fallback: dt.datetime) -> bool:
+    """Where the client would find no conversation for want of a time, give the chain times from its neighbours."""
+    graph = draft.graph()
+    if graph.active_leaf is not None:
+        return False
+    timed = Graph(_timed(graph))
+    leaf = timed.active_leaf
+    if leaf is None:
+        return False
+    first = next((at for node in graph.nodes.values() if (at := parsed_time(node.timestamp))), None)
+    before = first or fallback
+    chain = {node.uuid for node in timed.ancestors(leaf.uuid)}
+    for node in sorted(graph.nodes.values(), key=lambda one: one.offset):
+        at = parsed_time(node.timestamp)
+        if at is None and node.uuid in chain:
+            before += dt.timedelta(milliseconds=1)
+            why = "no time that can be read: the client would not find the session"
+            draft.change(node.offset, {"timestamp": iso_time(before)}, "time-filled", why)
+        before = at or before
+    return True
+
+
+def _timed(graph: Graph) -> Iterator[Node | LeafMark]:
+    """The same graph as if every entry had a time."""
+    for node in graph.nodes.values():
+        yield node if node.at_ms is not None else structs.replace(node, timestamp=_ANY_TIME)
+    yield from graph.marks
+
+
+def mend_links(draft: Draft) -> bool:
+    """Give the active chain real links where the client would jump, stop or run in a circle."""
+    graph = draft.graph()
+    leaf = graph.active_leaf
+    links = links_of_chain(draft, graph, leaf) if leaf is not None else {}
+    links.update(_cuts(graph, links))
+    for uuid, (parent, code, why) in links.items():
+        draft.change(graph.nodes[uuid].offset, {"parentUuid": parent}, code, why)
+    return bool(links)
+
+
+def links_of_chain(draft: Draft, graph: Graph, leaf: Node) -> dict[str, _Link]:
+    """The links that the chain to a leaf lacks: by entry its new parent, the action's code, and why."""
+    links: dict[str, _Link] = {}
+    lost = _lost_parents(draft)
+    seen: set[str] = set()
+    current: Node | None = leaf
+    while current is not None:
+        seen.add(current.uuid)
+        parent, is_broken = _parent(graph, current, seen)
+        if is_broken and current.uuid not in graph.relinked:
+            is_circle = current.parent in seen
+            parent = _joined(graph, current, seen, lost)
+            if parent is not None:
+                code, why = (
+                    ("circle-cut", "runs in a circle") if is_circle else ("relinked", _missing(current))
+                )
+                links[current.uuid] = (parent.uuid, code, f"{why}; now follows {parent.uuid}")
+            elif is_circle:
+                links[current.uuid] = (None, "circle-cut", "runs in a circle; now the first entry")
+        current = parent
+    return links
+
+
+def _missing(node: Node) -> str:
+    return f"its parent {node.parent} is not in the log"
+
+
+def _parent(graph: Graph, node: Node, seen: set[str]) -> tuple[Node | None, bool]:
+    """What a link follows, and whether the way to it is broken; types that are no links are passed through."""
+    name = graph.parent_of(node)
+    while name is not None:
+        parent = graph.nodes.get(name)
+        if parent is None or parent.uuid in seen:
+            return None, True
+        if parent.is_link:
+            return parent, False
+        seen.add(parent.uuid)
+        name = graph.parent_of(parent)
+    return None, False
+
+
+def _joined(graph: Graph, node: Node, seen: set[str], lost: dict[str, str]) -> Node | None:
+    """What an orphan is joined to: as the client would, else where its lost parent stood, else what is before it."""
+    elder = graph.elder(node, seen)
+    if elder is not None:
+        return elder
+    name, passed = node.parent, 0
+    while name in lost and passed < len(lost):
+        name, passed = lost[name], passed + 1
+    named = graph.nodes.get(name or "")
+    if named is not None and named.is_link and not named.is_sidechain and named.uuid not in seen:
+        return named
+    earlier = (
+        one
+        for one in reversed(graph.nodes.values())
+        if one.offset < node.offset and one.is_link and not one.is_sidechain and one.uuid not in seen
+    )
+    return next(earlier, None)
+
+
+def _lost_parents(draft: Draft) -> dict[str, str]:
+    """Of lines that were set aside: which entry they were, and which one they followed, where that can be read."""
+    lost: dict[str, str] = {}
+    for span in draft.set_aside():
+        data = draft.read(span.offset, min(span.length, _SEARCHED))
+        uuids, parent = _UUID.findall(data), _PARENT.search(data)
+        if uuids and parent:
+            lost[uuids[-1].decode("utf-8", "replace")] = parent.group(1).decode("utf-8", "replace")
+    return lost
+
+
+def _cuts(graph: Graph, known: dict[str, _Link]) -> dict[str, _Link]:
+    """Circles beside the chain: the line that stands first becomes a beginning."""
+    cuts: dict[str, _Link] = {}
+    for circle in graph.cycles:
+        if not known.keys() & set(circle):
+            first = min((graph.nodes[uuid] for uuid in circle), key=lambda node: node.offset)
+            if first.uuid not in graph.relinked:
+                cuts[first.uuid] = (None, "circle-cut", "runs in a circle; now the first entry")
+    return cuts

@@ -1,0 +1,137 @@
+"""From the lines of a log to the plan of its repair.
+
+Times, links, calls and content depend on one another (a link that is mended brings calls into
+the conversation), so they are mended in turn until a round finds nothing. Therefore a second repair
+of the result finds nothing either: it is that last round.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from recollect.model import codec
+from recollect.model.damage import Damage, DamageCode, Line
+from recollect.model.repair.calls import mend_calls
+from recollect.model.repair.content import mend_content
+from recollect.model.repair.draft import LIMITS, Action, Draft, Read, SetAside
+from recollect.model.repair.lines import take_lines
+from recollect.model.repair.order import fill_times, links_of_chain, mend_links
+from recollect.model.repair.proof import Proof, history, proved, still_owed
+
+_ROUNDS = 12
+Lines = Callable[[], Iterator[Line | Damage]]
+
+
+class Mending(Struct, frozen=True):
+    """The plan of a repair: what is done to which line, what is set aside, and the proof of the result."""
+
+    draft: Draft
+    actions: tuple[Action, ...]
+    set_aside: tuple[SetAside, ...]
+    notes: tuple[str, ...]
+    proof: Proof
+    bytes_before: int
+    bytes_kept: int
+    bytes_set_aside: int
+    bytes_after: int
+
+
+def mended(lines: Lines, read: Read, size: int, end: int, now: dt.datetime) -> Mending:
+    """Plan the repair of a log of ``size`` bytes whose last newline ends at ``end``.
+
+    ``now`` stands in where no line tells a time.
+    """
+    old = as_read(lines, read, size, end)
+    before = history(old)
+    draft = Draft(read, size)
+    take_lines(draft, lines(), end)
+    mend_until_sound(draft, now)
+    after = history(draft)
+    if len(after) < len(still_owed(draft, before, after)):
+        draft = Draft(read, size)
+        take_lines(draft, lines(), end)
+        _keep_history(draft, old)
+        mend_until_sound(draft, now)
+    draft.notes += _repeats(draft)
+    return summed(draft, before)
+
+
+def summed(draft: Draft, before: list[str]) -> Mending:
+    """The plan that a draft has come to."""
+    kept, aside, after = draft.sums()
+    return Mending(
+        draft,
+        tuple(draft.actions),
+        tuple(draft.set_aside()),
+        tuple(draft.notes),
+        proved(draft, before),
+        draft.size,
+        kept,
+        aside,
+        after,
+    )
+
+
+def as_read(lines: Lines, read: Read, size: int, end: int) -> Draft:
+    """The log as the client reads it now: what is not one whole entry a line is not there."""
+    draft = Draft(read, size)
+    for line in lines():
+        length = line.length if isinstance(line, Damage) else len(line.data) + 1
+        draft.keep(0, line.offset, length, is_unreadable=_is_lost(line))
+    if end < size:
+        draft.keep(0, end, size - end, is_unreadable=_is_lost(Line(read(end, size - end), end)))
+    return draft
+
+
+def _is_lost(line: Line | Damage) -> bool:
+    item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
+    return isinstance(item, Damage) and item.code != DamageCode.INVALID_UTF8
+
+
+def mend_until_sound(draft: Draft, now: dt.datetime) -> None:
+    """Mend times, links, calls and content in turn until a round finds nothing."""
+    for _ in range(_ROUNDS):
+        if not (fill_times(draft, now) | mend_links(draft) | mend_calls(draft) | mend_content(draft)):
+            return
+    draft.notes.append(f"after {_ROUNDS} rounds there was still something to mend: repair the result again")
+
+
+def _keep_history(draft: Draft, old: Draft) -> None:
+    """Where lines that can be read again lead to a shorter history, keep to the one that was resumed so far."""
+    leaf = old.graph().active_leaf
+    if leaf is None:
+        return
+    nodes = draft.graph().nodes
+    links = links_of_chain(old, old.graph(), leaf)
+    for uuid, (parent, code, _) in links.items():
+        if uuid in nodes and nodes[uuid].parent != parent:
+            why = f"follows {parent}, as the client joins it now: what it names leads to a shorter history"
+            draft.change(nodes[uuid].offset, {"parentUuid": parent}, code, why)
+    now = draft.graph().active_leaf
+    entry = draft.load(nodes[leaf.uuid]) if leaf.uuid in nodes else None
+    if entry is not None and (now is None or now.uuid != leaf.uuid):
+        mark = {"type": "last-prompt", "leafUuid": leaf.uuid, "sessionId": entry.session_id}
+        why = "lines that can be read again start a shorter branch; the longer one is still resumed"
+        draft.insert(len(draft.rows), msgspec.json.encode(mark), "leaf-kept", why, leaf.uuid)
+
+
+def _repeats(draft: Draft) -> list[str]:
+    """Ids that stand in several lines with other bytes; the client takes the last, and so it stays."""
+    texts: dict[str, set[bytes]] = {}
+    wanted = {name for name, count in Counter(draft.graph().duplicates).items() if count}
+    if not wanted:
+        return []
+    for number in range(len(draft.rows)):
+        entry = draft.entry(number)
+        if entry is not None and entry.uuid in wanted:
+            texts.setdefault(entry.uuid or "", set()).add(draft.text(number))
+    return [
+        f"entry {uuid} stands in the log {len(found)} times with other bytes; the client takes the last"
+        for uuid, found in texts.items()
+        if len(found) > 1
+    ]

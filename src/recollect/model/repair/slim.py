@@ -1,0 +1,102 @@
+"""What a session does not need to be resumed: progress lines, records of requests, copies of tool results.
+
+None of it is ever sent to the model. Progress lines are links of the chain, so what followed
+them is linked around them. The copy of a result beside it (``toolUseResult``) keeps its shape,
+since clients draw it; only its long texts (a file's content, the original file, a command's output) are cut.
+The proof is the list of messages: it must be the same before and after, or the draft is left as it was.
+
+The results themselves stay, also those a ``content-replacement`` line speaks of: they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+from msgspec import UnsetType
+
+from recollect.model.entry import Entry, Kind, User
+from recollect.model.json_text import loose_value
+from recollect.model.repair.content import relink_around
+from recollect.model.repair.draft import Draft, with_fields
+from recollect.model.repair.proof import history, sent
+
+PROGRESS, REQUESTS, COPIES = "progress", "request-records", "result-copies"
+KINDS = (PROGRESS, REQUESTS, COPIES)
+_REQUEST_KINDS = frozenset([Kind.API_REQUEST, Kind.API_REQUEST_BLOB, Kind.API_REQUEST_SHAPE])
+_LONGEST_TEXT = 1000
+_SHOWN_OF_IT = 200
+_LEAST_SAVED = 500
+
+
+def slimmed(draft: Draft) -> tuple[Draft, dict[str, int]]:
+    """A lighter draft that sends the very same messages, and the bytes saved by kind."""
+    messages, spoken = sent(draft), history(draft)
+    for kinds in (KINDS, (REQUESTS, COPIES)):
+        trial = draft.copy()
+        saved = _lighten(trial, kinds)
+        if sent(trial) == messages and history(trial) == spoken:
+            return trial, saved
+    draft.notes.append("slimming would change what is sent: nothing was slimmed")
+    return draft, {}
+
+
+def _lighten(draft: Draft, kinds: Collection[str]) -> dict[str, int]:
+    saved: dict[str, int] = {}
+    leaving: set[int] = set()
+    links: set[str] = set()
+    for number, row in enumerate(draft.rows):
+        entry = None if row.is_unreadable else draft.entry(number)
+        kind = _kind(entry)
+        if entry is None or kind is None or kind not in kinds:
+            continue
+        if kind != COPIES:
+            row.reason = kind
+            leaving.add(number)
+            links.update([entry.uuid] if entry.uuid else [])
+            saved[kind] = saved.get(kind, 0) + len(entry.raw) + 1
+        elif less := _shorten(draft, number, entry):
+            saved[kind] = saved.get(kind, 0) + less
+    for number in leaving:
+        draft.act("slimmed", number, draft.rows[number].reason)
+    if links:
+        graph = draft.graph()
+        relink_around(draft, graph, links & graph.nodes.keys())
+    draft.remove(leaving)
+    return saved
+
+
+def _kind(entry: Entry | None) -> str | None:
+    if entry is None:
+        return None
+    if entry.kind == Kind.PROGRESS:
+        return PROGRESS
+    if entry.kind in _REQUEST_KINDS:
+        return REQUESTS
+    body = entry.body
+    has_copy = isinstance(body, User) and not isinstance(body.tool_use_result, UnsetType)
+    return COPIES if has_copy else None
+
+
+def _shorten(draft: Draft, number: int, entry: Entry) -> int:
+    """Cut the long texts of a result's copy; says how many bytes that saved."""
+    body = entry.body
+    if not isinstance(body, User) or isinstance(body.tool_use_result, UnsetType):
+        return 0
+    copy = bytes(body.tool_use_result)
+    short = msgspec.json.encode(_cut(loose_value(copy))) if len(copy) > _LONGEST_TEXT else copy
+    if len(copy) - len(short) < _LEAST_SAVED:
+        return 0
+    data = with_fields(entry, {"toolUseResult": msgspec.Raw(short)})
+    draft.rewrite(number, data, "slimmed", COPIES, entry.uuid)
+    return len(entry.raw) - len(data)
+
+
+def _cut(value: object) -> object:
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return f"{value[:_SHOWN_OF_IT]}... [{len(value)} characters, set aside by recollect]"
+    if isinstance(value, list):
+        return [_cut(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _cut(item) for name, item in value.items()}
+    return value

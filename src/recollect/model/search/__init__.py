@@ -1,0 +1,1 @@
+"""What a search query means, and what a word is."""

@@ -1,0 +1,519 @@
+"""What a user may ask for, as three kinds of question with one face.
+
+    Query       words, "phrases", prefix*, AND OR NOT, -word, ( )    by the index, or without it
+    Substring   any run of characters, also amid a word               by reading the texts
+    Pattern     a regular expression                                  by reading the texts
+
+``matches`` answers for the fields of one message, ``places`` and ``highlights``
+say where in a text to put the marker. ``Query.fts`` is the same question for
+SQLite; everything in it is quoted, so nothing a user types can be syntax there,
+and ``matches`` gives the answer the index would give. The other two cannot use
+the index, but ``required_words`` can narrow what must be read: every text that
+matches holds each of them as a whole word.
+
+A bare word is what the index makes of it: parse_http_header, src/app.py and
+量子缓存 are phrases of their parts. AND binds closer than OR, and stands between
+two words that have nothing between them. Characters that are no words (``=>``,
+``()``) are passed over, as they are in the index. ``--flag`` is a word; ``-flag``
+excludes. A query that cannot be understood is refused with the place.
+
+There is no limit on the time a regular expression takes; Python has none.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NoReturn
+
+from msgspec import Struct
+
+from recollect.errors import UsageError
+from recollect.model.search.terms import FieldText, Term, folded, whole_words, words
+
+_MOST_CHARACTERS, _MOST_TERMS, _DEEPEST = 1_000, 100, 30
+# An expression that matches nothing at every place must not be asked a million times.
+_MOST_MATCHES = 100_000
+
+Place = tuple[int, int, int]
+"""Start, end, and which of the terms it is."""
+
+
+class Query:
+    """Words and how they belong together. ``terms`` are those that are wanted, not those excluded."""
+
+    def __init__(self, text: str, root: Node) -> None:
+        self.text = text
+        self.terms = tuple(dict.fromkeys(_wanted(root)))
+        self._root = root
+
+    @classmethod
+    def parse(cls, text: str) -> Query:
+        """``UsageError`` says what is wrong with it, and where."""
+        _check_length("search", text)
+        return cls(text, _Parser(text).query())
+
+    def fts(self, columns: Sequence[str] | None = None) -> str:
+        """The query for FTS5, over the given columns or all."""
+        expression = _expression(self._root)
+        if columns is None:
+            return expression
+        if not columns:
+            raise UsageError(
+                f"search {_shown(self.text)}: there is no kind of text to look into",
+                hint="name at least one, or none at all to look into every kind",
+            )
+        names = " ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        return f"{{{names}}} : ({expression})"
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether the index would find a message with these fields; a phrase must lie within one."""
+        return _holds(self._root, [FieldText(text) for text in fields.values()])
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Where its terms stand in ``text``, from left to right; places may overlap."""
+        return heapq.merge(*(_numbered(which, term.places(text)) for which, term in enumerate(self.terms)))
+
+    def highlights(self, text: str) -> list[tuple[int, int]]:
+        """What to mark in ``text``: in order, without overlaps."""
+        return merged(self.places(text))
+
+
+class Substring:
+    """Characters that must stand in a field one after the other, whatever is before and after."""
+
+    def __init__(self, text: str, case_sensitive: bool = False) -> None:
+        _check_length("substring", text)
+        if not text:
+            raise UsageError("substring '': there is nothing to look for", hint="give at least one character")
+        self.text, self.case_sensitive = text, case_sensitive
+        self._lower = text.lower() if text.isascii() and not case_sensitive else ""
+        forms = (re.escape(char) if case_sensitive else _either_case(char) for char in text)
+        self._pattern = re.compile("".join(forms))
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether one of the fields holds it."""
+        return any(map(self._is_in, fields.values()))
+
+    def _is_in(self, text: str) -> bool:
+        if self.case_sensitive:
+            return self.text in text
+        if self._lower and text.isascii():
+            return self._lower in text.lower()
+        return self._pattern.search(text) is not None
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Where it stands in ``text``, from left to right."""
+        return _found(self._pattern, text)
+
+    def highlights(self, text: str) -> list[tuple[int, int]]:
+        """What to mark in ``text``: in order, without overlaps."""
+        return merged(self.places(text))
+
+    def required_words(self) -> list[str]:
+        """Words that every text with this substring holds whole. The outer ones may go on, so they are not."""
+        return _required([self.text] if self.case_sensitive else _closed_runs(self.text))
+
+
+class Pattern:
+    """A regular expression of Python's ``re``; ``^`` and ``$`` are the ends of a line."""
+
+    def __init__(self, regex: str) -> None:
+        _check_length("regex", regex)
+        self.regex = regex
+        self._pattern = _compiled(regex)
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether it is found in one of the fields."""
+        return any(map(self._pattern.search, fields.values()))
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Where it is found in ``text``, from left to right; empty matches are left out."""
+        return _found(self._pattern, text)
+
+    def highlights(self, text: str) -> list[tuple[int, int]]:
+        """What to mark in ``text``: in order, without overlaps."""
+        return merged(self.places(text))
+
+    def required_words(self) -> list[str]:
+        """Words that every text with a match holds whole; [] if none can be shown to be."""
+        return _required(_literal_runs(self.regex))
+
+
+# ---- places ----------------------------------------------------------------------------------------------
+
+
+def _numbered(which: int, places: Iterable[tuple[int, int]]) -> Iterator[Place]:
+    return ((start, end, which) for start, end in places)
+
+
+def _found(pattern: re.Pattern[str], text: str) -> Iterator[Place]:
+    spans = (found.span() for found in islice(pattern.finditer(text), _MOST_MATCHES))
+    return _numbered(0, (span for span in spans if span[0] < span[1]))
+
+
+def merged(places: Iterable[Place]) -> list[tuple[int, int]]:
+    """Places that may overlap as spans that do not."""
+    merged: list[tuple[int, int]] = []
+    for start, end, _ in places:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _cases(char: str) -> set[str]:
+    """``char`` in capitals and in small letters, as far as that is one character each."""
+    return {form for form in (char, char.lower(), char.upper()) if len(form) == 1}
+
+
+def _closed_runs(text: str) -> list[str]:
+    """``text`` without the characters of which the index takes a capital and a small one for two letters."""
+    runs = [""]
+    for char in text:
+        if len({folded(form) for form in _cases(char)}) == 1:
+            runs[-1] += char
+        else:
+            runs.append("")
+    return runs
+
+
+def _required(runs: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(word for run in runs for word in whole_words(run)))
+
+
+def _either_case(char: str) -> str:
+    return "[" + "".join(map(re.escape, sorted(_cases(char)))) + "]"
+
+
+# ---- what a query is made of -----------------------------------------------------------------------------
+
+
+class AllOf(Struct, frozen=True):
+    """Each of ``wanted``, none of ``excluded``."""
+
+    wanted: tuple[Node, ...]
+    excluded: tuple[Node, ...] = ()
+
+
+class AnyOf(Struct, frozen=True):
+    """At least one of ``wanted``."""
+
+    wanted: tuple[Node, ...]
+
+
+Node = Term | AllOf | AnyOf
+
+
+def _conjunction(wanted: list[Node], excluded: list[Node]) -> Node:
+    """``a (b NOT c) -(d OR e)`` is ``a b`` without c, d and e: no level more than there must be."""
+    if len(wanted) == 1 and not excluded:
+        return wanted[0]
+    inner = [(part.wanted, part.excluded) if isinstance(part, AllOf) else ((part,), ()) for part in wanted]
+    outer = [part.wanted if isinstance(part, AnyOf) else (part,) for part in excluded]
+    return AllOf(
+        tuple(node for parts, _ in inner for node in parts),
+        tuple(node for parts in (*(out for _, out in inner), *outer) for node in parts),
+    )
+
+
+def _alternatives(wanted: list[Node]) -> Node:
+    parts = [part.wanted if isinstance(part, AnyOf) else (part,) for part in wanted]
+    return AnyOf(tuple(node for group in parts for node in group)) if len(wanted) > 1 else wanted[0]
+
+
+def _wanted(node: Node) -> Iterator[Term]:
+    if isinstance(node, Term):
+        yield node
+    else:
+        for part in node.wanted:
+            yield from _wanted(part)
+
+
+def _holds(node: Node, fields: list[FieldText]) -> bool:
+    if isinstance(node, Term):
+        return any(field.holds(node) for field in fields)
+    if isinstance(node, AnyOf):
+        return any(_holds(part, fields) for part in node.wanted)
+    return all(_holds(part, fields) for part in node.wanted) and not any(
+        _holds(part, fields) for part in node.excluded
+    )
+
+
+def _expression(node: Node) -> str:
+    """For FTS5, where NOT binds closest and OR least.
+
+    Its parser has a stack of 100 entries. What nests deepest is put first, where it takes one entry a level;
+    behind an operator it takes three.
+    """
+    if isinstance(node, Term):
+        return f'"{" ".join(node.words)}"{"*" if node.prefix else ""}'
+    wanted = sorted(node.wanted, key=_entries, reverse=True)
+    if isinstance(node, AnyOf):
+        return " OR ".join(map(_expression, wanted))
+    together = " AND ".join(map(_operand, wanted))
+    if not node.excluded:
+        return together
+    return " NOT ".join([f"({together})", *map(_operand, node.excluded)])
+
+
+def _operand(node: Node) -> str:
+    return _expression(node) if isinstance(node, Term) else f"({_expression(node)})"
+
+
+def _entries(node: Node) -> int:
+    """How much of the parser's stack the expression takes, by and large."""
+    if isinstance(node, Term):
+        return 1
+    first, *others = sorted(map(_entries, node.wanted), reverse=True)
+    behind = [*others, *map(_entries, node.excluded if isinstance(node, AllOf) else ())]
+    return 1 + max(first, *(2 + entries for entries in behind)) if behind else 1 + first
+
+
+# ---- reading a query -------------------------------------------------------------------------------------
+
+_ITEM = re.compile(
+    r"""\s*(?:
+      "(?P<phrase>[^"]*)"(?P<star>\*?)
+    | (?P<sign> [()"] | -(?=[^\s\->=)]) )      # -> and -- and => are not a NOT
+    | (?P<word> [^\s()"]+ )
+    )""",
+    re.VERBOSE,
+)
+_OPERATORS = frozenset({"AND", "OR", "NOT"})
+_QUOTE_IT = 'put text that is to be taken as it is in "quotes", or use --substring'
+_AS_A_WORD = "write it in small letters to search for it as a word"
+_NO_WORD = "the index holds letters and digits only; use --substring to look for other characters"
+
+
+class _Item(Struct, frozen=True):
+    """A piece of a query: an operator or a parenthesis, or else a word or phrase."""
+
+    at: int
+    sign: str
+    text: str = ""
+    prefix: bool = False
+
+
+class _Parser:
+    """By descent: ``a OR b c`` is an AnyOf of a and an AllOf of b and c."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._items = list(self._cut())
+        self._next = 0
+        self._terms = 0
+
+    def query(self) -> Node:
+        if not self._items:
+            self._refuse(
+                "there is nothing to search for", None, 'give a word, as in: recollect search "index"'
+            )
+        root = self._any_of(depth=0)
+        if self._next < len(self._items):
+            self._refuse("a ) without its (", self._items[self._next].at, _QUOTE_IT)
+        if root is None:
+            self._refuse("no letter or digit to search for", None, _NO_WORD)
+        return root
+
+    # -- cutting it into items
+
+    def _cut(self) -> Iterator[_Item]:
+        # Every character that is not a blank fits one of the alternatives, so nothing is skipped.
+        return map(self._item, _ITEM.finditer(self._text))
+
+    def _item(self, found: re.Match[str]) -> _Item:
+        if found["phrase"] is not None:
+            return _Item(found.start("phrase") - 1, "", found["phrase"], bool(found["star"]))
+        if found["sign"] is not None:
+            at = found.start("sign")
+            if found["sign"] == '"':
+                self._refuse('a " without a second', at, "close the phrase, or leave the quote out")
+            return _Item(at, "NOT" if found["sign"] == "-" else found["sign"])
+        return self._word(found["word"], found.start("word"))
+
+    def _word(self, word: str, at: int) -> _Item:
+        if word in _OPERATORS:
+            return _Item(at, word)
+        bare = word.rstrip("*")
+        if "*" in bare or not bare:
+            self._refuse("a * that does not end a word", at + word.index("*"), f"as in hand*; {_QUOTE_IT}")
+        return _Item(at, "", bare, bare != word)
+
+    # -- putting the items together
+
+    def _sign(self) -> str | None:
+        """The sign of the next item: "" for a word, None at the end."""
+        return self._items[self._next].sign if self._next < len(self._items) else None
+
+    def _any_of(self, depth: int) -> Node | None:
+        parts = [self._all_of(depth)]
+        while self._sign() == "OR":
+            at = self._items[self._next].at
+            self._next += 1
+            parts.append(self._all_of(depth))
+            if None in parts:
+                self._refuse("OR beside something without a letter or digit", at, _NO_WORD)
+        known = [part for part in parts if part is not None]
+        return _alternatives(known) if known else None
+
+    def _all_of(self, depth: int) -> Node | None:
+        first, wanted, excluded = self._next, list[Node](), list[Node]()
+        while self._sign() not in ("OR", ")", None):
+            if self._sign() == "AND" and self._next > first:
+                self._next += 1
+            negated = self._sign() == "NOT"
+            at = self._place()
+            self._next += negated
+            part = self._operand(depth)
+            if negated and part is None:
+                self._refuse("NOT before something without a letter or digit", at, _NO_WORD)
+            if part is not None:
+                (excluded if negated else wanted).append(part)
+        if self._next == first:
+            self._missing_operand()
+        if excluded and not wanted:
+            at = self._items[first].at
+            self._refuse(
+                "only words to exclude", at, "add a word that must be there, as in: index NOT sqlite"
+            )
+        return _conjunction(wanted, excluded) if wanted else None
+
+    def _operand(self, depth: int) -> Node | None:
+        sign = self._sign()
+        if sign == "(":
+            return self._group(depth + 1)
+        if sign != "":
+            self._missing_operand()
+        item = self._items[self._next]
+        self._next += 1
+        return self._term(item)
+
+    def _group(self, depth: int) -> Node | None:
+        at = self._place()
+        if depth > _DEEPEST:
+            self._refuse(f"more than {_DEEPEST} parentheses within one another", at, "ask in fewer steps")
+        self._next += 1
+        # main() is how a function is written, so nothing in parentheses is nothing to search for.
+        inner = None if self._sign() == ")" else self._any_of(depth)
+        if self._sign() != ")":
+            self._refuse("a ( without its )", at, _QUOTE_IT)
+        self._next += 1
+        return inner
+
+    def _term(self, item: _Item) -> Term | None:
+        found = words(item.text)
+        self._terms += 1
+        if self._terms > _MOST_TERMS:
+            self._refuse(f"more than {_MOST_TERMS} words and phrases", item.at, "search for fewer at a time")
+        # foo_* is the word foo with something behind it, not a word that begins with foo.
+        goes_on = item.prefix and not folded(item.text).endswith(b" ")
+        return Term(tuple(found), goes_on) if found else None
+
+    # -- refusing
+
+    def _place(self) -> int:
+        return self._items[self._next].at if self._next < len(self._items) else len(self._text)
+
+    def _missing_operand(self) -> NoReturn:
+        """What comes next is no word, and what came before needs one."""
+        before = self._items[self._next - 1] if self._next else None
+        sign, at = self._sign(), self._place()
+        if before is not None and before.sign in _OPERATORS:
+            self._refuse(f"{before.sign} without a word after it", before.at, _AS_A_WORD)
+        if before is not None and sign is None:
+            self._refuse("a ( without its )", before.at, _QUOTE_IT)
+        if sign == ")":
+            self._refuse("a ) without its (", at, _QUOTE_IT)
+        self._refuse(f"{sign} without a word before it", at, _AS_A_WORD)
+
+    def _refuse(self, what: str, at: int | None, hint: str) -> NoReturn:
+        place = "" if at is None else f" at character {at + 1}"
+        raise UsageError(f"search {_shown(self._text)}: {what}{place}", hint=hint)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _check_length(what: str, text: str) -> None:
+    if len(text) > _MOST_CHARACTERS:
+        raise UsageError(
+            f"{what} {_shown(text)}: {len(text)} characters, the limit is {_MOST_CHARACTERS}",
+            hint="a few words of the text are enough to find it",
+        )
+
+
+# ---- regular expressions ---------------------------------------------------------------------------------
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "possible nested set": a remark for who wrote the program
+            return re.compile(regex, re.MULTILINE)
+    except re.error as error:
+        place = "" if error.pos is None else f" at character {error.pos + 1}"
+        reason = f"{error.msg}{place}"
+    except (OverflowError, RecursionError):
+        reason = "too large or too deep"
+    raise UsageError(
+        f"regex {_shown(regex)}: {reason}", hint="use --substring for text that is no expression"
+    )
+
+
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_UNKNOWN_ESCAPE = re.compile(r"\\[^\W_sSwWdDbBAZntrfv]")
+
+
+def _literal_runs(regex: str) -> list[str]:
+    """Texts that stand in every match as they are, a blank for white space; [] where that is not plain to see.
+
+    Only what is outside of all groups is looked at. Alternatives, flags, comments and escapes that take
+    arguments end the attempt: a run too few costs time, one too many would cost a hit.
+    """
+    if "(?" in regex or "|" in regex or _UNKNOWN_ESCAPE.search(regex):
+        return []
+    runs, run, at = [], "", 0
+    while at < len(regex):
+        text, at = _element(regex, at)
+        quantifier = _QUANTIFIER.match(regex, at)
+        at = quantifier.end() if quantifier else at
+        often = quantifier is not None and quantifier[0][0] == "+"
+        if text and (quantifier is None or (often and text == " ")):
+            run += text
+        else:
+            runs += [run + text if often else run]
+            run = ""
+    return [*runs, run]
+
+
+def _element(regex: str, at: int) -> tuple[str, int]:
+    """What one element of an expression surely stands for ("" if that is open), and where the next begins."""
+    char = regex[at]
+    if char == "\\":
+        escaped = regex[at + 1]
+        return " " if escaped in "sntrfv" else "" if escaped in "SwWdDbBAZ" else escaped, at + 2
+    if char == "[":
+        return "", _class_end(regex, at)
+    if char == "(":
+        return "", _group_end(regex, at)
+    return "" if char in ".^$" else char, at + 1
+
+
+def _class_end(regex: str, at: int) -> int:
+    found = _CLASS.match(regex, at)
+    return found.end() if found else len(regex)
+
+
+def _group_end(regex: str, at: int) -> int:
+    depth, at = 1, at + 1
+    while depth and at < len(regex):
+        depth += {"(": 1, ")": -1}.get(regex[at], 0)
+        at = _class_end(regex, at) if regex[at] == "[" else at + (2 if regex[at] == "\\" else 1)
+    return at

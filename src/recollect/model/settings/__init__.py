@@ -1,0 +1,1 @@
+"""The client's settings and config files as values: layers, schema, merging."""

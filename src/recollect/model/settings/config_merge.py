@@ -1,0 +1,166 @@
+"""Merge copies of the client's global config file into one that has lost nothing.
+
+Copies come newest first. Everything that any of them knows is in the result; where two say different things
+the newer one is right. Projects, and servers by their names, are merged one by one.
+
+What grants something is never widened by merging: trust that any copy withholds is withheld, a list of
+what is approved keeps only what every copy that has the list approves, and a list of what is refused has
+all that was ever refused. The client asks again for what was lost that way.
+
+Differences are told by key alone. No value ever leaves this module but in the merged document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from recollect.model.damage import DEFAULT_LIMITS
+from recollect.model.json_text import deeper_than
+from recollect.model.settings.schema import faults
+
+Document = dict[str, Any]
+"""A config file: what is in it is the client's, and of any type."""
+
+SECRETS = frozenset(["oauthAccount", "primaryApiKey", "apiKey", "customApiKeyResponses"])
+_SECRET_WORDS = ("token", "secret", "password", "credential", "apikey", "oauth")
+_CONSENTS = frozenset(
+    [
+        "hasTrustDialogAccepted",
+        "hasTrustDialogHooksAccepted",
+        "hasClaudeMdExternalIncludesApproved",
+        "bypassPermissionsModeAccepted",
+        "enableAllProjectMcpServers",
+    ]
+)
+_APPROVED = {"allowedTools": None, "enabledMcpjsonServers": "disabledMcpjsonServers", "approved": "rejected"}
+_REFUSED = frozenset(["disabledMcpjsonServers", "rejected", "disabledMcpServers"])
+_BY_NAME = frozenset(["projects", "mcpServers"])
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class KeyChange(NamedTuple):
+    """A key that is not the same in two documents; ``path`` leads to it."""
+
+    path: tuple[str, ...]
+    how: Literal["added", "changed", "removed"]
+    is_secret: bool = False
+
+
+def parsed(data: bytes) -> Document | str:
+    """The object in a JSON file, or why there is none; never a word of what is in it."""
+    if not data.strip():
+        return "it is empty"
+    if deeper_than(data, DEFAULT_LIMITS.depth):
+        return f"it is nested more than {DEFAULT_LIMITS.depth} levels"
+    try:
+        return msgspec.json.decode(data, type=Document)
+    except msgspec.ValidationError:
+        return "it is not a JSON object"
+    except _UNREADABLE as problem:
+        return f"it is not JSON: {problem}"
+
+
+def written(document: Document) -> bytes:
+    """The document as the client writes it: indented by two."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2)
+
+
+def merged(copies: Sequence[Document], *, keep_secrets_of_first: bool = False) -> Document:
+    """All copies, newest first, as one.
+
+    With ``keep_secrets_of_first`` the secrets are those of the newest copy alone: who has logged out
+    since an older one was made stays logged out.
+    """
+    older = [
+        {key: value for key, value in copy.items() if not (keep_secrets_of_first and is_secret(key))}
+        for copy in copies[1:]
+    ]
+    return _merged([*copies[:1], *older])
+
+
+def is_secret(key: str) -> bool:
+    """Whether what stands under a key may be a secret or say who somebody is."""
+    plain = key.lower().replace("_", "").replace("-", "")
+    return key in SECRETS or any(word in plain for word in _SECRET_WORDS)
+
+
+def _merged(copies: Sequence[Mapping[str, Any]]) -> Document:
+    result: Document = {}
+    for key in dict.fromkeys(key for copy in copies for key in copy):
+        result[key] = _value(key, [copy[key] for copy in copies if key in copy])
+    for approved, refused in _APPROVED.items():
+        if refused is not None and isinstance(result.get(approved), list):
+            against = result.get(refused)
+            result[approved] = _without(result[approved], against if isinstance(against, list) else [])
+    return result
+
+
+def _value(key: str, values: list[Any]) -> Any:
+    if key in _CONSENTS:
+        return next((value for value in values if value is not True), True)
+    lists = [value for value in values if isinstance(value, list)]
+    if key in _APPROVED and lists:
+        return [one for one in lists[0] if all(one in others for others in lists)]
+    if key in _REFUSED and lists:
+        return [*lists[0], *_without([one for others in lists[1:] for one in others], lists[0])]
+    if key in _BY_NAME:
+        return _named(key, values)
+    if key == "customApiKeyResponses" and all(isinstance(value, dict) for value in values):
+        return _merged(values)
+    return values[0]
+
+
+def _named(key: str, values: list[Any]) -> Any:
+    """Entries by name: projects are merged key by key, a server is one thing and taken as a whole."""
+    maps = [value for value in values if isinstance(value, dict)]
+    if not maps:
+        return values[0]
+    result: Document = {}
+    for name in dict.fromkeys(name for one in maps for name in one):
+        entries = [one[name] for one in maps if name in one]
+        whole = [entry for entry in entries if isinstance(entry, dict)]
+        result[name] = _merged(whole) if key == "projects" and whole else entries[0]
+    return result
+
+
+def _without(items: list[Any], others: list[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for one in items:
+        if one not in others and one not in kept:
+            kept.append(one)
+    return kept
+
+
+def differences(old: Document, new: Document) -> list[KeyChange]:
+    """The keys that differ, in the order of the newer document; projects and servers are looked into."""
+    return _differences(old, new, ())
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], above: tuple[str, ...]) -> list[KeyChange]:
+    found: list[KeyChange] = []
+    for key in dict.fromkeys([*new, *old]):
+        path = (*above, key)
+        hidden = is_secret(key)
+        if key not in old:
+            found.append(KeyChange(path, "added", hidden))
+        elif key not in new:
+            found.append(KeyChange(path, "removed", hidden))
+        elif old[key] != new[key]:
+            inner = key in _BY_NAME or above == ("projects",)
+            if inner and isinstance(old[key], dict) and isinstance(new[key], dict):
+                found += _differences(old[key], new[key], path)
+            else:
+                found.append(KeyChange(path, "changed", hidden))
+    return found
+
+
+# ---- settings --------------------------------------------------------------------------------------------
+
+
+def settings_problem(document: Document) -> str | None:
+    """Why the client would ignore a settings file: a key that it knows has a value of the wrong type."""
+    found = next(faults(document), None)
+    return None if found is None else f"{found.key} is not {found.expected}"

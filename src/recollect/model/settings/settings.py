@@ -1,0 +1,216 @@
+"""Settings as the client layers them: which value counts, and the file and line it came from.
+
+Layers from the weakest to the strongest: user, project, local, command line, managed. Objects are
+merged key by key, lists are put together (an item that is there already is not repeated), and of any
+other value the strongest layer's counts. A layer with one fault counts for nothing, as in the client.
+
+What a repository could have written (``from_repository``) is believed only in part until the workspace is
+trusted: what loosens, names programs or sets the environment waits (``WAITS_FOR_TRUST``; R22, E01, E02);
+deny and ask count at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from recollect.model.json_places import BadJson, Located, located
+from recollect.model.settings.schema import Fault, Path, dropped, faults, written_path
+
+Scope = Literal["user", "project", "local", "command line", "managed"]
+"""The words of ``policy.decision.Scope``, weakest first."""
+SCOPES: tuple[Scope, ...] = ("user", "project", "local", "command line", "managed")
+
+WAITS_FOR_TRUST: frozenset[Path] = frozenset(
+    {
+        ("permissions", "allow"),
+        ("permissions", "additionalDirectories"),
+        ("permissions", "defaultMode"),
+        *(
+            (name,)
+            for name in (
+                "apiKeyHelper",
+                "awsAuthRefresh",
+                "awsCredentialExport",
+                "enableAllProjectMcpServers",
+                "enabledMcpjsonServers",
+                "env",
+                "fileSuggestion",
+                "gcpAuthRefresh",
+                "hooks",
+                "otelHeadersHelper",
+                "processWrapper",
+                "proxyAuthHelper",
+                "sandbox",
+                "skipDangerousModePermissionPrompt",
+                "statusLine",
+            )
+        ),
+    }
+)
+
+
+class Origin(NamedTuple):
+    """Where a value stands. ``path`` is None for what was given on the command line itself."""
+
+    scope: Scope
+    path: str | None
+    line: int
+
+
+class Problem(NamedTuple):
+    """Something about a layer that the client would not accept, with its place.
+
+    ``whole_file``: it ignores the file for it, deny rules included; else only this value is dropped.
+    """
+
+    path: str | None
+    line: int
+    key: str
+    expected: str
+    found: str
+    whole_file: bool = True
+
+    def __str__(self) -> str:
+        place = f"{self.path or 'command line'}:{self.line}"
+        what = f"{self.key or 'the file'}: expected {self.expected}, found {self.found}"
+        end = IGNORED if self.whole_file else "the client drops this value"
+        return f"{place}: {what}; {end}"
+
+
+IGNORED = "the client would ignore this whole file, its deny rules included"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One source of settings. ``root`` is None where there is nothing, or nothing that can be read."""
+
+    scope: Scope
+    path: str | None
+    root: Located | None = None
+    problems: tuple[Problem, ...] = ()
+    from_repository: bool = False
+    anchor: str | None = None
+    """The directory that ``/path`` rules of this file start at."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the client would take anything from it."""
+        return self.root is not None and not any(problem.whole_file for problem in self.problems)
+
+    def origin(self, place: Located) -> Origin:
+        """Where a value of this layer stands."""
+        return Origin(self.scope, self.path, place.line)
+
+
+class Setting(NamedTuple):
+    """One value that counts, or one item of a list. ``hides`` are weaker places of the same key."""
+
+    path: Path
+    value: object
+    origin: Origin
+    hides: tuple[Origin, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The path as people write it; an item of a list has the list's."""
+        return written_path(tuple(step for step in self.path if isinstance(step, str)))
+
+
+class Settings(NamedTuple):
+    """All that counts, in the order of the files; ``waiting`` counts once the workspace is trusted."""
+
+    values: tuple[Setting, ...]
+    waiting: tuple[Setting, ...]
+
+    def of(self, *path: str) -> list[Setting]:
+        """What stands at a path: one setting, the items of a list, or nothing."""
+        return [one for one in self.values if one.path[: len(path)] == path]
+
+    def value(self, *path: str) -> object:
+        """A single value; None where nothing is set."""
+        found = [one for one in self.values if one.path == path]
+        return found[0].value if found else None
+
+
+def layer_of(
+    scope: Scope,
+    path: str | None,
+    data: bytes | None,
+    *,
+    from_repository: bool = False,
+    anchor: str | None = None,
+) -> Layer:
+    """What a file says; an empty file or none is a layer without anything."""
+    if data is None or not data.strip():
+        return Layer(scope, path, from_repository=from_repository, anchor=anchor)
+    try:
+        root = located(data)
+    except BadJson as problem:
+        bad = Problem(path, problem.line, "", "JSON", f"{problem.what} at column {problem.column}")
+        return Layer(scope, path, None, (bad,), from_repository, anchor)
+    found = [_problem(path, root, one, whole_file=True) for one in faults(root.value)]
+    found += [_problem(path, root, one, whole_file=False) for one in dropped(root.value)]
+    return Layer(scope, path, root, tuple(found), from_repository, anchor)
+
+
+def _problem(path: str | None, root: Located, fault: Fault, *, whole_file: bool) -> Problem:
+    place = root.at(fault.path) or root
+    return Problem(path, place.shown_line, fault.key, fault.expected, fault.found, whole_file)
+
+
+def effective(layers: Iterable[Layer], *, trusted: bool = True) -> Settings:
+    """Merge layers, in whatever order they come."""
+    counting = sorted((layer for layer in layers if layer.counts), key=lambda one: SCOPES.index(one.scope))
+    leaves: list[tuple[Path, Layer, Located]] = []
+    waiting: list[Setting] = []
+    for layer in counting:
+        for path, place in _leaves(layer):
+            if layer.from_repository and not trusted and _waits(path):
+                waiting.append(Setting(path, place.value, layer.origin(place)))
+            else:
+                leaves.append((path, layer, place))
+    return Settings(tuple(_merged(leaves)), tuple(waiting))
+
+
+def _leaves(layer: Layer) -> Iterator[tuple[Path, Located]]:
+    """Values that are no objects, and items of lists, each with its path; what the client drops is left out."""
+    skipped = {problem.key for problem in layer.problems}
+    todo: list[tuple[Path, Located]] = [((), layer.root)] if layer.root is not None else []
+    while todo:
+        path, place = todo.pop()
+        if written_path(path) in skipped and path:
+            continue
+        inner: list[tuple[Path, Located]] = [((*path, name), one) for name, one in place.members.items()]
+        if isinstance(place.value, list):
+            items = (((*path, number), one) for number, one in enumerate(place.items))
+            yield from (item for item in items if written_path(item[0]) not in skipped)
+        elif inner:
+            todo += reversed(inner)
+        elif not isinstance(place.value, dict):
+            yield path, place
+
+
+def _waits(path: Path) -> bool:
+    return any(path[:length] in WAITS_FOR_TRUST for length in (1, 2))
+
+
+def _merged(leaves: Sequence[tuple[Path, Layer, Located]]) -> Iterator[Setting]:
+    """Single values by the strongest layer, items of lists one after the other."""
+    singles: dict[Path, list[tuple[Layer, Located]]] = {}
+    order: dict[Path, list[Setting]] = {}
+    for path, layer, place in leaves:
+        if isinstance(path[-1], int):
+            items = order.setdefault(path[:-1], [])
+            if all(one.value != place.value for one in items):
+                items.append(Setting((*path[:-1], len(items)), place.value, layer.origin(place)))
+        else:
+            singles.setdefault(path, []).append((layer, place))
+            order.setdefault(path, [])
+    for path, found in order.items():
+        if path in singles:
+            *weaker, (layer, place) = singles[path]
+            hides = tuple(one.origin(other) for one, other in weaker)
+            yield Setting(path, place.value, layer.origin(place), hides)
+        yield from found

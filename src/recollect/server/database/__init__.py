@@ -1,0 +1,1 @@
+"""Where the team server keeps its data: one contract, SQLite and PostgreSQL."""

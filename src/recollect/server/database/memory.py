@@ -1,0 +1,510 @@
+"""The contract in memory: plain lists and the plainest way to every answer. Nothing outlives the process.
+
+It is what the other two are compared with: money is added by the rule of ``model.copies`` over all lines each time
+it is asked for, and a search looks at every line. It is also the database of ``recollect serve --database memory:``, for
+trying things out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
+
+from recollect.index.frame import UsageRow
+from recollect.index.schema import QUARTER_MS
+from recollect.model.cost.copies import counted
+from recollect.model.search.query import Query
+from recollect.server.database.contract import Forbidden, Held, Taken
+from recollect.server.database.records import (
+    BY_PROMPT,
+    BY_REQUEST,
+    DELETED,
+    LIVE,
+    PURGED,
+    Append,
+    AuditRow,
+    Author,
+    Changes,
+    Conflict,
+    FileBytes,
+    Filter,
+    Found,
+    Gone,
+    Grant,
+    Org,
+    Outcome,
+    Place,
+    Segment,
+    Stored,
+    TextRow,
+    Token,
+    UsageSum,
+    User,
+)
+from recollect.server.database.sql import now_ms, place_in
+from recollect.server.facts import copy_of, speaks_for
+from recollect.sync.wire import START, Head, LogHead, Session, SessionDetail, SideFile
+
+
+class _Log:
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.texts: list[TextRow] = []
+        self.last_uuid: str | None = None
+        self.changed = 0
+
+    @property
+    def head(self) -> Head:
+        if not self.segments:
+            return Head(0, 0, START.hash.hex())
+        last = self.segments[-1]
+        size = last.first_byte + len(last.data)
+        return Head(last.first_line + last.lines, size, last.hash.hex(), self.last_uuid)
+
+
+class _Session:
+    def __init__(self, org: str, name: str, author: Author, machine: str | None, now: int) -> None:
+        self.org, self.id, self.user = org, name, author.user
+        self.project: str | None = None
+        self.repository: str | None = None
+        self.machine = machine
+        self.title: str | None = None
+        self.title_rank = 0
+        self.branch: str | None = None
+        self.cwd: str | None = None
+        self.created = self.changed = now
+        self.first_at: int | None = None
+        self.last_at: int | None = None
+        self.is_held = self.is_encrypted = False
+        self.state, self.deleted = LIVE, 0
+        self.logs: dict[str, _Log] = {}
+        self.files: dict[str, FileBytes] = {}
+        # What was said of responses, by (message, key, request), with the person; it outlives a purge.
+        self.usage: dict[tuple[str, str, str], tuple[UsageRow, str]] = {}
+
+
+class MemoryDatabase:
+    """The contract without a disk."""
+
+    def __init__(self) -> None:
+        self._orgs: dict[str, Org] = {}
+        self._users: dict[str, User] = {}
+        self._tokens: dict[str, tuple[Token, bytes]] = {}
+        self._sessions: dict[tuple[str, str], _Session] = {}
+        self._audit: list[tuple[str, AuditRow]] = []
+        self.batches = (0, 0)
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def migrate(self) -> int:
+        """Nothing to migrate."""
+        return 0
+
+    async def ready(self) -> str | None:
+        """Always."""
+        return None
+
+    def _note(self, org: str, author: Author, act: str, target: str, detail: str = "") -> None:
+        row = AuditRow(len(self._audit) + 1, now_ms(), author.user, author.token, act, target, detail)
+        self._audit.append((org, row))
+
+    # --- tenants ---------------------------------------------------------------------------------
+
+    async def add_org(self, org: Org, author: Author) -> None:
+        """A new tenant."""
+        if any(known.name == org.name for known in self._orgs.values()):
+            raise Taken(f"an organisation {org.name!a} is there already")
+        self._orgs[org.id] = org
+        self._note(org.id, author, "org.add", org.id)
+
+    async def orgs(self) -> list[Org]:
+        """All tenants."""
+        return sorted(self._orgs.values(), key=lambda org: org.name)
+
+    async def set_retention(self, org: str, days: int | None, author: Author) -> None:
+        """How long sessions are kept."""
+        self._orgs[org] = replace(self._orgs[org], retention_days=days)
+        self._note(org, author, "org.retention", org, str(days))
+
+    async def add_user(self, user: User, author: Author) -> None:
+        """A new member."""
+        if any(known.name == user.name for known in await self.users(user.org)):
+            raise Taken(f"a member {user.name!a} is there already")
+        self._users[user.id] = user
+        self._note(user.org, author, "user.add", user.id, user.role)
+
+    async def users(self, org: str) -> list[User]:
+        """All members."""
+        return sorted((user for user in self._users.values() if user.org == org), key=lambda user: user.name)
+
+    async def change_user(
+        self, org: str, user: str, role: str | None, disabled: bool | None, author: Author
+    ) -> User | None:
+        """Another role, or a member disabled."""
+        known = self._users.get(user)
+        if known is None or known.org != org:
+            return None
+        changed = replace(
+            known, role=role or known.role, disabled=known.disabled if disabled is None else disabled
+        )
+        self._users[user] = changed
+        self._note(org, author, "user.change", user, f"{changed.role} disabled={changed.disabled}")
+        return changed
+
+    async def add_token(self, token: Token, secret_hash: bytes, author: Author) -> None:
+        """A new token."""
+        self._tokens[token.id] = token, secret_hash
+        self._note(token.org, author, "token.add", token.id, " ".join(token.scopes))
+
+    async def tokens(self, org: str) -> list[Token]:
+        """All tokens."""
+        mine = (token for token, _ in self._tokens.values() if token.org == org)
+        return sorted(mine, key=lambda token: (token.created, token.id))
+
+    async def revoke_token(self, org: str, token: str, author: Author) -> bool:
+        """End a token for good."""
+        known, secret_hash = self._tokens.get(token, (None, b""))
+        if known is None or known.org != org:
+            return False
+        self._tokens[token] = replace(known, revoked=known.revoked or now_ms()), secret_hash
+        self._note(org, author, "token.revoke", token)
+        return True
+
+    async def grant(self, secret_hash: bytes) -> Grant | None:
+        """The token with this hash, its user and organisation."""
+        for token, known in self._tokens.values():
+            if known == secret_hash:
+                return Grant(token, self._users[token.user], self._orgs[token.org])
+        return None
+
+    async def used(self, token: Token, now: int) -> None:
+        """Remember that a token was used."""
+        known, secret_hash = self._tokens[token.id]
+        self._tokens[token.id] = replace(known, last_used=now), secret_hash
+
+    # --- logs ------------------------------------------------------------------------------------
+
+    def _live(self, org: str, session: str) -> _Session | None:
+        known = self._sessions.get((org, session))
+        return known if known is not None and known.state == LIVE else None
+
+    def _begun(self, org: str, session: str, author: Author, machine: str | None) -> _Session:
+        known = self._sessions.get((org, session))
+        if known is None:
+            known = self._sessions[org, session] = _Session(org, session, author, machine, now_ms())
+        elif known.state == PURGED:
+            known.state = LIVE
+        return known
+
+    async def append(self, ask: Append) -> Outcome:
+        """Add lines at the end of a log if it is where the client believes. Nothing waits in here, so nobody comes between."""
+        new = ask.prepared
+        known = self._sessions.get((ask.org, ask.session))
+        if known is not None and known.state == DELETED:
+            return Gone()
+        log = known.logs.get(ask.key) if known is not None else None
+        head = log.head if log is not None else Head(0, 0, START.hash.hex())
+        if head.position != ask.expected:
+            place = await self.place(ask.org, ask.session, ask.key, new.after.lines)
+            if place is None or place.position != new.after:
+                return Conflict(head)
+            again = Head(new.after.lines, place.bytes, new.after.hash.hex(), new.last_uuid)
+            return Stored(again, repeated=True)
+        session = self._begun(ask.org, ask.session, ask.author, ask.description.machine or ask.author.machine)
+        log = session.logs.setdefault(ask.key, _Log())
+        before, after = ask.expected, new.after
+        log.segments.append(Segment(before.lines, new.lines, head.bytes, before.hash, after.hash, new.data))
+        log.texts.extend(new.texts)
+        log.last_uuid = new.last_uuid or log.last_uuid
+        log.changed = now_ms()
+        self._describe(session, ask)
+        for row in new.usage:
+            place_of_row = (row.message or "", ask.key, row.request)
+            said = session.usage.get(place_of_row)
+            if said is None or speaks_for(row, said[0]):
+                session.usage[place_of_row] = row, ask.author.user
+        target = f"{ask.session}/{ask.key}" if ask.key else ask.session
+        self._note(ask.org, ask.author, "append", target, f"{before.lines}+{new.lines}")
+        return Stored(log.head)
+
+    @staticmethod
+    def _describe(session: _Session, ask: Append) -> None:
+        new, told = ask.prepared, ask.description
+        session.changed = max(session.changed, now_ms())
+        session.project = told.project or session.project
+        session.repository = told.repository or session.repository
+        session.machine = told.machine or session.machine
+        session.is_encrypted = session.is_encrypted or (told.encrypted and len(session.logs) == 1)
+        session.cwd = session.cwd or new.cwd
+        times = [at for at in (session.first_at, new.first_at) if at is not None]
+        session.first_at = min(times, default=None)
+        times = [at for at in (session.last_at, new.last_at) if at is not None]
+        session.last_at = max(times, default=None)
+        if ask.key:
+            return
+        session.branch = new.branch or session.branch
+        rank = new.title_rank
+        if rank > session.title_rank or (rank == session.title_rank and rank > BY_PROMPT):
+            session.title, session.title_rank = new.title, rank
+
+    def _log(self, org: str, session: str, key: str) -> _Log | None:
+        known = self._live(org, session)
+        return known.logs.get(key) if known is not None else None
+
+    async def head(self, org: str, session: str, key: str) -> Head | None:
+        """Where a log ends."""
+        log = self._log(org, session, key)
+        return log.head if log is not None else None
+
+    async def place(self, org: str, session: str, key: str, lines: int) -> Place | None:
+        """The position after so many lines."""
+        if lines == 0:
+            return Place(START, 0)
+        log = self._log(org, session, key)
+        for segment in log.segments if log is not None else ():
+            if segment.first_line < lines <= segment.first_line + segment.lines:
+                return place_in(segment, lines)
+        return None
+
+    async def segments(
+        self, org: str, session: str, key: str, after: int, until: int
+    ) -> AsyncIterator[Segment]:
+        """The runs that hold these lines."""
+        log = self._log(org, session, key)
+        for segment in list(log.segments) if log is not None else []:
+            if segment.first_line + segment.lines > after and segment.first_line < until:
+                yield segment
+
+    async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
+        """All logs by session and key."""
+        found = [
+            _log_head(session.id, key, log)
+            for session in self._sessions.values()
+            if session.org == org and session.state == LIVE
+            for key, log in session.logs.items()
+            if (session.id, key) > after
+        ]
+        return sorted(found, key=lambda head: (head.session, head.key))[:limit]
+
+    # --- sessions and files ----------------------------------------------------------------------
+
+    def _shown(self, session: _Session) -> Session:
+        user = self._users.get(session.user)
+        head = session.logs[""].head if "" in session.logs else Head(0, 0, "")
+        return Session(
+            session.id,
+            session.project,
+            session.repository,
+            session.machine,
+            user.name if user else None,
+            session.title,
+            session.branch,
+            session.cwd,
+            session.created,
+            session.changed,
+            session.first_at,
+            session.last_at,
+            head.lines,
+            head.bytes,
+            session.is_held,
+            session.is_encrypted,
+        )
+
+    async def sessions(
+        self, org: str, wanted: Filter, before: tuple[int, str] | None, limit: int
+    ) -> list[Session]:
+        """Newest change first."""
+        mine = [self._shown(one) for one in self._sessions.values() if one.org == org and one.state == LIVE]
+        found = [
+            one
+            for one in mine
+            if wanted.project in (None, one.project)
+            and wanted.repository in (None, one.repository)
+            and wanted.machine in (None, one.machine)
+            and wanted.person in (None, one.person)
+            and (wanted.since is None or one.changed >= wanted.since)
+            and (wanted.until is None or one.changed < wanted.until)
+            and (before is None or (one.changed, one.id) < before)
+        ]
+        return sorted(found, key=lambda one: (one.changed, one.id), reverse=True)[:limit]
+
+    async def session(self, org: str, session: str) -> SessionDetail | None:
+        """One session with its logs and files."""
+        known = self._live(org, session)
+        if known is None:
+            return None
+        logs = [_log_head(known.id, key, log) for key, log in sorted(known.logs.items())]
+        return SessionDetail(
+            self._shown(known), logs, [_side_file(file) for _, file in sorted(known.files.items())]
+        )
+
+    async def describe(self, org: str, session: str, changes: Changes, author: Author) -> bool:
+        """Change what is said of a session."""
+        known = self._live(org, session)
+        if known is None:
+            return False
+        for name in ("project", "repository", "machine", "title"):
+            value: Any = getattr(changes, name)
+            if value is not None:
+                setattr(known, name, value)
+        if changes.title is not None:
+            known.title_rank = BY_REQUEST
+        if changes.held is not None:
+            known.is_held = changes.held
+        named = [name for name, value in zip(Changes._fields, changes, strict=True) if value is not None]
+        self._note(org, author, "session.change", session, " ".join(named))
+        return True
+
+    async def delete(self, org: str, session: str, *, purge: bool, only_own: bool, author: Author) -> bool:
+        """Hide a session, or remove its bytes."""
+        known = self._sessions.get((org, session))
+        if known is None or known.state == PURGED or (known.state == DELETED and not purge):
+            return False
+        if only_own and known.user != author.user:
+            raise Forbidden
+        if known.is_held:
+            raise Held
+        known.deleted = known.deleted or now_ms()
+        known.state = DELETED
+        if purge:
+            known.state, known.deleted = PURGED, 0
+            known.logs, known.files = {}, {}
+            known.title, known.title_rank, known.cwd, known.first_at, known.last_at = (
+                None,
+                0,
+                None,
+                None,
+                None,
+            )
+        self._note(org, author, "session.purge" if purge else "session.delete", session)
+        return True
+
+    async def sweep(self, now: int, grace_ms: int) -> tuple[int, int]:
+        """Delete by retention, then purge what was deleted long ago."""
+        author, done = Author("retention", "retention"), [0, 0]
+        every = [one for one in self._sessions.values() if not one.is_held]
+        gone = [one for one in every if one.state == DELETED and one.deleted < now - grace_ms]
+        for one in every:
+            days = self._orgs[one.org].retention_days
+            if one.state == LIVE and days is not None and one.changed < now - days * 86_400_000:
+                done[0] += await self.delete(one.org, one.id, purge=False, only_own=False, author=author)
+        for one in gone:
+            done[1] += await self.delete(one.org, one.id, purge=True, only_own=False, author=author)
+        return done[0], done[1]
+
+    async def put_file(
+        self, org: str, session: str, key: str, data: bytes, *, only_if: str | None, author: Author
+    ) -> SideFile | None:
+        """Keep a side file."""
+        known = self._begun(org, session, author, author.machine)
+        if known.state == DELETED:
+            return None
+        before, digest = known.files.get(key), sha256(data).hexdigest()
+        known.changed = max(known.changed, now_ms())
+        if before is not None and before.sha256 == digest:
+            return _side_file(before)
+        if only_if is not None and only_if != (before.sha256 if before else ""):
+            raise Taken("the side file is not the one that was named")
+        known.files[key] = FileBytes(key, digest, now_ms(), data)
+        self._note(org, author, "file.put", f"{session}/{key}", f"{len(data)} {digest}")
+        return _side_file(known.files[key])
+
+    async def file(self, org: str, session: str, key: str) -> FileBytes | None:
+        """A side file with its bytes."""
+        known = self._live(org, session)
+        return known.files.get(key) if known is not None else None
+
+    async def delete_file(self, org: str, session: str, key: str, author: Author) -> bool:
+        """Remove a side file."""
+        known = self._live(org, session)
+        if known is not None and known.is_held:
+            raise Held
+        if known is None or known.files.pop(key, None) is None:
+            return False
+        self._note(org, author, "file.delete", f"{session}/{key}")
+        return True
+
+    # --- the team's questions --------------------------------------------------------------------
+
+    async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
+        """One sum for every counted response."""
+        by_message: dict[str, list[tuple[_Session, str, UsageRow, str]]] = {}
+        for session in self._sessions.values():
+            if session.org == org:
+                for (message, key, _), (row, person) in session.usage.items():
+                    by_message.setdefault(message, []).append((session, key, row, person))
+        found: list[UsageSum] = []
+        for copies in by_message.values():
+            for index in counted([copy_of(row, f"{session.id}/{key}") for session, key, row, _ in copies]):
+                session, _, row, person = copies[index]
+                is_timed = row.at is not None and row.at // QUARTER_MS != 0
+                at = row.at or 0
+                if (since is not None or until is not None) and not is_timed:
+                    continue
+                if (since is None or at >= since) and (until is None or at < until):
+                    found.append(self._sum(session, row, person))
+        return found
+
+    def _sum(self, session: _Session, row: UsageRow, person: str) -> UsageSum:
+        user = self._users.get(person)
+        return UsageSum(
+            (row.at or 0) // QUARTER_MS,
+            session.id,
+            session.project,
+            session.repository,
+            session.machine,
+            user.name if user else None,
+            row.model or None,
+            row.branch or None,
+            row.variant,
+            1,
+            *row[11:17],
+        )
+
+    async def search(
+        self,
+        org: str,
+        query: Query,
+        *,
+        session: str | None,
+        project: str | None,
+        since: int | None,
+        until: int | None,
+        limit: int,
+    ) -> list[Found]:
+        """Every line looked at."""
+        found = [
+            Found(one.id, key, row.line, row.at, row.type)
+            for one in self._sessions.values()
+            if one.org == org
+            and one.state == LIVE
+            and session in (None, one.id)
+            and project in (None, one.project)
+            for key, log in one.logs.items()
+            for row in log.texts
+            if (since is None or (row.at is not None and row.at >= since))
+            and (until is None or (row.at is not None and row.at < until))
+            and query.matches({"words": row.text})
+        ]
+        return sorted(found, key=lambda hit: hit.at or 0, reverse=True)[:limit]
+
+    async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
+        """Who did what."""
+        rows = [row for owner, row in reversed(self._audit) if owner == org]
+        return [row for row in rows if before is None or row.id < before][:limit]
+
+
+def _log_head(session: str, key: str, log: _Log) -> LogHead:
+    head = log.head
+    return LogHead(session, key, head.lines, head.bytes, head.hash, head.last_uuid, log.changed)
+
+
+def _side_file(file: FileBytes) -> SideFile:
+    return SideFile(file.key, len(file.data), file.sha256, file.changed)

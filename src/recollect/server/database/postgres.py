@@ -1,0 +1,443 @@
+"""The contract on PostgreSQL, for teams: any number of servers before one primary, with or without replicas.
+
+Appends that come together share a transaction: while one commits, the next gathers. A connection that breaks, a primary
+that becomes a standby, a deadlock: the work is done again on whatever answers, until the time is up. That is
+safe, because an append that was stored after all is recognised by its position. Reads may go to a replica; what
+decides something is asked of the primary.
+
+Every statement runs with the organisation in ``recollect.org``, and row-level security compares it again. That holds
+for every role but superusers and those with BYPASSRLS: ``ready`` says so where the server runs as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+from zlib import crc32
+
+import asyncpg  # type: ignore[import-untyped]  # it has no types
+import msgspec
+
+from recollect.errors import UsageError
+from recollect.model.search.query import Query
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.postgres_append import move
+from recollect.server.database.records import LIVE, Append, Asked, Moved
+from recollect.server.database.sql import EVERY_ORG, SqlDatabase, now_ms
+from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
+from recollect.server.database.sql_tables import postgres_steps
+from recollect.server.database.sql_usage import USAGE, Put, Row, Transaction
+
+Result = TypeVar("Result")
+_log = logging.getLogger("recollect.server")
+_MOST_AT_ONCE = 256
+_RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
+_MIGRATION_LOCK = 0x7265636F6C6C
+# Above this many responses one lock for the organisation is cheaper than one for each.
+_MANY_RESPONSES, _RESPONSE_LOCKS = 256, 4_096
+# Worth doing again: the connection is gone, the server is starting, stopping or a standby, or two writers crossed.
+_PASSING = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that died in the middle of a word
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.TargetServerAttributeNotMatched,
+    asyncpg.QueryCanceledError,
+)
+_FTS_PART = re.compile(r'"([^"]*)"(\*?)|([()])|(AND|OR|NOT)')
+_OPERATORS = {"AND": " & ", "OR": " | ", "NOT": " & !"}
+
+_LOCKS = (
+    "SELECT pg_advisory_xact_lock_shared($1, -1)"
+    " UNION ALL SELECT pg_advisory_xact_lock($1, place) FROM unnest($2::int[]) AS place"
+)
+USAGE_OF = f"SELECT {USAGE} FROM usage WHERE org = $1 AND message = ANY($2::text[])"  # noqa: S608 - names of columns
+_encode = msgspec.json.Encoder().encode
+
+
+@cache
+def _put(put: Put) -> str:
+    """Rows come as one JSON document, which costs the driver least."""
+    return put.sql.format(rows=f"SELECT * FROM json_to_recordset($1::JSON) AS t({', '.join(put.columns)})")  # noqa: S608 - names of columns
+
+
+@cache
+def _names(put: Put) -> tuple[str, ...]:
+    return tuple(column.split()[0] for column in put.columns)
+
+
+class _PostgresTransaction:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def rows(self, sql: str, *values: object) -> Sequence[Row]:
+        found: Sequence[Row] = await self._connection.fetch(sql, *values)
+        return found
+
+    async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
+        if len(values) == 1:
+            return await self.rows(sql, *values[0])
+        found: Sequence[Row] = await self._connection.fetchmany(sql, values) if values else []
+        return found
+
+    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+        if rows:
+            names = _names(put)
+            await self.rows(_put(put), _encode([dict(zip(names, row, strict=True)) for row in rows]).decode())
+
+    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
+        return await self.rows(USAGE_OF, org, messages)
+
+    async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
+        """Shared by those with few responses, who then lock each; alone for those with many."""
+        own = crc32(org.encode()) & 0x7FFFFFFF
+        places = sorted({crc32(message.encode()) % _RESPONSE_LOCKS for message in messages})
+        if len(places) > _MANY_RESPONSES:
+            await self.rows("SELECT pg_advisory_xact_lock($1, -1)", own)
+            return
+        await self.rows(_LOCKS, own, places)
+
+    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+        return await move(self._connection, org, asks, now)
+
+
+def tsquery(query: Query) -> str:
+    """The query as PostgreSQL writes it. FTS5's NOT and AND bind as ``& !`` and ``&`` do, and everything is quoted."""
+    parts: list[str] = []
+    for phrase, star, bracket, operator in _FTS_PART.findall(query.fts()):
+        if operator:
+            parts.append(_OPERATORS[operator])
+        elif bracket:
+            parts.append(bracket)
+        else:
+            words = [f"'{word}'" for word in phrase.replace("'", "").replace("\\", "").split()]
+            parts.append(f"({' <-> '.join(words)}{':*' if star else ''})")
+    return "".join(parts)
+
+
+def _unreachable(problem: BaseException) -> Unavailable:
+    return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
+
+
+class PostgresDatabase(SqlDatabase):
+    """The contract on one PostgreSQL database, and perhaps a replica of it for reads."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        replica: str | None = None,
+        connections: int = 10,
+        patience: float = 20.0,
+        statement_seconds: float = 30.0,
+    ) -> None:
+        super().__init__()
+        self._dsn, self._replica_dsn = dsn, replica
+        self._connections, self._patience = connections, patience
+        self._statement_seconds = statement_seconds
+        self._pool: Any = None
+        self._replica: Any = None
+        self._spare: Any = None
+        self._waiting: dict[str, deque[tuple[Append, asyncio.Future[Moved | None]]]] = {}
+        self._committing: dict[str, asyncio.Task[None]] = {}
+        self._closing = False
+        # How many appends shared a commit of late.
+        self._busy = 0
+        self.batches = (0, 0)
+
+    async def open(self) -> None:
+        """Connect; the tables must be those of this version."""
+        self._closing = False
+        self._pool = await self._made(self._dsn)
+        try:
+            rows = await self._read_now(EVERY_ORG, "SELECT coalesce(max(version), 0) FROM recollect_version")
+            version = rows[0][0]
+        except asyncpg.UndefinedTableError:
+            version = 0
+        if version != len(postgres_steps()):
+            await self._pool.close()
+            raise UsageError(
+                f"the database has tables of version {version}, this is for {len(postgres_steps())}",
+                hint="bring them up to date: recollect serve --migrate",
+            )
+        if await self.bypasses_row_security():
+            _log.warning(
+                "the role sees through row-level security: use one that is neither superuser nor BYPASSRLS"
+            )
+        if self._replica_dsn is not None:
+            self._replica = await self._made(self._replica_dsn)
+
+    async def _made(self, dsn: str) -> Any:
+        async def keep(connection: Any) -> None:
+            """Nothing to reset: the organisation is set anew whenever a connection is taken."""
+
+        try:
+            return await asyncpg.create_pool(
+                dsn,
+                min_size=1,
+                max_size=self._connections,
+                command_timeout=self._statement_seconds,
+                timeout=5.0,
+                init=_prepared,
+                reset=keep,
+                max_inactive_connection_lifetime=60.0,
+            )
+        except (*_PASSING, asyncpg.PostgresError) as problem:
+            raise _unreachable(problem) from problem
+
+    async def close(self) -> None:
+        """Finish the appends that were taken, then disconnect."""
+        self._closing = True
+        while self._committing:
+            await asyncio.gather(*self._committing.values(), return_exceptions=True)
+        await self._let_go()
+        for pool in (self._pool, self._replica):
+            if pool is not None:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(pool.close(), 5.0)
+                pool.terminate()
+        self._pool = self._replica = None
+
+    async def migrate(self) -> int:
+        """Apply the steps that are missing, one server at a time."""
+        try:
+            connection = await asyncpg.connect(self._dsn, timeout=10.0)
+        except (*_PASSING, asyncpg.PostgresError) as problem:
+            raise _unreachable(problem) from problem
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1::bigint)", _MIGRATION_LOCK)
+                await connection.execute(
+                    "CREATE TABLE IF NOT EXISTS recollect_version(version INTEGER PRIMARY KEY, at BIGINT NOT NULL)"
+                )
+                version = await connection.fetchval("SELECT coalesce(max(version), 0) FROM recollect_version")
+                steps = postgres_steps()
+                if version > len(steps):
+                    raise UsageError(
+                        f"the database was made by a newer recollect (tables {version}, this knows {len(steps)})",
+                        hint="use that version",
+                    )
+                for number, step in enumerate(steps[version:], version + 1):
+                    await connection.execute(step)
+                    await connection.execute("INSERT INTO recollect_version VALUES($1, $2)", number, now_ms())
+                return len(steps) - int(version)
+        finally:
+            await connection.close()
+
+    async def ready(self) -> str | None:
+        """None where reads and writes would work."""
+        try:
+            rows = await asyncio.wait_for(
+                self._read_now(
+                    EVERY_ORG, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
+                ),
+                5.0,
+            )
+        except (Unavailable, *_PASSING) as problem:
+            return f"the database does not answer: {type(problem).__name__}"
+        return "the database is read-only" if rows[0][0] else None
+
+    async def bypasses_row_security(self) -> bool:
+        """Whether the role sees through row-level security, so that the second line is not there."""
+        rows = await self._read_now(
+            EVERY_ORG, "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+        )
+        return bool(rows[0][0])
+
+    # --- connections -----------------------------------------------------------------------------
+
+    async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        if self._replica is not None:
+            try:
+                return await self._fetched(self._replica, org, sql, values)
+            except _PASSING:  # a replica that is gone is no reason not to answer
+                pass
+        return await self._read_now(org, sql, *values)
+
+    async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        return await self._again_and_again(lambda: self._fetched(self._pool, org, sql, values))
+
+    @staticmethod
+    async def _fetched(pool: Any, org: str, sql: str, values: tuple[object, ...]) -> Sequence[Row]:
+        async with pool.acquire(timeout=10.0) as connection:
+            await _as_org(connection, org)
+            found: Sequence[Row] = await connection.fetch(sql, *values)
+            return found
+
+    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        async def once() -> Result:
+            async with self._transaction(org) as tx:
+                return await work(tx)
+
+        return await self._again_and_again(once)
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, org: str) -> AsyncIterator[Transaction]:
+        async with self._pool.acquire(timeout=10.0) as connection:
+            await _as_org(connection, org)
+            async with connection.transaction():
+                yield _PostgresTransaction(connection)
+
+    async def _again_and_again(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Until it works or patience is at its end; a failover takes some seconds."""
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + self._patience, _RETRY_FIRST
+        while True:
+            if self._pool is None:
+                raise Unavailable("the server is closing")
+            try:
+                return await work()
+            except _PASSING as problem:
+                if loop.time() + pause > deadline:
+                    raise Unavailable(f"the database does not answer: {type(problem).__name__}") from problem
+            if self._pool is not None:
+                await self._let_go()
+                # What is idle may be connected to a server that is no longer the primary.
+                await self._pool.expire_connections()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _RETRY_MOST)
+
+    # --- appends ---------------------------------------------------------------------------------
+
+    async def _commit(self, ask: Append) -> Moved | None:
+        if self._closing:
+            raise Unavailable("the server is closing")
+        future: asyncio.Future[Moved | None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(ask.org, deque()).append((ask, future))
+        if ask.org not in self._committing:
+            self._committing[ask.org] = asyncio.create_task(self._commit_all(ask.org))
+        return await future
+
+    async def _commit_all(self, org: str) -> None:
+        """Commit what waits for one organisation, batch after batch, until nothing does."""
+        try:
+            while waiting := self._waiting.get(org):
+                if self._busy >= BUSY:
+                    # Others are on their way: what is gathered for a moment shares one journey and one commit.
+                    await asyncio.sleep(GATHER_SECONDS)
+                batch = self._batch(waiting)
+                self._busy = max(len(batch), self._busy // 2)
+                await self._commit_batch(org, batch)
+        finally:
+            del self._committing[org]
+            if not self._waiting.get(org):
+                self._waiting.pop(org, None)
+
+    @staticmethod
+    def _batch(
+        waiting: deque[tuple[Append, asyncio.Future[Moved | None]]],
+    ) -> list[tuple[Append, asyncio.Future[Moved | None]]]:
+        """The next ones, each for a log of its own; a second one for the same log stays for the next batch."""
+        batch: dict[tuple[str, str], tuple[Append, asyncio.Future[Moved | None]]] = {}
+        later: list[tuple[Append, asyncio.Future[Moved | None]]] = []
+        while waiting and len(batch) < _MOST_AT_ONCE:
+            one = waiting.popleft()
+            place = (one[0].session, one[0].key)
+            if place in batch:
+                later.append(one)
+            else:
+                batch[place] = one
+        waiting.extendleft(reversed(later))
+        return list(batch.values())
+
+    async def _commit_batch(self, org: str, batch: list[tuple[Append, asyncio.Future[Moved | None]]]) -> None:
+        appends = [ask for ask, _ in batch]
+        self.batches = (self.batches[0] + 1, self.batches[1] + len(batch))
+        try:
+            results = await self._again_and_again(lambda: self._stored(org, appends))
+        except Exception as problem:  # noqa: BLE001 - handed to those who wait
+            if len(batch) > 1 and isinstance(problem, asyncpg.PostgresError):
+                # One of them is at fault; the others must not suffer for it.
+                for one in batch:
+                    await self._commit_batch(org, [one])
+                return
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(problem)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)
+
+    @contextlib.asynccontextmanager
+    async def _writer(self) -> AsyncIterator[Any]:
+        """A connection for a batch. One is kept at hand: giving it back each time would cost a third of a small batch."""
+        connection, self._spare = self._spare, None
+        if connection is None:
+            connection = await self._pool.acquire(timeout=10.0)
+        try:
+            yield connection
+        except BaseException:
+            await self._pool.release(connection)
+            raise
+        self._spare, surplus = connection, self._spare
+        if surplus is not None:
+            await self._pool.release(surplus)
+
+    async def _let_go(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await self._pool.release(spare)
+
+    async def _confirm(self, org: str) -> None:
+        """A commit whose wait for a standby was cut off can be seen all the same; one that comes after it waits again."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.rows("SELECT pg_logical_emit_message(true, 'recollect', '')")
+
+        await self._write(org, work)
+
+    async def _stored(self, org: str, appends: list[Append]) -> list[Moved | None]:
+        """One transaction: with usage to be counted a whole conversation, else one statement that is its own."""
+        async with self._writer() as connection:
+            if any(ask.prepared.usage for ask in appends):
+                async with connection.transaction():
+                    return await commit_appends(_PostgresTransaction(connection), org, appends, now_ms())
+            order, asks = in_order(appends)
+            return unordered(order, await move(connection, org, asks, now_ms()))
+
+    # --- words -----------------------------------------------------------------------------------
+
+    async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
+        await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
+
+    async def _found(
+        self, org: str, query: Query, conditions: list[str], values: list[object], limit: int
+    ) -> Sequence[Row]:
+        more = "".join(f" AND {condition}" for condition in conditions)
+        return await self._read(
+            org,
+            "SELECT sessions.id, texts.key, texts.line, texts.at, texts.type FROM texts"  # noqa: S608 - made of constants
+            " JOIN sessions ON sessions.ref = texts.ref"
+            f" WHERE texts.words @@ to_tsquery('simple', $2) AND texts.org = $1 AND sessions.state = {LIVE}{more}"
+            f" ORDER BY coalesce(texts.at, 0) DESC, sessions.id, texts.key, texts.line DESC LIMIT {int(limit)}",
+            org,
+            tsquery(query),
+            *values,
+        )
+
+
+async def _prepared(connection: Any) -> None:
+    # A yes must survive a crash of the database, whatever its own settings say.
+    await connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    )
+
+
+async def _as_org(connection: Any, org: str) -> None:
+    """Whose rows this connection sees, until it is said again."""
+    await connection.fetch("SELECT set_config('recollect.org', $1, false)", org)

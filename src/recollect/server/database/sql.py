@@ -1,0 +1,755 @@
+"""The contract of database.py in SQL that SQLite and PostgreSQL both speak.
+
+Two things are left to each of them: how a read and a transaction are carried out, and how words are searched. Values
+are ``$1``, ``$2`` …; truth is 0 or 1; times are milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from recollect.index.schema import QUARTER_MS
+from recollect.model.search.query import Query
+from recollect.server.database.contract import Forbidden, Held, Taken
+from recollect.server.database.records import (
+    BY_REQUEST,
+    DELETED,
+    LIVE,
+    PURGED,
+    Append,
+    AuditRow,
+    Author,
+    Changes,
+    Conflict,
+    FileBytes,
+    Filter,
+    Found,
+    Gone,
+    Grant,
+    Moved,
+    Org,
+    Outcome,
+    Place,
+    Segment,
+    Stored,
+    Token,
+    UsageSum,
+    User,
+)
+from recollect.server.database.sql_append import AUDIT, packed, unpacked
+from recollect.server.database.sql_tables import COUNTS, session_ref
+from recollect.server.database.sql_usage import Row, Transaction
+from recollect.server.facts import lines_of
+from recollect.sync.wire import START, Head, LogHead, Position, Session, SessionDetail, SideFile
+
+Result = TypeVar("Result")
+# The server itself, where no organisation is known yet or all of them are meant.
+EVERY_ORG = "*"
+# How much of a log is taken from the database at once.
+_BYTES_AT_ONCE = 1 << 20
+_SEGMENTS_AT_ONCE = 256
+
+_SESSION = (
+    "sessions.id, project, repository, machine, users.name, title, branch, cwd, sessions.created, changed, first_at,"
+    " last_at, coalesce((SELECT lines FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0),"
+    " coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0), held, encrypted"
+    " FROM sessions LEFT JOIN users ON users.id = sessions.user_id"
+)
+_ORG, _USER = "id, name, created, retention_days", "id, org, name, role, disabled, created"
+_TOKEN = "id, org, user_id, scopes, machine, created, expires, revoked, last_used"  # noqa: S105 - names of columns
+_SEGMENT = "first_line, lines, first_byte, before, hash, codec, data"
+_NAMES = "session, sessions.project, sessions.repository, sessions.machine, users.name, model, sums.branch, variant"
+_COUNTS = ", ".join(COUNTS)
+_TOTALS = ", ".join(f"sum({name})" for name in ("messages", *COUNTS))
+
+
+def now_ms() -> int:
+    """The server's time."""
+    return time.time_ns() // 1_000_000
+
+
+class SqlDatabase(ABC):
+    """Everything that is the same in both databases."""
+
+    def __init__(self) -> None:
+        # Questions about tokens that are under way: a busy client asks the same one from all its connections.
+        self._asked: dict[bytes, asyncio.Task[Grant | None]] = {}
+
+    @abstractmethod
+    async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        """Rows of a query, as of some moment not long ago."""
+
+    @abstractmethod
+    async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        """Rows of a query, with everything that was acknowledged."""
+
+    @abstractmethod
+    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """A transaction; durable when this returns."""
+
+    @abstractmethod
+    async def _commit(self, ask: Append) -> Moved | None:
+        """One append, together with others that come at the same time; None where its log is elsewhere."""
+
+    @abstractmethod
+    async def _confirm(self, org: str) -> None:
+        """Make sure that what can be seen is durable, before an append is said to have been stored earlier."""
+
+    @abstractmethod
+    async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
+        """Take the words of a session out of the search index."""
+
+    @abstractmethod
+    async def _found(
+        self, org: str, query: Query, conditions: list[str], values: list[object], limit: int
+    ) -> Sequence[Row]:
+        """Session, key, line, time and type of lines that match, newest first; conditions begin at ``$3``."""
+
+    # --- tenants ---------------------------------------------------------------------------------
+
+    async def add_org(self, org: Org, author: Author) -> None:
+        """A new tenant."""
+
+        async def work(tx: Transaction) -> None:
+            if await tx.rows("SELECT 1 FROM orgs WHERE name = $1", org.name):
+                raise Taken(f"an organisation {org.name!a} is there already")
+            sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4)"
+            await tx.rows(sql, org.id, org.name, org.created, org.retention_days)
+            await _note(tx, org.id, author, "org.add", org.id)
+
+        await self._write(EVERY_ORG, work)
+
+    async def orgs(self) -> list[Org]:
+        """All tenants."""
+        rows = await self._read_now(EVERY_ORG, f"SELECT {_ORG} FROM orgs ORDER BY name")  # noqa: S608 - names of columns
+        return [_org(row) for row in rows]
+
+    async def set_retention(self, org: str, days: int | None, author: Author) -> None:
+        """How long sessions are kept."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.rows("UPDATE orgs SET retention_days = $2 WHERE id = $1", org, days)
+            await _note(tx, org, author, "org.retention", org, str(days))
+
+        await self._write(org, work)
+
+    async def add_user(self, user: User, author: Author) -> None:
+        """A new member."""
+
+        async def work(tx: Transaction) -> None:
+            if await tx.rows("SELECT 1 FROM users WHERE org = $1 AND name = $2", user.org, user.name):
+                raise Taken(f"a member {user.name!a} is there already")
+            sql = f"INSERT INTO users({_USER}) VALUES($1,$2,$3,$4,$5,$6)"
+            await tx.rows(sql, user.id, user.org, user.name, user.role, int(user.disabled), user.created)
+            await _note(tx, user.org, author, "user.add", user.id, user.role)
+
+        await self._write(user.org, work)
+
+    async def users(self, org: str) -> list[User]:
+        """All members."""
+        rows = await self._read_now(org, f"SELECT {_USER} FROM users WHERE org = $1 ORDER BY name", org)  # noqa: S608 - names of columns
+        return [_user(row) for row in rows]
+
+    async def change_user(
+        self, org: str, user: str, role: str | None, disabled: bool | None, author: Author
+    ) -> User | None:
+        """Another role, or a member disabled."""
+
+        async def work(tx: Transaction) -> User | None:
+            rows = await tx.rows(
+                "UPDATE users SET role = coalesce($3, role), disabled = coalesce($4, disabled)"  # noqa: S608 - names of columns
+                f" WHERE org = $1 AND id = $2 RETURNING {_USER}",
+                org,
+                user,
+                role,
+                None if disabled is None else int(disabled),
+            )
+            if not rows:
+                return None
+            changed = _user(rows[0])
+            await _note(tx, org, author, "user.change", user, f"{changed.role} disabled={changed.disabled}")
+            return changed
+
+        return await self._written_for_tokens(org, work)
+
+    async def _written_for_tokens(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """A write after which tokens may mean something else: nobody gets an answer that was asked for before."""
+        result = await self._write(org, work)
+        self._asked.clear()
+        return result
+
+    async def add_token(self, token: Token, secret_hash: bytes, author: Author) -> None:
+        """A new token."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.rows(
+                f"INSERT INTO tokens({_TOKEN}, hash) VALUES($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)",
+                token.id,
+                token.org,
+                token.user,
+                " ".join(token.scopes),
+                token.machine,
+                token.created,
+                token.expires,
+                token.revoked,
+                token.last_used,
+                secret_hash,
+            )
+            await _note(tx, token.org, author, "token.add", token.id, " ".join(token.scopes))
+
+        await self._write(token.org, work)
+
+    async def tokens(self, org: str) -> list[Token]:
+        """All tokens."""
+        rows = await self._read_now(
+            org,
+            f"SELECT {_TOKEN} FROM tokens WHERE org = $1 ORDER BY created, id",  # noqa: S608 - names of columns
+            org,
+        )
+        return [_token(row) for row in rows]
+
+    async def revoke_token(self, org: str, token: str, author: Author) -> bool:
+        """End a token for good."""
+
+        async def work(tx: Transaction) -> bool:
+            rows = await tx.rows(
+                "UPDATE tokens SET revoked = coalesce(revoked, $3) WHERE org = $1 AND id = $2 RETURNING id",
+                org,
+                token,
+                now_ms(),
+            )
+            if rows:
+                await _note(tx, org, author, "token.revoke", token)
+            return bool(rows)
+
+        return await self._written_for_tokens(org, work)
+
+    async def grant(self, secret_hash: bytes) -> Grant | None:
+        """The token with this hash, its user and organisation."""
+        asked = self._asked.get(secret_hash)
+        if asked is None:
+            asked = self._asked[secret_hash] = asyncio.create_task(self._granted(secret_hash))
+            asked.add_done_callback(lambda done: self._answered(secret_hash, done))
+        return await asyncio.shield(asked)  # whoever hangs up does so alone
+
+    def _answered(self, secret_hash: bytes, asked: asyncio.Task[Grant | None]) -> None:
+        if self._asked.get(secret_hash) is asked:
+            del self._asked[secret_hash]
+
+    async def _granted(self, secret_hash: bytes) -> Grant | None:
+        token, user, org = (
+            ", ".join(f"{table}.{name}" for name in columns.split(", "))
+            for table, columns in (("tokens", _TOKEN), ("users", _USER), ("orgs", _ORG))
+        )
+        rows = await self._read_now(
+            EVERY_ORG,
+            f"SELECT {token}, {user}, {org} FROM tokens JOIN users ON users.id = tokens.user_id"  # noqa: S608 - names of columns
+            " JOIN orgs ON orgs.id = tokens.org WHERE hash = $1 AND users.org = tokens.org",
+            secret_hash,
+        )
+        if not rows:
+            return None
+        row = list(rows[0])
+        return Grant(_token(row[:9]), _user(row[9:15]), _org(row[15:]))
+
+    async def used(self, token: Token, now: int) -> None:
+        """Remember that a token was used."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.rows("UPDATE tokens SET last_used = $2 WHERE id = $1", token.id, now)
+
+        await self._write(token.org, work)
+
+    # --- logs ------------------------------------------------------------------------------------
+
+    async def append(self, ask: Append) -> Outcome:
+        """Add lines at the end of a log if it is where the client believes."""
+        moved = await self._commit(ask)
+        after = ask.prepared.after
+        if moved is not None:
+            return Stored(Head(after.lines, moved[0], after.hash.hex(), moved[1]))
+        return await self._refusal(ask)
+
+    async def _refusal(self, ask: Append) -> Outcome:
+        """Why an append was not carried out: it was before, or the log is elsewhere, or gone."""
+        ref = session_ref(ask.org, ask.session)
+        rows = await self._read_now(ask.org, "SELECT state FROM sessions WHERE ref = $1", ref)
+        if rows and rows[0][0] == DELETED:
+            return Gone()
+        head = await self.head(ask.org, ask.session, ask.key)
+        if head is None:
+            return Conflict(Head(0, 0, START.hash.hex()))
+        after = ask.prepared.after
+        if head.lines >= after.lines:
+            place = await self.place(ask.org, ask.session, ask.key, after.lines)
+            # The hash runs over everything before: where it is the same, so are the lines and the place they were put.
+            if place is not None and place.position == after:
+                await self._confirm(ask.org)
+                return Stored(
+                    Head(after.lines, place.bytes, after.hash.hex(), ask.prepared.last_uuid), repeated=True
+                )
+        return Conflict(head)
+
+    async def head(self, org: str, session: str, key: str) -> Head | None:
+        """Where a log ends."""
+        rows = await self._read_now(
+            org,
+            "SELECT lines, bytes, hash, last_uuid FROM logs WHERE ref = $1 AND key = $2 AND closed = 0 AND lines > 0",
+            session_ref(org, session),
+            key,
+        )
+        return _head(rows[0]) if rows else None
+
+    async def place(self, org: str, session: str, key: str, lines: int) -> Place | None:
+        """The position after so many lines."""
+        if lines == 0:
+            return Place(START, 0)
+        rows = await self._read_now(
+            org,
+            f"SELECT {_SEGMENT} FROM segments WHERE ref = $1 AND key = $2 AND first_line < $3"  # noqa: S608 - names of columns
+            " ORDER BY first_line DESC LIMIT 1",
+            session_ref(org, session),
+            key,
+            lines,
+        )
+        return place_in(_segment(rows[0]), lines) if rows else None
+
+    async def segments(
+        self, org: str, session: str, key: str, after: int, until: int
+    ) -> AsyncIterator[Segment]:
+        """The runs that hold these lines, about a megabyte from the database at a time."""
+        ref = session_ref(org, session)
+        wanted = "ref = $1 AND key = $2 AND first_line + lines > $3 AND first_line < $4"
+        while after < until:
+            start = await self._read(
+                org,
+                "SELECT coalesce(max(first_line), 0) FROM segments WHERE ref = $1 AND key = $2 AND first_line <= $3",
+                ref,
+                key,
+                after,
+            )
+            sizes = await self._read(
+                org,
+                f"SELECT first_line + lines, size FROM segments WHERE {wanted} AND first_line >= $5"  # noqa: S608 - a constant
+                f" ORDER BY first_line LIMIT {_SEGMENTS_AT_ONCE}",
+                ref,
+                key,
+                after,
+                until,
+                start[0][0],
+            )
+            if not sizes:
+                return
+            end, gathered = 0, 0
+            for last, size in sizes:
+                gathered += size
+                if end and gathered > _BYTES_AT_ONCE:
+                    break
+                end = last
+            rows = await self._read(
+                org,
+                f"SELECT {_SEGMENT} FROM segments WHERE {wanted} AND first_line >= $5 ORDER BY first_line",  # noqa: S608 - names of columns
+                ref,
+                key,
+                after,
+                end,
+                start[0][0],
+            )
+            for row in rows:
+                yield _segment(row)
+            after = end
+
+    async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
+        """All logs by session and key."""
+        rows = await self._read(
+            org,
+            "SELECT sessions.id, logs.key, logs.lines, logs.bytes, logs.hash, logs.last_uuid, logs.changed"  # noqa: S608 - constants
+            " FROM sessions JOIN logs ON logs.ref = sessions.ref"
+            f" WHERE sessions.org = $1 AND sessions.state = {LIVE} AND logs.lines > 0"
+            " AND (sessions.id, logs.key) > ($2, $3) ORDER BY sessions.id, logs.key LIMIT $4",
+            org,
+            *after,
+            limit,
+        )
+        return [_log_head(row) for row in rows]
+
+    # --- sessions and files ----------------------------------------------------------------------
+
+    async def sessions(
+        self, org: str, wanted: Filter, before: tuple[int, str] | None, limit: int
+    ) -> list[Session]:
+        """Newest change first."""
+        conditions, values = ["sessions.org = $1", f"state = {LIVE}"], [org]
+        texts = {
+            "project": wanted.project,
+            "repository": wanted.repository,
+            "machine": wanted.machine,
+            "users.name": wanted.person,
+        }
+        asked: list[tuple[str, object]] = [
+            *((f"{name} =", text) for name, text in texts.items()),
+            ("changed >=", wanted.since),
+            ("changed <", wanted.until),
+        ]
+        every: list[object] = list(values)
+        for condition, value in asked:
+            if value is not None:
+                every.append(value)
+                conditions.append(f"{condition} ${len(every)}")
+        if before is not None:
+            every.extend(before)
+            conditions.append(f"(changed, sessions.id) < (${len(every) - 1}, ${len(every)})")
+        rows = await self._read(
+            org,
+            f"SELECT {_SESSION} WHERE {' AND '.join(conditions)}"
+            f" ORDER BY changed DESC, sessions.id DESC LIMIT {int(limit)}",
+            *every,
+        )
+        return [_session(row) for row in rows]
+
+    async def session(self, org: str, session: str) -> SessionDetail | None:
+        """One session with its logs and files."""
+        ref = session_ref(org, session)
+        rows = await self._read_now(org, f"SELECT {_SESSION} WHERE ref = $1 AND state = {LIVE}", ref)
+        if not rows:
+            return None
+        logs = await self._read_now(
+            org,
+            "SELECT CAST($2 AS text), key, lines, bytes, hash, last_uuid, changed FROM logs"
+            " WHERE ref = $1 AND lines > 0 ORDER BY key",
+            ref,
+            session,
+        )
+        files = await self._read_now(
+            org, "SELECT key, size, sha256, changed FROM files WHERE ref = $1 ORDER BY key", ref
+        )
+        return SessionDetail(
+            _session(rows[0]), [_log_head(row) for row in logs], [_file(row) for row in files]
+        )
+
+    async def describe(self, org: str, session: str, changes: Changes, author: Author) -> bool:
+        """Change what is said of a session."""
+        rank = BY_REQUEST if changes.title is not None else 0
+        held = None if changes.held is None else int(changes.held)
+
+        async def work(tx: Transaction) -> bool:
+            rows = await tx.rows(
+                "UPDATE sessions SET project = coalesce($2, project), repository = coalesce($3, repository),"  # noqa: S608 - constants
+                " machine = coalesce($4, machine), title = coalesce($5, title), held = coalesce($6, held),"
+                f" title_rank = CASE WHEN $7 > title_rank THEN $7 ELSE title_rank END WHERE ref = $1 AND state = {LIVE}"
+                " RETURNING id",
+                session_ref(org, session),
+                *changes[:4],
+                held,
+                rank,
+            )
+            if rows:
+                named = [
+                    name for name, value in zip(Changes._fields, changes, strict=True) if value is not None
+                ]
+                await _note(tx, org, author, "session.change", session, " ".join(named))
+            return bool(rows)
+
+        return await self._write(org, work)
+
+    async def delete(self, org: str, session: str, *, purge: bool, only_own: bool, author: Author) -> bool:
+        """Hide a session, or remove its bytes."""
+        ref = session_ref(org, session)
+
+        async def work(tx: Transaction) -> bool:
+            # Touched before it is looked at: an append to a new log of this session waits here, or we wait for it.
+            rows = await tx.rows(
+                "UPDATE sessions SET state = state WHERE ref = $1 RETURNING state, held, user_id", ref
+            )
+            if not rows or rows[0][0] == PURGED or (rows[0][0] == DELETED and not purge):
+                return False
+            if only_own and rows[0][2] != author.user:
+                raise Forbidden
+            if rows[0][1]:
+                raise Held
+            await self._hide(tx, ref, now_ms())
+            if purge:
+                await self._purge(tx, ref)
+            await _note(tx, org, author, "session.purge" if purge else "session.delete", session)
+            return True
+
+        return await self._write(org, work)
+
+    async def _hide(self, tx: Transaction, ref: bytes, now: int) -> None:
+        await tx.rows(
+            f"UPDATE sessions SET state = {DELETED}, deleted = coalesce(deleted, $2) WHERE ref = $1",  # noqa: S608 - constants
+            ref,
+            now,
+        )
+        await tx.rows("UPDATE logs SET closed = 1 WHERE ref = $1", ref)
+
+    async def _purge(self, tx: Transaction, ref: bytes) -> None:
+        """The bytes go; what the session cost, and which repository it was, stays for the accounts."""
+        await self._delete_texts(tx, ref)
+        for table in ("segments", "logs", "files"):
+            await tx.rows(f"DELETE FROM {table} WHERE ref = $1", ref)  # noqa: S608 - names of tables
+        await tx.rows(
+            f"UPDATE sessions SET state = {PURGED}, deleted = NULL, title = NULL, title_rank = 0, cwd = NULL,"  # noqa: S608 - constants
+            " first_at = NULL, last_at = NULL, held = 0 WHERE ref = $1",
+            ref,
+        )
+
+    async def sweep(self, now: int, grace_ms: int) -> tuple[int, int]:
+        """Delete by retention, then purge what was deleted long ago; each session for itself."""
+        day = 86_400_000
+        old = await self._read_now(
+            EVERY_ORG,
+            "SELECT sessions.org, sessions.id FROM sessions JOIN orgs ON orgs.id = sessions.org"  # noqa: S608 - constants
+            f" WHERE state = {LIVE} AND held = 0 AND retention_days IS NOT NULL"
+            f" AND changed < $1 - retention_days * {day} LIMIT 1000",
+            now,
+        )
+        gone = await self._read_now(
+            EVERY_ORG,
+            f"SELECT org, id FROM sessions WHERE state = {DELETED} AND held = 0 AND deleted < $1 LIMIT 1000",  # noqa: S608 - constants
+            now - grace_ms,
+        )
+        done = [0, 0]
+        for which, rows in enumerate((old, gone)):
+            for org, session in rows:
+                done[which] += await self._swept(str(org), str(session), purge=bool(which))
+        return done[0], done[1]
+
+    async def _swept(self, org: str, session: str, *, purge: bool) -> bool:
+        author = Author("retention", "retention")
+        try:
+            return await self.delete(org, session, purge=purge, only_own=False, author=author)
+        except Held:  # put under hold since we looked
+            return False
+
+    async def put_file(
+        self, org: str, session: str, key: str, data: bytes, *, only_if: str | None, author: Author
+    ) -> SideFile | None:
+        """Keep a side file."""
+        ref, digest, now = session_ref(org, session), sha256(data).hexdigest(), now_ms()
+        codec, stored = packed(data)
+
+        async def work(tx: Transaction) -> SideFile | None:
+            rows = await tx.rows(
+                "INSERT INTO sessions(ref, org, id, machine, user_id, created, changed) VALUES($1,$2,$3,$4,$5,$6,$6)"
+                f" ON CONFLICT (ref) DO UPDATE SET state = CASE WHEN sessions.state = {PURGED} THEN {LIVE}"
+                " ELSE sessions.state END, changed = excluded.changed RETURNING state",
+                ref,
+                org,
+                session,
+                author.machine,
+                author.user,
+                now,
+            )
+            if rows[0][0] != LIVE:
+                return None
+            known = await tx.rows(
+                "SELECT key, size, sha256, changed FROM files WHERE ref = $1 AND key = $2", ref, key
+            )
+            before = _file(known[0]) if known else None
+            if before is not None and before.sha256 == digest:
+                return before
+            if only_if is not None and only_if != (before.sha256 if before else ""):
+                raise Taken("the side file is not the one that was named")
+            await tx.rows(
+                "INSERT INTO files(ref, key, org, size, sha256, changed, codec, data) VALUES($1,$2,$3,$4,$5,$6,$7,$8)"
+                " ON CONFLICT (ref, key) DO UPDATE SET size = excluded.size, sha256 = excluded.sha256,"
+                " changed = excluded.changed, codec = excluded.codec, data = excluded.data",
+                ref,
+                key,
+                org,
+                len(data),
+                digest,
+                now,
+                codec,
+                stored,
+            )
+            await _note(tx, org, author, "file.put", f"{session}/{key}", f"{len(data)} {digest}")
+            return SideFile(key, len(data), digest, now)
+
+        return await self._write(org, work)
+
+    async def file(self, org: str, session: str, key: str) -> FileBytes | None:
+        """A side file with its bytes."""
+        rows = await self._read_now(
+            org,
+            "SELECT sha256, files.changed, codec, data FROM files JOIN sessions ON sessions.ref = files.ref"  # noqa: S608 - constants
+            f" WHERE files.ref = $1 AND key = $2 AND state = {LIVE}",
+            session_ref(org, session),
+            key,
+        )
+        if not rows:
+            return None
+        digest, changed, codec, data = rows[0]
+        return FileBytes(key, digest, changed, unpacked(codec, bytes(data)))
+
+    async def delete_file(self, org: str, session: str, key: str, author: Author) -> bool:
+        """Remove a side file."""
+        ref = session_ref(org, session)
+
+        async def work(tx: Transaction) -> bool:
+            rows = await tx.rows(
+                f"UPDATE sessions SET state = state WHERE ref = $1 AND state = {LIVE} RETURNING held",  # noqa: S608 - constants
+                ref,
+            )
+            if rows and rows[0][0]:
+                raise Held
+            gone = rows and await tx.rows(
+                "DELETE FROM files WHERE ref = $1 AND key = $2 RETURNING key", ref, key
+            )
+            if gone:
+                await _note(tx, org, author, "file.delete", f"{session}/{key}")
+            return bool(gone)
+
+        return await self._write(org, work)
+
+    # --- the team's questions --------------------------------------------------------------------
+
+    async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
+        """Sums from the roll-ups; the parts of quarters at both ends response by response."""
+        parts, values = usage_parts(since, until)
+        rows = await self._read(
+            org,
+            f"SELECT quarter, {_NAMES}, {_TOTALS} FROM ({' UNION ALL '.join(parts)}) AS sums"  # noqa: S608 - made of constants
+            " LEFT JOIN sessions ON sessions.org = sums.org AND sessions.id = sums.session"
+            " LEFT JOIN users ON users.id = sums.person"
+            f" GROUP BY quarter, {_NAMES}",
+            org,
+            *values,
+        )
+        return [_usage_sum(row) for row in rows]
+
+    async def search(
+        self,
+        org: str,
+        query: Query,
+        *,
+        session: str | None,
+        project: str | None,
+        since: int | None,
+        until: int | None,
+        limit: int,
+    ) -> list[Found]:
+        """Lines that match, newest first."""
+        conditions: list[str] = []
+        values: list[object] = []
+        for condition, value in (
+            ("sessions.id =", session),
+            ("sessions.project =", project),
+            ("texts.at >=", since),
+            ("texts.at <", until),
+        ):
+            if value is not None:
+                values.append(value)
+                conditions.append(f"{condition} ${len(values) + 2}")
+        rows = await self._found(org, query, conditions, values, limit)
+        return [Found(*row) for row in rows]
+
+    async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
+        """Who did what."""
+        rows = await self._read_now(
+            org,
+            "SELECT id, at, user_id, token, act, target, detail FROM audit WHERE org = $1 AND id < $2"
+            " ORDER BY id DESC LIMIT $3",
+            org,
+            (1 << 62) if before is None else before,
+            limit,
+        )
+        return [AuditRow(*row) for row in rows]
+
+
+def usage_parts(since: int | None, until: int | None) -> tuple[list[str], list[object]]:
+    """The selects that together give usage from ``since`` up to ``until``; ``$1`` is the organisation."""
+    first = None if since is None else -(-since // QUARTER_MS)
+    last = None if until is None else until // QUARTER_MS
+    rolled = f"SELECT org, quarter, session, person, model, branch, variant, messages, {_COUNTS} FROM rollup WHERE org = $1"  # noqa: S608 - names of columns
+    spoken = (
+        f"SELECT org, {{quarter}} AS quarter, session, person, model, branch, variant, 1 AS messages, {_COUNTS}"  # noqa: S608 - names of columns
+        " FROM usage WHERE org = $1 AND counted = 1 AND at >= {since} AND at < {until}"
+    )
+    # What has no time is in quarter 0, and neither before nor after anything.
+    timed = " AND quarter <> 0" if since is not None or until is not None else ""
+    whole = rolled + timed
+    whole += f" AND quarter >= {first}" if first is not None else ""
+    whole += f" AND quarter < {last}" if last is not None else ""
+    if since is not None and until is not None and first is not None and last is not None and first > last:
+        return [spoken.format(quarter=last, since=since, until=until)], []
+    parts = [whole]
+    if since is not None and first is not None and first * QUARTER_MS > since:
+        parts.append(spoken.format(quarter=first - 1, since=since, until=first * QUARTER_MS))
+    if until is not None and last is not None and until > last * QUARTER_MS:
+        parts.append(spoken.format(quarter=last, since=last * QUARTER_MS, until=until))
+    return parts, []
+
+
+def place_in(segment: Segment, lines: int) -> Place | None:
+    """The position after so many lines, somewhere in a segment."""
+    inside = lines - segment.first_line
+    if inside > segment.lines:
+        return None
+    if inside == segment.lines:
+        return Place(Position(lines, segment.hash), segment.first_byte + len(segment.data))
+    position, size = Position(segment.first_line, segment.before), segment.first_byte
+    for line in lines_of(segment.data):
+        if position.lines == lines:
+            break
+        position, size = position.after((line,)), size + len(line)
+    return Place(position, size)
+
+
+async def _note(tx: Transaction, org: str, author: Author, act: str, *names: str) -> None:
+    """A row of the audit log; ``names``: what it was done to, and more about it."""
+    target, detail = (*names, "")[:2]
+    await tx.rows(AUDIT, org, now_ms(), author.user, author.token, act, target, detail)
+
+
+def _org(row: Row) -> Org:
+    return Org(*row)
+
+
+def _user(row: Row) -> User:
+    number, org, name, role, disabled, created = row
+    return User(number, org, name, role, bool(disabled), created)
+
+
+def _token(row: Row) -> Token:
+    number, org, user, scopes, *rest = row
+    return Token(number, org, user, tuple(str(scopes).split()), *rest)
+
+
+def _head(row: Row) -> Head:
+    lines, size, running, last_uuid = row
+    return Head(lines, size, bytes(running).hex(), last_uuid)
+
+
+def _log_head(row: Row) -> LogHead:
+    session, key, lines, size, running, last_uuid, changed = row
+    return LogHead(session, key, lines, size, bytes(running).hex(), last_uuid, changed)
+
+
+def _segment(row: Row) -> Segment:
+    first_line, lines, first_byte, before, running, codec, data = row
+    return Segment(first_line, lines, first_byte, bytes(before), bytes(running), unpacked(codec, bytes(data)))
+
+
+def _session(row: Row) -> Session:
+    *rest, held, encrypted = row
+    values: list[Any] = [*rest, bool(held), bool(encrypted)]
+    return Session(*values)
+
+
+def _file(row: Row) -> SideFile:
+    return SideFile(*row)
+
+
+def _usage_sum(row: Row) -> UsageSum:
+    values: list[Any] = list(row)
+    # PostgreSQL adds big numbers as decimals.
+    counts = [int(value) for value in values[9:]]
+    names = [value or None if isinstance(value, str) else value for value in values[:9]]
+    return UsageSum._make([*names, *counts])

@@ -1,0 +1,89 @@
+"""Many appends, one transaction: compare each head with what its client expects and move it, in one statement.
+
+Whoever finds its log elsewhere changes nothing and is told after the transaction where the log is. There is no
+look-then-write anywhere: the comparison is part of the update, and the primary key of ``segments`` would refuse a
+second writer even if it were not. How many appends become few statements is each database's own art (``move``); what
+they say of usage is decided here for both.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import zstandard
+
+from recollect.server.database.records import Append, Asked, Moved
+from recollect.server.database.sql_tables import session_ref
+from recollect.server.database.sql_usage import Transaction, count_usage
+
+RAW, ZSTD = 0, 1
+# A kilobyte of JSON compresses badly by itself, and most appends are that small.
+_WORTH_COMPRESSING = 4_096
+# Where so many shared a commit of late, the next one waits a moment for more; whoever is alone never waits.
+BUSY, GATHER_SECONDS = 4, 0.003
+
+AUDIT = "INSERT INTO audit(org, at, user_id, token, act, target, detail) VALUES($1,$2,$3,$4,$5,$6,$7)"
+
+
+def in_order(appends: list[Append]) -> tuple[list[int], list[Asked]]:
+    """Appends by log, so that two servers' transactions wait for each other and do not cross; and which they were."""
+    asks = [Asked(session_ref(ask.org, ask.session), ask) for ask in appends]
+    order = sorted(range(len(asks)), key=lambda place: (asks[place].ref, asks[place].ask.key))
+    return order, [asks[place] for place in order]
+
+
+async def commit_appends(tx: Transaction, org: str, appends: list[Append], now: int) -> list[Moved | None]:
+    """Carry out appends to different logs of one organisation; None for those whose log is elsewhere."""
+    order, asks = in_order(appends)
+    moved = await tx.move(org, asks, now)
+    told = [asked.ask for asked, one in zip(asks, moved, strict=True) if one is not None]
+    await count_usage(tx, org, [ask for ask in told if ask.prepared.usage])
+    return unordered(order, moved)
+
+
+def unordered(order: list[int], moved: list[Moved | None]) -> list[Moved | None]:
+    """Results as the appends came."""
+    results: list[Moved | None] = [None] * len(order)
+    for place, result in zip(order, moved, strict=True):
+        results[place] = result
+    return results
+
+
+def is_fresh(ask: Append) -> bool:
+    """Whether the client believes that there is no such log yet."""
+    return ask.expected.lines == 0 and not any(ask.expected.hash)
+
+
+class Told(NamedTuple):
+    """What an append says of its session."""
+
+    first_at: int | None
+    last_at: int | None
+    cwd: str | None
+    branch: str | None
+    title: str | None
+    rank: int
+    project: str | None
+    repository: str | None
+    machine: str | None
+
+
+def what_is_told(ask: Append) -> Told:
+    """Of the session. What a sub-agent was asked is not what it is about."""
+    new, told = ask.prepared, ask.description
+    branch, rank = (None, 0) if ask.key else (new.branch, new.title_rank)
+    said = told.project, told.repository, told.machine
+    return Told(new.first_at, new.last_at, new.cwd, branch, new.title, rank, *said)
+
+
+def packed(data: bytes) -> tuple[int, bytes]:
+    """Bytes as they are stored: compressed where that pays."""
+    if len(data) < _WORTH_COMPRESSING:
+        return RAW, data
+    small = zstandard.ZstdCompressor(level=1).compress(data)
+    return (ZSTD, small) if len(small) < len(data) * 9 // 10 else (RAW, data)
+
+
+def unpacked(codec: int, data: bytes) -> bytes:
+    """What ``packed`` was given."""
+    return zstandard.ZstdDecompressor().decompress(data) if codec == ZSTD else data

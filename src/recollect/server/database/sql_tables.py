@@ -1,0 +1,161 @@
+"""The tables, as data: one description for SQLite and PostgreSQL, and the steps that lead to it.
+
+``ref`` stands for a session: 16 bytes of a hash over organisation and session id, so that a row is found without
+asking for a number first, and PostgreSQL can divide its large tables by it. ``segments`` has one row for each append:
+its primary key is what lets only one of two racers in. ``usage`` and ``rollup`` are those of the local index
+(index/schema.py), with the organisation in front: ``rollup`` is always the sum of the counted rows of ``usage``.
+
+A step that has been released is never changed; a change is a new step.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import sha256
+
+from recollect.server.database.postgres_function import BY_BATCH, BY_ROW
+
+PARTITIONS = 16
+# Every table has an organisation, and on PostgreSQL a policy that compares it. ``orgs`` is one by its id.
+TENANT_TABLES = {
+    "orgs": "id",
+    "users": "org",
+    "tokens": "org",
+    "sessions": "org",
+    "logs": "org",
+    "segments": "org",
+    "files": "org",
+    "usage": "org",
+    "rollup": "org",
+    "texts": "org",
+    "audit": "org",
+}
+PARTITIONED = ("logs", "segments", "files", "texts")
+COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
+_COUNT_COLUMNS = ", ".join(f"{name} BIGINT NOT NULL" for name in COUNTS)
+
+_SHARED = f"""
+CREATE TABLE orgs(id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, created BIGINT NOT NULL, retention_days BIGINT);
+CREATE TABLE users(
+  id TEXT PRIMARY KEY, org TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL, disabled INTEGER NOT NULL,
+  created BIGINT NOT NULL, UNIQUE(org, name)
+);
+CREATE TABLE tokens(
+  id TEXT PRIMARY KEY, org TEXT NOT NULL, user_id TEXT NOT NULL, hash {{blob}} NOT NULL UNIQUE, scopes TEXT NOT NULL,
+  machine TEXT, created BIGINT NOT NULL, expires BIGINT, revoked BIGINT, last_used BIGINT
+);
+CREATE INDEX tokens_by_org ON tokens(org);
+CREATE TABLE sessions(
+  ref {{blob}} PRIMARY KEY, org TEXT NOT NULL, id TEXT NOT NULL,
+  project TEXT, repository TEXT, machine TEXT, user_id TEXT, title TEXT, title_rank INTEGER NOT NULL DEFAULT 0,
+  branch TEXT, cwd TEXT, created BIGINT NOT NULL, changed BIGINT NOT NULL, first_at BIGINT, last_at BIGINT,
+  held INTEGER NOT NULL DEFAULT 0, encrypted INTEGER NOT NULL DEFAULT 0,
+  state INTEGER NOT NULL DEFAULT 0, deleted BIGINT
+);
+CREATE INDEX sessions_by_change ON sessions(org, changed, id);
+CREATE INDEX sessions_by_id ON sessions(org, id);
+CREATE TABLE logs(
+  ref {{blob}} NOT NULL, key TEXT NOT NULL, org TEXT NOT NULL, lines BIGINT NOT NULL, bytes BIGINT NOT NULL,
+  hash {{blob}} NOT NULL, last_uuid TEXT, changed BIGINT NOT NULL, closed INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY(ref, key)
+){{by_ref}};
+CREATE TABLE segments(
+  ref {{blob}} NOT NULL, key TEXT NOT NULL, first_line BIGINT NOT NULL, org TEXT NOT NULL, lines BIGINT NOT NULL,
+  first_byte BIGINT NOT NULL, size BIGINT NOT NULL, before {{blob}} NOT NULL, hash {{blob}} NOT NULL,
+  at BIGINT NOT NULL, token TEXT NOT NULL, codec INTEGER NOT NULL, data {{blob}} NOT NULL,
+  PRIMARY KEY(ref, key, first_line)
+){{by_ref}};
+CREATE TABLE files(
+  ref {{blob}} NOT NULL, key TEXT NOT NULL, org TEXT NOT NULL, size BIGINT NOT NULL, sha256 TEXT NOT NULL,
+  changed BIGINT NOT NULL, codec INTEGER NOT NULL, data {{blob}} NOT NULL, PRIMARY KEY(ref, key)
+){{by_ref}};
+CREATE TABLE usage(
+  org TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL,
+  counted INTEGER NOT NULL, speaker INTEGER NOT NULL, has_stop INTEGER NOT NULL, forked INTEGER NOT NULL, at BIGINT,
+  person TEXT NOT NULL, model TEXT NOT NULL, branch TEXT NOT NULL, variant INTEGER NOT NULL, {_COUNT_COLUMNS},
+  PRIMARY KEY(org, message, session, key, request)
+);
+CREATE INDEX usage_by_time ON usage(org, at);
+CREATE TABLE rollup(
+  org TEXT NOT NULL, quarter BIGINT NOT NULL, session TEXT NOT NULL, person TEXT NOT NULL, model TEXT NOT NULL,
+  branch TEXT NOT NULL, variant INTEGER NOT NULL, messages BIGINT NOT NULL, {_COUNT_COLUMNS},
+  PRIMARY KEY(org, quarter, session, person, model, branch, variant)
+);
+CREATE TABLE audit(
+  id {{serial}}, org TEXT NOT NULL, at BIGINT NOT NULL, user_id TEXT NOT NULL, token TEXT NOT NULL,
+  act TEXT NOT NULL, target TEXT NOT NULL, detail TEXT NOT NULL
+);
+CREATE INDEX audit_by_org ON audit(org, id);
+"""
+
+_SQLITE_TEXTS = """
+CREATE TABLE texts(
+  id INTEGER PRIMARY KEY, ref BLOB NOT NULL, key TEXT NOT NULL, line BIGINT NOT NULL, org TEXT NOT NULL,
+  at BIGINT, type TEXT NOT NULL
+);
+CREATE INDEX texts_by_ref ON texts(ref, key, line);
+CREATE VIRTUAL TABLE words USING fts5(
+  text, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2'
+);
+"""
+
+_POSTGRES_TEXTS = """
+CREATE TABLE texts(
+  ref BYTEA NOT NULL, key TEXT NOT NULL, line BIGINT NOT NULL, org TEXT NOT NULL, at BIGINT, type TEXT NOT NULL,
+  words TSVECTOR NOT NULL, PRIMARY KEY(ref, key, line)
+) PARTITION BY HASH (ref);
+CREATE INDEX texts_by_word ON texts USING gin(words);
+"""
+
+# Only of what counts, which is what costs are asked of: the append path looks for responses by their message, and took
+# this index instead of its own where the plan was made for an empty table.
+_USAGE_BY_TIME = """
+DROP INDEX usage_by_time;
+CREATE INDEX usage_by_time ON usage(org, at) WHERE counted = 1;
+"""
+
+
+def sqlite_steps() -> list[str]:
+    """What each version adds, on SQLite."""
+    words = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "by_ref": ""}
+    return [_SHARED.format(**words) + _SQLITE_TEXTS]
+
+
+def postgres_steps() -> list[str]:
+    """What each version adds, on PostgreSQL: the same tables, divided, and closed to other tenants."""
+    words = {
+        "blob": "BYTEA",
+        "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "by_ref": " PARTITION BY HASH (ref)",
+    }
+    parts = "".join(
+        f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part});\n"
+        for table in PARTITIONED
+        for part in range(PARTITIONS)
+    )
+    # Compressed by us where it pays; PostgreSQL must not try again.
+    storage = "".join(
+        f"ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL;\n" for table in ("segments", "files")
+    )
+    return [
+        _SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(),
+        BY_ROW,
+        BY_BATCH + _USAGE_BY_TIME,
+    ]
+
+
+def _policies() -> str:
+    """The second line: a query that forgot the tenant finds nothing. ``*`` is the server itself (tokens, sweeps)."""
+    named = "current_setting('recollect.org', true)"
+    return "".join(
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\n"
+        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY;\n"
+        f"CREATE POLICY tenant ON {table} USING ({column} = {named} OR {named} = '*');\n"
+        for table, column in TENANT_TABLES.items()
+    )
+
+
+@lru_cache(maxsize=16_384)
+def session_ref(org: str, session: str) -> bytes:
+    """How rows name a session."""
+    return sha256(f"{org}\0{session}".encode()).digest()[:16]

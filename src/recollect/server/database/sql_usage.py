@@ -1,0 +1,210 @@
+"""Roll-ups kept by the append path: which copies of a response count, decided anew whenever one arrives.
+
+The rules are those of model/cost/copies.py and nothing else, so the sums are the same as on one machine that holds all these
+logs, in whatever order they came. A response's rows are locked before they are read: of two servers
+that learn of one response at the same time, the second sees what the first wrote.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from recollect.index.frame import UsageRow
+from recollect.index.schema import QUARTER_MS
+from recollect.model.cost.copies import Copy, counted, preference
+from recollect.server.database.records import Append, Asked, Moved
+from recollect.server.database.sql_tables import COUNTS
+
+Row = Sequence[Any]
+
+
+class Put(NamedTuple):
+    """Rows for a table: ``{rows}`` stands for them in the statement, ``columns`` are their names and types."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+class Transaction(Protocol):
+    """All or nothing, on either database. Values are ``$1``, ``$2`` … in the text."""
+
+    async def rows(self, sql: str, *values: object) -> Sequence[Row]:
+        """What a statement gives."""
+
+    async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
+        """One statement with many values; everything it gives, one after the other."""
+
+    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+        """Many rows, few statements; in this order."""
+
+    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
+        """The rows of ``usage`` that speak of these responses, with the columns ``USAGE``."""
+
+    async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
+        """Keep others from deciding about these responses until this transaction ends."""
+
+    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+        """Carry out appends to different logs of one organisation, ordered by log, but for what they say of usage.
+
+        None for those whose log is elsewhere; of them nothing is kept.
+        """
+
+
+class _Known(NamedTuple):
+    """A row of ``usage`` without its organisation."""
+
+    message: str
+    session: str
+    key: str
+    request: str
+    counted: int
+    speaker: int
+    has_stop: int
+    forked: int
+    at: int | None
+    person: str
+    model: str
+    branch: str
+    variant: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.session, self.key, self.request
+
+    def copy(self) -> Copy:
+        return Copy(
+            self.request,
+            self.speaker,
+            self.output,
+            bool(self.has_stop),
+            self.at or 0,
+            bool(self.forked),
+            f"{self.session}/{self.key}",
+        )
+
+
+USAGE = ", ".join(_Known._fields)
+_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _Known._fields[4:])
+_TEXTS = ("org", "message", "session", "key", "request", "person", "model", "branch")
+
+
+def _typed(*names: str) -> tuple[str, ...]:
+    return tuple(f"{name} {'TEXT' if name in _TEXTS else 'BIGINT'}" for name in names)
+
+
+_UPSERT = Put(
+    f"INSERT INTO usage(org, {USAGE}) {{rows}}"
+    f" ON CONFLICT (org, message, session, key, request) DO UPDATE SET {_UPDATES}",
+    _typed("org", *_Known._fields),
+)
+_KEYS = ("org", "quarter", "session", "person", "model", "branch", "variant")
+_SUMS = ("messages", *COUNTS)
+_ADD = Put(
+    f"INSERT INTO rollup({', '.join((*_KEYS, *_SUMS))}) {{rows}} ON CONFLICT ({', '.join(_KEYS)}) DO UPDATE SET "
+    + ", ".join(f"{name} = rollup.{name} + excluded.{name}" for name in _SUMS),
+    _typed(*_KEYS, *_SUMS),
+)
+_DROP = (
+    "DELETE FROM rollup WHERE "  # noqa: S608 - names of columns
+    + " AND ".join(f"{name} = ${number}" for number, name in enumerate(_KEYS, 1))
+    + " AND messages = 0"
+)
+_RollupKey = tuple[int, str, str, str, str, int]
+
+
+async def count_usage(tx: Transaction, org: str, appends: Iterable[Append]) -> None:
+    """Add what the lines of these appends say of responses; the sums are right when this returns."""
+    new: dict[str, list[_Known]] = defaultdict(list)
+    for ask in appends:
+        for row in ask.prepared.usage:
+            new[row.message or ""].append(_known(ask, row))
+    if not new:
+        return
+    messages = sorted(new)
+    await tx.lock_responses(org, messages)
+    found: dict[str, dict[tuple[str, str, str], _Known]] = defaultdict(dict)
+    for values in await tx.usage(org, messages):
+        known = _Known(*values)
+        found[known.message][known.place] = known
+    changed: list[_Known] = []
+    sums: dict[_RollupKey, list[int]] = {}
+    for message in messages:
+        _settle(found[message], new[message], changed, sums)
+    await tx.put(_UPSERT, [(org, *row) for row in sorted(changed, key=lambda row: (row.message, row.place))])
+    await _write_sums(tx, org, sums)
+
+
+def _known(ask: Append, row: UsageRow) -> _Known:
+    return _Known(
+        row.message or "",
+        ask.session,
+        ask.key,
+        row.request,
+        0,
+        row.speaker,
+        int(row.has_stop),
+        int(row.forked),
+        row.at,
+        ask.author.user,
+        row.model or "",
+        row.branch or "",
+        row.variant,
+        *row[11:17],
+    )
+
+
+def _settle(
+    before: dict[tuple[str, str, str], _Known],
+    new: list[_Known],
+    changed: list[_Known],
+    sums: dict[_RollupKey, list[int]],
+) -> None:
+    """What becomes of one response: its rows merged, the counted ones chosen, the difference noted."""
+    if not before and len(new) == 1:  # most of them: one copy counts, whatever it is
+        changed.append(new[0]._replace(counted=1))
+        _add(sums, changed[-1], 1)
+        return
+    now = dict(before)
+    for row in new:
+        known = now.get(row.place)
+        # Of one log the later line speaks, unless it knows less (as within one append).
+        if known is None or preference(row.copy())[:4] >= preference(known.copy())[:4]:
+            now[row.place] = row
+    places = list(now)
+    chosen = {places[index] for index in counted([now[place].copy() for place in places])}
+    for place in places:
+        row = now[place]._replace(counted=int(place in chosen))
+        known = before.get(place)
+        if row == known:
+            continue
+        changed.append(row)
+        if known is not None and known.counted:
+            _add(sums, known, -1)
+        if row.counted:
+            _add(sums, row, 1)
+
+
+def _add(sums: dict[_RollupKey, list[int]], row: _Known, sign: int) -> None:
+    key = ((row.at or 0) // QUARTER_MS, row.session, row.person, row.model, row.branch, row.variant)
+    amounts = sums.setdefault(key, [0] * len(_SUMS))
+    for index, amount in enumerate((1, *row[13:19])):
+        amounts[index] += sign * amount
+
+
+async def _write_sums(tx: Transaction, org: str, sums: dict[_RollupKey, list[int]]) -> None:
+    # In one order everywhere: two transactions that touch the same sums wait, and do not block each other.
+    changes = [(org, *key, *amounts) for key, amounts in sorted(sums.items()) if any(amounts)]
+    if not changes:
+        return
+    await tx.put(_ADD, changes)
+    fewer = [(org, *key) for key, amounts in sorted(sums.items()) if amounts[0] < 0]
+    if fewer:
+        await tx.many(_DROP, fewer)

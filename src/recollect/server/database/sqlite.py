@@ -1,0 +1,390 @@
+"""The contract on one SQLite file: the default, for one machine or a small team.
+
+One thread writes. What comes while it commits shares the next commit, so that a sync, which ``synchronous=FULL`` asks
+for before every yes, is paid once for many appends. A piece of work that fails is taken back to its savepoint and
+disturbs nobody else's. Readers have their own threads and connections and never wait for the writer (WAL).
+
+Several server processes may use one file; they take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from recollect.errors import UsageError
+from recollect.model.search.query import Query
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.records import LIVE, Append, Asked, Moved
+from recollect.server.database.sql import SqlDatabase, now_ms
+from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
+from recollect.server.database.sql_tables import sqlite_steps
+from recollect.server.database.sql_usage import USAGE, Put, Row, Transaction
+from recollect.server.database.sqlite_append import all_rows, move
+
+Result = TypeVar("Result")
+_BUSY_MS = 30_000
+_MOST_AT_ONCE = 512
+_READERS = 4
+_MARK = re.compile(r"\$(\d+)")
+_USAGE = f"SELECT {USAGE} FROM usage WHERE org = ?1 AND message IN (SELECT value FROM json_each(?2))"  # noqa: S608 - names of columns
+
+
+@lru_cache(maxsize=512)
+def _marked(sql: str) -> str:
+    """``$1`` is a name to SQLite; ``?1`` is a place."""
+    return _MARK.sub(r"?\1", sql)
+
+
+def _finished(work: Awaitable[Result]) -> Result:
+    """Run something asynchronous that never waits: on SQLite every answer is there at once."""
+    assert isinstance(work, Coroutine)  # noqa: S101 - for the type checker
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    raise RuntimeError("a transaction waited for something other than its database")
+
+
+class _SqliteTransaction:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._run = connection.execute
+        self._connection = connection
+
+    async def rows(self, sql: str, *values: object) -> Sequence[Row]:
+        return list(self._run(_marked(sql), values))
+
+    async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
+        return list(self._connection.executemany(_marked(sql), values))
+
+    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+        list(all_rows(self._connection, put.sql.replace("{rows}", "VALUES {rows}"), rows))
+
+    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
+        return list(self._run(_USAGE, (org, msgspec.json.encode(messages).decode())))
+
+    async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
+        """There is one writer."""
+
+    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+        return move(self._connection, org, asks, now)
+
+
+class _Job:
+    """One append, or one piece of work; ``result`` or ``problem`` once it was done."""
+
+    __slots__ = ("append", "future", "problem", "result", "work")
+
+    def __init__(
+        self,
+        append: Append | None,
+        work: Callable[[Transaction], Awaitable[Any]] | None,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.append, self.work, self.future = append, work, future
+        self.result: Any = None
+        self.problem: BaseException | None = None
+
+    def answer(self) -> None:
+        """Tell whoever waits; in the loop's own thread."""
+        if self.future.done():
+            return
+        if self.problem is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.problem)
+
+
+class _Writer(threading.Thread):
+    """The only one that writes."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(name="recollect-writer", daemon=True)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._connection = opened(path)
+        self._transaction = _SqliteTransaction(self._connection)
+        self.batches = self.batched = 0
+        # How many shared a commit of late.
+        self._busy = 0
+
+    def give(self, job: _Job) -> None:
+        self._jobs.put(job)
+
+    def stop(self) -> None:
+        """After everything that was given before."""
+        self._jobs.put(None)
+        self.join()
+        self._connection.close()
+
+    def run(self) -> None:
+        while True:
+            jobs = [self._jobs.get()]
+            if self._busy >= BUSY:
+                # Others are on their way; and the loop has the interpreter to itself meanwhile.
+                time.sleep(GATHER_SECONDS)
+            while len(jobs) < _MOST_AT_ONCE:
+                try:
+                    jobs.append(self._jobs.get_nowait())
+                except queue.Empty:
+                    break
+            wanted = [job for job in jobs if job is not None]
+            self._busy = max(len(wanted), self._busy // 2)
+            if wanted:
+                self._commit(wanted)
+                self._answer(wanted)
+            if len(wanted) < len(jobs):
+                return
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        self.batches += 1
+        self.batched += len(jobs)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._all(jobs)
+            self._connection.execute("COMMIT")
+        except BaseException as problem:  # noqa: BLE001 - handed to those who wait
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            for job in jobs:
+                job.problem = Unavailable(f"the database file refused: {problem}")
+
+    def _all(self, jobs: list[_Job]) -> None:
+        appends = [job for job in jobs if job.append is not None]
+        for job in jobs:
+            if job.work is not None:
+                self._alone(job)
+        while appends:
+            wave: dict[tuple[str, str, str], _Job] = {}
+            rest: list[_Job] = []
+            for job in appends:
+                assert job.append is not None  # noqa: S101 - for the type checker
+                place = (job.append.org, job.append.session, job.append.key)
+                (rest.append(job) if place in wave else wave.__setitem__(place, job))
+            self._together(list(wave.values()))
+            appends = rest
+
+    def _together(self, jobs: list[_Job]) -> None:
+        """Appends to different logs; where one of them fails, each is tried for itself."""
+        by_org: dict[str, list[_Job]] = {}
+        for job in jobs:
+            assert job.append is not None  # noqa: S101 - for the type checker
+            by_org.setdefault(job.append.org, []).append(job)
+        for org, group in by_org.items():
+            appends = [job.append for job in group if job.append is not None]
+            try:
+                with self._connection:  # a savepoint
+                    results = _finished(commit_appends(self._transaction, org, appends, now_ms()))
+            except Exception as problem:
+                if isinstance(problem, apsw.FullError | apsw.IOError | apsw.CorruptError):
+                    raise
+                if len(group) == 1:
+                    group[0].problem = problem
+                    continue
+                for job in group:
+                    self._together([job])
+                continue
+            for job, result in zip(group, results, strict=True):
+                job.result = result
+
+    def _alone(self, job: _Job) -> None:
+        assert job.work is not None  # noqa: S101 - for the type checker
+        try:
+            with self._connection:
+                job.result = _finished(job.work(self._transaction))
+        except (apsw.FullError, apsw.IOError, apsw.CorruptError):
+            raise
+        except Exception as problem:  # noqa: BLE001 - handed to whoever waits
+            job.problem = problem
+
+    @staticmethod
+    def _answer(jobs: list[_Job]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in jobs:
+            by_loop.setdefault(job.future.get_loop(), []).append(job)
+        for loop, done in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_answer_all, done)
+            except RuntimeError:  # the loop has ended; nobody waits any more
+                continue
+
+
+def _answer_all(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.answer()
+
+
+class SqliteDatabase(SqlDatabase):
+    """The contract on one file."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__()
+        self._path = str(path)
+        self._writer: _Writer | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._own = threading.local()
+        self._connections: list[apsw.Connection] = []
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """How many commits were made, and for how many writes."""
+        return (self._writer.batches, self._writer.batched) if self._writer else (0, 0)
+
+    async def open(self) -> None:
+        """Open the file; its tables must be those of this version."""
+        if not Path(self._path).exists():
+            raise UsageError(
+                f"{self._path}: there is no database",
+                hint="make it: recollect serve --migrate, or recollect admin org add",
+            )
+        version = await asyncio.to_thread(_version, self._path)
+        if version != len(sqlite_steps()):
+            raise UsageError(
+                f"{self._path}: the tables have version {version}, this is for {len(sqlite_steps())}",
+                hint="bring them up to date: recollect serve --migrate",
+            )
+        self._writer = _Writer(self._path)
+        self._writer.start()
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recollect-reader")
+
+    async def close(self) -> None:
+        """Finish what was given, then close."""
+        writer, readers = self._writer, self._readers
+        self._writer = self._readers = None
+        if readers is not None:
+            await asyncio.to_thread(readers.shutdown)
+        if writer is not None:
+            await asyncio.to_thread(writer.stop)
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        self._own = threading.local()
+
+    async def migrate(self) -> int:
+        """Make the file, or add what it lacks."""
+        return await asyncio.to_thread(_migrate, self._path)
+
+    async def ready(self) -> str | None:
+        """None where reads and writes would work."""
+        try:
+            await self._write("*", _nothing)
+        except (Unavailable, apsw.Error) as problem:
+            return str(problem)
+        return None
+
+    async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        if self._readers is None:
+            raise Unavailable("the server is closing")
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._readers, self._rows, _marked(sql), values)
+        except apsw.Error as problem:
+            raise Unavailable(f"the database file refused: {problem}") from problem
+
+    _read_now = _read
+
+    def _rows(self, sql: str, values: tuple[object, ...]) -> Sequence[Row]:
+        connection: apsw.Connection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._own.connection = opened(self._path, read_only=True)
+            self._connections.append(connection)
+        return list(connection.execute(sql, values))
+
+    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        result: Result = await self._given(None, work)
+        return result
+
+    async def _commit(self, ask: Append) -> Moved | None:
+        moved: Moved | None = await self._given(ask, None)
+        return moved
+
+    async def _given(
+        self, append: Append | None, work: Callable[[Transaction], Awaitable[Any]] | None
+    ) -> Any:
+        if self._writer is None:
+            raise Unavailable("the server is closing")
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._writer.give(_Job(append, work, future))
+        return await future
+
+    async def _confirm(self, org: str) -> None:
+        """What can be seen was synced before."""
+
+    async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
+        await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
+        await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
+
+    async def _found(
+        self, org: str, query: Query, conditions: list[str], values: list[object], limit: int
+    ) -> Sequence[Row]:
+        more = "".join(f" AND {condition}" for condition in conditions)
+        return await self._read(
+            org,
+            "SELECT sessions.id, texts.key, texts.line, texts.at, texts.type FROM words"  # noqa: S608 - made of constants
+            " JOIN texts ON texts.id = words.rowid JOIN sessions ON sessions.ref = texts.ref"
+            f" WHERE words MATCH $2 AND texts.org = $1 AND sessions.state = {LIVE}{more}"
+            f" ORDER BY coalesce(texts.at, 0) DESC, texts.id DESC LIMIT {int(limit)}",
+            org,
+            query.fts(),
+            *values,
+        )
+
+
+async def _nothing(tx: Transaction) -> None:
+    await tx.rows("SELECT 1")
+
+
+def opened(path: str, *, read_only: bool = False) -> apsw.Connection:
+    """A connection with the habits of this database."""
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(path, flags=flags, statementcachesize=512)
+    connection.set_busy_timeout(_BUSY_MS)
+    connection.pragma("cache_size", -16_000)
+    if not read_only:
+        connection.pragma("journal_mode", "wal")
+        # A yes must survive a power cut; NORMAL may lose the last commits.
+        connection.pragma("synchronous", "full")
+    return connection
+
+
+def _version(path: str) -> int:
+    connection = opened(path)
+    try:
+        return int(connection.pragma("user_version"))
+    finally:
+        connection.close()
+
+
+def _migrate(path: str) -> int:
+    # The file will hold everybody's conversations; it is made before SQLite would, with its own rights.
+    Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    Path(path).touch(mode=0o600)
+    connection = opened(path)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        steps = sqlite_steps()
+        version = int(connection.pragma("user_version"))
+        if version > len(steps):
+            connection.execute("ROLLBACK")
+            raise UsageError(
+                f"{path}: made by a newer recollect (tables {version}, this knows {len(steps)})",
+                hint="use that version",
+            )
+        for step in steps[version:]:
+            connection.execute(step)
+        connection.pragma("user_version", len(steps))
+        connection.execute("COMMIT")
+        return len(steps) - version
+    finally:
+        connection.close()

@@ -1,0 +1,225 @@
+"""An organisation's own affairs over HTTP: members, tokens, retention, the audit log; and the server's state."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from recollect.server.database.contract import Taken
+from recollect.server.database.records import AuditRow, Token, User
+from recollect.server.database.sql import now_ms
+from recollect.server.refusals import Refused, invalid, not_found
+from recollect.server.service import Ask, answer, cursor_of, parts_of
+from recollect.server.tenancy import GRANTABLE, ROLES, issued, new_id
+from recollect.sync.wire import plain_text
+
+_DAY_MS = 86_400_000
+_MOST_AT_ONCE = 1_000
+_MOST = 1 << 62
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Days = Annotated[int, Meta(ge=1, le=36_500)]
+
+
+class _OrgChange(Struct, forbid_unknown_fields=True):
+    retention_days: Days | None
+
+
+class _NewUser(Struct, forbid_unknown_fields=True):
+    name: Name
+    role: str = "member"
+
+
+class _UserChange(Struct, forbid_unknown_fields=True):
+    role: str | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
+
+
+# For the document: what is not among them is refused below, with a hint.
+_Scope = Annotated[str, Meta(extra_json_schema={"enum": list(GRANTABLE)})]
+
+
+class _NewToken(Struct, forbid_unknown_fields=True):
+    user: str
+    scopes: Annotated[list[_Scope], Meta(min_length=1, max_length=10)]
+    machine: Name | None = None
+    days: Days | None = None
+
+
+class _ShownToken(Struct, frozen=True):
+    """A token without its secret; ``token`` is there once, in the answer that made it."""
+
+    id: str
+    user: str
+    scopes: list[str]
+    machine: str | None
+    created: int
+    expires: int | None
+    revoked: int | None
+    last_used: int | None
+    token: str | UnsetType = UNSET
+
+
+class _ShownUser(Struct, frozen=True):
+    id: str
+    name: str
+    role: str
+    disabled: bool
+    created: int
+
+
+class _AuditPage(Struct, frozen=True):
+    acts: list[AuditRow]
+    next: str | None
+
+
+async def org(ask: Ask) -> Response:
+    """GET /v1/org."""
+    ask.only()
+    return answer(ask.caller.org)
+
+
+async def change_org(ask: Ask) -> Response:
+    """PATCH /v1/org."""
+    ask.only()
+    given = await ask.document(_OrgChange)
+    await ask.service.database.set_retention(ask.org, given.retention_days, ask.caller.author)
+    ask.service.doorkeeper.forget()
+    return answer(replace(ask.caller.org, retention_days=given.retention_days))
+
+
+async def users(ask: Ask) -> Response:
+    """GET /v1/users."""
+    ask.only()
+    found = await ask.service.database.users(ask.org)
+    return answer({"users": [_shown_user(user) for user in found]})
+
+
+async def add_user(ask: Ask) -> Response:
+    """POST /v1/users."""
+    ask.only()
+    given = await ask.document(_NewUser)
+    user = User(new_id(), ask.org, plain_text(given.name, 200), _role(given.role), False, now_ms())
+    try:
+        await ask.service.database.add_user(user, ask.caller.author)
+    except Taken as problem:
+        raise Refused(409, "exists", str(problem), "choose another name") from None
+    return answer(_shown_user(user), 201)
+
+
+async def change_user(ask: Ask) -> Response:
+    """PATCH /v1/users/{user_id}."""
+    ask.only()
+    given = await ask.document(_UserChange)
+    role = None if isinstance(given.role, UnsetType) else _role(given.role)
+    disabled = None if isinstance(given.disabled, UnsetType) else given.disabled
+    if ask.parameter("user_id") == ask.caller.user.id and (disabled or role not in (None, "admin")):
+        raise invalid("an admin cannot lower or disable themselves", "ask another admin")
+    changed = await ask.service.database.change_user(
+        ask.org, _path_id(ask, "user_id"), role, disabled, ask.caller.author
+    )
+    if changed is None:
+        raise not_found()
+    ask.service.doorkeeper.forget()
+    return answer(_shown_user(changed))
+
+
+async def tokens(ask: Ask) -> Response:
+    """GET /v1/tokens."""
+    ask.only()
+    found = await ask.service.database.tokens(ask.org)
+    return answer({"tokens": [_shown_token(token) for token in found]})
+
+
+async def add_token(ask: Ask) -> Response:
+    """POST /v1/tokens."""
+    ask.only()
+    given = await ask.document(_NewToken)
+    scopes = tuple(dict.fromkeys(given.scopes))
+    if not set(scopes) <= set(GRANTABLE):
+        raise invalid("scopes: not understood", f"write some of {', '.join(GRANTABLE)}")
+    known = await ask.service.database.users(ask.org)
+    if given.user not in {user.id for user in known}:
+        raise not_found()
+    lasting = None if given.days is None else given.days * _DAY_MS
+    machine = None if given.machine is None else plain_text(given.machine, 200)
+    user = next(user for user in known if user.id == given.user)
+    secret, token = await issued(
+        ask.service.database, user, scopes, ask.caller.author, machine=machine, lasting_ms=lasting
+    )
+    return answer(_shown_token(token, secret), 201)
+
+
+async def revoke_token(ask: Ask) -> Response:
+    """DELETE /v1/tokens/{token_id}."""
+    ask.only()
+    if not await ask.service.database.revoke_token(ask.org, _path_id(ask, "token_id"), ask.caller.author):
+        raise not_found()
+    ask.service.doorkeeper.forget()
+    return Response(status_code=204)
+
+
+async def audit(ask: Ask) -> Response:
+    """GET /v1/audit."""
+    ask.only("cursor", "limit")
+    limit = ask.number("limit", 100, 1, _MOST_AT_ONCE)
+    cursor = ask.one("cursor")
+    before = None if cursor is None else parts_of(cursor, tuple[int])[0]
+    if before is not None and abs(before) > _MOST:
+        raise invalid("cursor: not one that was given out")
+    found = await ask.service.database.audit(ask.org, before, limit + 1)
+    page = found[:limit]
+    more = cursor_of(page[-1].id) if len(found) > limit else None
+    return answer(_AuditPage(page, more))
+
+
+async def metrics(ask: Ask) -> Response:
+    """GET /metrics."""
+    batches: tuple[int, int] = getattr(ask.service.database, "batches", (0, 0))
+    return Response(ask.service.metrics.text(batches), media_type="text/plain; version=0.0.4")
+
+
+async def health(_: Ask) -> Response:
+    """GET /healthz."""
+    return answer({"status": "ok"})
+
+
+async def ready(ask: Ask) -> Response:
+    """GET /readyz."""
+    if ask.service.closing.is_set():
+        return answer({"status": "closing"}, 503)
+    reason = await ask.service.database.ready()
+    return answer({"status": "ok"} if reason is None else {"status": reason}, 200 if reason is None else 503)
+
+
+def _path_id(ask: Ask, name: str) -> str:
+    text = ask.parameter(name)
+    if "\0" in text or len(text) > 100:
+        raise not_found()
+    return text.encode(errors="replace").decode()
+
+
+def _role(name: str) -> str:
+    if name not in ROLES:
+        raise invalid("role: not understood", f"write one of {', '.join(ROLES)}")
+    return name
+
+
+def _shown_user(user: User) -> _ShownUser:
+    return _ShownUser(user.id, user.name, user.role, user.disabled, user.created)
+
+
+def _shown_token(token: Token, secret: str | UnsetType = UNSET) -> _ShownToken:
+    return _ShownToken(
+        token.id,
+        token.user,
+        list(token.scopes),
+        token.machine,
+        token.created,
+        token.expires,
+        token.revoked,
+        token.last_used,
+        secret,
+    )

@@ -1,0 +1,279 @@
+"""Logs over HTTP: append, read, follow, and where they all end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+import msgspec
+from starlette.responses import Response
+
+from recollect.errors import UsageError
+from recollect.model.json_text import deeper_than
+from recollect.server.bodies import SMALL, read_body
+from recollect.server.database.records import Append, Conflict, Description, Gone, Place, Prepared, Segment
+from recollect.server.facts import lines_of, prepare
+from recollect.server.limits import Limits
+from recollect.server.outgoing import Outlet, Span, Streamed, event_pieces, lines_within, pieces_of
+from recollect.server.refusals import Refused, busy, invalid, not_found, too_deep, too_large
+from recollect.server.service import Ask, Ready, answer, cursor_of, parts_of
+from recollect.server.tenancy import READ
+from recollect.sync.wire import (
+    ENCRYPTED,
+    LAST_UUID,
+    MACHINE,
+    NDJSON,
+    POSITION,
+    PROJECT,
+    REPOSITORY,
+    START,
+    Appended,
+    Head,
+    Heads,
+    Position,
+    description,
+)
+
+_HEADS_AT_ONCE = 5_000
+_LOOK_EVERY, _SIGN_OF_LIFE = 1.0, 15.0
+_MOST_LINES = 1 << 53
+_POSITION, _LAST_UUID, _PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED = (
+    name.lower().encode() for name in (POSITION, LAST_UUID, PROJECT, REPOSITORY, MACHINE, ENCRYPTED)
+)
+_JSON = (b"content-type", b"application/json")
+_DESCRIBING, _NOTHING_SAID = frozenset((_PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED)), Description()
+_encode = msgspec.json.Encoder().encode
+
+
+async def append(ask: Ask) -> Response:
+    """PUT /v1/sessions/{session_id}/log."""
+    ask.only("key")
+    session, key = ask.session, ask.key()
+    given = _expected(ask)
+    last_uuid = ask.header(_LAST_UUID)
+    if given is None and last_uuid is None:
+        raise Refused(
+            428,
+            "precondition",
+            "an append must say where it believes the log ends",
+            f"send {POSITION} or {LAST_UUID}",
+        )
+    service = ask.service
+    with service.budget.share() as share:
+        data = await read_body(ask, share)
+        _check_lines(data, service.limits)
+        if given is None or last_uuid is not None:
+            given = await _agreed(ask, (session, key), given, last_uuid or "", data)
+        told, path = _description(ask), f"{session}/{key}"
+        if len(data) < SMALL:
+            _check_depth(data, service.limits.line_depth, is_opaque=told.encrypted)
+            prepared = prepare(data, given, path=path, is_opaque=told.encrypted)
+        else:
+            prepared = await _prepared(ask, data, given, path, told.encrypted)
+        outcome = await service.database.append(
+            Append(ask.org, session, key, given, prepared, ask.caller.author, told)
+        )
+    if isinstance(outcome, Gone):
+        raise Refused(
+            410, "gone", "the session was deleted", "append to another id, or wait until it is purged"
+        )
+    if isinstance(outcome, Conflict):
+        raise elsewhere(outcome.head)
+    if not outcome.repeated:
+        service.metrics.count("appended_lines", prepared.lines)
+        service.metrics.count("appended_bytes", len(data))
+        if service.metrics.gauges["followers"]:
+            service.wakeups.wake((ask.org, session, key))
+    head = outcome.head
+    body = _encode(Appended(head, 0 if outcome.repeated else prepared.lines, outcome.repeated))
+    length, position = str(len(body)).encode(), f"{head.lines}:{head.hash}".encode()
+    return Ready(body, [_JSON, (b"content-length", length), (_POSITION, position)])
+
+
+def elsewhere(head: Head) -> Refused:
+    """The log does not end, or does not go on, where the client believes."""
+    hint = "compare with your own chain: go on from the server's position, or branch off"
+    return Refused(409, "position", "the log is at another position", hint, head=head)
+
+
+def _expected(ask: Ask) -> Position | None:
+    text = ask.header(_POSITION)
+    try:
+        return None if text is None else Position.parse(text)
+    except UsageError as problem:
+        raise invalid(problem.message, problem.hint) from None
+
+
+def _check_lines(data: bytes, limits: Limits) -> None:
+    if not data.endswith(b"\n"):
+        raise invalid("the body is empty, or its last line has no newline", "send whole lines")
+    if data.count(b"\n") > limits.lines:
+        raise too_large("number of lines", limits.lines)
+    if len(data) > limits.line_bytes and max(map(len, lines_of(data))) > limits.line_bytes:
+        raise too_large("line", limits.line_bytes)
+
+
+def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
+    """Most bodies have fewer brackets than a line may have levels, and are not looked at further."""
+    if is_opaque or data.count(b"{") + data.count(b"[") <= most:
+        return
+    # Of one line no copy is made.
+    lines = lines_of(data) if data.count(b"\n") > 1 else (data,)
+    if any(deeper_than(line, most) for line in lines):
+        raise too_deep(most)
+
+
+async def _agreed(
+    ask: Ask, place: tuple[str, str], given: Position | None, last_uuid: str, data: bytes
+) -> Position:
+    """The position the append depends on. With ``Last-Uuid`` alone that is the log's end, if its last uuid is that one."""
+    head = await ask.service.database.head(ask.org, *place) or Head(0, 0, START.hash.hex())
+    if (head.last_uuid or "") == last_uuid.strip():
+        return given or head.position
+    if given is not None:
+        if head.position == given:
+            raise elsewhere(head)
+        return given
+    # These lines may be there already: then the uuid before them is the one that was named.
+    before = head.lines - data.count(b"\n")
+    known = await ask.service.database.place(ask.org, *place, before) if before >= 0 else None
+    if known is not None and known.position.after(lines_of(data)) == head.position:
+        return known.position
+    raise elsewhere(head)
+
+
+def _description(ask: Ask) -> Description:
+    if not ask.has_any(_DESCRIBING):
+        return _NOTHING_SAID
+    texts = ask.header(_PROJECT), ask.header(_REPOSITORY), ask.header(_MACHINE)
+    encrypted = ask.header(_ENCRYPTED)
+    project, repository, machine = (description(text) if text else None for text in texts)
+    if encrypted not in ("0", "1", None):
+        raise invalid(f"{ENCRYPTED}: write 1 or leave it out")
+    return Description(project or None, repository or None, machine or None, encrypted == "1")
+
+
+async def _prepared(ask: Ask, data: bytes, expected: Position, path: str, is_opaque: bool) -> Prepared:
+    """One large body at a time: what is read from it takes several times its size."""
+    most = ask.service.limits.line_depth
+
+    def work() -> Prepared:
+        _check_depth(data, most, is_opaque=is_opaque)
+        return prepare(data, expected, path=path, is_opaque=is_opaque)
+
+    async with ask.service.large:
+        return await asyncio.to_thread(work)
+
+
+async def read(ask: Ask) -> Response:
+    """GET and HEAD /v1/sessions/{session_id}/log."""
+    ask.only("key", "after")
+    session, key = ask.session, ask.key()
+    head = await ask.service.database.head(ask.org, session, key)
+    if head is None:
+        raise not_found()
+    after = await _place(ask, session, key, head)
+    headers = {POSITION: str(head.position), "Content-Length": str(head.bytes - after.bytes)}
+    if ask.scope["method"] == "HEAD":
+        return Response(headers=headers, media_type=NDJSON)
+    outlet = Outlet(ask.service.budget, ask.service.limits)
+    span = Span(after.position.lines, head.lines, head.bytes - after.bytes, head.bytes)
+    # While it can still be said: later the answer can only break off.
+    if not await outlet.has_room(min(span.bytes, ask.service.limits.body_bytes)):
+        raise busy("too many large answers at once", 3)
+    return Streamed(_lines(ask, session, key, span, outlet), outlet, headers, NDJSON)
+
+
+async def _place(ask: Ask, session: str, key: str, head: Head, text: str | None = None) -> Place:
+    """Where a reader wants to go on: after so many lines, or at a position that must be the log's own."""
+    text = text or ask.one("after") or "0"
+    try:
+        wanted = Position.parse(text) if ":" in text else None
+    except UsageError as problem:
+        raise invalid(problem.message, problem.hint) from None
+    if wanted is None and not (text.isascii() and text.isdigit() and len(text) <= 16):
+        raise invalid("after: neither a number of lines nor a position")
+    lines = int(text) if wanted is None else wanted.lines
+    place = None
+    if lines <= min(head.lines, _MOST_LINES):
+        place = await ask.service.database.place(ask.org, session, key, lines)
+    if place is None or (wanted is not None and place.position != wanted):
+        raise elsewhere(head)
+    return place
+
+
+async def _lines(ask: Ask, session: str, key: str, span: Span, outlet: Outlet) -> AsyncGenerator[bytes, None]:
+    async for data in lines_within(outlet, span, _from(ask, session, key, span.until)):
+        async for piece in outlet.pieces(pieces_of(data), len(data)):
+            yield piece
+
+
+def _from(ask: Ask, session: str, key: str, until: int) -> Callable[[int], AsyncIterator[Segment]]:
+    return lambda line: ask.service.database.segments(ask.org, session, key, line, until)
+
+
+async def follow(ask: Ask) -> Response:
+    """GET /v1/sessions/{session_id}/events."""
+    ask.only("key", "after")
+    service = ask.service
+    session, key = ask.session, ask.key()
+    head = await service.database.head(ask.org, session, key)
+    if head is None:
+        raise not_found()
+    after = await _place(ask, session, key, head, ask.header(b"last-event-id"))
+    if service.metrics.value("followers") >= service.limits.followers:
+        raise busy("too many followers", 5)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    outlet = Outlet(service.budget, service.limits)
+    return Streamed(_events(ask, session, key, after, outlet), outlet, headers, "text/event-stream")
+
+
+async def _events(
+    ask: Ask, session: str, key: str, after: Place, outlet: Outlet
+) -> AsyncGenerator[bytes, None]:
+    service, seen, seen_bytes = ask.service, after.position, after.bytes
+    loop = asyncio.get_running_loop()
+    end, last_sign = loop.time() + service.limits.follow_seconds, loop.time()
+    authorization = ask.header(b"authorization") or ""
+    service.metrics.move("followers", 1)
+    try:
+        yield b": recollect\n\n"
+        while not service.closing.is_set() and await service.doorkeeper.still(authorization, READ):
+            head = await service.database.head(ask.org, session, key)
+            if head is None:
+                yield b"event: gone\ndata: {}\n\n"
+                return
+            is_behind = head.lines > seen.lines
+            if is_behind:
+                span = Span(seen.lines, head.lines, head.bytes - seen_bytes, head.bytes)
+                async for data in lines_within(outlet, span, _from(ask, session, key, head.lines)):
+                    seen, seen_bytes = seen.after(lines_of(data)), seen_bytes + len(data)
+                    async for piece in outlet.pieces(event_pieces(str(seen), data), len(data)):
+                        yield piece
+                outlet.keep(0)
+                last_sign = loop.time()
+            if loop.time() >= end:
+                return
+            if is_behind:
+                continue
+            if loop.time() - last_sign > _SIGN_OF_LIFE:
+                last_sign = loop.time()
+                yield b": still here\n\n"
+            await service.wakeups.wait((ask.org, session, key), _LOOK_EVERY)
+    finally:
+        service.metrics.move("followers", -1)
+
+
+async def heads(ask: Ask) -> Response:
+    """GET /v1/heads."""
+    ask.only("cursor", "limit")
+    limit = ask.number("limit", _HEADS_AT_ONCE, 1, _HEADS_AT_ONCE)
+    cursor = ask.one("cursor")
+    # Before every session id there is: no id is empty.
+    after = ("", "") if cursor is None else parts_of(cursor, tuple[str, str])
+    if any("\0" in part for part in after):
+        raise invalid("cursor: not one that was given out")
+    found = await ask.service.database.heads(ask.org, after, limit + 1)
+    page = found[:limit]
+    more = cursor_of(page[-1].session, page[-1].key) if len(found) > limit else None
+    return answer(Heads(page, more))

@@ -1,0 +1,176 @@
+"""Sessions and their side files over HTTP: list, describe, keep, delete."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import UNSET, Struct, UnsetType
+from starlette.responses import Response
+
+from recollect.server.bodies import read_body
+from recollect.server.database.contract import Forbidden, Held, Taken
+from recollect.server.database.records import Changes, Filter
+from recollect.server.outgoing import Outlet, Streamed, TooSlow, fetched, pieces_of
+from recollect.server.refusals import Refused, busy, forbidden, invalid, not_found
+from recollect.server.service import Ask, answer, cursor_of, parts_of
+from recollect.server.tenancy import ADMIN
+from recollect.sync.wire import Sessions, plain_text
+
+_MOST_AT_ONCE = 1_000
+_LONGEST = 1_024
+_ETAG = re.compile(r'"([0-9a-f]{64})"', re.ASCII)
+_MOST = 1 << 62
+
+
+async def sessions(ask: Ask) -> Response:
+    """GET /v1/sessions."""
+    ask.only("project", "repository", "machine", "person", "since", "until", "limit", "cursor")
+    wanted = Filter(
+        ask.one("project"),
+        ask.one("repository"),
+        ask.one("machine"),
+        ask.one("person"),
+        ask.moment("since"),
+        ask.moment("until"),
+    )
+    limit = ask.number("limit", 100, 1, _MOST_AT_ONCE)
+    cursor = ask.one("cursor")
+    before = None if cursor is None else parts_of(cursor, tuple[int, str])
+    if before is not None and (abs(before[0]) > _MOST or "\0" in before[1]):
+        raise invalid("cursor: not one that was given out")
+    found = await ask.service.database.sessions(ask.org, wanted, before, limit + 1)
+    page = found[:limit]
+    more = cursor_of(page[-1].changed, page[-1].id) if len(found) > limit else None
+    return answer(Sessions(page, more))
+
+
+async def session(ask: Ask) -> Response:
+    """GET /v1/sessions/{session_id}."""
+    ask.only()
+    detail = await ask.service.database.session(ask.org, ask.session)
+    if detail is None:
+        raise not_found()
+    return answer(detail)
+
+
+class _Described(Struct, forbid_unknown_fields=True):
+    project: str | UnsetType = UNSET
+    repository: str | UnsetType = UNSET
+    machine: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    held: bool | UnsetType = UNSET
+
+
+async def describe(ask: Ask) -> Response:
+    """PATCH /v1/sessions/{session_id}."""
+    ask.only()
+    name = ask.session
+    given = await ask.document(_Described)
+    if given.held is not UNSET and ADMIN not in ask.caller.scopes:
+        raise forbidden("only an admin may put a session under legal hold, or end it")
+    changes = Changes(
+        _said(given.project),
+        _said(given.repository),
+        _said(given.machine),
+        _said(given.title),
+        None if isinstance(given.held, UnsetType) else given.held,
+    )
+    if not await ask.service.database.describe(ask.org, name, changes, ask.caller.author):
+        raise not_found()
+    detail = await ask.service.database.session(ask.org, name)
+    if detail is None:
+        raise not_found()
+    return answer(detail)
+
+
+def _said(text: str | UnsetType) -> str | None:
+    return None if isinstance(text, UnsetType) else plain_text(text, _LONGEST)
+
+
+async def delete(ask: Ask) -> Response:
+    """DELETE /v1/sessions/{session_id}."""
+    ask.only("purge")
+    purge, is_admin = ask.flag("purge"), ADMIN in ask.caller.scopes
+    if purge and not is_admin:
+        raise forbidden("only an admin may remove a session's bytes at once")
+    try:
+        done = await ask.service.database.delete(
+            ask.org, ask.session, purge=purge, only_own=not is_admin, author=ask.caller.author
+        )
+    except Held:
+        raise held() from None
+    except Forbidden:
+        raise forbidden("only an admin may delete what somebody else created") from None
+    if not done:
+        raise not_found()
+    return Response(status_code=204)
+
+
+def held() -> Refused:
+    """Nothing of it may go."""
+    return Refused(409, "held", "the session is under legal hold", "an admin can end the hold")
+
+
+async def put_file(ask: Ask) -> Response:
+    """PUT /v1/sessions/{session_id}/file."""
+    ask.only("key")
+    session_id, key, only_if = ask.session, ask.key(is_needed=True), _only_if(ask)
+    service = ask.service
+    with service.budget.share() as share:
+        data = await read_body(ask, share)
+        try:
+            kept = await service.database.put_file(
+                ask.org, session_id, key, data, only_if=only_if, author=ask.caller.author
+            )
+        except Taken as problem:
+            raise Refused(
+                409, "changed", str(problem), "read it first, then name its ETag in If-Match"
+            ) from None
+    if kept is None:
+        raise Refused(410, "gone", "the session was deleted", "use another id, or wait until it is purged")
+    return answer(kept, headers={"ETag": f'"{kept.sha256}"'})
+
+
+def _only_if(ask: Ask) -> str | None:
+    """The sha256 the file must have now; "" where it must not be there, None where it does not matter."""
+    new, known = ask.header(b"if-none-match"), ask.header(b"if-match")
+    if new is not None:
+        if new.strip() != "*" or known is not None:
+            raise invalid("If-None-Match: only * is understood, and not beside If-Match")
+        return ""
+    if known is None:
+        return None
+    found = _ETAG.fullmatch(known.strip())
+    if found is None:
+        raise invalid('If-Match: write "<sha256>"')
+    return found[1]
+
+
+async def read_file(ask: Ask) -> Response:
+    """GET /v1/sessions/{session_id}/file."""
+    ask.only("key")
+    session_id, key, service = ask.session, ask.key(is_needed=True), ask.service
+    outlet = Outlet(service.budget, service.limits)
+    try:
+        found = await fetched(outlet, lambda: service.database.file(ask.org, session_id, key))
+    except TooSlow:
+        raise busy("too many large answers at once", 3) from None
+    if found is None:
+        raise not_found()
+    headers = {"ETag": f'"{found.sha256}"', "Content-Length": str(len(found.data))}
+    pieces = outlet.pieces(pieces_of(found.data), len(found.data))
+    return Streamed(pieces, outlet, headers, "application/octet-stream")
+
+
+async def delete_file(ask: Ask) -> Response:
+    """DELETE /v1/sessions/{session_id}/file."""
+    ask.only("key")
+    try:
+        gone = await ask.service.database.delete_file(
+            ask.org, ask.session, ask.key(is_needed=True), ask.caller.author
+        )
+    except Held:
+        raise held() from None
+    if not gone:
+        raise not_found()
+    return Response(status_code=204)

@@ -1,0 +1,1 @@
+"""Keep sessions for good: compressed copies, clean-up of what was copied."""

@@ -1,0 +1,128 @@
+"""Make room without losing anything: old sessions are archived, then moved to the trash.
+
+A session is old by what its last entry says, never by the time of its file alone: a file
+that was merely touched is not young, and one that was restored yesterday is not old (S11).
+Never taken: one that a client has open, one that another of us writes to, one tagged
+``hold``, one whose age nobody knows. What is taken is in the archive first, read back and
+compared; the trash keeps it as a file for a while besides.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import Busy, DamagedData, NotFound, RecollectError, StorageError
+from recollect.services import trash as trash_service
+from recollect.services.archive import archive as archive_service
+from recollect.services.session import Session
+from recollect.storage.archive.archive import Archive
+from recollect.storage.live import live_sessions
+from recollect.storage.trash import Batch
+from recollect.system import fsops
+
+HOLD = "hold"
+
+
+class Candidate(Struct, frozen=True):
+    """A session and whether it goes; ``kept_because`` says why not."""
+
+    session: Session
+    last_at: dt.datetime | None
+    bytes: int
+    kept_because: str | None = None
+
+
+class CleanedUp(Struct, frozen=True):
+    """What a clean-up did. A session that could not be taken is in ``failed``, with the reason."""
+
+    batches: tuple[Batch, ...]
+    failed: tuple[archive_service.Failed, ...]
+    emptied: tuple[Path, ...]
+
+
+def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Candidate]:
+    """The sessions whose last entry is older than ``before``, oldest first, and what becomes of each."""
+    found = []
+    live: dict[Path, set[str]] = {}
+    for session in sessions:
+        root = session.home.root
+        if root not in live:
+            live[root] = {str(one.session_id) for one in live_sessions(session.home)}
+        try:
+            seen = session.glance
+        except (NotFound, StorageError) as problem:
+            found.append(Candidate(session, None, session.file.size, problem.message))
+            continue
+        if seen.last_at is not None and seen.last_at >= before:
+            continue
+        reason = _reason_to_keep(session, seen.last_at, seen.tag, live[root])
+        found.append(Candidate(session, seen.last_at, session.file.size, reason))
+    far_back = dt.datetime.min.replace(tzinfo=dt.UTC)
+    return sorted(found, key=lambda one: one.last_at or far_back)
+
+
+def _reason_to_keep(
+    session: Session, last_at: dt.datetime | None, tag: str | None, live: set[str]
+) -> str | None:
+    if session.session_id is None:
+        return "its name is none a client gives"
+    if last_at is None:
+        return "no entry says how old it is"
+    if session.id in live:
+        return "a client has it open"
+    if tag == HOLD:
+        return f"it is tagged {HOLD}"
+    return None
+
+
+def clean_up(chosen: Iterable[Candidate], archive: Archive, data: Path, now: dt.datetime) -> CleanedUp:
+    """Archive and trash what was chosen; one that cannot be taken stays where it is."""
+    batches, failed = [], []
+    projects: dict[Path, None] = {}
+    for one in chosen:
+        if one.kept_because is not None:
+            continue
+        try:
+            batches.append(_taken(one.session, archive, data, now))
+            projects[one.session.path.parent] = None
+        except RecollectError as problem:
+            failed.append(archive_service.Failed(one.session.id, problem.message))
+    return CleanedUp(
+        tuple(batches), tuple(failed), tuple(path for path in projects if _removed_if_empty(path))
+    )
+
+
+def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> Batch:
+    with archive.adding():
+        added = archive_service.add(archive, session, now)
+    there = session.path.stat()
+    log = added.manifest.log
+    if (log.stored.size, log.mtime_ns) != (there.st_size, there.st_mtime_ns):
+        raise Busy(f"session {session.id} changed while it was archived", hint="try again when it is at rest")
+    for stored in added.manifest.objects().values():
+        for problem in archive.objects.verify(stored):
+            raise DamagedData(
+                f"session {session.id}: {problem}", hint="`recollect archive verify` looks at every byte"
+            )
+    return trash_service.remove(session, data)
+
+
+def _removed_if_empty(project: Path) -> bool:
+    """A project directory that holds nothing any more, or only the empty ``memory`` the client makes."""
+    memory = project / "memory"
+    try:
+        inside = list(project.iterdir())
+        if (
+            inside == [memory]
+            and memory.is_dir()
+            and not memory.is_symlink()
+            and fsops.remove_directory(memory)
+        ):
+            inside = []
+        return not inside and fsops.remove_directory(project)
+    except OSError:
+        return False

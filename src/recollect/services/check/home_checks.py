@@ -1,0 +1,240 @@
+"""What is wrong, or soon will be, with a home as a whole: settings, modes, strays, deletion, our own journal.
+
+Looks only. Settings of a project are read where its sessions say they ran, and only those.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from recollect.errors import RecollectError, StorageError
+from recollect.model.checks import CODES
+from recollect.model.checks.settings import settings_fault
+from recollect.model.findings import Finding
+from recollect.model.project_key import project_key
+from recollect.services.archive.archive import ExpirySummary, archive_at, expiring
+from recollect.services.homes import Home
+from recollect.storage.changes.journal import ChangeJournal
+from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
+from recollect.system.peek import open_regular
+
+WITHIN_DAYS = 7
+_LARGEST = 16 << 20
+
+
+def home_findings(
+    home: Home, data: Path, now: dt.datetime, *, with_secrets: bool = True
+) -> Iterator[Finding]:
+    """Everything about the homes and about our own directory; looking for secrets is most of the work."""
+    for one in home.homes:
+        yield from _of_home(one)
+    yield from _expiring(home, data, now)
+    if with_secrets:
+        yield from _secrets(home, data)
+    yield from _journal(data)
+
+
+def secrets_in(home: Home, data: Path) -> int | None:
+    """How many different credentials stand in the homes; None where they could not be counted."""
+    # Imported here: its patterns cost more to load than everything else.
+    from recollect.services.secrets.scan import scan
+
+    try:
+        return scan(home, data=data).secrets
+    except StorageError:
+        return None
+
+
+def _finding(code: str, what: str, path: Path | str, session: str | None = None) -> Finding:
+    rule = CODES[code]
+    fix = rule.fix.format(session=(session or "")[:8], path=shlex.quote(str(path)))
+    return Finding(code, rule.severity, what, fix, str(path), session)
+
+
+def _of_home(home: ClaudeHome) -> Iterator[Finding]:
+    projects = list(home.projects())
+    logs = {project.name: list(home.sessions(project)) for project in projects}
+    known = {str(log.id) for found in logs.values() for log in found}
+    cwds: dict[str, None] = {}
+    for project in projects:
+        own = _cwds(logs[project.name])
+        cwds.update(own)
+        yield from _collision(project, own)
+        yield from _continued(home, project, own, logs[project.name])
+        yield from _agents(home, project, known)
+    yield from _strays(home, known)
+    yield from _settings(home, cwds)
+    yield from _modes(home, projects, logs)
+    for problem in home.problems:
+        yield _finding("unreadable", f"left out: {problem.reason}", problem.path)
+
+
+def _cwds(logs: list[SessionFile]) -> dict[str, None]:
+    return {cwd: None for log in logs if (cwd := log.first_cwd()) is not None}
+
+
+def _collision(project: ProjectDir, cwds: dict[str, None]) -> Iterator[Finding]:
+    """Several directories whose paths give the same key. A directory that gives another was moved here."""
+    same = [cwd for cwd in cwds if project_key(cwd) == project.name]
+    if len(same) > 1:
+        yield _finding("path-collision", f"it holds sessions of {' and '.join(sorted(same))}", project.path)
+
+
+def _continued(
+    home: ClaudeHome, project: ProjectDir, cwds: dict[str, None], logs: list[SessionFile]
+) -> Iterator[Finding]:
+    """The newest log where ``--continue`` would take it although it holds nothing, and others hold something."""
+    cwd = next((cwd for cwd in cwds if project_key(cwd) == project.name), None)
+    latest = home.latest_session(cwd) if cwd is not None else None
+    if latest is None or not latest.empty or latest.file.path.parent != project.path:
+        return
+    others = sum(log.size > 0 for log in logs if log.path != latest.file.path)
+    if others:
+        what = f"{latest.content.value}, and the newest log here: `claude --continue` starts with no history"
+        yield _finding("captures-continue", what, latest.file.path, str(latest.file.id))
+
+
+def _agents(home: ClaudeHome, project: ProjectDir, known: set[str]) -> Iterator[Finding]:
+    for agent in home.project_agents(project):
+        owner = agent.owner()
+        if owner is None or str(owner) not in known:
+            yield _stray_agent(agent, owner)
+
+
+def _stray_agent(agent: AgentFile, owner: str | None) -> Finding:
+    whose = f"session {owner} is gone" if owner else "no line says whose it is"
+    return _finding("orphan-agent", whose, agent.path)
+
+
+def _strays(home: ClaudeHome, known: set[str]) -> Iterator[Finding]:
+    todos = [todo for todo in home.todos() if str(todo.session) not in known]
+    if todos:
+        yield _finding("orphan-todos", f"{len(todos)} todo lists of sessions that are gone", home.todos_dir)
+    for session in home.task_lists():
+        tasks = home.tasks(session) if str(session) not in known else []
+        if tasks:
+            yield _finding(
+                "orphan-tasks", f"{len(tasks)} tasks of session {session}", home.tasks_dir(session)
+            )
+
+
+# ---- settings --------------------------------------------------------------------------------------------
+
+
+def _settings(home: ClaudeHome, cwds: dict[str, None]) -> Iterator[Finding]:
+    places = [home.root, *(Path(cwd) / ".claude" for cwd in cwds if Path(cwd).is_absolute())]
+    files = dict.fromkeys(
+        place / name for place in places for name in ("settings.json", "settings.local.json")
+    )
+    for file in files:
+        data = _content(file)
+        if isinstance(data, OSError):
+            yield _finding("ignored-settings", f"it cannot be read: {data.strerror}", file)
+        elif data is not None:
+            fault = settings_fault(data)
+            if fault is not None:
+                yield _finding(fault.code, fault.what, file)
+    config = _content(home.config_file) if home.config_file is not None else None
+    if home.config_file is not None and isinstance(config, bytes) and not _is_object(config):
+        what = "it is not a JSON object: the client starts as if it were new"
+        yield _finding("unreadable-config", what, home.config_file)
+
+
+def _content(file: Path) -> bytes | OSError | None:
+    """The bytes of a file; None where there is none."""
+    try:
+        with open_regular(file) as opened:
+            return opened.read(_LARGEST)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as cause:
+        return cause
+
+
+def _is_object(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+# ---- modes -----------------------------------------------------------------------------------------------
+
+
+def _modes(
+    home: ClaudeHome, projects: list[ProjectDir], logs: dict[str, list[SessionFile]]
+) -> Iterator[Finding]:
+    """What others may read. A closed directory closes all that is below it."""
+    if os.name != "posix" or not _is_open(home.root):
+        return
+    single = [path for path in (home.settings_file, home.history_file, home.config_file) if path is not None]
+    for path in single:
+        if _is_open(path):
+            yield _finding("open-mode", "other users may read it", path)
+    if not _is_open(home.projects_dir):
+        return
+    found = [
+        log.path
+        for project in projects
+        if _is_open(project.path)
+        for log in logs[project.name]
+        if _is_open(log.path)
+    ]
+    if found:
+        what = f"other users may read {len(found)} of its logs, {found[0].name} for one"
+        yield _finding("open-mode", what, home.projects_dir)
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return bool(mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH))
+
+
+# ---- what will be gone, what should not be there, what was left half done ----------------------------------------
+
+
+def _expiring(home: Home, data: Path, now: dt.datetime) -> Iterator[Finding]:
+    soon = expiring(home.sessions(), archive_at(data), now, WITHIN_DAYS)
+    lost = [one for one in soon if not one.is_archived]
+    if not soon:
+        return
+    what = str(ExpirySummary(WITHIN_DAYS, len(soon), len(lost)))
+    first = (lost or soon)[0]
+    code = "expiring" if lost else "expiring-archived"
+    yield _finding(
+        code, f"{what}; the first is {first.session[:8]} on {first.expires_at:%Y-%m-%d}", first.path
+    )
+
+
+def _secrets(home: Home, data: Path) -> Iterator[Finding]:
+    count = secrets_in(home, data)
+    if count:
+        yield _finding(
+            "secrets",
+            f"{count} different credential{'s' if count > 1 else ''}",
+            home.homes[0].root if home.homes else "",
+        )
+
+
+def _journal(data: Path) -> Iterator[Finding]:
+    journal = ChangeJournal(data / "undo")
+    try:
+        changes = journal.changes()
+    except RecollectError as problem:
+        yield _finding("unreadable", problem.message, journal.root)
+        return
+    for change in changes:
+        if change.state == "unfinished":
+            what = f"{change.what} of {change.subject} on {change.at:%Y-%m-%d %H:%M} did not come to an end"
+            yield _finding("unfinished-change", what, journal.root / change.id)
+        elif change.state == "damaged":
+            yield _finding("damaged-change", "its record makes no sense", journal.root / change.id)

@@ -1,0 +1,1 @@
+"""What sessions cost: reports from the index, or from the logs themselves."""

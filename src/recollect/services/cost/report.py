@@ -1,0 +1,349 @@
+"""What things cost: by day, model, project or whatever else, from the index or from the logs themselves.
+
+Asks a source for sums no finer than the view needs, and hands them to ``model.accounts``, which prices
+and groups them. Time zones, the machine's clock and the names of sessions are settled here; prices are
+the caller's, or those of the package and the user's config.toml.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from recollect.errors import Ambiguous, NotFound, UsageError
+from recollect.index.cost_queries import LogRow
+from recollect.model.cost.billing_blocks import blocks
+from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
+from recollect.model.cost.prices import PriceList
+from recollect.model.cost.report import (
+    KEYS,
+    MAIN_AGENT,
+    MODES,
+    Accounts,
+    Asked,
+    CostReport,
+    Log,
+    Recorded,
+)
+from recollect.services.cost.source import IndexSource, Query, Source
+from recollect.services.directory_name import directory_name
+from recollect.services.indexing.access import OpenIndex
+
+Progress = Callable[[int, int], None]
+_BY_LOG = ("session", "project", "agent")
+_FROM_LOGS = "read from the logs themselves: sessions that were deleted from the homes are not included"
+
+
+def costs(
+    homes: Sequence[Path],
+    by: Sequence[str] = (),
+    *,
+    opened: OpenIndex,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    timezone: str | None = None,
+    project: str | Path | None = None,
+    model: str | None = None,
+    session: str | None = None,
+    mode: str = "calculate",
+    prices: PriceList | None = None,
+    explain: bool = False,
+    performance: bool = False,
+    now: dt.datetime | None = None,
+    progress: Progress | None = None,
+) -> CostReport:
+    """What was used, and what it cost, under the keys ``by`` names; without any, in one row.
+
+    ``since`` and ``until`` are moments, the second no longer meant. ``timezone`` says whose days are
+    meant: a name such as Europe/Berlin, UTC, or local. ``project`` is a directory, or part of one's
+    name; ``model`` a name or a part of it; ``session`` an id, the start of one, a title or a path.
+    ``progress`` is told (done, total) in bytes where the logs themselves are read.
+    """
+    _check(by, mode)
+    offset = offset_of(timezone)
+    if opened.database is not None:
+        source: Source = IndexSource(opened.database)
+    else:
+        is_recorded = mode != "calculate" or explain
+        source = _scanned(homes, by, is_recorded=is_recorded, is_timed=performance, progress=progress)
+    one = _Report(source, homes, tuple(by), _milliseconds(since), _milliseconds(until))
+    one.choose(project, model, session)
+    prices = prices or _own_prices()
+    moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
+    return one.made(offset, prices, mode, moment, explain=explain, performance=performance)
+
+
+def performance(
+    homes: Sequence[Path],
+    by: Sequence[str] = ("model",),
+    *,
+    opened: OpenIndex,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    timezone: str | None = None,
+    prices: PriceList | None = None,
+) -> CostReport:
+    """How fast answers came: duration, output tokens per second and per dollar, in ``CostRow.performance``."""
+    return costs(
+        homes, by, opened=opened, since=since, until=until, timezone=timezone, prices=prices, performance=True
+    )
+
+
+# --- time zones -------------------------------------------------------------------------------------
+
+
+def zone_of(name: str | None) -> dt.tzinfo | None:
+    """A time zone by its name; None for this machine's own, which needs no table of zones."""
+    if name is None or name == "local":
+        return None
+    if name.upper() == "UTC":
+        return dt.UTC
+    import zoneinfo
+
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(
+            f"time zone {name!a}: not known", hint="write a name such as Europe/Berlin, UTC or local"
+        ) from None
+
+
+def offset_of(timezone: str | None) -> Offset:
+    """What a zone's clock shows, as seconds east of UTC at a moment."""
+    zone = zone_of(timezone)
+    if zone is dt.UTC:
+        return lambda _: 0
+    return _safe(_local_offset if zone is None else lambda at: _zone_offset(zone, at))
+
+
+def _local_offset(at: int) -> int:
+    return time.localtime(at).tm_gmtoff
+
+
+def _zone_offset(zone: dt.tzinfo, at: int) -> int:
+    offset = dt.datetime.fromtimestamp(at, zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def _safe(offset: Offset) -> Offset:
+    """A time no clock can show counts as UTC: one made-up line must not end the report."""
+
+    def safe(at: int) -> int:
+        try:
+            return offset(at)
+        except (OverflowError, ValueError, OSError):
+            return 0
+
+    return safe
+
+
+def _milliseconds(moment: dt.datetime | None) -> int | None:
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        raise UsageError(f"{moment}: a moment without a time zone", hint="give it one, such as datetime.UTC")
+    # Exact: a float of seconds would move a bound that stands on a quarter.
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+
+
+# --- one report -------------------------------------------------------------------------------------
+
+
+class _Report:
+    """The parts of a report, put together step by step."""
+
+    def __init__(
+        self, source: Source, homes: Sequence[Path], by: tuple[str, ...], since: int | None, until: int | None
+    ) -> None:
+        self._source = source
+        self._homes = homes
+        self._by = by
+        self._since, self._until = since, until
+        self._files: Collection[int] | None = None
+        self._models: Collection[str] | None = None
+        self._known: dict[int, Log] | None = None
+        self._notes = list(source.notes)
+
+    @property
+    def _logs(self) -> dict[int, Log]:
+        if self._known is None:
+            self._known = _logs(self._source.log_rows())
+        return self._known
+
+    def choose(self, project: str | Path | None, model: str | None, session: str | None) -> None:
+        """Leave out what was not asked for."""
+        if project is not None:
+            fits = _project_test(str(project))
+            self._files = [number for number, log in self._logs.items() if fits(log.project)]
+        if session is not None:
+            wanted = _session_id(session, self._logs.values(), self._homes)
+            among = self._logs if self._files is None else self._files
+            self._files = [number for number in among if self._logs[number].session == wanted]
+        if model is not None:
+            self._models = _named(model, self._source.models())
+            if not self._models:
+                self._notes.append(f"no response of a model named {model}")
+
+    def made(
+        self, offset: Offset, prices: PriceList, mode: str, now: int, *, explain: bool, performance: bool
+    ) -> CostReport:
+        timeline, active_since = self._timeline(offset, prices, now)
+        needs_logs = mode != "calculate" or explain
+        columns = {key for key in self._by if key in ("branch", "tool")}
+        if needs_logs or any(key in _BY_LOG for key in self._by):
+            columns.add("file")
+        query = Query(
+            timeline,
+            frozenset(columns),
+            self._files,
+            self._models,
+            self._since,
+            self._until,
+            is_granular=needs_logs,
+            with_copies=explain,
+            with_durations=performance,
+        )
+        asked = Asked(self._by, timeline, prices, mode, explain, performance, now, active_since)
+        report = self._added_up(query, asked)
+        return self._with_versions(report) if explain else report
+
+    def _added_up(self, query: Query, asked: Asked) -> CostReport:
+        logs = self._logs if "file" in query.columns else {}
+        records = self._records() if asked.mode != "calculate" or asked.is_explained else ()
+        gone = self._source.gone(self._files, self._since, self._until)
+        accounts = Accounts(asked, logs, records)
+        report = accounts.report(self._source.sums(query), gone=gone, notes=self._notes)
+        if accounts.has_gap and not query.is_granular:
+            return self._added_up(query._replace(is_granular=True), asked)
+        return report
+
+    def _timeline(self, offset: Offset, prices: PriceList, now: int) -> tuple[Timeline, int | None]:
+        source, by = self._source, self._by
+        days = source.days() if {"day", "week", "month"} & set(by) else []
+        if "block" not in by:
+            return Timeline(by, offset, days, changes=prices.changes()), None
+        quarters = [quarter for quarter in source.quarters() if quarter != NO_TIME]
+        found = blocks(quarters)
+        first = next((at for at in quarters if found[-1][0] <= at and now // QUARTER_MS < found[-1][1]), None)
+        active_since = None if first is None else source.first_at(first)
+        return Timeline(by, offset, days, found, prices.changes()), active_since
+
+    def _records(self) -> list[Recorded]:
+        files = None if self._files is None else set(self._files)
+        return [
+            record._replace(is_booked=self._is_meant(at, record))
+            for at, record in self._source.records()
+            if files is None or record.log in files
+        ]
+
+    def _is_meant(self, at: int | None, record: Recorded) -> bool:
+        if self._models is not None and record.model not in self._models:
+            return False
+        if self._since is None and self._until is None:
+            return True
+        # What has no time is neither before nor after anything.
+        return (
+            at is not None
+            and record.quarter != NO_TIME
+            and (self._since is None or at >= self._since)
+            and (self._until is None or at < self._until)
+        )
+
+    def _with_versions(self, report: CostReport) -> CostReport:
+        if not report.uncertain:
+            return report
+        versions = self._source.uncertain_versions()
+        named = {model or "(no model)": found for model, found in versions.items()}
+        explained = tuple(structs.replace(one, versions=named.get(one.model, ())) for one in report.uncertain)
+        return structs.replace(report, uncertain=explained)
+
+
+def _check(by: Sequence[str], mode: str) -> None:
+    for key in by:
+        if key not in KEYS:
+            raise UsageError(f"by {key!a}: not a key", hint=f"the keys are {', '.join(KEYS)}")
+    if len(set(by)) != len(by):
+        raise UsageError(f"by {', '.join(by)}: a key stands twice", hint="name each key once")
+    if mode not in MODES:
+        raise UsageError(f"mode {mode!a}: not known", hint=f"the modes are {', '.join(MODES)}")
+
+
+def _scanned(
+    homes: Sequence[Path], by: Sequence[str], *, is_recorded: bool, is_timed: bool, progress: Progress | None
+) -> Source:
+    from recollect.services.cost.scan import scan
+
+    source = scan(
+        homes,
+        with_tools="tool" in by,
+        with_records=is_recorded,
+        with_durations=is_timed,
+        progress=progress,
+    )
+    source.notes.append(_FROM_LOGS)
+    return source
+
+
+def _own_prices() -> PriceList:
+    from recollect.storage.config.our_config import price_list
+
+    return price_list()
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+
+def _logs(rows: Sequence[LogRow]) -> dict[int, Log]:
+    """Logs with their projects: an agent works where its session does."""
+    directories: dict[tuple[str, str], str] = {}
+    for row in sorted(rows, key=lambda row: row.path):
+        if not row.is_agent and row.cwd and row.session:
+            directories.setdefault((row.home, row.session), row.cwd)
+            directories.setdefault(("", row.session), row.cwd)
+    return {row.number: _log(row, directories) for row in rows}
+
+
+def _log(row: LogRow, directories: Mapping[tuple[str, str], str]) -> Log:
+    project = row.cwd
+    if row.is_agent and row.session:
+        of_session = directories.get((row.home, row.session)) or directories.get(("", row.session))
+        project = of_session or project
+    agent = (row.agent or UNKNOWN) if row.is_agent else MAIN_AGENT
+    return Log(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone))
+
+
+def _project_test(wanted: str) -> Callable[[str], bool]:
+    """Whether a directory is the one asked for, or below it; or has a name with the words asked for."""
+    if "/" in wanted or wanted == ".":
+        try:
+            place = str(Path(wanted).expanduser().resolve()).rstrip("/")
+        except (OSError, ValueError, RuntimeError):
+            return lambda _: False
+        return lambda cwd: cwd == place or cwd.startswith(place + "/")
+    return lambda cwd: cwd != UNKNOWN and wanted.casefold() in directory_name(cwd).casefold()
+
+
+def _named(wanted: str, models: Collection[str]) -> list[str]:
+    if wanted in models:
+        return [wanted]
+    return [name for name in models if wanted.casefold() in name.casefold()]
+
+
+def _session_id(name: str, logs: Collection[Log], homes: Sequence[Path]) -> str:
+    ids = {log.session for log in logs if log.session != UNKNOWN}
+    if name in ids:
+        return name
+    found = sorted(known for known in ids if name and known.startswith(name))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Ambiguous("session", name, tuple(found))
+    if not homes:
+        raise NotFound(f"session {name!r}: not found", hint="`recollect list` shows what there is")
+    from recollect.services.homes import Home
+
+    return Home(*homes).session(name).id

@@ -1,0 +1,344 @@
+"""Usage straight from the logs, in two or more processes: for ``--no-index``, and where none can be written.
+
+Every log is read whole by ``usage_worker``, here and in other processes, shared out by size. What they
+find comes together here, where ``model.copies`` decides which copy of a response counts: the same rows
+the index has, and the same answers to the same questions (``usage_source.Source``). Where a process
+cannot be started, or dies, its logs are read here: slower, never wrong.
+
+A scan knows only what is there: sessions that were deleted are not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import marshal
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from recollect.index.cost_queries import LogRow
+from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
+from recollect.model.cost.copies import Copy, counted
+from recollect.model.cost.prices import UNCERTAIN
+from recollect.model.cost.report import Recorded, Sum
+from recollect.services.cost.scan_worker import Answer, Task, UsageTuple, read
+from recollect.services.cost.source import Query, quarter_of
+from recollect.storage.home_walk import FoundLog, scan_logs
+
+# Below this, starting another process takes longer than reading here.
+_WORTH_A_PROCESS = 24 << 20
+# Takes its tasks before it imports anything, so that we need not wait for it. -P: whatever lies in the
+# directory somebody asks from is not ours to import.
+_PROGRAM = (
+    "import marshal, sys\n"
+    "tasks = marshal.load(sys.stdin.buffer)\n"
+    "sys.modules['typing_extensions'] = None\n"  # msgspec can do without, and starts sooner
+    "from recollect.services.cost.scan_worker import answer\n"
+    "answer(tasks)\n"
+)
+
+# Messages, six counts, recorded, unrecorded, lines, and three for what is timed: as ``Sum`` has them.
+_AMOUNTS, _LINES = 13, 9
+
+Progress = Callable[[int, int], None]
+Key = tuple[int, int | None, str | None, str | None, str | None, int, object]
+Placed = tuple[int, UsageTuple]  # the number of the log, and what it says of a response
+
+
+def scan(
+    homes: Sequence[Path],
+    *,
+    with_tools: bool = True,
+    with_records: bool = True,
+    with_durations: bool = False,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> ScanSource:
+    """Read all logs of some homes. What is not asked for is not looked for; what cannot be read is told."""
+    problems: list[tuple[str, str]] = []
+    found = [(home, log) for home in homes for log in scan_logs(home, problems) if log.role != "tool-output"]
+    tasks = [
+        Task(log.path, log.session is None, with_tools, with_records, with_durations) for _, log in found
+    ]
+    with _unwatched():
+        answers = _answers(tasks, [log.size for _, log in found], processes, progress)
+        logs = [
+            _log_row(number, home, log, answer)
+            for number, ((home, log), answer) in enumerate(zip(found, answers, strict=True))
+        ]
+        return ScanSource(logs, answers, [f"could not be read: {path}: {why}" for path, why in problems])
+
+
+@contextlib.contextmanager
+def _unwatched() -> Iterator[None]:
+    """Without the collector of cycles: it would look at each of a hundred thousand rows again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _log_row(number: int, home: Path, log: FoundLog, answer: Answer) -> LogRow:
+    session = log.session or answer.session
+    return LogRow(
+        number, log.path, os.fspath(home), log.role == "agent", session, log.agent, answer.cwd, False
+    )
+
+
+# --- processes --------------------------------------------------------------------------------------
+
+
+def _answers(
+    tasks: list[Task], sizes: list[int], processes: int | None, progress: Progress | None
+) -> list[Answer]:
+    count = _processes(sum(sizes)) if processes is None else processes
+    mine, *others = _shares(sizes, max(count, 1))
+    started = [(share, _started([tasks[at] for at in share])) for share in others]
+    answers: dict[int, Answer] = {}
+    try:
+        _read_here(mine, tasks, sizes, answers, progress)
+        for share, worker in started:
+            told = [] if worker is None else _received(worker)
+            is_whole = len(told) == len(share)
+            answers.update(zip(share, told if is_whole else (read(tasks[at]) for at in share), strict=True))
+    finally:
+        for _, worker in started:
+            if worker is not None:
+                _end(worker)
+    return [answers[at] for at in range(len(tasks))]
+
+
+def _read_here(
+    share: list[int],
+    tasks: list[Task],
+    sizes: list[int],
+    answers: dict[int, Answer],
+    progress: Progress | None,
+) -> None:
+    """Our own share. The others go about as fast, so it tells how far they all are."""
+    total, whole, done = sum(sizes), sum(sizes[at] for at in share), 0
+    for at in share:
+        answers[at] = read(tasks[at])
+        done += sizes[at]
+        if progress is not None and whole:
+            progress(total * done // whole, total)
+
+
+def _processes(size: int) -> int:
+    return min(os.cpu_count() or 1, 1 + size // _WORTH_A_PROCESS)
+
+
+def _shares(sizes: list[int], count: int) -> list[list[int]]:
+    """Logs shared out so that all are done at about the same time. The first share is ours: we need not start."""
+    shares: list[list[int]] = [[] for _ in range(count)]
+    start = min(_WORTH_A_PROCESS, sum(sizes) // (2 * count))
+    loads = [0, *[start] * (count - 1)]
+    for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+        lightest = loads.index(min(loads))
+        shares[lightest].append(at)
+        # Opening a log costs about as much as reading so many bytes of it.
+        loads[lightest] += sizes[at] + 40_000
+    return shares
+
+
+def _started(tasks: list[Task]) -> subprocess.Popen[bytes] | None:
+    try:
+        worker = subprocess.Popen(
+            [sys.executable, "-P", "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    # One that died already is noticed when it has no answer.
+    with contextlib.suppress(OSError):
+        if worker.stdin is not None:
+            worker.stdin.write(marshal.dumps([tuple(task) for task in tasks]))
+            worker.stdin.close()
+    return worker
+
+
+def _received(worker: subprocess.Popen[bytes]) -> list[Answer]:
+    """Its answers; none where it failed."""
+    try:
+        data = b"" if worker.stdout is None else worker.stdout.read()
+        # What comes here was written by the other end of our own pipe.
+        return [Answer(*answer) for answer in marshal.loads(data)]  # noqa: S302
+    except (OSError, EOFError, ValueError, TypeError):
+        return []
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    for stream in (worker.stdin, worker.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    worker.terminate()
+    worker.wait()
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+
+class ScanSource:
+    """Usage as the logs have it at this moment."""
+
+    def __init__(self, logs: list[LogRow], answers: Sequence[Answer], problems: Iterable[str] = ()) -> None:
+        self._logs = logs
+        unread = (answer.problem for answer in answers if answer.problem is not None)
+        self.notes = [*problems, *(f"could not be read: {problem}" for problem in unread)]
+        self._totals = [(number, answer.totals) for number, answer in enumerate(answers) if answer.totals]
+        self._rows, self._dropped = _counted(logs, answers)
+
+    def log_rows(self) -> list[LogRow]:
+        """All logs."""
+        return self._logs
+
+    def models(self) -> set[str]:
+        """The models that were used."""
+        return {row[6] for _, row in self._rows if row[6] is not None}
+
+    def days(self) -> list[int]:
+        """The UTC days with usage."""
+        return sorted({quarter // QUARTERS_A_DAY for quarter in self.quarters()})
+
+    def quarters(self) -> list[int]:
+        """The quarters with usage, in order."""
+        return sorted({(row[5] or 0) // QUARTER_MS for _, row in self._rows})
+
+    def first_at(self, quarter: int) -> int | None:
+        """The time of the first response in a quarter."""
+        times = (row[5] for _, row in self._rows if row[5] is not None)
+        return min((at for at in times if at // QUARTER_MS == quarter), default=None)
+
+    def sums(self, query: Query) -> list[Sum]:
+        """Sums of usage."""
+        sums = [Sum(*key[:6], *amounts) for key, amounts in _summed(self._rows, query).items()]
+        if query.with_copies:
+            for key, amounts in _summed(self._dropped, query).items():
+                nothing = Sum(*key[:6], 0, 0, 0, 0, 0, 0, 0)
+                sums.append(nothing._replace(lines=amounts[_LINES]))
+        return sums
+
+    def records(self) -> list[tuple[int | None, Recorded]]:
+        """The clients' own running totals."""
+        return [
+            (at, Recorded(quarter_of(at), log, model or None, pico))
+            for log, (at, amounts) in self._totals
+            for model, pico in amounts
+        ]
+
+    def gone(self, files: Collection[int] | None, since: int | None, until: int | None) -> int:
+        """None: a scan sees only what is there."""
+        return 0
+
+    def uncertain_versions(self) -> Mapping[str | None, tuple[str, ...]]:
+        """By model, the client versions whose counts are uncertain."""
+        found: dict[str | None, set[str]] = {}
+        for _, row in self._rows:
+            if row[10] & UNCERTAIN:
+                found.setdefault(row[6], set()).add(row[8] or "(none)")
+        return {model: tuple(sorted(versions)) for model, versions in found.items()}
+
+
+def _counted(logs: Sequence[LogRow], answers: Iterable[Answer]) -> tuple[list[Placed], list[Placed]]:
+    """The rows that count, and the copies that do not."""
+    alone: dict[str, Placed] = {}
+    several: dict[str, list[Placed]] = {}
+    kept: list[Placed] = []
+    for number, answer in enumerate(answers):
+        for row in answer.rows:
+            message = row[0]
+            if message is None:
+                kept.append((number, row))
+            elif message not in alone:
+                alone[message] = (number, row)
+            else:
+                several.setdefault(message, [alone[message]]).append((number, row))
+    dropped: list[Placed] = []
+    for message, copies in several.items():
+        del alone[message]
+        winners = set(counted([_copy(logs[number].path, row) for number, row in copies]))
+        for place, copy in enumerate(copies):
+            (kept if place in winners else dropped).append(copy)
+    kept.extend(alone.values())
+    return kept, dropped
+
+
+def _copy(path: str, row: UsageTuple) -> Copy:
+    return Copy(row[1], row[2], row[12], row[3], row[5] or 0, row[4], path)
+
+
+def _summed(rows: Iterable[Placed], query: Query) -> dict[Key, list[int]]:
+    """Rows added up by what the query tells apart."""
+    sums: dict[Key, list[int]] = {}
+    starts: dict[int, int] = {}
+    by_file, by_branch, by_tool = (name in query.columns for name in ("file", "branch", "tool"))
+    is_fine = query.is_granular
+    for number, row in _wanted(rows, query):
+        quarter = (row[5] or 0) // QUARTER_MS
+        start = starts.get(quarter)
+        if start is None:
+            start = starts[quarter] = query.timeline.start(quarter)
+        key: Key = (
+            start,
+            number if by_file else None,
+            row[6] or None,
+            row[7] or None if by_branch else None,
+            row[9] or None if by_tool else None,
+            row[10],
+            (row[17] is None, *map(bool, row[11:17])) if is_fine else None,
+        )
+        known = sums.get(key)
+        if known is None:
+            known = sums[key] = [0] * _AMOUNTS
+        _add(known, row)
+    return sums
+
+
+def _add(known: list[int], row: UsageTuple) -> None:
+    # Written out: this runs for every response of a home.
+    recorded, took = row[17], row[18]
+    known[0] += 1
+    known[1] += row[11]
+    known[2] += row[12]
+    known[3] += row[13]
+    known[4] += row[14]
+    known[5] += row[15]
+    known[6] += row[16]
+    if recorded is None:
+        known[8] += 1
+    else:
+        known[7] += recorded
+    known[9] += row[19]
+    if took is not None and took > 0:
+        known[10] += 1
+        known[11] += took
+        known[12] += row[12]
+
+
+def _wanted(rows: Iterable[Placed], query: Query) -> Iterable[Placed]:
+    if query.files is not None:
+        files = set(query.files)
+        rows = [placed for placed in rows if placed[0] in files]
+    if query.models is not None:
+        rows = [placed for placed in rows if placed[1][6] in query.models]
+    if query.since is None and query.until is None:
+        return rows
+    low, high = query.since, query.until
+    return [
+        (number, row)
+        for number, row in rows
+        # What has no time is neither before nor after anything.
+        if (at := row[5]) is not None
+        and at // QUARTER_MS != NO_TIME
+        and (low is None or at >= low)
+        and (high is None or at < high)
+    ]

@@ -1,0 +1,437 @@
+"""Read the usage out of logs, and nothing else, as fast as Python can.
+
+Only lines that hold the word ``"usage"`` are looked at, by a decoder that builds nothing but numbers
+and short names; a line it cannot read, or that is not a plain answer, goes the long way of the index
+(``model.line_facts``, ``services.extraction``), so both come to the same rows.
+
+``services.usage_scan`` calls it here and in other processes; ``answer`` is what those do. They speak in
+``marshal``, since both ends are the same interpreter.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import marshal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from recollect.errors import NotFound, StorageError
+from recollect.model.cost.prices import SYNTHETIC_MODEL, variant
+from recollect.model.damage import Line
+from recollect.model.line_views.facts import MAIN, SIDECHAIN, counts_are_uncertain, facts_of, milliseconds
+from recollect.storage.logs.reader import OpenLog
+
+_CHUNK = 256 * 1024
+_USAGE, _COST_STATE, _CWD, _SESSION = b'"usage"', b'"cost-state"', b'"cwd"', b'"session'
+_PLAIN_TIME = 24  # 2026-11-15T10:00:00.000Z: such times are in order as texts
+# Lines of these kinds never count usage, whatever their results say of it.
+_SILENT = ("user", "system", "attachment")
+_LIST, _OBJECT = b"[{"
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_BLOCKS = (*_CALLS, "text", "thinking", "redacted_thinking")
+
+Time = str | int | None  # as written, or milliseconds since 1970
+Rank = tuple[int, int, bool]  # speaker, output, has_stop: the larger, the better
+
+# message, request, speaker, has_stop, forked, at, model, branch, version, tool, variant, six counts,
+# recorded, duration, lines
+UsageTuple = tuple[
+    str | None, str, int, bool, bool, int | None, str | None, str | None, str | None, str | None,
+    int, int, int, int, int, int, int, int | None, int | None, int,
+]  # fmt: skip
+
+
+class Task(NamedTuple):
+    """A log to read. ``needs_session``: only its lines say whose it is."""
+
+    path: str
+    needs_session: bool = False
+    with_tools: bool = False
+    with_records: bool = False
+    with_durations: bool = False
+
+
+class Answer(NamedTuple):
+    """What a log says. ``totals``: the client's own running total, its time and its amounts by model.
+
+    ``problem``: why the log could not be read, or not to its end.
+    """
+
+    session: str | None
+    cwd: str | None
+    rows: list[UsageTuple]
+    totals: tuple[int | None, list[tuple[str, int]]] | None = None
+    problem: str | None = None
+
+
+# A count beyond belief makes a line an odd one; what is made of it is decided in ``model.line_facts``.
+_Count = Annotated[int, Meta(ge=0, le=10_000_000)]
+
+
+class _Split(Struct, gc=False):
+    ephemeral_5m_input_tokens: _Count | None = None
+    ephemeral_1h_input_tokens: _Count | None = None
+
+
+class _Searches(Struct, gc=False):
+    web_search_requests: _Count | None = None
+
+
+class _Usage(Struct, gc=False):
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+    cache_creation_input_tokens: _Count | None = None
+    cache_read_input_tokens: _Count | None = None
+    cache_creation: _Split | None = None
+    server_tool_use: _Searches | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+
+
+class _Message(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+    content: Raw | UnsetType = UNSET
+
+
+class _Line(Struct, rename="camel", gc=False):
+    type: str
+    # Not needed, but a line that has one of another type is an odd one.
+    uuid: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    is_meta: bool | None = None
+    cwd: str | None = None
+    parent_uuid: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    request_id: str | None = None
+    forked_from: Raw | UnsetType = UNSET
+    message: _Message | None = None
+    cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
+    duration_ms: Raw | UnsetType = UNSET
+
+
+class _Head(Struct, rename="camel", gc=False):
+    session_id: str | None = None
+    cwd: str | None = None
+
+
+class _Time(Struct, gc=False):
+    uuid: str | None = None
+    timestamp: str | None = None
+
+
+class _Call(Struct, gc=False):
+    type: str | None = None
+    name: str | None = None
+    input: Raw | UnsetType = UNSET
+
+
+_line = msgspec.json.Decoder(_Line).decode
+_head = msgspec.json.Decoder(_Head).decode
+_time = msgspec.json.Decoder(_Time).decode
+_calls = msgspec.json.Decoder(list[_Call]).decode
+_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Kept:
+    """The best of a log's lines about one response, so far; ``lines`` is how many there were."""
+
+    __slots__ = ("asked", "best", "lines", "rank", "time", "tool")
+
+    def __init__(self, best: _Line | UsageTuple, rank: Rank, time: Time) -> None:
+        self.best, self.rank, self.time = best, rank, time
+        self.tool: str | None = None
+        self.asked: str | None = None
+        self.lines = 1
+
+
+def read(task: Task) -> Answer:
+    """All that a log says of usage. One that went away since it was seen says nothing."""
+    reader = _Reader(task)
+    times: dict[str, int] = {}
+    problem = None
+    try:
+        with OpenLog(Path(task.path)) as log:
+            for chunk, end in _chunks(log):
+                reader.take(chunk, end)
+            times = _times(log, reader.asked()) if task.with_durations else {}
+    except NotFound:
+        return Answer(None, None, [])
+    except StorageError as cause:
+        problem = cause.message
+    totals = _running_total(task.path) if reader.has_totals else None
+    return Answer(reader.session, reader.cwd, reader.rows(times), totals, problem)
+
+
+def _chunks(log: OpenLog) -> Iterator[tuple[bytes, int]]:
+    """Bytes, and where the last whole line in them ends; a line over the limit is left out (L3)."""
+    position = 0
+    while chunk := log.read(_CHUNK, position):
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield chunk, end
+            position += end
+            continue
+        item = next(log.lines(position), None)
+        if item is None:
+            return
+        if isinstance(item, Line):
+            yield item.data + b"\n", len(item.data) + 1
+        position = item.end
+
+
+def _lines_with(word: bytes, chunk: bytes, end: int) -> Iterator[bytes]:
+    place = chunk.find(word, 0, end)
+    while place >= 0:
+        start, stop = chunk.rfind(b"\n", 0, place) + 1, chunk.find(b"\n", place)
+        yield chunk[start:stop]
+        place = chunk.find(word, stop, end)
+
+
+class _Reader:
+    """Gathers what the chunks of one log say."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._kept: dict[tuple[str | None, str], _Kept] = {}
+        self._nameless: list[tuple[str, _Kept]] = []
+        self.session: str | None = None
+        self.cwd: str | None = None
+        self.has_totals = False
+
+    def take(self, chunk: bytes, end: int) -> None:
+        """Look at the lines of a chunk."""
+        if self.cwd is None:
+            self._seek(_CWD, chunk, end)
+        if self.session is None and self._task.needs_session:
+            self._seek(_SESSION, chunk, end)
+        if self._task.with_records and not self.has_totals:
+            self.has_totals = chunk.find(_COST_STATE, 0, end) >= 0
+        take_line = self._take_line
+        for line in _lines_with(_USAGE, chunk, end):
+            take_line(line)
+
+    def asked(self) -> set[str]:
+        """The ids of the lines that were answered."""
+        kept = itertools.chain(self._kept.values(), (one for _, one in self._nameless))
+        return {one.asked for one in kept if one.asked is not None}
+
+    def rows(self, times: dict[str, int]) -> list[UsageTuple]:
+        """What was kept, one row for each response."""
+        named = [_row(message, request, one, times) for (message, request), one in self._kept.items()]
+        return named + [_row(None, request, one, times) for request, one in self._nameless]
+
+    def _seek(self, word: bytes, chunk: bytes, end: int) -> None:
+        for data in _lines_with(word, chunk, end):
+            try:
+                head = _head(data)
+            except _REFUSED:
+                facts = facts_of(data)
+                head = _Head() if facts is None else _Head(facts.session, facts.cwd)
+            self.cwd = self.cwd or head.cwd or None
+            self.session = self.session or head.session_id or None
+            if (self.cwd if word is _CWD else self.session) is not None:
+                return
+
+    def _take_line(self, data: bytes) -> None:
+        try:
+            line = _line(data)
+        except _REFUSED:
+            self._take_oddly(data)
+            return
+        message = line.message
+        if line.type != "assistant" or message is None:
+            if line.type not in _SILENT:
+                self._take_oddly(data)
+            return
+        usage = message.usage
+        if usage is None or message.model == SYNTHETIC_MODEL:
+            return
+        if not self._is_plain(line, message):
+            self._take_oddly(data)
+            return
+        tool = None
+        if self._task.with_tools:
+            try:
+                tool = _first_tool(message.content)
+            except _REFUSED:
+                self._take_oddly(data)
+                return
+        speaker = SIDECHAIN if line.is_sidechain else MAIN
+        rank = (speaker, usage.output_tokens or 0, message.stop_reason is not None)
+        one = self._keep((message.id, line.request_id or ""), line, rank, line.timestamp)
+        if one.lines == 1:
+            one.asked = line.parent_uuid
+        one.tool = one.tool or tool
+
+    def _is_plain(self, line: _Line, message: _Message) -> bool:
+        content = message.content
+        return (
+            content is not UNSET
+            and memoryview(content)[0] == _LIST
+            and line.duration_ms is UNSET
+            and (line.forked_from is UNSET or memoryview(line.forked_from)[0] == _OBJECT)
+            and not (self._task.with_records and line.cost_usd is not UNSET)
+        )
+
+    def _take_oddly(self, data: bytes) -> None:
+        """The way of the index, for what is not a plain answer."""
+        facts = facts_of(data)
+        if facts is None or facts.spoken is None:
+            return
+        from recollect.services.indexing.extraction import usage_row
+
+        row = usage_row(facts, None)
+        best: UsageTuple = (*row[:19], 1)  # a UsageRow without ``asked``
+        one = self._keep((row.message, row.request), best, (row.speaker, row.output, row.has_stop), row.at)
+        if one.lines == 1:
+            one.asked = facts.parent
+        one.tool = one.tool or row.tool
+
+    def _keep(self, key: tuple[str | None, str], best: _Line | UsageTuple, rank: Rank, time: Time) -> _Kept:
+        """Keep a line unless a better one of the same log speaks for the response (as the index does)."""
+        if key[0] is None:
+            self._nameless.append((key[1], one := _Kept(best, rank, time)))
+            return one
+        known = self._kept.get(key)
+        if known is None:
+            known = self._kept[key] = _Kept(best, rank, time)
+            return known
+        known.lines += 1
+        if rank > known.rank or (rank == known.rank and not _is_earlier(time, known.time)):
+            known.best, known.rank, known.time = best, rank, time
+        return known
+
+
+def _is_earlier(one: Time, other: Time) -> bool:
+    if isinstance(one, str) and isinstance(other, str) and len(one) == len(other) == _PLAIN_TIME:
+        return one < other
+    return (_at(one) or 0) < (_at(other) or 0)
+
+
+def _at(time: Time) -> int | None:
+    return milliseconds(time) if isinstance(time, str) else time
+
+
+def _row(message: str | None, request: str, one: _Kept, times: dict[str, int]) -> UsageTuple:
+    best = one.best
+    row = best if isinstance(best, tuple) else _plain_row(message, request, one, best)
+    if row[18] is None and one.asked in times and row[5] is not None:
+        row = (*row[:18], row[5] - times[one.asked], row[19])
+    return (
+        row if row[9] == one.tool and row[19] == one.lines else (*row[:9], one.tool, *row[10:19], one.lines)
+    )
+
+
+def _plain_row(message: str | None, request: str, one: _Kept, line: _Line) -> UsageTuple:
+    said = line.message
+    usage = None if said is None else said.usage
+    if said is None or usage is None:
+        raise AssertionError("only lines with usage are kept")
+    speaker, output, has_stop = one.rank
+    tokens, reads = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
+    five, hour = _writes(usage)
+    searches = usage.server_tool_use
+    return (
+        message,
+        request,
+        speaker,
+        has_stop,
+        line.forked_from is not UNSET,
+        _at(one.time),
+        _shared(said.model),
+        _shared(line.git_branch),
+        _shared(line.version),
+        one.tool,
+        variant(
+            tokens + five + hour + reads,
+            usage.speed,
+            usage.inference_geo,
+            usage.service_tier,
+            not has_stop and counts_are_uncertain(line.version, False),
+        ),
+        tokens,
+        output,
+        five,
+        hour,
+        reads,
+        0 if searches is None else searches.web_search_requests or 0,
+        None,
+        None,
+        one.lines,
+    )
+
+
+def _shared(name: str | None, _names: dict[str, str] = {}) -> str | None:  # noqa: B006 - one for the process
+    """One object for each name: it crosses the pipe once."""
+    return None if name is None else _names.setdefault(name, name)
+
+
+def _writes(usage: _Usage) -> tuple[int, int]:
+    """Cache writes of five minutes and of an hour (the rule of ``model.usage.Usage``)."""
+    split, whole = usage.cache_creation, usage.cache_creation_input_tokens or 0
+    if split is None:
+        return max(whole, 0), 0
+    hour = split.ephemeral_1h_input_tokens or 0
+    five = split.ephemeral_5m_input_tokens
+    return max(whole - hour, 0) if five is None else five, hour
+
+
+def _first_tool(content: Raw | UnsetType) -> str | None:
+    """The first tool called; refuses blocks of kinds it does not know."""
+    if content is UNSET or b'"input"' not in bytes(content):
+        return None
+    found = None
+    for call in _calls(content):
+        if (call.type in _CALLS) is (call.input is UNSET) or call.type not in _BLOCKS:
+            raise msgspec.ValidationError("not a plain block")
+        found = found or call.name
+    return found
+
+
+def _times(log: OpenLog, wanted: set[str]) -> dict[str, int]:
+    """When the lines with these ids were written; the first of two with one id counts (L8)."""
+    found: dict[str, int] = {}
+    for chunk, end in _chunks(log):
+        for data in _lines_with(b'"uuid"', chunk, end):
+            try:
+                line = _time(data)
+            except _REFUSED:
+                continue
+            if line.uuid in wanted and line.uuid not in found:
+                at = milliseconds(line.timestamp)
+                if at is not None:
+                    found[line.uuid] = at
+    return found
+
+
+def _running_total(path: str) -> tuple[int | None, list[tuple[str, int]]] | None:
+    """The client's last running total, read the long way: few logs have one, and fewer reports want it."""
+    from recollect.services.indexing.extraction import Job, frames
+
+    found, latest = None, None
+    for frame in frames(Job(path)):
+        found = frame.cost_state or found
+        latest = max((at for at in (latest, frame.last_at) if at is not None), default=None)
+    return None if found is None else (latest if found[0] is None else found[0], found[1])
+
+
+def answer(tasks: list[tuple[object, ...]]) -> None:
+    """The life of a process: all tasks, one message of answers on stdout."""
+    gc.disable()  # many rows, no cycles, and a short life
+    answers = [tuple(read(Task(*task))) for task in tasks]  # type: ignore[arg-type]
+    marshal.dump(answers, sys.stdout.buffer)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,244 @@
+"""A tool call and what came of it, as one folded unit of an exported page: input or diff, result, pictures.
+
+Everything is text. A diff is the client's own where it recorded one, else what the input says is replaced.
+Pictures stand in the page itself, if their own first bytes say that they are one of four kinds; others, and SVG,
+are only named.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from recollect.model.blocks import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolReferenceBlock,
+    ToolResultBlock,
+    UnknownBlock,
+)
+from recollect.model.conversation.tool_calls import Call, CallStatus
+from recollect.model.entry import Entry, User
+from recollect.model.json_text import loose_value
+from recollect.model.markdown_html import pre_html, text_html
+from recollect.services.export.html_frame import words_of
+from recollect.services.page.content import media_type_of
+
+LONGEST = 200_000
+_LARGEST_PICTURE = 8 << 20
+_MOST_LINES, _MOST_COMPARED = 4_000, 1_000
+_GIST = 160
+_TELLING = (
+    "command",
+    "file_path",
+    "notebook_path",
+    "pattern",
+    "url",
+    "query",
+    "path",
+    "description",
+    "prompt",
+    "subject",
+)
+_EDITS = frozenset(["Edit", "MultiEdit", "Write", "NotebookEdit"])
+_TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
+Values = Mapping[str, object]
+
+
+def opening(call: Call) -> str:
+    """The folded unit up to its content: what was called, what about, how it ended."""
+    ended = [str(call.status)] if call.status is not CallStatus.OK else []
+    if call.elapsed_ms is not None and call.status is not CallStatus.MISSING:
+        ended.append(_duration(call.elapsed_ms))
+    about = gist(loose_value(call.input))
+    shown = f" <code>{text_html(about)}</code>" if about else ""
+    is_open = " open" if call.name in _EDITS and call.status is CallStatus.OK else ""
+    return (
+        f'<details class="call {call.status}"{is_open}><summary><b>{text_html(words_of(call.name, 100))}</b>{shown} '
+        f"<span>{', '.join(ended)}</span></summary>\n"
+    )
+
+
+def body(call: Call, answer: Entry | None) -> Iterator[str]:
+    """What was asked, and what came back."""
+    values = loose_value(call.input)
+    diff = list(_diff(call, values, answer)) if isinstance(values, dict) else []
+    if diff:
+        yield f'<pre class="diff">\n{"".join(diff)}</pre>\n'
+    else:
+        yield block_text(_asked(values))
+    if answer is None:
+        yield '<div class="note bad">There is no result in the log.</div>\n'
+        return
+    for block in _result_of(call.id, answer):
+        yield from content(block)
+
+
+def _result_of(call: str, answer: Entry) -> list[Block]:
+    for block in answer.message.blocks if answer.message is not None else ():
+        if isinstance(block, ToolResultBlock) and block.tool_use_id == call:
+            return block.blocks()
+    return []
+
+
+def _duration(milliseconds: float) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
+
+
+# ---- blocks that are not prose ---------------------------------------------------------------------------
+
+
+def block_text(text: str, kind: str = "") -> str:
+    """Text as it stands; of a very long one the beginning, with a word about the rest."""
+    if not text.strip():
+        return ""
+    if len(text) <= LONGEST:
+        return pre_html(text, kind) + "\n"
+    left = f"{len(text) - LONGEST:,} more characters are not on this page; the session's log has them."
+    return f'{pre_html(text[:LONGEST], kind)}\n<div class="note bad">{left}</div>\n'
+
+
+def content(block: Block) -> Iterator[str]:
+    """A block of a result, or any other that is shown as it is."""
+    match block:
+        case TextBlock(text):
+            yield block_text(text)
+        case ImageBlock(source):
+            yield _picture(source)
+        case DocumentBlock():
+            yield _note(f"[document: {block.title or 'without a title'}]")
+        case ToolReferenceBlock():
+            yield _note(f"[tool {block.tool_name or '?'}]")
+        case ToolResultBlock():
+            for inner in block.blocks():
+                yield from content(inner)
+        case UnknownBlock():
+            yield _note(f"[block of type {block.type_name or '?'}]")
+            yield block_text(block.json.decode("utf-8", "replace"))
+        case _:
+            found = getattr(block, "content", msgspec.UNSET)
+            yield block_text(_json(loose_value(found)) if isinstance(found, Raw) else "")
+
+
+def _note(text: str) -> str:
+    return f'<div class="note">{text_html(words_of(text, 500))}</div>\n'
+
+
+def _picture(source: Raw) -> str:
+    values = loose_value(source)
+    fields = values if isinstance(values, dict) else {}
+    encoded = fields.get("data")
+    if fields.get("type") != "base64" or not isinstance(encoded, str):
+        return _note(f"[picture elsewhere, not loaded: {fields.get('url') or fields.get('file_id') or '?'}]")
+    try:
+        data = base64.b64decode(encoded, validate=False)
+    except (binascii.Error, ValueError):
+        return _note("[picture that cannot be read]")
+    kind = media_type_of(data)
+    if not kind.startswith("image/") or len(data) > _LARGEST_PICTURE:
+        return _note(f"[{len(data):,} bytes that are no picture a page may show]")
+    return f'<img alt="picture" src="data:{kind};base64,{base64.b64encode(data).decode()}">\n'
+
+
+# ---- what was asked --------------------------------------------------------------------------------------
+
+
+def gist(values: object) -> str:
+    """What a call is about, on one line."""
+    if not isinstance(values, dict):
+        return words_of(_json(values), _GIST)
+    for name in _TELLING:
+        value = values.get(name)
+        if isinstance(value, str) and value.strip():
+            return words_of(value, _GIST)
+    return words_of(_json(values), _GIST) if values else ""
+
+
+def _asked(values: object) -> str:
+    if not isinstance(values, dict):
+        return _json(values)
+    todos = values.get("todos")
+    if isinstance(todos, list) and todos and all(isinstance(one, dict) for one in todos):
+        return "\n".join(
+            f"{_TODO_MARKS.get(str(one.get('status')), '☐')} {one.get('content')}" for one in todos
+        )
+    return "\n".join(f"{name}: {_value(value)}" for name, value in values.items())
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else _json(value)
+    return "\n" + text if "\n" in text else text
+
+
+def _json(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except (UnicodeEncodeError, RecursionError):
+        return ascii(value)
+
+
+# ---- diffs -----------------------------------------------------------------------------------------------
+
+
+def _diff(call: Call, values: Values, answer: Entry | None) -> Iterator[str]:
+    """The lines of what an edit changed; nothing where the call is no edit."""
+    if call.name not in _EDITS:
+        return
+    lines = list(_recorded(answer)) or list(_intended(values))
+    if not lines:
+        return
+    path = values.get("file_path") or values.get("notebook_path")
+    yield _line("at", str(path)) if isinstance(path, str) else ""
+    for line in lines[:_MOST_LINES]:
+        yield _line({"+": "add", "-": "cut", "@": "at"}.get(line[:1], ""), line)
+    if len(lines) > _MOST_LINES:
+        yield _line("at", f"({len(lines) - _MOST_LINES:,} more lines)")
+
+
+def _line(kind: str, text: str) -> str:
+    shown = text_html(text[:LONGEST]) or " "
+    return f'<div class="{kind}">{shown}</div>' if kind else f"<div>{shown}</div>"
+
+
+def _recorded(answer: Entry | None) -> Iterator[str]:
+    """The client's own diff."""
+    raw = answer.body.tool_use_result if answer is not None and isinstance(answer.body, User) else None
+    rich = None if raw is None or isinstance(raw, UnsetType) else loose_value(raw)
+    hunks = rich.get("structuredPatch") if isinstance(rich, dict) else None
+    for hunk in hunks if isinstance(hunks, list) else ():
+        lines = hunk.get("lines") if isinstance(hunk, dict) else None
+        if isinstance(lines, list):
+            yield f"@@ -{hunk.get('oldStart')} +{hunk.get('newStart')} @@"
+            yield from (str(line) for line in lines)
+
+
+def _intended(values: Values) -> Iterator[str]:
+    """What the input says is to be replaced by what."""
+    edits = values.get("edits")
+    for edit in edits if isinstance(edits, list) else [values]:
+        if not isinstance(edit, dict):
+            continue
+        old, new = edit.get("old_string", ""), edit.get("new_string", edit.get("content"))
+        new = edit.get("new_source", "") if new is None else new
+        if isinstance(old, str) and isinstance(new, str) and (old or new):
+            yield from _replaced(old.splitlines(), new.splitlines())
+
+
+def _replaced(old: list[str], new: list[str]) -> Iterable[str]:
+    if len(old) + len(new) > _MOST_COMPARED:  # comparing takes time that grows with the square
+        return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    return [
+        line for line in difflib.unified_diff(old, new, lineterm="", n=3) if line[:3] not in ("---", "+++")
+    ]

@@ -1,0 +1,534 @@
+"""Sessions as pages that a colleague opens without us: one file, or for a huge session an index and pages.
+
+How a session is cut into pages is known from the places of its lines before one is read, so links point to pages
+that are yet to be written, and memory holds one message at a time. Agents stand inside the call that sent them;
+where there are pages, they have their own. Everything is redacted first unless somebody asked otherwise.
+
+What is written is complete or not there: it is made under another name beside the target, and moved (P7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from recollect.errors import NotFound, RecollectError, StorageError, UsageError
+from recollect.model.cost.money import Spending
+from recollect.model.damage import Damage
+from recollect.model.markdown_html import text_html
+from recollect.services import history
+from recollect.services.export import export, html_frame
+from recollect.services.export.export import Redactor
+from recollect.services.export.html_frame import words_of
+from recollect.services.export.html_message import MessageWriter
+from recollect.services.export.html_source import Agents, Source
+from recollect.services.homes import Home
+from recollect.services.page.conversation import Talk
+from recollect.services.session import Session
+from recollect.system import fsops
+
+PAGE_BYTES, PAGE_MESSAGES = 2_000_000, 600
+ONE_PAGE_BYTES, ONE_PAGE_MESSAGES = 4_000_000, 1_500
+_CHUNK = 1 << 16
+_DEEPEST = 8  # agents within agents, on one page
+_PROMPTS_OF_A_PAGE = 100
+_AN_AGENT, _SUFFIXES = "Asked", (".html", ".htm")
+_ODD = re.compile(r"[^A-Za-z0-9._-]")
+
+Progress = Callable[[int, int], None]
+
+
+class HtmlExport(Struct):
+    """What was written: to where, how much, and what could not be."""
+
+    target: Path
+    files: int = 0
+    bytes: int = 0
+    sessions: int = 0
+    problems: list[tuple[str, str]] = []
+    damage: list[Damage] = []
+
+
+class Place(Struct, frozen=True):
+    """Where a session is written: its file, and beside it the directory of its pages. ``up`` is a file beside it."""
+
+    file: Path
+    pages: Path
+    up: str = ""
+
+
+class Told(Struct):
+    """What an index says of a session."""
+
+    title: str
+    last_at: dt.datetime | None
+    messages: int
+    agents: int
+    spending: Spending
+    files: int = 0
+    bytes: int = 0
+
+
+# ---- what is asked for -----------------------------------------------------------------------------------
+
+
+def is_file(target: Path) -> bool:
+    """Whether a target names a page; else it names a directory."""
+    return target.suffix.lower() in _SUFFIXES
+
+
+def check_target(target: Path, *, force: bool = False) -> None:
+    """Refuse, before anything is read, what may not be written."""
+    if is_file(target):
+        export.check_target(target, force=force)
+        pages = _pages_beside(target)
+        if pages.exists() or pages.is_symlink():
+            raise UsageError(f"{pages}: is there already", hint="remove it, or name another file")
+        return
+    if not target.parent.is_dir():
+        raise UsageError(f"{target}: there is no directory {target.parent}", hint="create it first")
+    is_empty = target.is_dir() and not target.is_symlink() and not any(target.iterdir())
+    if (target.exists() or target.is_symlink()) and not is_empty:
+        raise UsageError(
+            f"{target}: is there already",
+            hint="name a new directory, or a file ending in .html; --force replaces only files",
+        )
+
+
+def one_page(session: Session, redactor: Redactor | None, *, whole: bool = False) -> Iterator[bytes]:
+    """A session as one document, agents included, however large that is."""
+    source = Source(session, redactor, whole=whole)
+    yield from _pieces(_single(source, source.talk(), Agents(source), ""))
+
+
+def export_session(
+    session: Session, target: Path, redactor: Redactor | None, *, whole: bool = False, force: bool = False
+) -> HtmlExport:
+    """Write a session to a file, with pages beside it where it is huge, or to a directory with an index."""
+    check_target(target, force=force)
+    source = Source(session, redactor, whole=whole)
+    done = HtmlExport(target, sessions=1, damage=source.damage)
+    with _staged(target) as stage:
+        name = target.name if is_file(target) else "index.html"
+        place = Place(stage / name, stage / (_pages_beside(target).name if is_file(target) else "pages"))
+        told = _write(source, place)
+        done.files, done.bytes = told.files, told.bytes
+        if is_file(target):
+            _publish_file(place, target, force=force)
+        else:
+            _publish_directory(stage, target)
+    return done
+
+
+def export_project(
+    home: Home,
+    project: str,
+    target: Path,
+    redactor: Redactor | None,
+    *,
+    whole: bool = False,
+    progress: Progress | None = None,
+) -> HtmlExport:
+    """Write every session of a project to a directory, with an index. One that cannot be read is named there.
+
+    Those that only the archive still has are among them.
+    """
+    if is_file(target):
+        raise UsageError(f"{target}: a project is a directory of pages", hint="name a new directory")
+    check_target(target)
+    sessions = [*home.sessions(project), *home.archived_only(project)]
+    if not sessions:
+        raise NotFound(f"project {project!r}: no session", hint="`recollect list` shows directories")
+    done = HtmlExport(target, problems=[], damage=[])
+    with _staged(target) as stage:
+        rows: dict[str, Told | str] = {}
+        for number, session in enumerate(sessions, 1):
+            name = _file_name(session, rows)
+            rows[name] = _project_session(Source(session, redactor, whole=whole), stage, name, done)
+            if progress is not None:
+                progress(number, len(sessions))
+        index = _pieces(_project_page(project if redactor is None else redactor.text(project), rows))
+        done.bytes += export.fill(stage / "index.html", index)
+        done.files += 1
+        _publish_directory(stage, target)
+    return done
+
+
+def _project_session(source: Source, stage: Path, name: str, done: HtmlExport) -> Told | str:
+    """Write one session of a project; where it cannot be read, why."""
+    try:
+        told = _write(source, Place(stage / f"{name}.html", stage / f"{name}-pages", up="index.html"))
+    except RecollectError as problem:
+        why = source.text(problem.message)
+        done.problems.append((source.session.id, why))
+        return why
+    done.files, done.bytes, done.sessions = (
+        done.files + told.files,
+        done.bytes + told.bytes,
+        done.sessions + 1,
+    )
+    return told
+
+
+def _file_name(session: Session, taken: Mapping[str, object]) -> str:
+    stem = _ODD.sub("_", session.id)[:100] or "_"
+    return next(one for one in _numbered(stem) if one not in taken and one != "index")
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    yield stem
+    number = 2
+    while True:
+        yield f"{stem}-{number}"
+        number += 1
+
+
+# ---- one session -----------------------------------------------------------------------------------------
+
+
+def _write(source: Source, place: Place) -> Told:
+    talk, agents = source.talk(), Agents(source)
+    told = Told(
+        _title(source),
+        source.session.glance.last_at,
+        len(talk),
+        len(agents.numbers),
+        source.session.spending(),
+    )
+    size = sum(node.length for group in talk.groups for node in group) + agents.bytes
+    if size <= ONE_PAGE_BYTES and len(talk) <= ONE_PAGE_MESSAGES:
+        told.bytes = export.fill(place.file, _pieces(_single(source, talk, agents, place.up, told.spending)))
+        told.files = 1
+    else:
+        _Paged(source, talk, agents, place, told).write()
+    return told
+
+
+def _title(source: Source) -> str:
+    return words_of(source.text(source.session.title), 300) or f"Session {source.session.id[:8]}"
+
+
+def _single(
+    source: Source, talk: Talk, agents: Agents, up: str, spending: Spending | None = None
+) -> Iterator[str]:
+    places = _Nested(source, agents)
+    yield html_frame.head(_title(source))
+    yield html_frame.navigation([(quote(up), "All sessions")]) if up else ""
+    yield from _summary(source, talk, agents, spending or source.session.spending())
+    writer = MessageWriter(source, talk, agents, places)
+    yield "<main>\n"
+    for index in range(len(talk)):
+        yield from writer.message(index)
+    yield from places.rest()
+    yield "</main>\n"
+    yield html_frame.foot(_made_by(source))
+
+
+def _summary(source: Source, talk: Talk, agents: Agents, spending: Spending) -> Iterator[str]:
+    session = source.session
+    seen = session.glance
+    span = [f"{one.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC" for one in (seen.first_at, seen.last_at) if one]
+    yield f"<h1>{text_html(_title(source))}</h1>\n"
+    yield html_frame.facts(
+        [
+            ("Session", session.id),
+            ("Directory", source.text(session.cwd)),
+            ("Branch", source.text(seen.git_branch or "")),
+            ("Time", " to ".join(span)),
+            ("Messages", f"{len(talk):,}"),
+            ("Agents", f"{len(agents.numbers):,}" if agents.numbers else ""),
+            ("Used", html_frame.spent(spending)),
+        ]
+    )
+    for note in _notes(source, talk):
+        yield f'<p class="note">{note}</p>\n'
+
+
+def _notes(source: Source, talk: Talk) -> Iterator[str]:
+    """What is not here (law 8)."""
+    damaged = len(source.damage)
+    if damaged:
+        yield f"{damaged:,} lines of the log cannot be read and are not here."
+    if not source.whole and set(talk.kinds) & {"b", "s"}:
+        yield "This is the conversation as the client goes on with it; what its compactions hide is not here."
+    others = sum(not one.active for one in history.sections(source.opened))
+    if others:
+        yield f"Branches that were left ({others:,}) are not here; this is the active one."
+
+
+def _made_by(source: Source) -> str:
+    kept = "with credentials as they are" if source.redactor is None else "credentials redacted where found"
+    return f"Exported by recollect, {kept}."
+
+
+class _Nested:
+    """Agents inside the calls that sent them, each once."""
+
+    def __init__(self, source: Source, agents: Agents) -> None:
+        self._source, self._agents = source, agents
+        self._done: set[str] = set()
+        self._depth = 0
+
+    def shown(self, name: str, sent_from: str) -> Iterator[str]:
+        number = self._agents.numbers[name]
+        if name in self._done or self._depth >= _DEEPEST:
+            yield f'<div class="note"><a href="#agent-{number}">Agent {number}</a></div>\n'
+            return
+        yield from self._agent(name)
+
+    def rest(self) -> Iterator[str]:
+        """Agents that no call on this page sent."""
+        for name in self._agents.numbers:
+            if name not in self._done:
+                yield from self._agent(name)
+
+    def _agent(self, name: str) -> Iterator[str]:
+        self._done.add(name)
+        self._depth += 1
+        number = self._agents.numbers[name]
+        title = text_html(self._agents.title(name))
+        yield f'<details class="agent" id="agent-{number}"><summary><b>Agent {number}</b> {title}</summary>\n'
+        try:
+            talk = self._source.agent_talk(name)
+        except RecollectError as problem:
+            yield f'<div class="note bad">{text_html(self._source.text(problem.message))}</div>\n'
+        else:
+            mark = f"agent-{number}-"
+            writer = MessageWriter(self._source, talk, self._agents, self, mark=mark, who=_AN_AGENT)
+            for index in range(len(talk)):
+                yield from writer.message(index)
+        yield "</details>\n"
+        self._depth -= 1
+
+
+# ---- pages -----------------------------------------------------------------------------------------------
+
+
+class _Page(Struct):
+    """One page of a conversation: its file's name, which messages, and what was asked there."""
+
+    name: str
+    messages: range
+    prompts: list[tuple[str, str]] = []
+
+
+class _Paged:
+    """A session as an index and pages. The index comes last: it quotes what the pages were asked."""
+
+    def __init__(self, source: Source, talk: Talk, agents: Agents, place: Place, told: Told) -> None:
+        self._source, self._talk, self._agents = source, talk, agents
+        self._place, self._told = place, told
+        self._senders: dict[str, str] = {}
+        self._now = ""
+
+    def write(self) -> None:
+        """Write all files."""
+        self._place.pages.mkdir(0o700)
+        main = self._conversation(self._talk, _title(self._source))
+        rows: list[tuple[str, str, int]] = []
+        for name, number in self._agents.numbers.items():
+            rows.append((self._agent_page(number), self._agents.title(name), self._write_agent(name, number)))
+        fsops.sync_dir(self._place.pages)
+        self._fill(self._place.file, self._index(main, rows))
+
+    def shown(self, name: str, sent_from: str) -> Iterator[str]:
+        """A link from the call to the agent's first page."""
+        number = self._agents.numbers[name]
+        self._senders.setdefault(name, f"{self._now}#{sent_from}")
+        title = text_html(self._agents.title(name))
+        yield f'<div class="note"><a href="{self._agent_page(number)}">Agent {number}</a> {title}</div>\n'
+
+    def _agent_page(self, number: int) -> str:
+        return f"agent-{number:04}-0001.html"
+
+    def _write_agent(self, name: str, number: int) -> int:
+        title = f"Agent {number}: {self._agents.title(name)}"
+        try:
+            talk = self._source.agent_talk(name)
+        except RecollectError as problem:
+            why = f'<p class="note bad">{text_html(self._source.text(problem.message))}</p>\n'
+            page = _Page(self._agent_page(number), range(0))
+            self._fill(self._place.pages / page.name, [html_frame.head(title), why, html_frame.foot("")])
+            return 0
+        sender = self._senders.get(name, "")
+        self._conversation(talk, title, agent=number, sender=sender)
+        return len(talk)
+
+    def _conversation(self, talk: Talk, title: str, *, agent: int = 0, sender: str = "") -> list[_Page]:
+        """All pages of a conversation: the session's own, or that of the agent of a number."""
+        mark, who = (f"agent-{agent}-", _AN_AGENT) if agent else ("m", "User")
+        prefix = f"agent-{agent:04}-" if agent else ""
+        writer = MessageWriter(self._source, talk, self._agents, self, mark=mark, who=who)
+        pages = [_Page(f"{prefix}{number:04}.html", one) for number, one in enumerate(page_ranges(talk), 1)]
+        for number, page in enumerate(pages):
+            self._now = page.name
+            links = self._links(pages, number, sender)
+            self._fill(self._place.pages / page.name, self._page(writer, page, title, links))
+            page.prompts = [(writer.anchor(index), words) for index, words in writer.prompts]
+            writer.prompts.clear()
+        return pages
+
+    def _page(
+        self, writer: MessageWriter, page: _Page, title: str, links: list[tuple[str, str]]
+    ) -> Iterator[str]:
+        first, last = page.messages.start + 1, page.messages.stop
+        yield html_frame.head(f"{title} ({first:,} to {last:,})")
+        yield html_frame.navigation(links)
+        yield f'<h1>{text_html(title)}</h1>\n<p class="note">Messages {first:,} to {last:,}</p>\n<main>\n'
+        for index in page.messages:
+            yield from writer.message(index)
+        yield "</main>\n"
+        yield html_frame.navigation(links)
+        yield html_frame.foot(_made_by(self._source))
+
+    def _links(self, pages: list[_Page], number: int, sender: str) -> list[tuple[str, str]]:
+        before = pages[number - 1].name if number else ""
+        after = pages[number + 1].name if number + 1 < len(pages) else ""
+        links = [
+            (f"../{quote(self._place.file.name)}", "Contents"),
+            (before, "Previous page"),
+            (after, "Next page"),
+            ("", f"Page {number + 1:,} of {len(pages):,}"),
+        ]
+        return [*links, (sender, "Where it was sent")] if sender else links
+
+    def _index(self, pages: list[_Page], agents: list[tuple[str, str, int]]) -> Iterator[str]:
+        where = quote(self._place.pages.name)
+        yield html_frame.head(self._told.title)
+        yield html_frame.navigation([(quote(self._place.up), "All sessions")]) if self._place.up else ""
+        yield from _summary(self._source, self._talk, self._agents, self._told.spending)
+        yield "<main>\n<h2>Pages</h2>\n"
+        for page in pages:
+            yield _page_row(page, where)
+        if agents:
+            yield "<h2>Agents</h2>\n<ol>"
+        for name, title, messages in agents:
+            link = f'<a href="{where}/{name}">{text_html(title)}</a>'
+            yield f'<li>{link} <span class="note">{messages:,} messages</span></li>\n'
+        yield "</ol>\n</main>\n" if agents else "</main>\n"
+        yield html_frame.foot(_made_by(self._source))
+
+    def _fill(self, path: Path, pieces: Iterable[str]) -> None:
+        self._told.bytes += export.fill(path, _pieces(pieces))
+        self._told.files += 1
+
+
+def _page_row(page: _Page, where: str) -> str:
+    address = f"{where}/{page.name}"
+    span = f"Messages {page.messages.start + 1:,} to {page.messages.stop:,}"
+    asked = [
+        f'<li><a href="{address}#{anchor}">{text_html(words) or "(no text)"}</a></li>\n'
+        for anchor, words in page.prompts[:_PROMPTS_OF_A_PAGE]
+    ]
+    more = len(page.prompts) - len(asked)
+    rest = f"<li>and {more:,} more</li>\n" if more > 0 else ""
+    listed = f"<ul>{''.join(asked)}{rest}</ul>\n" if asked else ""
+    return f'<p><a href="{address}">{span}</a></p>\n{listed}'
+
+
+def page_ranges(talk: Talk) -> list[range]:
+    """How a conversation is cut: by the bytes of its lines and the number of its messages."""
+    found: list[range] = []
+    start = size = 0
+    for index, group in enumerate(talk.groups):
+        length = sum(node.length for node in group)
+        if index > start and (size + length > PAGE_BYTES or index - start >= PAGE_MESSAGES):
+            found.append(range(start, index))
+            start, size = index, 0
+        size += length
+    return [*found, range(start, len(talk))]
+
+
+# ---- a project -------------------------------------------------------------------------------------------
+
+
+def _project_page(project: str, rows: Mapping[str, Told | str]) -> Iterator[str]:
+    told = [row for row in rows.values() if isinstance(row, Told)]
+    total = sum((row.spending for row in told), Spending())
+    yield html_frame.head(f"Sessions of {project}")
+    yield f"<h1>Sessions of {text_html(project)}</h1>\n"
+    yield html_frame.facts([("Sessions", f"{len(told):,}"), ("Used", html_frame.spent(total))])
+    yield "<main>\n<table><thead><tr><th>Session</th><th>Last message</th><th>Messages</th><th>Agents</th>"
+    yield "<th>Cost</th></tr></thead>\n<tbody>\n"
+    for name, row in rows.items():
+        yield _project_line(name, row)
+    yield "</tbody></table>\n</main>\n"
+    yield html_frame.foot("Exported by recollect. A response that several sessions share is counted in each.")
+
+
+def _project_line(name: str, row: Told | str) -> str:
+    if isinstance(row, str):
+        return f'<tr><td>{text_html(name)}</td><td class="bad">{text_html(row)}</td></tr>\n'
+    numbers = [f"{row.messages:,}", f"{row.agents:,}", html_frame.money(row.spending)]
+    cells = "".join(f'<td class="number">{text_html(one)}</td>' for one in numbers)
+    link = f'<a href="{quote(name)}.html">{text_html(row.title)}</a>'
+    return f"<tr><td>{link}</td><td>{html_frame.when(row.last_at)}</td>{cells}</tr>\n"
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+def _pieces(texts: Iterable[str]) -> Iterator[bytes]:
+    """Texts as bytes, in pieces that are worth a write."""
+    waiting: list[str] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if size >= _CHUNK:
+            yield "".join(waiting).encode("utf-8", "replace")
+            waiting, size = [], 0
+    yield "".join(waiting).encode("utf-8", "replace")
+
+
+def _pages_beside(target: Path) -> Path:
+    return target.with_name(f"{target.stem}-pages")
+
+
+@contextlib.contextmanager
+def _staged(target: Path) -> Iterator[Path]:
+    """A directory beside the target; whatever is still in it at the end goes."""
+    stage = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.tmp")
+    try:
+        stage.mkdir(0o700)
+        yield stage
+    except FileExistsError as cause:
+        raise UsageError(f"{target}: is there already", hint="name another") from cause
+    except OSError as cause:
+        hint = "nothing was left there; check the directory"
+        raise StorageError("write", target, cause, hint=hint) from cause
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _publish_directory(stage: Path, target: Path) -> None:
+    fsops.sync_dir(stage)
+    if target.is_dir():
+        fsops.remove_directory(target)  # it was empty; if it no longer is, the move says so
+    fsops.move(stage, target)
+
+
+def _publish_file(place: Place, target: Path, *, force: bool) -> None:
+    """Pages first: a file that is there has all its pages."""
+    pages = _pages_beside(target)
+    has_pages = place.pages.is_dir()
+    if has_pages:
+        fsops.move(place.pages, pages)
+    try:
+        if force:
+            fsops.rename_over(place.file, target)
+            fsops.sync_dir(target.parent)
+        else:
+            fsops.move(place.file, target)
+    except OSError:
+        if has_pages:
+            fsops.move(pages, place.pages)
+        raise

@@ -1,0 +1,186 @@
+"""Messages of an exported page: who, when, what, what it cost; calls with their results where they were made.
+
+A line that only answers calls is no message of its own: its results stand with the calls. What answers no call
+that is shown stands by itself, so that nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from recollect.model.blocks import (
+    Block,
+    McpToolUseBlock,
+    RedactedThinkingBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from recollect.model.conversation.conversation import Spoken
+from recollect.model.conversation.tool_calls import Call, CallStatus, tool_calls
+from recollect.model.cost.money import Spending, exact
+from recollect.model.entry import Entry
+from recollect.model.json_text import loose_value
+from recollect.model.markdown_html import prose_html, text_html
+from recollect.services.export import html_call
+from recollect.services.export.html_frame import spent, when, words_of
+from recollect.services.export.html_source import Agents, Source
+from recollect.services.page.conversation import Talk
+
+_SPEAKERS = {"assistant": "Claude", "system": "Client"}
+_FOLDED = frozenset("so")
+
+
+class AgentPlaces(Protocol):
+    """Where agents are shown: inside the call that sent them, or on pages of their own."""
+
+    def shown(self, name: str, sent_from: str) -> Iterator[str]:
+        """What stands in the call that sent an agent."""
+        ...
+
+
+class MessageWriter:
+    """Writes the messages of one conversation; ``mark`` begins the anchors of its messages."""
+
+    def __init__(
+        self,
+        source: Source,
+        talk: Talk,
+        agents: Agents,
+        places: AgentPlaces,
+        *,
+        mark: str = "m",
+        who: str = "User",
+    ) -> None:
+        self._source, self._talk, self._agents, self._places = source, talk, agents, places
+        self._mark, self._who = mark, who
+        self._load = source.loader(talk)
+        self._called: set[str] = set()
+        self._ends: tuple[str, dict[str, tuple[Call, Entry | None]]] = ("", {})
+        self.prompts: list[tuple[int, str]] = []
+
+    def anchor(self, index: int) -> str:
+        """The name of a message within its page."""
+        return f"{self._mark}{index + 1}"
+
+    def message(self, index: int) -> Iterator[str]:
+        """One message in pieces; nothing where all of it stands elsewhere."""
+        kind = self._talk.kinds[index]
+        said = self._source.message(self._talk, index)
+        if kind == "b":
+            yield self._boundary(index, said)
+            return
+        blocks = [block for block in said.blocks if not self._is_elsewhere(block, index)]
+        if not blocks and said.blocks:
+            return
+        if kind == "p":
+            self.prompts.append((index, words_of(said.text, 120)))
+        name = {"p": "prompt", "a": "answer", "s": "summary"}.get(kind, "other")
+        yield f'<article class="{name}" id="{self.anchor(index)}">\n{self._about(index, said)}'
+        if kind in _FOLDED:
+            yield f"<details><summary>{text_html(words_of(said.text, 100)) or 'no text'}</summary>\n"
+        for block in blocks:
+            yield from self._block(block, said, index)
+        if not said.blocks:
+            yield '<div class="note">Nothing that can be shown.</div>\n'
+        yield "</details>\n</article>\n" if kind in _FOLDED else "</article>\n"
+
+    def _is_elsewhere(self, block: Block, index: int) -> bool:
+        if not isinstance(block, ToolResultBlock) or block.tool_use_id not in self._called:
+            return False
+        node = self._talk.results.get(block.tool_use_id)
+        return node is not None and any(one.offset == node.offset for one in self._talk.groups[index])
+
+    def _boundary(self, index: int, said: Spoken) -> str:
+        words = words_of(said.text, 200) or "Conversation compacted"
+        return f'<article class="boundary" id="{self.anchor(index)}">{text_html(words)} {when(said.at)}</article>\n'
+
+    def _about(self, index: int, said: Spoken) -> str:
+        cost = self._source.cost(self._talk, index)
+        facts = [
+            f"<b>{text_html(self._speaker(said))}</b>",
+            when(said.at),
+            text_html(said.model or ""),
+            "" if cost is None else text_html(_cost(cost)),
+            f'<a href="#{self.anchor(index)}">{index + 1}</a>',
+        ]
+        return f'<div class="about">{" ".join(f"<span>{one}</span>" for one in facts if one)}</div>\n'
+
+    def _speaker(self, said: Spoken) -> str:
+        if said.is_summary:
+            return "Summary of what was compacted"
+        if said.role == "user":
+            return "Client, to the model" if said.is_meta else self._who
+        return _SPEAKERS.get(said.role, said.role)
+
+    # ---- blocks ------------------------------------------------------------------------------------------
+
+    def _block(self, block: Block, said: Spoken, index: int) -> Iterator[str]:
+        match block:
+            case TextBlock(text):
+                is_prose = said.role != "system" and len(text) <= html_call.LONGEST
+                yield prose_html(text) if is_prose else html_call.block_text(text, "plain")
+            case ThinkingBlock(thinking):
+                yield _thinking(thinking)
+            case RedactedThinkingBlock():
+                yield '<div class="note">Thinking that only its author can read.</div>\n'
+            case ToolUseBlock():
+                yield from self._call(block, said, index)
+            case ServerToolUseBlock() | McpToolUseBlock():
+                yield from _remote_call(block)
+            case ToolResultBlock():
+                yield '<details class="call"><summary><b>Result</b> of a call that is not shown here</summary>\n'
+                yield from html_call.content(block)
+                yield "</details>\n"
+            case _:
+                yield from html_call.content(block)
+
+    def _call(self, block: ToolUseBlock, said: Spoken, index: int) -> Iterator[str]:
+        self._called.add(block.id)
+        call, answer = self._ends_of(said)[block.id]
+        yield html_call.opening(call)
+        yield from html_call.body(call, answer)
+        agent = self._agents.sent_by(call)
+        if agent is not None:
+            yield from self._places.shown(agent, self.anchor(index))
+        yield "</details>\n"
+
+    def _ends_of(self, said: Spoken) -> dict[str, tuple[Call, Entry | None]]:
+        """Every call of a message with its end; found once a message, for one may make very many."""
+        if self._ends[0] == said.uuid:
+            return self._ends[1]
+        wanted = {block.id for block in said.blocks if isinstance(block, ToolUseBlock)}
+        nodes = {name: self._talk.results[name] for name in wanted if name in self._talk.results}
+        read = {node.offset: self._load(node) for node in nodes.values()}
+        calls = tool_calls([*said.entries, *(entry for entry in read.values() if entry is not None)])
+        found = {
+            call.id: (call, read[nodes[call.id].offset] if call.id in nodes else None)
+            for call in calls
+            if call.id in wanted
+        }
+        self._ends = (said.uuid, found)
+        return found
+
+
+def _remote_call(block: ServerToolUseBlock | McpToolUseBlock) -> Iterator[str]:
+    call = Call(block.id, block.name, bytes(block.input), None, None, CallStatus.OK)
+    yield html_call.opening(call)
+    yield html_call.block_text(html_call.gist(loose_value(block.input)))
+    yield "</details>\n"
+
+
+def _thinking(text: str) -> str:
+    if not text.strip():
+        return ""
+    shown = html_call.block_text(text, "plain")
+    return f'<details class="thinking"><summary>Thinking, {len(text):,} characters</summary>\n{shown}</details>\n'
+
+
+def _cost(cost: Spending) -> str:
+    """Every digit: the cost of one message is mostly less than a cent."""
+    if cost.unpriced:
+        return spent(cost)
+    return f"{spent(cost).rpartition(', ')[0]}, ${exact(cost.pico_usd)}"

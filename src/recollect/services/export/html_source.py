@@ -1,0 +1,153 @@
+"""What an exported page is made from: one session's conversations and agents, without their secrets.
+
+Secrets are taken out of a line before anything is made of it, by the function that every export uses, so no
+markup can stand between the letters of one. Lines are read when their turn comes and forgotten again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from recollect.errors import RecollectError
+from recollect.model import codec
+from recollect.model.conversation.agents import AGENT_TOOLS, AgentMeta, inline_roots, read_meta
+from recollect.model.conversation.conversation import Spoken, spoken
+from recollect.model.conversation.node import Node
+from recollect.model.conversation.tool_calls import Call
+from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.money import Spending
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import Entry
+from recollect.model.json_text import loose_object
+from recollect.model.line_views.scan import usage_of
+from recollect.services.export.export import Redactor
+from recollect.services.page.conversation import Talk, View, agent_in_text, agents_by_call, talk_of
+from recollect.services.page.log import PageSession
+from recollect.services.session import Session
+from recollect.storage.config.our_config import price_list
+from recollect.system.peek import open_regular
+
+_LARGEST_META = 1 << 20
+
+
+class Source:
+    """One session to be exported; ``redactor`` is None where secrets may stay."""
+
+    def __init__(self, session: Session, redactor: Redactor | None, *, whole: bool = False) -> None:
+        self.session = session
+        self.opened = PageSession(session)
+        self.redactor, self.whole = redactor, whole
+        self._prices = price_list()
+        self._counted: set[tuple[object, int]] = set()
+        self._texts: dict[str, str] = {}
+
+    @functools.cached_property
+    def damage(self) -> list[Damage]:
+        """The lines of its log that cannot be read."""
+        return self.session.damage()
+
+    def talk(self) -> Talk:
+        """The conversation itself."""
+        return talk_of(self.opened, View(whole=self.whole))
+
+    def agent_talk(self, name: str) -> Talk:
+        """What an agent and the model said to each other."""
+        return talk_of(self.opened, View(agent=name))
+
+    def text(self, text: str) -> str:
+        """A text that does not come from a line, such as a title; asked for again, it is not counted again."""
+        if self.redactor is not None and text not in self._texts:
+            self._texts[text] = self.redactor.text(text)
+        return self._texts.get(text, text)
+
+    def message(self, talk: Talk, index: int) -> Spoken:
+        """One message."""
+        return spoken(talk.groups[index], self.loader(talk))
+
+    def loader(self, talk: Talk) -> Callable[[Node], Entry | None]:
+        """Reads the lines of a conversation without their secrets."""
+        return lambda node: self._without_secrets(talk, talk.load(node))
+
+    def _without_secrets(self, talk: Talk, entry: Entry | None) -> Entry | None:
+        if entry is None or self.redactor is None:
+            return entry
+        place = (talk.log.path, entry.offset)
+        clean = self.redactor.line(entry.raw, count=place not in self._counted)
+        if clean == entry.raw:
+            return entry
+        self._counted.add(place)
+        item = codec.decode(Line(clean, entry.offset))
+        return item.readable if isinstance(item, Damage) else item
+
+    def cost(self, talk: Talk, index: int) -> Spending | None:
+        """What a response cost, at the message that holds its last line."""
+        group = talk.groups[index]
+        if group[0].type != "assistant":
+            return None
+        places = talk.responses.get(group[0].message_id or "", [index])
+        if places[-1] != index:
+            return None
+        ledger = Ledger(self._prices)
+        for node in (node for place in places for node in talk.groups[place]):
+            entry = talk.load(node)
+            record = None if entry is None else usage_of(entry.raw)
+            if record is not None:
+                ledger.add(record)
+        return ledger.total() if ledger.responses else None
+
+
+class Agents:
+    """The agents of a session, numbered in the order of their logs, and the calls that sent them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        session = source.opened
+        files = {str(file.agent_id or file.path.stem): file for file in session.agents()}
+        self._files = files
+        self._inline = [node.uuid for node in inline_roots(session.graph)]
+        self.numbers = {name: number for number, name in enumerate([*files, *self._inline], 1)}
+        self._by_call = agents_by_call(session)
+        self._by_prompt: dict[str, str] | None = None
+
+    @property
+    def bytes(self) -> int:
+        """How much there is to read of those that have logs of their own."""
+        return sum(file.size for file in self._files.values())
+
+    def sent_by(self, call: Call) -> str | None:
+        """The agent that a call sent, where one is known."""
+        if call.name not in AGENT_TOOLS and call.agent_id is None:
+            return None
+        named = self._by_call.get(call.id) or call.agent_id or agent_in_text(call.text)
+        if named in self.numbers:
+            return named
+        prompt = loose_object(call.input).get("prompt")
+        return self._prompts().get(prompt) if isinstance(prompt, str) else None
+
+    def _prompts(self) -> dict[str, str]:
+        """What the agents inside the main log were asked first: they have no other link to their call."""
+        if self._by_prompt is None:
+            self._by_prompt = {}
+            talk = self._source.talk()
+            load = self._source.loader(talk)
+            for uuid in self._inline:
+                said = spoken((self._source.opened.graph.nodes[uuid],), load)
+                self._by_prompt.setdefault(said.text, uuid)
+        return self._by_prompt
+
+    def title(self, name: str) -> str:
+        """What an agent is called: its kind and what it was for, as far as its own file says."""
+        meta = self._meta(name)
+        words = [one for one in (meta.agent_type, meta.description) if one]
+        return self._source.text(": ".join(words)) or f"agent {name[:8]}"
+
+    def _meta(self, name: str) -> AgentMeta:
+        file = self._files.get(name)
+        if file is None or file.meta_path is None:
+            return AgentMeta()
+        try:
+            with open_regular(file.meta_path) as meta:
+                return read_meta(meta.read(_LARGEST_META))
+        except (OSError, RecollectError):
+            return AgentMeta()

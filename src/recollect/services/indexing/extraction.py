@@ -1,0 +1,335 @@
+"""Turn stretches of logs into frames for the index.
+
+Reads with the tolerant reader, understands with the model, and knows nothing of tables.
+A frame ends after about a megabyte of text, so memory stays flat whatever a log's size.
+"""
+
+from __future__ import annotations
+
+import decimal
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from recollect.errors import NotFound, StorageError
+from recollect.index.frame import CLEARED, KIND_CODES, TOOL_OUTPUT_KIND, Frame, Id, MessageRow, UsageRow
+from recollect.model.cost.prices import variant
+from recollect.model.damage import Damage, Line
+from recollect.model.line_views.facts import (
+    TITLE,
+    TOOL_RESULT,
+    LineFacts,
+    Recorded,
+    Texts,
+    counts_are_uncertain,
+    facts_of,
+)
+from recollect.model.search.terms import indexed_text
+from recollect.storage.logs.reader import OpenLog
+
+try:  # hashlib loads OpenSSL first, which takes as long as reading a few lines
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
+
+_FRAME_BYTES = 1 << 20
+_FRAME_LINES = 2_000
+_HEAD = 4096
+_TAIL = 256
+_PICO = 10**12
+_IDS_AT_HAND = 64
+# A side file over this is indexed up to here; what follows is found by --substring, which reads the file.
+_LONGEST_OUTPUT = 32 << 20
+_TITLE_TYPES = {"custom-title": "custom_title", "ai-title": "ai_title"}
+
+
+class Job(NamedTuple):
+    """What is to be read: a log from a byte on."""
+
+    path: str
+    start: int = 0
+    is_tool_output: bool = False
+    seek_prompt: bool = True
+
+
+def frames(job: Job) -> Iterator[Frame]:
+    """The frames of one log; the last one says so where the log could not be read to its end."""
+    try:
+        if job.is_tool_output:
+            yield _tool_output(job)
+            return
+        with OpenLog(Path(job.path)) as log:
+            yield from _log_frames(log, job)
+    except NotFound:
+        yield Frame(job.start, job.start, [], [], problem="")
+    except StorageError as refused:
+        yield Frame(job.start, job.start, [], [], problem=refused.message)
+
+
+def head_of(log: OpenLog, end: int) -> bytes:
+    """What a log begins with, up to where it was read, as a digest that says how much it covers."""
+    length = min(end, _HEAD)
+    return length.to_bytes(2, "big") + _digest(log.read_all(length, 0))
+
+
+def tail_of(log: OpenLog, end: int) -> bytes:
+    """The bytes before a place, as a digest."""
+    start = max(0, end - _TAIL)
+    return _digest(log.read_all(end - start, start))
+
+
+def is_continued(path: str, consumed: int, head: bytes, tail: bytes) -> bool:
+    """Whether a log still begins as it did and has the same bytes before the place it was read to."""
+    try:
+        with OpenLog(Path(path)) as log:
+            length = int.from_bytes(head[:2], "big")
+            return (
+                log.size() >= consumed
+                and _digest(log.read_all(length, 0)) == head[2:]
+                and tail_of(log, consumed) == tail
+            )
+    except (NotFound, StorageError):
+        return False
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def _log_frames(log: OpenLog, job: Job) -> Iterator[Frame]:
+    gathered = _Gathered(job.start, seek_prompt=job.seek_prompt)
+    for line in log.lines(job.start):
+        gathered.take(line)
+        if gathered.is_full:
+            yield gathered.frame(log)
+            gathered = _Gathered(line.end, seek_prompt=gathered.seek_prompt)
+    if gathered.end > gathered.start:
+        yield gathered.frame(log)
+
+
+def _tool_output(job: Job) -> Frame:
+    """A result too large for the log: its file is one message of its own."""
+    with OpenLog(Path(job.path)) as file:
+        size = file.stat().st_size
+        data = file.read_all(min(size, _LONGEST_OUTPUT), 0)
+        text = data.decode("utf-8", "replace")
+        texts = tuple(indexed_text(text) if at == TOOL_RESULT else None for at in range(6))
+        row = MessageRow(0, size, None, None, None, TOOL_OUTPUT_KIND, None, texts)
+        # An empty one leaves nothing, also where it is read twice: it never moves the place to read on from.
+        return Frame(0, size, [row] if text else [], [], head=head_of(file, size), tail=tail_of(file, size))
+
+
+class _Gathered:
+    """The lines of one frame, summed up as they come."""
+
+    def __init__(self, start: int, *, seek_prompt: bool) -> None:
+        self.start = self.end = start
+        self.seek_prompt = seek_prompt
+        self._messages: list[MessageRow] = []
+        self._usage: dict[tuple[str | None, str], UsageRow] = {}
+        self._nameless: list[UsageRow] = []
+        self._size = self._damaged = 0
+        self._facts: dict[str, object] = {}
+        self._ids: dict[str, Id] = {}
+        self._first_at: int | None = None
+        self._last_at: int | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return (
+            self._size >= _FRAME_BYTES
+            or len(self._messages) >= _FRAME_LINES
+            or self.end - self.start > 8 * _FRAME_BYTES
+        )
+
+    def take(self, line: Line | Damage) -> None:
+        self.end = line.end
+        facts = facts_of(line.data) if isinstance(line, Line) else None
+        if facts is None:
+            self._damaged += not isinstance(line, Line) or bool(line.data.strip())
+            return
+        self._note(facts, line)  # type: ignore[arg-type]  # facts come from lines only
+        if facts.uuid is not None or facts.texts is not None:
+            self._messages.append(self._row(facts, line))  # type: ignore[arg-type]
+        if facts.spoken is not None:
+            self._take_usage(facts)
+
+    def frame(self, log: OpenLog) -> Frame:
+        # Fields that were never said stay at the frame's defaults.
+        return Frame(
+            self.start,
+            self.end,
+            self._messages,
+            [*self._usage.values(), *self._nameless],
+            first_at=self._first_at,
+            last_at=self._last_at,
+            damaged=self._damaged,
+            head=head_of(log, self.end) if self.start == 0 else b"",
+            tail=tail_of(log, self.end),
+            **self._facts,  # type: ignore[arg-type]
+        )
+
+    def _note(self, facts: LineFacts, line: Line) -> None:
+        kept = self._facts
+        if facts.at is not None and facts.uuid is not None:
+            self._first_at = facts.at if self._first_at is None else min(self._first_at, facts.at)
+            self._last_at = facts.at if self._last_at is None else max(self._last_at, facts.at)
+        if facts.cwd:
+            kept.setdefault("cwd", facts.cwd)
+        if facts.branch:
+            kept["branch"] = facts.branch
+        if facts.session:
+            kept.setdefault("session", facts.session)
+        if facts.type in _TITLE_TYPES and (facts.texts or facts.cleared_title):
+            kept[_TITLE_TYPES[facts.type]] = CLEARED if facts.cleared_title else line.offset
+        elif facts.type == "last-prompt" and _names_a_prompt(line):
+            kept["last_prompt"] = line.offset
+        elif facts.type == "user" and self.seek_prompt and not facts.is_meta and _is_prompt(line):
+            kept["prompt"], self.seek_prompt = line.offset, False
+        if facts.recorded is not None:
+            # Its own time or none: what stood before it in this frame depends on where frames are cut.
+            kept["cost_state"] = (facts.at, _amounts(facts.recorded))
+
+    def _row(self, facts: LineFacts, line: Line) -> MessageRow:
+        texts = facts.texts
+        digest = None
+        kind = facts.type
+        if texts is not None:
+            if facts.uuid is not None:
+                digest = _text_digest(texts)
+            if texts[TITLE] is not None:
+                kind = "title"
+            self._size += _length(texts)
+            texts = tuple([None if text is None else indexed_text(text) for text in texts])  # type: ignore[assignment]
+        return MessageRow(
+            line.offset,
+            len(line.data) + 1,
+            self._id(facts.uuid),
+            self._id(facts.parent),
+            facts.at,
+            KIND_CODES.get(kind, 0),
+            digest,
+            texts,
+        )
+
+    def _id(self, text: str | None) -> Id:
+        """Shortened; mostly the id of the line before, so the last ones are kept at hand."""
+        if text is None:
+            return None
+        known = self._ids.get(text)
+        if known is None:
+            if len(self._ids) > _IDS_AT_HAND:
+                self._ids.clear()
+            known = self._ids[text] = short_id(text)
+        return known
+
+    def _take_usage(self, facts: LineFacts) -> None:
+        spoken = facts.spoken
+        assert spoken is not None  # noqa: S101 - for the type checker: whoever calls has asked
+        if spoken.message_id is None:
+            self._nameless.append(usage_row(facts, self._id(facts.parent)))
+            return
+        key = (spoken.message_id, spoken.request_id)
+        known = self._usage.get(key)
+        if known is None:
+            self._usage[key] = usage_row(facts, self._id(facts.parent))
+            return
+        then = (spoken.speaker, spoken.usage.output_tokens or 0, spoken.has_stop, facts.at or 0)
+        if then >= (known.speaker, known.output, known.has_stop, known.at or 0):
+            self._usage[key] = usage_row(facts, None)._replace(
+                tool=known.tool or spoken.tool, asked=known.asked, lines=known.lines + 1
+            )
+        else:
+            self._usage[key] = known._replace(tool=known.tool or spoken.tool, lines=known.lines + 1)
+
+
+def usage_row(facts: LineFacts, asked: Id) -> UsageRow:
+    """What one line says of one response."""
+    spoken = facts.spoken
+    assert spoken is not None  # noqa: S101 - for the type checker: whoever calls has asked
+    usage = spoken.usage
+    tokens = usage.tokens()
+    uncertain = not spoken.has_stop and counts_are_uncertain(facts.version, spoken.has_stop)
+    context = tokens.input + tokens.cache_write_5m + tokens.cache_write_1h + tokens.cache_read
+    return UsageRow(
+        spoken.message_id,
+        spoken.request_id,
+        spoken.speaker,
+        spoken.has_stop,
+        facts.is_forked,
+        facts.at,
+        spoken.model,
+        facts.branch,
+        facts.version,
+        spoken.tool,
+        variant(context, usage.speed, usage.inference_geo, usage.service_tier, uncertain),
+        tokens.input,
+        tokens.output,
+        tokens.cache_write_5m,
+        tokens.cache_write_1h,
+        tokens.cache_read,
+        tokens.web_searches,
+        None if spoken.recorded is None else _pico(spoken.recorded),
+        spoken.duration_ms,
+        asked,
+        1,
+    )
+
+
+def short_id(text: str) -> Id:
+    """A uuid as its 16 bytes, where they give back exactly this text."""
+    if len(text) != 36:
+        return text
+    digits = text.replace("-", "")
+    try:
+        data = bytes.fromhex(digits)
+    except ValueError:
+        return text
+    is_plain = text[8] == text[13] == text[18] == text[23] == "-" and data.hex() == digits and len(data) == 16
+    return data if is_plain else text
+
+
+def _text_digest(texts: Texts) -> int:
+    whole = "\0".join([text or "" for text in texts])
+    # Only ever compared between lines with the same id: it tells an altered copy from an exact one.
+    return len(whole) << 32 | zlib.crc32(whole.encode("utf-8", "replace"))
+
+
+def _length(texts: Texts) -> int:
+    return sum([len(text) for text in texts if text is not None])
+
+
+def _entry(line: Line) -> Entry | None:
+    from recollect.model.codec import decode
+
+    item = decode(line)
+    return item.readable if isinstance(item, Damage) else item
+
+
+def _names_a_prompt(line: Line) -> bool:
+    from recollect.model.entry import LastPrompt
+
+    entry = _entry(line)
+    return entry is not None and isinstance(entry.body, LastPrompt) and bool(entry.body.last_prompt)
+
+
+def _is_prompt(line: Line) -> bool:
+    from recollect.storage.logs.summary import typed_prompt
+
+    entry = _entry(line)
+    return entry is not None and typed_prompt(entry) is not None
+
+
+def _pico(dollars: str) -> int:
+    return int((decimal.Decimal(dollars) * _PICO).to_integral_value())
+
+
+def _amounts(recorded: Recorded) -> list[tuple[str, int]]:
+    """By model; what the total says beyond them stands under no model, so that the total is kept exactly."""
+    amounts = [(model, _pico(text)) for model, text in recorded.by_model.items()]
+    rest = 0 if recorded.total is None else _pico(recorded.total) - sum(amount for _, amount in amounts)
+    return amounts if recorded.total is None or not rest else [*amounts, ("", rest)]

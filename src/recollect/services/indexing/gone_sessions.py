@@ -1,0 +1,77 @@
+"""Keep deleted sessions in the totals when an index is built anew.
+
+The new index looks for its predecessors: the one that was set aside, and those of other
+versions of recollect for the same homes. What they know of logs that are no longer there is
+taken over before anything is read. A predecessor that cannot be read is named: then nothing
+is left that knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from recollect.index.database import Database, Failure
+from recollect.index.gone_rows import KeptLog, keep, kept_logs
+from recollect.index.schema import SESSION
+from recollect.storage.home_walk import scan_logs
+from recollect.storage.logs.reader import PACKED
+
+_NAME = re.compile(r"index-v([0-9]{1,9})-([0-9a-f]{8})\.(sqlite|aside)")
+
+
+class Carried(NamedTuple):
+    """How many deleted sessions were taken over, and which predecessors could not be read."""
+
+    sessions: int = 0
+    unread: tuple[Path, ...] = ()
+
+
+def carry_over(index: Database, path: Path, homes: Sequence[Path]) -> Carried:
+    """Take over what the predecessors of the index at ``path`` know of logs that are gone."""
+    before = predecessors(path)
+    if not before:
+        return Carried()
+    there = {log.path for home in homes for log in scan_logs(home)}
+    kept: dict[str, KeptLog] = {}
+    unread = []
+    for old in before:
+        found = _kept(old, there)
+        if found is None:
+            unread.append(old)
+        for one in found or ():
+            # What lies in the archive is not gone: it is read again.
+            if not (one.log.path.endswith(PACKED) and Path(one.log.path).is_file()):
+                kept.setdefault(one.log.path, one)
+    try:
+        keep(index, kept.values())
+    except (TypeError, ValueError, OverflowError):  # a damaged file can hold anything
+        return Carried(0, tuple(before))
+    return Carried(sum(one.log.role == SESSION for one in kept.values()), tuple(unread))
+
+
+def predecessors(path: Path) -> list[Path]:
+    """Other indexes of the same homes, the likeliest to be whole and new first."""
+    own = _NAME.fullmatch(path.name)
+    if own is None:
+        return []
+    found = []
+    with contextlib.suppress(OSError):
+        for name in path.parent.iterdir():
+            other = _NAME.fullmatch(name.name)
+            if other is None or other[2] != own[2] or name == path:
+                continue
+            if name.is_file() and name.stat().st_size:
+                found.append((int(other[1]) == int(own[1]), int(other[1]), other[3] == "sqlite", name))
+    return [name for *_, name in sorted(found, reverse=True)]
+
+
+def _kept(path: Path, there: set[str]) -> list[KeptLog] | None:
+    try:
+        with contextlib.closing(Database(path, read_only=True)) as old:
+            return list(kept_logs(old, there))
+    except (Failure, TypeError, ValueError):
+        return None

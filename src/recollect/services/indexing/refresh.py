@@ -1,0 +1,301 @@
+"""Keep the index in step with the logs: compare, read what is new, take out what is gone.
+
+Every question refreshes first. Where nothing changed that costs one look at the homes.
+A first build reads in other processes and writes in this one; it commits as it goes, so a
+process that is killed leaves an index that the next one completes. Logs are read in the
+order of their last change: text rows then stand nearly in the order of time, which is what
+lets a search for the newest hits stop early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from recollect.index.database import MAPPED_BYTES, Database
+from recollect.index.placed import Placed
+from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
+from recollect.services.indexing.comparison import LastSeen, look, take_note
+
+# What reads lines and writes rows is imported where something changed: most refreshes find nothing new.
+if TYPE_CHECKING:
+    from recollect.index.frame import Frame
+    from recollect.index.ingest import Ingest
+    from recollect.services.indexing.extraction import Job
+
+Progress = Callable[[int, int], None]
+# Below this, starting a process takes longer than reading here.
+_WORTH_A_PROCESS = 24 << 20
+_BULK_COMMIT = 96 << 20
+_BULK_HASH = 32 << 20
+
+
+class _Known(Struct, frozen=True):
+    id: int
+    path: str
+    device: int
+    inode: int
+    size: int
+    mtime: int
+    consumed: int
+    head: bytes | None
+    tail: bytes | None
+    role: int
+    gone: int
+    prompt: int | None
+
+
+class _Work(Struct, frozen=True):
+    file: int
+    log: Placed
+    job: Job
+
+
+class Refreshed(Struct, frozen=True):
+    """What a refresh did."""
+
+    logs: int
+    read: int
+    bytes: int
+    gone: int
+    problems: list[tuple[str, str]]
+
+
+class Compared(Struct, frozen=True):
+    """The logs of some homes against what an index knows of them."""
+
+    logs: int
+    changed: list[Placed]
+    missing: list[_Known]
+    known: dict[str, _Known]  # those that changed
+    problems: list[tuple[str, str]]
+    note: str | None  # see indexing_look
+
+
+def compare(index: Database, homes: Sequence[Path], archive: Path | None = None) -> Compared:
+    """One look at the homes, and at what only the archive has of them; no log is read and nothing written."""
+    problems: list[tuple[str, str]] = []
+    known = _last_seen(index)
+    seen = look(index, homes, known, problems)
+    there, changed = seen.there, seen.changed
+    gone = known.keys() - set(there)
+    logs = len(there)
+    if archive is not None and archive.is_dir():
+        from recollect.services.indexing.archived_logs import archived_logs
+
+        for placed in archived_logs(archive, homes, there):
+            logs += 1
+            gone.discard(placed.path)
+            if known.get(placed.path) != placed[5:]:
+                changed.append(placed)
+    rows = {log.path: row for log in changed if (row := _known(index, log.path)) is not None}
+    missing = [row for path in known if path in gone and (row := _known(index, path)) is not None]
+    return Compared(logs, changed, missing, rows, problems, seen.note)
+
+
+def refresh(
+    index: Database, homes: Sequence[Path], progress: Progress | None = None, archive: Path | None = None
+) -> Refreshed:
+    """Bring the index up to date with the homes it was opened for, and with their archived sessions."""
+    found = compare(index, homes, archive)
+    problems = found.problems
+    if not found.changed and not found.missing:
+        _note_done(index)
+        take_note(index, found.note)
+        return Refreshed(found.logs, 0, 0, 0, problems)
+    work = _settle(index, found)
+    work.sort(key=lambda one: one.log.mtime)
+    _read(index, work, progress, problems)
+    _note_done(index)
+    take_note(index, found.note)
+    read = sum(one.log.size - one.job.start for one in work)
+    return Refreshed(found.logs, len(work), read, len(found.missing), problems)
+
+
+def _note_done(index: Database) -> None:
+    if index.meta("complete") is None:
+        with index.transaction():
+            index.set_meta("complete", 1)
+
+
+def _last_seen(index: Database) -> LastSeen:
+    """Device, inode, size and time of the logs that were there; one that was not read to its end has no true time."""
+    rows = index.connection.execute("SELECT path, device, inode, size, mtime FROM files WHERE NOT gone")
+    return {path: (device, inode, size, mtime) for path, device, inode, size, mtime in rows}
+
+
+def _known(index: Database, path: str) -> _Known | None:
+    """All that is known of a log."""
+    rows = index.rows(
+        "SELECT id, path, device, inode, size, mtime, consumed, head, tail, role, gone, prompt FROM files"
+        " WHERE path = ?",
+        path,
+    )
+    return _Known(*rows[0]) if rows else None  # type: ignore[arg-type]
+
+
+def _settle(index: Database, found: Compared) -> list[_Work]:
+    """Match what changed with what was known; returns what is to be read."""
+    from recollect.index.ingest import Ingest
+
+    ingest = Ingest(index)
+    by_inode = {(row.device, row.inode): row for row in found.missing if row.inode}
+    work = []
+    with index.transaction():
+        ingest.begin()
+        moved: set[int] = set()
+        for log in found.changed:
+            row = found.known.get(log.path)
+            if row is None or row.gone:
+                before = by_inode.get((log.device, log.inode))
+                if before is not None and before.id not in moved and _is_same(before, log):
+                    if row is not None:
+                        ingest.drop(row.id)
+                    moved.add(before.id)
+                    ingest.moved(before.id, log)
+                    row = before
+            if row is None:
+                work.append(_Work(ingest.add_file(log), log, _job(log, 0, seek_prompt=True)))
+                continue
+            # Only its lines say whose agent a log in the flat layout is, so one that moved there is read anew.
+            is_told_by_lines = row.id in moved and log.role == AGENT and log.session is None
+            start = row.consumed if _is_grown(row, log) and not is_told_by_lines else 0
+            if not start:
+                ingest.forget(row.id)
+            ingest.seen(row.id, log)
+            work.append(_Work(row.id, log, _job(log, start, seek_prompt=not start or row.prompt is None)))
+        for row in found.missing:
+            if row.id in moved:
+                continue
+            if row.role == TOOL_OUTPUT:
+                ingest.drop(row.id)
+            else:
+                ingest.forget(row.id, keep_usage=True)
+    return work
+
+
+def _job(log: Placed, start: int, *, seek_prompt: bool) -> Job:
+    from recollect.services.indexing.extraction import Job
+
+    return Job(log.path, start, log.role == TOOL_OUTPUT, seek_prompt and log.role == SESSION)
+
+
+def _is_same(before: _Known, log: Placed) -> bool:
+    return (
+        before.role == log.role
+        and bool(before.head)
+        and log.size >= before.consumed
+        and _is_continued(before, log)
+    )
+
+
+def _is_grown(row: _Known, log: Placed) -> bool:
+    """Whether only bytes were added. A log of the same size with another time may hold other bytes."""
+    if row.role == TOOL_OUTPUT or row.gone or not row.consumed or row.inode != log.inode:
+        return False
+    seen_at = row.mtime if row.mtime >= 0 else ~row.mtime
+    if log.size <= row.size and log.mtime != seen_at:
+        return False
+    return _is_continued(row, log)
+
+
+def _is_continued(row: _Known, log: Placed) -> bool:
+    from recollect.services.indexing.extraction import is_continued
+
+    return is_continued(log.path, row.consumed, row.head or b"", row.tail or b"")
+
+
+def _read(
+    index: Database, work: list[_Work], progress: Progress | None, problems: list[tuple[str, str]]
+) -> None:
+    from recollect.index.ingest import Ingest
+
+    total = sum(max(one.log.size - one.job.start, 0) for one in work)
+    is_bulk = total > _WORTH_A_PROCESS
+    ingest = Ingest(index)
+    jobs = [one.job for one in work]
+    news = _frames_elsewhere(jobs) if is_bulk else _frames_here(jobs)
+    intake = _Intake(ingest, work, problems, progress, total)
+    if is_bulk:
+        ingest.expect_many()
+        _tune(index, bulk=True)
+    elif index.value("SELECT v FROM texts_config WHERE k = 'automerge'") == 0:
+        _tune(index, bulk=False)  # a bulk load that was killed left it so
+    at_end = False
+    while not at_end:
+        with index.transaction():
+            ingest.begin()
+            since = 0
+            while since < _BULK_COMMIT:
+                item = next(news, None)
+                if item is None:
+                    at_end = True
+                    break
+                since += intake.take(*item)
+    if is_bulk:
+        _tune(index, bulk=False)
+
+
+def _frames_here(jobs: Sequence[Job]) -> Iterator[tuple[int, Frame | None]]:
+    from recollect.services.indexing.extraction import frames
+
+    for number, job in enumerate(jobs):
+        for frame in frames(job):
+            yield number, frame
+        yield number, None
+
+
+def _frames_elsewhere(jobs: Sequence[Job]) -> Iterator[tuple[int, Frame | None]]:
+    from recollect.services.indexing.workers import frames_of
+
+    return frames_of(jobs)
+
+
+class _Intake:
+    """Takes frames in as they come. A log that could not be read is not marked as read: it is tried again."""
+
+    def __init__(
+        self,
+        ingest: Ingest,
+        work: list[_Work],
+        problems: list[tuple[str, str]],
+        progress: Progress | None,
+        total: int,
+    ) -> None:
+        self._ingest, self._work, self._problems = ingest, work, problems
+        self._progress, self._total, self._done = progress, total, 0
+        self._unread: set[int] = set()
+
+    def take(self, number: int, frame: Frame | None) -> int:
+        """A frame of a job, or None at the job's end; how many bytes of log it covers."""
+        file, log = self._work[number].file, self._work[number].log
+        if frame is None:
+            if number not in self._unread:
+                self._ingest.finished(file, log)
+            return 0
+        if frame.problem is not None:
+            self._unread.add(number)
+            if frame.problem:
+                self._problems.append((log.path, frame.problem))
+            return 0
+        self._ingest.apply(file, frame)
+        self._done += frame.end - frame.start
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return frame.end - frame.start
+
+
+def _tune(index: Database, *, bulk: bool) -> None:
+    """For a bulk load words are gathered in memory and merged once at the end instead of all along."""
+    run = index.connection.execute
+    # A writer that walks through the whole file would hold all of it as memory of its own.
+    run(f"PRAGMA mmap_size = {0 if bulk else MAPPED_BYTES}")
+    run("INSERT INTO texts(texts, rank) VALUES('hashsize', ?)", (_BULK_HASH if bulk else 1 << 20,))
+    run("INSERT INTO texts(texts, rank) VALUES('automerge', ?)", (0 if bulk else 4,))
+    if not bulk:
+        # The few large pieces that were written are left as they are: merging them makes a search
+        # hardly faster and costs a tenth of the build. `recollect index vacuum` does it.
+        run("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,0 +1,36 @@
+"""Bring the index up to date once, quietly: ``python -m recollect.services.indexing.refresh_once HOME...``
+
+For whoever wants a fresh index soon and will not wait for it, as the status line does. It takes the
+lock of the index without waiting: where somebody else is at it, it has nothing to do. It prints
+nothing and ends with 0 whatever the disk or the index say, because nobody looks; only a call that
+names no home ends with 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+USAGE = "usage: python -m recollect.services.indexing.refresh_once [--cache DIR] HOME..."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Refresh the index of these homes."""
+    cache, homes = None, list(arguments)
+    if homes[:1] == ["--cache"]:
+        cache, homes = (Path(homes[1]) if len(homes) > 1 else None), homes[2:]
+    if not homes or any(home.startswith("-") for home in homes):
+        print(USAGE, file=sys.stderr)  # noqa: T201 - a wrong call has a programmer in front of it
+        return 2
+    try:
+        from recollect.services.indexing.access import open_index
+
+        with open_index([Path(home) for home in homes], cache=cache, patience=0.0):
+            return 0
+    except Exception:  # noqa: BLE001 - nobody is there to be told, and the next question says it
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

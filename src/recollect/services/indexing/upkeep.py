@@ -1,0 +1,212 @@
+"""Look at an index, build it anew, make it small: what `recollect index` does.
+
+Looking makes nothing and waits for nobody. Building anew keeps the old index until the new
+one stands, and what only the old one knew, the cost of deleted sessions, is taken over.
+Making it small merges what the full-text table wrote in pieces and gives free pages back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import DamagedData, NotFound, StorageError
+from recollect.index.database import Database, Failure, is_about_the_place
+from recollect.index.figures import figures
+from recollect.index.schema import VERSION
+from recollect.services.indexing.access import OpenIndex, build, index_path, is_built
+from recollect.services.indexing.refresh import Progress, compare
+from recollect.storage.home_walk import scan_logs
+
+# How long a command that was typed waits for another process that is at the index.
+_PATIENCE = 900.0
+_OURS = re.compile(r"index-v([0-9]{1,9})-([0-9a-f]{8})\.(sqlite|aside)(-wal|-shm)?")
+
+
+class IndexStatus(Struct, frozen=True, kw_only=True):
+    """An index as it is found. Counts are nought where there is none, or none that can be read."""
+
+    path: Path
+    version: int = VERSION
+    exists: bool = False
+    is_complete: bool = False
+    problem: str | None = None
+    bytes: int = 0
+    log_bytes: int = 0
+    refreshed_at: dt.datetime | None = None
+    rows: dict[str, int] = {}
+    sessions: int = 0
+    agents: int = 0
+    tool_outputs: int = 0
+    gone_sessions: int = 0
+    segments: int = 0
+    changed_logs: int = 0
+    missing_logs: int = 0
+    stale: list[Path] = []
+
+    @property
+    def share(self) -> float | None:
+        """Its size as a share of the logs' size."""
+        return self.bytes / self.log_bytes if self.log_bytes else None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it knows every log as it is now."""
+        return self.is_complete and not self.problem and not self.changed_logs and not self.missing_logs
+
+
+class Rebuilt(Struct, frozen=True):
+    """What came of building anew. ``gone_sessions``: deleted ones that stay in the totals.
+
+    ``unread``: older indexes that may have known of more, and could not be read.
+    """
+
+    path: Path
+    logs: int
+    bytes: int
+    gone_sessions: int
+    unread: list[Path]
+    problems: list[tuple[str, str]]
+
+
+class Vacuumed(Struct, frozen=True):
+    """What came of making it small. ``removed``: files nobody needs any more."""
+
+    path: Path
+    bytes_before: int
+    bytes_after: int
+    removed: list[Path]
+
+
+def status(homes: Sequence[Path], cache: Path | None = None) -> IndexStatus:
+    """How the index of some homes stands, without touching it."""
+    path = index_path(homes, cache)
+    logs = [log for home in homes for log in scan_logs(home)]
+    known = {"path": path, "log_bytes": sum(log.size for log in logs), "stale": _stale(path)}
+    if not path.exists():
+        return IndexStatus(**known)  # type: ignore[arg-type]
+    known |= {"exists": True, "bytes": _size(path), "refreshed_at": _refreshed_at(path)}
+    if not known["bytes"] and path.is_file():
+        return IndexStatus(**known)  # type: ignore[arg-type]  # somebody is just making it
+    try:
+        with contextlib.closing(Database(path, read_only=True)) as index:
+            numbers = figures(index)
+            compared = compare(index, homes, OpenIndex(homes, path).archive)
+            broken = index.value("PRAGMA quick_check(1)")
+    except (Failure, OSError) as problem:
+        return IndexStatus(**known, problem=str(problem))  # type: ignore[arg-type]
+    return IndexStatus(
+        **known,  # type: ignore[arg-type]
+        is_complete=numbers.is_complete,
+        problem=None if broken == "ok" else str(broken),
+        rows=numbers.rows,
+        sessions=numbers.sessions,
+        agents=numbers.agents,
+        tool_outputs=numbers.tool_outputs,
+        gone_sessions=numbers.gone_sessions,
+        segments=numbers.segments,
+        changed_logs=len(compared.changed),
+        missing_logs=len(compared.missing),
+    )
+
+
+def rebuild(homes: Sequence[Path], cache: Path | None = None, progress: Progress | None = None) -> Rebuilt:
+    """A new index from the logs. The old one is put back where that fails."""
+    opened = OpenIndex(homes, index_path(homes, cache))
+    with contextlib.closing(opened), contextlib.closing(opened.lock(_PATIENCE)) as lock, lock:
+        had_one = opened.path.exists()
+        aside = opened.set_aside()
+        try:
+            opened.open()
+            build(opened, progress)
+        except (Failure, OSError) as problem:
+            opened.remove()
+            what = "nothing was changed"
+            if had_one:
+                opened.put_back(aside)
+                what = "the old one is in place again"
+            hint = f"{what}; free some space or mend the disk, then try again"
+            raise StorageError("rebuild index", opened.path, _as_os_error(problem), hint=hint) from problem
+        done = opened.refreshed
+        opened.close()  # its last pages are written now
+        if had_one and aside not in opened.unread:
+            opened.remove_aside(aside)
+        return Rebuilt(
+            opened.path,
+            0 if done is None else done.logs,
+            _size(opened.path),
+            opened.carried_over,
+            list(opened.unread),
+            [] if done is None else done.problems,
+        )
+
+
+def vacuum(homes: Sequence[Path], cache: Path | None = None) -> Vacuumed:
+    """Merge the full-text table, give free pages back, and remove what older versions left."""
+    opened = OpenIndex(homes, index_path(homes, cache))
+    if not opened.path.exists():
+        raise NotFound(f"no index at {opened.path}", hint="`recollect index rebuild` makes one")
+    with contextlib.closing(opened), contextlib.closing(opened.lock(_PATIENCE)) as lock, lock:
+        before = _size(opened.path)
+        try:
+            opened.open()
+            assert opened.database is not None  # noqa: S101 - for the type checker: just opened
+            run = opened.database.connection.execute
+            run("INSERT INTO texts(texts) VALUES('optimize')")
+            run("VACUUM")
+            run("PRAGMA wal_checkpoint(TRUNCATE)")
+        except Failure as problem:
+            if is_about_the_place(problem):
+                hint = "nothing was changed; free some space or mend the disk, then try again"
+                raise StorageError("vacuum index", opened.path, _as_os_error(problem), hint=hint) from problem
+            raise DamagedData(
+                f"index {opened.path}: {problem}", hint="`recollect index rebuild` makes a new one"
+            ) from problem
+        opened.close()
+        removed = _stale(opened.path)
+        for path in removed:
+            path.unlink(missing_ok=True)
+        return Vacuumed(opened.path, before, _size(opened.path), removed)
+
+
+def _as_os_error(problem: Exception) -> OSError:
+    return problem if isinstance(problem, OSError) else OSError(0, str(problem))
+
+
+def _size(path: Path) -> int:
+    found = 0
+    for suffix in ("", "-wal"):
+        with contextlib.suppress(OSError):
+            found += path.with_name(path.name + suffix).stat().st_size
+    return found
+
+
+def _refreshed_at(path: Path) -> dt.datetime | None:
+    """Whoever refreshes takes the lock and leaves a line in it, so the lock's time says when that was."""
+    try:
+        return dt.datetime.fromtimestamp(path.with_suffix(".lock").stat().st_mtime, dt.UTC)
+    except OSError:
+        return None
+
+
+def _stale(path: Path) -> list[Path]:
+    """What was set aside, and indexes of older versions whose successor is there; never a directory."""
+    found = []
+    with contextlib.suppress(OSError):
+        for name in sorted(path.parent.iterdir()):
+            other = _OURS.fullmatch(name.name)
+            if other is None or not name.is_file() or name == path:
+                continue
+            version, homes, kind, _ = other.groups()
+            successor = path.with_name(f"index-v{VERSION}-{homes}.sqlite")
+            # An older index may be the only one that knows what deleted sessions cost.
+            if (int(version) < VERSION or (kind == "aside" and int(version) == VERSION)) and is_built(
+                successor
+            ):
+                found.append(name)
+    return found

@@ -1,0 +1,144 @@
+"""Carry out a migration: plan, change through the journal, read both, compare; take it back where they differ.
+
+The steps themselves are in ``storage/migrations``. Here it is asked whether a client has the session open, our lock
+is held, and what was said, called, answered and counted before is compared with what is there afterwards. One
+session is one change; rolling it back gives every byte, mode and time of before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import Busy, DamagedData, NotFound, RecollectError, UsageError
+from recollect.services.homes import Home
+from recollect.services.session import Session
+from recollect.storage.changes.journal import Applied, ChangeJournal
+from recollect.storage.home import ClaudeHome
+from recollect.storage.home_locks import lock_path
+from recollect.storage.live import live_sessions
+from recollect.storage.migrations.migration import WHAT, Migration
+from recollect.storage.migrations.registry import MigrationStep
+from recollect.system.lock import FileLock
+
+
+class Refused(Struct, frozen=True):
+    """A session that a step cannot be done for, and why."""
+
+    session: str
+    reason: str
+    hint: str
+
+
+class Outcome(Struct):
+    """What a step would do, or did, to some sessions. ``untouched`` had nothing to migrate."""
+
+    planned: list[Migration]
+    refused: list[Refused]
+    untouched: int = 0
+    done: list[Applied] = []
+
+
+def chosen(home: Home, target: str | None) -> list[Session]:
+    """One session, or those of a project, or all. The name of a session comes before that of a project."""
+    if target is None:
+        return _ours(home, home.sessions())
+    try:
+        return [home.own_session(target)]
+    except NotFound as problem:
+        found = _ours(home, home.sessions(target))
+        if not found:
+            raise problem from None
+        return found
+
+
+def _ours(home: Home, sessions: Iterable[Session]) -> list[Session]:
+    return [one for one in sessions if any(one.home is each for each in home.homes)]
+
+
+def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = None) -> Outcome:
+    """Plan a step for some sessions; nothing is written."""
+    outcome = Outcome([], [])
+    for session in sessions:
+        try:
+            plan = step.planned(session.home, session.file, cwd)
+            if plan is not None:
+                _refuse_live(session.home, session.id)
+        except RecollectError as problem:
+            outcome.refused.append(Refused(session.id, problem.message, problem.hint))
+            continue
+        if plan is None:
+            outcome.untouched += 1
+        else:
+            outcome.planned.append(plan)
+    return outcome
+
+
+def carried_out(step: MigrationStep, session: Session, data: Path, cwd: str | None = None) -> Applied | None:
+    """Migrate one session under its lock, planned anew; None where there was nothing to do."""
+    with FileLock(lock_path(session.path, data), guards=session.path):
+        _refuse_live(session.home, session.id)
+        migration = step.planned(session.home, session.file, cwd)
+        return None if migration is None else _verified(migration, ChangeJournal(data / "undo"))
+
+
+def _verified(migration: Migration, journal: ChangeJournal) -> Applied:
+    """Make the change, read what is there now, and take it back unless it means the same."""
+    applied = journal.apply(migration.plan)
+    try:
+        is_same = migration.after() == migration.before
+    except BaseException:
+        journal.undo(applied.id)
+        raise
+    if not is_same:
+        journal.undo(applied.id)
+        raise DamagedData(
+            f"session {migration.session}: it would not say the same after the migration",
+            hint="it was rolled back, every byte as before; please report this session's layout",
+        )
+    return applied
+
+
+def found_change(name: str, data: Path) -> Applied:
+    """The migration with this id; other changes are for ``recollect undo``."""
+    change = ChangeJournal(data / "undo").find(name)
+    if change.what != WHAT:
+        raise UsageError(
+            f"change {change.id}: it is no migration", hint=f"undo it with `recollect undo {change.id}`"
+        )
+    return change
+
+
+def rolled_back(change: Applied, data: Path) -> Applied:
+    """Take a migration back, byte for byte."""
+    home = ClaudeHome(change.home)
+    with _locks(change, data):
+        for session in {change.subject, *(path.stem for path in _logs(change))}:
+            _refuse_live(home, session)
+        return ChangeJournal(data / "undo").undo(change.id)
+
+
+@contextlib.contextmanager
+def _locks(change: Applied, data: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        for path in _logs(change):
+            held.enter_context(FileLock(lock_path(path, data), guards=path))
+        yield
+
+
+def _logs(change: Applied) -> list[Path]:
+    """The session logs among what was changed, in one order for everybody who locks them."""
+    paths = (step.path for step in change.steps if step.path.suffix == ".jsonl")
+    return sorted(path for path in paths if path.parent.parent.name == "projects")
+
+
+def _refuse_live(home: ClaudeHome, session: str) -> None:
+    process = next((one.pid for one in live_sessions(home) if str(one.session_id) == session), None)
+    if process is not None:
+        raise Busy(
+            f"session {session}: a client has it open (process {process}); nothing was changed",
+            hint="leave the session in that client first",
+        )

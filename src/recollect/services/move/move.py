@@ -1,0 +1,234 @@
+"""A project that was renamed or moved keeps its history: `recollect mv`.
+
+The client finds sessions by the directory they are in, and that is named after the working
+directory. So the logs of every session that worked in the old directory, or below it, go to
+the directories of the new paths, with their side files and flat sub-agents; their ``cwd``,
+the prompt history and the project's entry in the global config say the new path. All of it is
+one change in the journal, with one undo. File backups, tasks and todos go by session id and
+stay where they are. The directory itself is not touched: move it before or afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw, Struct
+
+from recollect.errors import Busy, NotFound, UsageError
+from recollect.model.ids import SessionId
+from recollect.model.path_mapping import PathMapping
+from recollect.model.project_key import project_key
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
+from recollect.storage.home_locks import lock_path
+from recollect.storage.live import live_sessions
+from recollect.system.lock import FileLock
+from recollect.system.peek import open_regular
+
+
+class Moved(Struct, frozen=True):
+    """A session that goes along: from one directory of the home to another."""
+
+    session: str
+    cwd: str
+    source: Path
+    target: Path
+
+
+class Conflict(Struct, frozen=True):
+    """A session that stays, and why."""
+
+    session: str
+    reason: str
+
+
+class Relocation(Struct, kw_only=True):
+    """What moving history would change in one home."""
+
+    home: ClaudeHome
+    plan: ChangePlan
+    sessions: list[Moved] = []
+    conflicts: list[Conflict] = []
+    config_keys: list[str] = []
+    prompts: int = 0
+
+
+class _Renaming(Relocation, kw_only=True):
+    """One directory became another."""
+
+    mapping: PathMapping
+
+
+def planned_move(home: ClaudeHome, old: str, new: str) -> Relocation:
+    """Look at everything in a home that names the old directory; nothing is touched."""
+    if PathMapping(old, new).moved(new) is not None or old == new:
+        raise UsageError(
+            f"mv: {new} is {old}, or lies below it", hint="name the directory as it was and as it is now"
+        )
+    plan = ChangePlan("mv", old, _common_parent(home))
+    found = _Renaming(home=home, mapping=PathMapping(old, new), plan=plan)
+    live = live_ids(home)
+    for project in home.projects():
+        _plan_project(found, project, live)
+    _plan_history(found)
+    _plan_config(found)
+    if not found.sessions and not found.config_keys and not found.prompts:
+        raise NotFound(
+            f"mv: no session of {home.root} worked in {old}",
+            hint="`recollect list` shows where sessions worked",
+        )
+    return found
+
+
+def carry_out(found: Relocation, data: Path) -> Applied:
+    """Do it, under our locks of the logs; ``Busy`` where a client has one of the sessions open."""
+    with contextlib.ExitStack() as held:
+        for log in sorted(one.source for one in found.sessions):
+            held.enter_context(FileLock(lock_path(log, data), guards=log))
+        live = live_ids(found.home)
+        planned = [one.session for one in found.sessions] + [one.session for one in found.conflicts]
+        named = [session for session in planned if session in live]
+        if named:
+            raise Busy(
+                f"mv: a client has {named[0]} open; nothing was moved",
+                hint="leave the session in that client first",
+            )
+        return ChangeJournal(data / "undo").apply(found.plan)
+
+
+def live_ids(home: ClaudeHome) -> set[str]:
+    """The sessions that running clients have open."""
+    return {str(one.session_id) for one in live_sessions(home)}
+
+
+def _common_parent(home: ClaudeHome) -> Path:
+    config = home.config_file
+    if config is None or not config.is_file():
+        return home.root
+    return Path(os.path.commonpath([os.path.realpath(home.root), os.path.realpath(config)]))
+
+
+def _plan_project(found: _Renaming, project: ProjectDir, live: set[str]) -> None:
+    sessions = list(found.home.sessions(project))
+    going: list[SessionFile] = []
+    for log in sessions:
+        cwd = log.first_cwd()
+        moved = found.mapping.moved(cwd) if cwd else None
+        if moved is None or log.id is None:
+            continue
+        target = found.home.project_dir(project_key(moved))
+        conflict = conflict_of(log, target, live)
+        if conflict is not None:
+            found.conflicts.append(conflict)
+        else:
+            going.append(log)
+            found.sessions.append(Moved(log.id, moved, log.path, target / log.path.name))
+            _plan_log(found, log.path, target / log.path.name)
+            _plan_side_files(found, log, target)
+    flat = [agent for agent in found.home.project_agents(project) if agent.layout == "flat"] if going else []
+    owners = {log.id for log in going}
+    for agent in flat:
+        _plan_flat_agent(found, agent, owners)
+    if going and len(going) == len(sessions):
+        _plan_memory(found, project, found.sessions[-1].target.parent)
+
+
+def conflict_of(log: SessionFile, target: Path, live: set[str]) -> Conflict | None:
+    """Why a log cannot go to a directory of the home, if so."""
+    if str(log.id) in live:
+        return Conflict(str(log.id), "a client has it open")
+    if target == log.path.parent:
+        return None
+    if any(os.path.lexists(target / name) for name in (log.path.name, log.side_dir.name)):
+        return Conflict(str(log.id), f"{target.name} has a session of that id already")
+    return None
+
+
+def _plan_log(found: _Renaming, source: Path, target: Path) -> None:
+    """A log under its new name with its new paths; its time stays, for the client lists by it."""
+    seen = Seen.at(source)
+    if target == source:
+        found.plan.replace(source, _edited(found.mapping, source), expected=seen, mtime_ns=seen.mtime_ns)
+        return
+    found.plan.create(target, _edited(found.mapping, source), mode=seen.mode or 0o600, mtime_ns=seen.mtime_ns)
+    found.plan.remove(source, expected=seen)
+
+
+def _plan_side_files(found: _Renaming, log: SessionFile, target: Path) -> None:
+    side = log.side_dir
+    if not side.is_dir() or side.is_symlink():
+        return
+    new_side = target / side.name
+    if new_side != side:
+        found.plan.move(side, new_side)
+    for agent in sorted(side.rglob("agent-*.jsonl")):
+        if agent.is_file() and not agent.is_symlink() and _would_change(found.mapping, agent):
+            place = new_side / agent.relative_to(side)
+            # New contents are written before anything moves, so they are read where the log is now.
+            found.plan.replace(place, _edited(found.mapping, agent), mtime_ns=agent.stat().st_mtime_ns)
+
+
+def _plan_flat_agent(found: _Renaming, agent: AgentFile, owners: set[SessionId | None]) -> None:
+    owner = agent.owner()
+    if owner not in owners:
+        return
+    target = next(one.target.parent for one in found.sessions if one.session == owner)
+    _plan_log(found, agent.path, target / agent.path.name)
+    if agent.meta_path is not None and target != agent.path.parent:
+        found.plan.move(agent.meta_path, target / agent.meta_path.name)
+
+
+def _plan_memory(found: _Renaming, project: ProjectDir, target: Path) -> None:
+    if project.memory.is_dir() and target != project.path and not os.path.lexists(target / "memory"):
+        found.plan.move(project.memory, target / "memory")
+
+
+def _plan_history(found: _Renaming) -> None:
+    history = found.home.history_file
+    if not history.is_file() or history.is_symlink():
+        return
+    with open_regular(history) as lines:
+        found.prompts = sum(found.mapping.edited(line) != line for line in lines)
+    if found.prompts:
+        found.plan.replace(history, _edited(found.mapping, history))
+
+
+def _plan_config(found: _Renaming) -> None:
+    """The project's entry in the global config: trust, allowed tools, servers. What the new path has already wins."""
+    config = found.home.config_file
+    if config is None or not config.is_file() or config.is_symlink():
+        return
+    data = config.read_bytes()
+    try:
+        whole = msgspec.json.decode(data, type=dict[str, Raw])
+        projects = msgspec.json.decode(whole["projects"], type=dict[str, dict[str, Raw]])
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        return  # `recollect config check` is for a config that cannot be read
+    changed: dict[str, dict[str, Raw]] = {}
+    for path, entry in projects.items():
+        moved = found.mapping.moved(path)
+        name = path if moved is None else moved
+        changed[name] = (
+            {**entry, **changed.get(name, {})} if moved is not None else {**changed.get(name, {}), **entry}
+        )
+        if moved is not None:
+            found.config_keys.append(path)
+    if found.config_keys:
+        text = msgspec.json.encode({**whole, "projects": changed})
+        found.plan.replace(config, msgspec.json.format(text, indent=2))
+
+
+def _would_change(mapping: PathMapping, path: Path) -> bool:
+    with open_regular(path) as lines:
+        return any(mapping.edited(line) != line for line in lines)
+
+
+def _edited(mapping: PathMapping, path: Path) -> Iterator[bytes]:
+    """The lines of a file as they will be; the file is opened when the first is asked for."""
+    with open_regular(path) as lines:
+        for line in lines:
+            yield mapping.edited(line)

@@ -1,0 +1,1 @@
+"""The documents of the local page and of the team page."""

@@ -1,0 +1,110 @@
+"""The branches of a conversation as a small tree: the one the client would load is the stem, the others leave it.
+
+Each branch hangs off the branch that holds the line it left at; of several that could be that, the one listed
+first. Every line is looked at once, however many branches pass through it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from recollect.errors import NotFound
+from recollect.model.conversation.conversation import Branch, grouped
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.services import history
+from recollect.services.page.conversation import Talk, View, talk_of
+from recollect.services.page.log import PageSession
+from recollect.services.page.messages import first_words
+
+_CHARACTERS = 200
+_FORK_CHARACTERS = 80
+_LOOKED_AT = 8
+
+
+class Limb(Struct, frozen=True):
+    """A branch in the tree. ``own`` are its lines behind ``fork``, the line of ``parent`` it left at."""
+
+    branch: Branch
+    parent: str | None
+    fork: Node | None
+    depth: int
+    own: list[Node]
+
+
+def limbs(graph: Graph, branches: list[Branch]) -> list[Limb]:
+    """The branches as a tree, each behind the one it hangs off; siblings by where they left it."""
+    owner: dict[str, str] = {}
+    found: dict[str, Limb] = {}
+    below: dict[str | None, list[Limb]] = {}
+    for branch in branches:
+        own: list[Node] = []
+        fork: Node | None = None
+        for node in graph.ancestors(branch.leaf):
+            if node.uuid in owner:
+                fork = node
+                break
+            own.append(node)
+        parent = None if fork is None else owner[fork.uuid]
+        depth = 0 if parent is None else found[parent].depth + 1
+        owner.update((node.uuid, branch.leaf) for node in own)
+        limb = found[branch.leaf] = Limb(branch, parent, fork, depth, own[::-1])
+        below.setdefault(parent, []).append(limb)
+    return _in_order(below)
+
+
+def _in_order(below: dict[str | None, list[Limb]]) -> list[Limb]:
+    found: list[Limb] = []
+    waiting = list(reversed(below.get(None, [])))
+    while waiting:
+        limb = waiting.pop()
+        found.append(limb)
+        children = below.get(limb.branch.leaf, [])
+        waiting += sorted(children, key=lambda one: one.fork.offset if one.fork else 0, reverse=True)
+    return found
+
+
+def branches_document(session: PageSession) -> dict[str, object]:
+    """Every end of the conversation as a tree, and what was said first on the way to it."""
+    with session.lock:
+        active = _active(session)
+        return {"branches": [_limb(session, one, active) for one in limbs(session.graph, session.branches())]}
+
+
+def _active(session: PageSession) -> Talk | None:
+    try:
+        return talk_of(session, View())
+    except NotFound:
+        return None
+
+
+def _limb(session: PageSession, limb: Limb, active: Talk | None) -> dict[str, object]:
+    branch = limb.branch
+    is_stem = branch.active and active is not None
+    return {
+        "leaf": branch.leaf,
+        "forked_at": branch.forked_at,
+        "length": branch.length,
+        "at": branch.at,
+        "active": branch.active,
+        "parent": limb.parent,
+        "depth": limb.depth,
+        "messages": len(active) if is_stem and active is not None else len(grouped(limb.own)),
+        "from_uuid": None if limb.fork is None else limb.fork.uuid,
+        "from_index": None if active is None or limb.fork is None else active.places.get(limb.fork.uuid),
+        "from_text": "" if limb.fork is None else _said(session, limb.fork, _FORK_CHARACTERS),
+        "text": _first_said(session, limb),
+    }
+
+
+def _first_said(session: PageSession, limb: Limb) -> str:
+    """The first prompt that this branch has alone; where it has none, the first message with words."""
+    prompt = next((node for node in limb.own if history.is_prompt(node)), None)
+    if prompt is not None:
+        return _said(session, prompt, _CHARACTERS)
+    spoken = (node for node in limb.own[:_LOOKED_AT] if node.is_message)
+    return next(filter(None, (_said(session, node, _CHARACTERS) for node in spoken)), "")
+
+
+def _said(session: PageSession, node: Node, characters: int) -> str:
+    return first_words(Talk([(node,)], session.graph, session.log, set()), 0, characters)

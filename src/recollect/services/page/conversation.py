@@ -1,0 +1,267 @@
+"""One way to see a conversation, as places: which lines make which message, and what belongs together.
+
+A ``View`` names it as the options of ``show`` do. A ``Talk`` is the list of its messages with kinds and
+sizes, which call is answered where, which messages are one response, and which turn each belongs to.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from msgspec import Struct
+
+from recollect.errors import NotFound, UsageError
+from recollect.model.conversation.agents import read_meta
+from recollect.model.conversation.chain import Load
+from recollect.model.conversation.conversation import Conversation, grouped
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.services import history
+from recollect.services.page.log import PageSession, signature_of
+from recollect.storage.logs.log_graph import LogGraph
+from recollect.system.peek import open_regular
+
+KINDS = {
+    "p": "prompt",
+    "a": "answer",
+    "r": "results",
+    "s": "summary",
+    "b": "boundary",
+    "c": "command",
+    "o": "other",
+}
+_VIEWS_KEPT = 6
+_LARGEST_META = 1 << 20
+_AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,64})")
+
+
+class View(Struct, frozen=True):
+    """Which conversation of a session is meant; none of them: the one the client would load."""
+
+    branch: str | None = None
+    before: int | None = None
+    agent: str | None = None
+    whole: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be seen at once."""
+        if sum(one is not None for one in (self.branch, self.before, self.agent)) > 1:
+            raise UsageError("branch, before, agent: one at a time", hint="leave the others out")
+        if self.whole and (self.before is not None or self.agent is not None):
+            raise UsageError("whole: not with before or agent", hint="leave one of them out")
+
+
+class Talk:
+    """The messages of one view, by their places."""
+
+    def __init__(
+        self, groups: Sequence[tuple[Node, ...]], graph: Graph, log: LogGraph, meta: set[int]
+    ) -> None:
+        self.groups, self.graph, self.log = groups, graph, log
+        self._meta = meta
+
+    @property
+    def load(self) -> Load:
+        """Reads a line."""
+        return self.log.load
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @functools.cached_property
+    def kinds(self) -> str:
+        """One letter of ``KINDS`` for each message."""
+        return "".join(self._kind(group[0]) for group in self.groups)
+
+    def _kind(self, node: Node) -> str:
+        if node.is_boundary:
+            return "b"
+        if node.type == "assistant":
+            return "a"
+        if node.type == "system":
+            return "c" if node.subtype == "local_command" else "o"
+        if node.is_compact_summary:
+            return "s"
+        if node.result_ids:
+            return "r"
+        return "o" if node.offset in self._meta else "p"
+
+    @functools.cached_property
+    def places(self) -> dict[str, int]:
+        """Which message a line belongs to, by its uuid."""
+        return {node.uuid: index for index, group in enumerate(self.groups) for node in group}
+
+    @functools.cached_property
+    def results(self) -> dict[str, Node]:
+        """The line that answers a call: one of this conversation before any other."""
+        found: dict[str, Node] = {}
+        for group in self.groups:
+            for node in group:
+                for call in node.result_ids:
+                    found.setdefault(call, node)
+        for node in self.graph.nodes.values():
+            for call in node.result_ids:
+                found.setdefault(call, node)
+        return found
+
+    @functools.cached_property
+    def responses(self) -> dict[str, list[int]]:
+        """The messages that hold lines of one response, by its id."""
+        found: dict[str, list[int]] = {}
+        for index, group in enumerate(self.groups):
+            name = group[0].message_id if group[0].type == "assistant" else None
+            if name:
+                found.setdefault(name, []).append(index)
+        return found
+
+    @functools.cached_property
+    def turns(self) -> list[int]:
+        """Where turns begin: the messages that somebody typed."""
+        return [index for index, kind in enumerate(self.kinds) if kind == "p"]
+
+    @functools.cached_property
+    def boundaries(self) -> dict[str, int]:
+        """The number of each compaction, as ``before`` counts them."""
+        cuts = (node.uuid for node in self.graph.nodes.values() if node.is_boundary)
+        return {uuid: number for number, uuid in enumerate(cuts, 1)}
+
+
+def talk_of(session: PageSession, view: View) -> Talk:
+    """The messages of a view; kept for the next window."""
+    view.check()
+    with session.lock:
+        if view.agent is not None:
+            return _kept(
+                session, (view, _agent_signature(session, view.agent)), lambda: _agent(session, view)
+            )
+        return _kept(session, view, lambda: _made(session, view))
+
+
+def _kept(session: PageSession, key: object, make: Callable[[], Talk]) -> Talk:
+    kept = session.kept
+    if key not in kept:
+        kept[key] = make()
+        while len(kept) > _VIEWS_KEPT:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return cast("Talk", kept[key])
+
+
+def _made(session: PageSession, view: View) -> Talk:
+    if view.before is not None:
+        conversation = history.before_compaction(session, view.before)
+    else:
+        conversation = session.conversation(view.branch)
+    nodes = history.whole_nodes(session, conversation) if view.whole else conversation.nodes
+    return Talk(grouped(nodes), session.graph, session.log, session.read.meta)
+
+
+def _agent_signature(session: PageSession, name: str) -> object:
+    for file in session.agents():
+        if str(file.agent_id or file.path.stem) == name:
+            return signature_of(file.path)
+    return None
+
+
+def _agent(session: PageSession, view: View) -> Talk:
+    talk = history.agent_talk(session, view.agent or "")
+    conversation: Conversation = talk.conversation
+    return Talk(grouped(conversation.nodes), conversation.graph, talk.log, set())
+
+
+# ---- where something is ----------------------------------------------------------------------------------
+
+
+def position_of(
+    session: PageSession, uuid: str | None, offset: int | None, agent: str | None
+) -> tuple[View, int, str]:
+    """The view that shows a line, the message it is in, and its whole id."""
+    for view in _views(session, agent):
+        try:
+            talk = talk_of(session, view)
+        except NotFound:
+            continue
+        found = _in_talk(talk, uuid, offset)
+        if found is not None:
+            return view, *found
+    node = None if agent else _node(session.graph, uuid, offset)
+    if node is not None:
+        view = View(branch=_leaf_below(session.graph, node), whole=True)
+        found = _in_talk(talk_of(session, view), node.uuid, None)
+        if found is not None:
+            return view, *found
+    what = f"entry {uuid!r}" if uuid is not None else f"byte {offset}"
+    raise NotFound(f"{what}: no message of this session", hint="it may be a line that is not shown, or gone")
+
+
+def _views(session: PageSession, agent: str | None) -> list[View]:
+    if agent is not None:
+        return [View(agent=agent)]
+    return [View(), View(whole=True)] if session.graph.active_leaf is not None else []
+
+
+def _in_talk(talk: Talk, uuid: str | None, offset: int | None) -> tuple[int, str] | None:
+    if uuid is not None and uuid in talk.places:
+        return talk.places[uuid], uuid
+    node = _node_among((node for group in talk.groups for node in group), uuid, offset)
+    return None if node is None else (talk.places[node.uuid], node.uuid)
+
+
+def _node(graph: Graph, uuid: str | None, offset: int | None) -> Node | None:
+    return _node_among(graph.nodes.values(), uuid, offset)
+
+
+def _node_among(nodes: object, uuid: str | None, offset: int | None) -> Node | None:
+    for node in cast("Sequence[Node]", nodes):
+        if uuid is not None and node.uuid.startswith(uuid):
+            return node
+        if uuid is None and offset is not None and node.offset <= offset < node.offset + node.length:
+            return node
+    return None
+
+
+def _leaf_below(graph: Graph, node: Node) -> str:
+    """An end of the conversation that goes through a line: the last child each time."""
+    seen = {node.uuid}
+    current = node
+    while True:
+        below = [graph.nodes[uuid] for uuid in graph.children(current.uuid) if uuid not in seen]
+        links = [one for one in below if one.is_link and not one.is_sidechain]
+        if not links:
+            return current.uuid
+        current = links[-1]
+        seen.add(current.uuid)
+
+
+# ---- whose agent -----------------------------------------------------------------------------------------
+
+
+def agents_by_call(session: PageSession) -> dict[str, str]:
+    """The agents that their own meta file ties to a call, as of the log's last change."""
+    if session.senders is None:
+        session.senders = _senders(session)
+    return session.senders
+
+
+def _senders(session: PageSession) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in session.agents():
+        if file.meta_path is None or file.agent_id is None:
+            continue
+        try:
+            with open_regular(file.meta_path) as meta:
+                call = read_meta(meta.read(_LARGEST_META)).tool_use_id
+        except OSError:
+            continue
+        if call:
+            found[call] = str(file.agent_id)
+    return found
+
+
+def agent_in_text(text: str) -> str | None:
+    """The agent that the result of a call names, as older clients wrote it."""
+    found = _AGENT_ID.search(text)
+    return None if found is None else found[1]

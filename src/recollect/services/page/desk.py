@@ -1,0 +1,172 @@
+"""What all answers of a page share: the homes, our own directory, open sessions, the index, first glances.
+
+Everything here is safe for several threads. Caches are bounded, and hold what says how old it is: a
+glance is that of a size and a time of a log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from recollect.errors import Busy, NotFound, RecollectError
+from recollect.services.archive.archive import archive_at
+from recollect.services.archive.session import ArchivedSession
+from recollect.services.homes import Home
+from recollect.services.page.index import IndexKeeper
+from recollect.services.page.listing import ListedSession, listed, mark_of
+from recollect.services.page.log import WORTH_KEEPING, GrowingLog, OpenSessions, PageSession, signature_of
+from recollect.services.session import Session
+from recollect.storage.logs.kept_points import KeptPoints
+from recollect.storage.logs.reader import OpenLog
+from recollect.storage.logs.summary import Glance, glance
+
+_LISTED_SECONDS = 1.0
+_GLANCES = 50_000
+# How much is read ahead, newest first: two seconds' work once, and then only what is new.
+_AHEAD_BYTES = 400 << 20
+_PAUSE_SECONDS = 0.001
+
+
+class Desk:
+    """One person's sessions, for as long as the page is open."""
+
+    def __init__(
+        self, home: Home, *, data: Path, cache: Path, words: Sequence[str] = (), is_sample: bool = False
+    ) -> None:
+        self.home, self.data, self.is_sample = home, data, is_sample
+        self.roots = [one.root for one in home.homes]
+        self.index = IndexKeeper(self.roots, cache)
+        self._kept_points = KeptPoints(cache / "points")
+        self.open_sessions = OpenSessions(kept=self._kept_points)
+        self.kept: dict[str, object] = {}
+        self.lock = threading.RLock()
+        self._words = tuple(words)
+        self._listed: tuple[float, list[Session]] = (0.0, [])
+        self._glances: OrderedDict[str, tuple[int, int, Glance | None]] = OrderedDict()
+
+    def command(self, *words: str) -> str:
+        """A command line to type, with the global options the page was started with."""
+        return shlex.join(["recollect", *self._words, *words])
+
+    def sessions(self, *, fresh: bool = False, any_age: bool = False) -> list[Session]:
+        """Every session, newest file first; as of a second ago, or a few where there are very many.
+
+        ``any_age`` takes what was listed last, for whoever goes on with a list.
+        """
+        with self.lock:
+            until, found = self._listed
+            begun = time.monotonic()
+            if fresh or not found or (begun > until and not any_age):
+                known = {one.seen.path: one for one in found if isinstance(one, ListedSession)}
+                found = listed(self.home.homes, known)
+                now = time.monotonic()
+                self._listed = (now + max(_LISTED_SECONDS, 10 * (now - begun)), found)
+            return found
+
+    def changed(self) -> None:
+        """Something may lie elsewhere now: the next list looks again."""
+        with self.lock:
+            self._listed = (0.0, [])
+
+    def session(self, name: str) -> Session:
+        """A session by its whole id; of several copies the newest. One that is only in the archive is found too."""
+        for known in (self._listed[1], None):
+            # A list of any age says where to look; only what is not in it is worth another walk.
+            for session in self.sessions(fresh=True) if known is None else known:
+                now = _as_it_is(session) if session.id == name else None
+                if now is not None:
+                    return now
+        archive = archive_at(self.data)
+        for project, session_id in archive.names() if archive.root.is_dir() else ():
+            manifest = archive.known(project, session_id) if session_id == name else None
+            if manifest is not None:
+                return ArchivedSession(archive, manifest)
+        raise NotFound(f"session {name!r}: not found", hint="the list shows what there is")
+
+    def reading(self, name: str) -> PageSession:
+        """A session to be read, as it is now."""
+        return self.open_sessions.opened(self.session(name))
+
+    def changing(self, name: str) -> Session:
+        """A session to be changed: one that lies in a home, looked up anew."""
+        self.require_own()
+        session = next((one for one in self.sessions(fresh=True) if one.id == name), None)
+        if session is None:
+            raise NotFound(f"session {name!r}: not in a home", hint="restore it from the archive first")
+        return session
+
+    def require_own(self) -> None:
+        """Refuse changes to the home that ships with the package."""
+        if self.is_sample:
+            raise Busy("the built-in sample is not changed", hint="copy it elsewhere and name it with --home")
+
+    def glance(self, session: Session) -> Glance | None:
+        """Title, tag and times; None where the log cannot be read."""
+        path, size, modified = mark_of(session)
+        with self.lock:
+            known = self._glances.get(path)
+        if known is not None and known[:2] == (size, modified):
+            return known[2]
+        try:
+            seen: Glance | None = glance(session.path)
+        except RecollectError:
+            seen = None
+        with self.lock:
+            self._glances[path] = (size, modified, seen)
+            while len(self._glances) > _GLANCES:
+                self._glances.popitem(last=False)
+        return seen
+
+    def is_glanced(self, session: Session) -> bool:
+        """Whether a glance costs nothing now."""
+        path, size, modified = mark_of(session)
+        known = self._glances.get(path)
+        return known is not None and known[:2] == (size, modified)
+
+    def read_ahead(self, stop: threading.Event) -> None:
+        """Read the large logs that nobody has read yet, so that each opens at once; for others pauses in between."""
+        left = _AHEAD_BYTES
+        for session in self.sessions():
+            if stop.is_set() or left <= 0:
+                return
+            if mark_of(session)[1] >= WORTH_KEEPING:
+                with contextlib.suppress(RecollectError):
+                    left -= self._read_ahead(session, stop)
+
+    def _read_ahead(self, session: Session, stop: threading.Event) -> int:
+        """How many bytes had to be read."""
+        with OpenLog(session.path) as opened:
+            new = opened.size() - self._kept_points.covers(opened)
+        if new < WORTH_KEEPING:
+            return 0
+        log = GrowingLog(session.path, kept=self._kept_points)
+        log.read_on(lambda: time.sleep(0 if stop.is_set() else _PAUSE_SECONDS))
+        log.keep()
+        return new
+
+    def look_at_all(self, stop: threading.Event) -> None:
+        """Glance at every session, so that later answers need not; pauses for others in between."""
+        for session in self.sessions():
+            if stop.is_set():
+                return
+            if not self.is_glanced(session):
+                self.glance(session)
+                time.sleep(_PAUSE_SECONDS)
+
+
+def _as_it_is(session: Session) -> Session | None:
+    """The session with the size and time its log has now; None where it is gone."""
+    try:
+        size, modified, inode = signature_of(session.path)
+    except RecollectError:
+        return None
+    file = structs.replace(session.file, size=size, mtime_ns=modified, inode=inode)
+    return Session(session.home, file)

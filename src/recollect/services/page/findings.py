@@ -1,0 +1,125 @@
+"""What is wrong with a session, for a page: found here where the log is short, else in a process of its own.
+
+A check of 50 MB takes seconds of work, in which whoever scrolls would wait for every message. The process is given
+the place of one log, writes the document and ends. Where none can be started the check is made right here.
+
+As a process: ``python -m recollect.services.page.findings``, the request on stdin, the document on stdout.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from recollect.errors import Busy, RecollectError
+from recollect.services.check.check import check
+from recollect.services.homes import Home
+from recollect.services.indexing.workers import without_interrupts
+from recollect.services.repair import repair
+from recollect.services.session import Session
+
+_FINDINGS = 500
+_ACTIONS = 500
+# Below this a process takes longer to start than the check.
+_WORTH_A_PROCESS = 8 << 20
+_LONGEST_SECONDS = 600.0
+_one_at_a_time = threading.Lock()
+
+
+class _Request(Struct, frozen=True):
+    home: str
+    data: str
+    log: str
+
+
+def found(home: Home, session: Session, data: Path) -> dict[str, Any]:
+    """Findings, and the plan of a repair where there are some."""
+    size = session.file.size + sum(agent.size for agent in session.agents())
+    if size >= _WORTH_A_PROCESS and any(session.home.root == one.root for one in home.homes):
+        with _one_at_a_time:
+            document = _elsewhere(_Request(str(session.home.root), str(data), str(session.path)))
+        if document is not None:
+            return document
+    return _document(home, session, data)
+
+
+def _elsewhere(request: _Request) -> dict[str, Any] | None:
+    """Made by a process; None where that failed for whatever reason."""
+    # -P: nothing that lies in the working directory may be taken for a module of ours.
+    command = [sys.executable, "-P", "-m", "recollect.services.page.findings"]
+    try:
+        with without_interrupts():
+            done = subprocess.run(
+                command,
+                input=msgspec.json.encode(request),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=_LONGEST_SECONDS,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as cause:
+        raise Busy(
+            "the check takes too long", hint="`recollect check` in a terminal takes the time it needs"
+        ) from cause
+    except (OSError, UnicodeError):
+        return None
+    try:
+        return msgspec.json.decode(done.stdout, type=dict[str, Any]) if done.returncode == 0 else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _document(home: Home, session: Session, data: Path) -> dict[str, Any]:
+    checked = check(home, [session], data=data, with_secrets=False)
+    return {
+        "findings": checked.findings[:_FINDINGS],
+        "total": len(checked.findings),
+        "summary": checked.summary,
+        "repair": _repair(session) if checked.findings else None,
+    }
+
+
+def _repair(session: Session) -> dict[str, object] | None:
+    """The plan; None where none can be made."""
+    try:
+        with repair.planned_repair(session) as plan:
+            return repair_plan_document(plan)
+    except RecollectError:
+        return None
+
+
+def repair_plan_document(plan: repair.RepairPlan) -> dict[str, object]:
+    """A repair to be made, as `repair --json` prints it; of very many actions the first."""
+    mending = plan.mending
+    return {
+        "session": plan.session,
+        "path": str(plan.path),
+        "is_needed": plan.is_needed,
+        "open_in": plan.open_in,
+        "actions": [structs.asdict(action) for action in mending.actions[:_ACTIONS]],
+        "actions_total": len(mending.actions),
+        "set_aside": [structs.asdict(span) for span in mending.set_aside[:_ACTIONS]],
+        **plan.figures,
+    }
+
+
+def main() -> int:
+    """One request, one document."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_Request)
+    home = Home(request.home, data=request.data)
+    session = next((one for one in home.sessions() if str(one.path) == request.log), None)
+    if session is None:
+        return 1
+    document = _document(home, session, Path(request.data))
+    sys.stdout.buffer.write(msgspec.json.encode(document, enc_hook=str))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The index behind a page: brought up to date in a thread of its own, asked by everybody else as it is.
+
+No answer waits for a build. While the first one runs, whoever asks gets an index without a database, and
+reads what it can from the logs. A refresh of an index that is there takes moments; an answer waits that
+long for it, and no longer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from recollect.errors import RecollectError
+from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
+
+READY, BUILDING, NONE = "ready", "building", "none"
+_REST_SECONDS = 1.5
+_LONGEST_REST = 30.0
+_WAIT_SECONDS = 0.25
+
+
+class IndexKeeper:
+    """Keeps one index fresh for as long as questions come."""
+
+    def __init__(self, homes: Sequence[Path], cache: Path) -> None:
+        self.homes, self._cache = tuple(homes), cache
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._rests_until = 0.0
+        self._is_held = False
+        self.refreshed_at: dt.datetime | None = None
+        self.done = self.total = 0
+        self.notes: list[str] = []
+
+    @property
+    def state(self) -> str:
+        """Whether it can be asked."""
+        if self._built():
+            return READY
+        return BUILDING if self._thread is not None and self._thread.is_alive() else NONE
+
+    def _built(self) -> bool:
+        """Looked up each time: another process, or damage, may have taken the file away."""
+        return is_built(index_path(self.homes, self._cache))
+
+    def refresh(self) -> None:
+        """Start a refresh, unless one runs or has just ended."""
+        with self._lock:
+            is_running = self._thread is not None and self._thread.is_alive()
+            if not self.homes or is_running or self._is_held or time.monotonic() < self._rests_until:
+                return
+            thread = threading.Thread(target=self._refresh, name="recollect-index", daemon=True)
+            thread.start()
+            self._thread = thread  # only now: whoever waits for it may find it started
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it no refresh begins, where there is an index to ask: the first list has the machine to itself."""
+        self._is_held = self._built()
+        try:
+            yield
+        finally:
+            self._is_held = False
+
+    def wait(self, seconds: float) -> None:
+        """For a refresh that runs."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    @contextlib.contextmanager
+    def opened(self, wait: float = _WAIT_SECONDS) -> Iterator[OpenIndex]:
+        """The index, after so many seconds' wait for a refresh; without a database where there is none yet."""
+        self.refresh()
+        if self._built():
+            self.wait(wait)
+            with open_index(self.homes, cache=self._cache, is_refreshed=False) as opened:
+                yield opened
+            return
+        yield OpenIndex(self.homes, index_path(self.homes, self._cache))
+
+    def _refresh(self) -> None:
+        begun = time.monotonic()
+        try:
+            with open_index(self.homes, cache=self._cache, progress=self._progress) as opened:
+                self.notes = list(opened.notes)
+                self.refreshed_at = dt.datetime.now(dt.UTC)
+        except (RecollectError, OSError) as problem:
+            self.notes = [str(problem)]
+        finally:
+            now = time.monotonic()
+            # Where a refresh takes long it comes less often: most of the time is for answers.
+            self._rests_until = now + max(_REST_SECONDS, min(5 * (now - begun), _LONGEST_REST))
+
+    def _progress(self, done: int, total: int) -> None:
+        self.done, self.total = done, total

@@ -1,0 +1,141 @@
+"""The page for the members of an organisation: who they are, and the desk at which a team's sessions lie.
+
+The desk is that of the local page, over a mirror. Whoever asks for the list waits a moment for what is new in it;
+whoever asks for a session waits until that one is up to date. What was deleted is out of the search before anybody
+is told that it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import RecollectError
+from recollect.services.homes import Home
+from recollect.services.indexing.access import OpenIndex
+from recollect.services.page.desk import Desk
+from recollect.services.page.index import IndexKeeper
+from recollect.services.session import Session
+from recollect.services.sync.mirror import Mirror, Source
+
+_PATIENCE = 1.0
+_CLEARING_SECONDS = 60.0
+PULL = "recollect sync pull --into-home --apply"
+
+
+class Member(Struct, frozen=True):
+    """Somebody who was let in. ``organization`` is the id, by which everything is kept apart; so is ``token``, the name of
+    a token and no secret.
+    """
+
+    organization: str
+    organization_name: str
+    name: str
+    role: str
+    token: str
+    retention_days: int | None = None
+
+
+class Denied(Struct, frozen=True):
+    """Somebody who was not."""
+
+    status: int
+    error: str
+    hint: str
+    retry_after: str | None = None
+
+
+class _Index(IndexKeeper):
+    """An index over a mirror: asked about nothing before the mirror was looked at."""
+
+    def __init__(self, homes: Sequence[Path], cache: Path, mirror: Mirror) -> None:
+        super().__init__(homes, cache)
+        self._mirror = mirror
+        self._is_clear = threading.Event()
+        self._is_clear.set()
+
+    @contextlib.contextmanager
+    def opened(self, wait: float = 0.25) -> Iterator[OpenIndex]:
+        """The index; never one that still has what was taken away."""
+        self._mirror.look(_PATIENCE)
+        self._is_clear.wait(_CLEARING_SECONDS)
+        with super().opened(wait) as opened:
+            yield opened
+
+    def clear(self) -> None:
+        """Sessions are gone: let the index know before anybody asks it."""
+        self._is_clear.clear()
+        try:
+            self.wait(_CLEARING_SECONDS)  # one that runs may have looked before
+            self._rests_until, self._is_held = 0.0, False
+            self.refresh()
+            self.wait(_CLEARING_SECONDS)
+        finally:
+            self._is_clear.set()
+
+
+class MirrorDesk(Desk):
+    """The sessions of an organisation, for as long as its members look at them."""
+
+    def __init__(self, place: Path, source: Source, *, rest: float = 1.0) -> None:
+        self.mirror = Mirror(place, source, rest=rest)
+        home = self.mirror.files.home
+        super().__init__(Home(home, data=place / "data"), data=place / "data", cache=place / "cache")
+        index = _Index(self.roots, place / "cache", self.mirror)
+        self.index = index
+        self.mirror.removed = self._removed
+        self._clear = index.clear
+        self._listed_changes = 0
+
+    def _removed(self) -> None:
+        self.changed()
+        self._clear()
+
+    def sessions(self, *, fresh: bool = False, any_age: bool = False) -> list[Session]:
+        """Every session, after a look at the mirror."""
+        if not any_age:
+            self.mirror.look(_PATIENCE)
+            changes = self.mirror.changes
+            if changes != self._listed_changes:
+                self.changed()
+                self._listed_changes = changes
+        return super().sessions(fresh=fresh, any_age=any_age)
+
+    def session(self, name: str) -> Session:
+        """A session as it is on the server now."""
+        self.mirror.look_at(name)
+        return super().session(name)
+
+
+class MirrorDesks:
+    """The desks of all organisations of a server, each in a directory of its own."""
+
+    def __init__(self, place: Path, source_of: Callable[[str], Source], *, rest: float = 1.0) -> None:
+        self._place, self._source_of, self._rest = place, source_of, rest
+
+    def desk(self, member: Member) -> MirrorDesk:
+        """The one of a member's organisation."""
+        made = self._opened(member.organization)
+        made.mirror.keep_days(member.retention_days)
+        return made
+
+    def tidy(self) -> None:
+        """Remove what was deleted, also where nobody has looked for long."""
+        for directory in self._place.iterdir() if self._place.is_dir() else ():
+            with contextlib.suppress(RecollectError, ValueError, OSError):
+                self._opened(directory.name).mirror.remove_gone()
+
+    def _opened(self, organization: str) -> MirrorDesk:
+        name = str(uuid.UUID(organization))
+        return MirrorDesk(self._place / name, self._source_of(name), rest=self._rest)
+
+
+def resume_line(session: str) -> str:
+    """How a member goes on with a session on another machine."""
+    return f"{PULL} && claude --resume {shlex.quote(session)}"

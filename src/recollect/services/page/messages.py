@@ -1,0 +1,272 @@
+"""Windows of messages for a page: what ``show --json`` prints, with calls, costs and places beside it.
+
+A window is read from the log, sent and forgotten. Costs are exact: a response is priced by all its lines together,
+and stands at the message that holds the last of them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+from collections.abc import Iterable, Iterator
+
+from recollect.errors import NotFound
+from recollect.model.blocks import ToolUseBlock
+from recollect.model.conversation.agents import AGENT_TOOLS
+from recollect.model.conversation.conversation import Spoken, spoken
+from recollect.model.conversation.tool_calls import Call, tool_calls
+from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.money import Spending, exact
+from recollect.model.cost.prices import PriceList
+from recollect.model.damage import Line
+from recollect.model.entry import Assistant, Entry, parsed_time
+from recollect.model.line_views.scan import UsageRecord, usage_of
+from recollect.services.page.content import LONGEST, Shown
+from recollect.services.page.conversation import KINDS, Talk, View, agent_in_text, agents_by_call, talk_of
+from recollect.services.page.log import PageSession, signature_of
+from recollect.storage.config.our_config import price_list
+from recollect.storage.logs.reader import OpenLog
+
+_PROMPTS = 500
+_PROMPT_CHARACTERS = 120
+MOST_BYTES = 32 << 20
+_MOST_WINDOW = 8 << 20
+_MOST_OF_ONE = 1 << 20  # more of a message is cut, or comes by reference
+
+
+class Window:
+    """Reads messages of one view."""
+
+    def __init__(self, session: PageSession, view: View, prices: PriceList | None = None) -> None:
+        self._session, self._view = session, view
+        self._talk = talk_of(session, view)
+        self._prices = prices or price_list()
+        self._agents = agents_by_call(session) if view.agent is None else {}
+        self._cut_at: int | None = LONGEST
+
+    def document(self, start: int, count: int) -> dict[str, object]:
+        """Messages from ``start`` on, which counts from the end where it is negative."""
+        total = len(self._talk)
+        wanted = range(total)[start:][:count]
+        return {
+            "session": self._session.id,
+            "from": wanted.start,
+            "total": total,
+            "signature": signature(self._talk),
+            "messages": [self._message(index) for index in self._within_bounds(wanted)],
+        }
+
+    def _within_bounds(self, wanted: range) -> Iterator[int]:
+        """As many as fit into one answer, one at least: a window of huge messages ends sooner."""
+        left = _MOST_WINDOW
+        for index in wanted:
+            if left <= 0:
+                return
+            left -= min(sum(node.length for node in self._talk.groups[index]), _MOST_OF_ONE)
+            yield index
+
+    def whole(self, index: int) -> dict[str, object]:
+        """One message without cutting."""
+        if not 0 <= index < len(self._talk):
+            raise NotFound(f"message {index}: there are {len(self._talk)}", hint="ask for the map again")
+        if sum(node.length for node in self._talk.groups[index]) <= MOST_BYTES:
+            self._cut_at = None
+        return self._message(index)
+
+    def _message(self, index: int) -> dict[str, object]:
+        talk = self._talk
+        group = talk.groups[index]
+        said = spoken(group, talk.load)
+        shown = Shown(self._url, self._cut_at)
+        kind = talk.kinds[index]
+        document: dict[str, object] = {
+            "index": index,
+            "kind": KINDS[kind],
+            "bytes": sum(node.length for node in group),
+            "uuid": said.uuid,
+            "parent_uuid": said.parent_uuid,
+            "role": said.role,
+            "at": said.at,
+            "model": said.model,
+            "usage": said.usage,
+            "blocks": shown.message(said),
+            "is_meta": said.is_meta,
+            "is_summary": said.is_summary,
+            "lines": [{"uuid": node.uuid, "offset": node.offset, "length": node.length} for node in group],
+            "calls": self._calls(said, shown),
+            **self._costs(index, said),
+            "is_copied": any("forkedFrom" in entry.fields() for entry in said.entries),
+            "turn": self._turn(index),
+        }
+        if kind == "b":
+            document["compaction"] = talk.boundaries.get(said.uuid)
+        return document | {"cut": shown.is_cut}
+
+    def _url(self, uuid: str, number: int) -> str:
+        from urllib.parse import quote
+
+        agent = f"?agent={quote(self._view.agent, safe='')}" if self._view.agent else ""
+        return (
+            f"/api/sessions/{quote(self._session.id, safe='')}/blobs/{quote(uuid, safe='')}/{number}{agent}"
+        )
+
+    def _turn(self, index: int) -> int:
+        place = bisect.bisect_right(self._talk.turns, index)
+        return self._talk.turns[place - 1] if place else -1
+
+    # ---- calls -------------------------------------------------------------------------------------------
+
+    def _calls(self, said: Spoken, shown: Shown) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for entry in said.entries:
+            body = entry.body
+            for block in body.message.blocks if isinstance(body, Assistant) else ():
+                if isinstance(block, ToolUseBlock) and block.id not in found:
+                    found[block.id] = self._call(entry, block.id, shown)
+        return found
+
+    def _call(self, entry: Entry, name: str, shown: Shown) -> dict[str, object]:
+        node = self._talk.results.get(name)
+        answer = None if node is None else self._talk.load(node)
+        both = [entry] if answer is None else [entry, answer]
+        call = next(one for one in tool_calls(both) if one.id == name)
+        return {
+            "status": call.status,
+            "duration_ms": call.elapsed_ms,
+            "in_background": call.in_background,
+            "result_index": None if node is None else self._talk.places.get(node.uuid),
+            "result_uuid": call.result_uuid,
+            "at": call.answered_at,
+            "blocks": [] if answer is None else shown.result(answer, name),
+            "structured": None if answer is None else shown.structured(answer),
+            "agent": self._agent(call),
+        }
+
+    def _agent(self, call: Call) -> str | None:
+        named = self._agents.get(call.id) or call.agent_id
+        return named or (agent_in_text(call.text) if call.name in AGENT_TOOLS else None)
+
+    # ---- costs -------------------------------------------------------------------------------------------
+
+    def _costs(self, index: int, said: Spoken) -> dict[str, object]:
+        name = self._talk.groups[index][0].message_id if said.role == "assistant" else None
+        places = self._talk.responses.get(name or "", [index])
+        if said.role != "assistant" or places[-1] != index:
+            return {"cost": None, "response_index": places[-1]}
+        entries = [*self._lines(places[:-1]), *said.entries]
+        ledger = Ledger(self._prices)
+        for record in filter(None, (usage_of(entry.raw) for entry in entries)):
+            ledger.add(record)
+        return {
+            "cost": spent(ledger.total()) if ledger.responses else None,
+            "response_index": index,
+        }
+
+    def _lines(self, places: Iterable[int]) -> Iterator[Entry]:
+        for place in places:
+            for node in self._talk.groups[place]:
+                entry = self._talk.load(node)
+                if entry is not None:
+                    yield entry
+
+
+def spent(spending: Spending) -> dict[str, object]:
+    """Tokens and exact dollars; no amount where a model has no price (law 6)."""
+    tokens = spending.tokens
+    return {
+        "cost_usd": None if spending.unpriced else exact(spending.pico_usd),
+        "unpriced": sorted(spending.unpriced),
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_write_5m_tokens": tokens.cache_write_5m,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "cache_read_tokens": tokens.cache_read,
+        "web_searches": tokens.web_searches,
+    }
+
+
+def signature(talk: Talk) -> str:
+    """Changes when the log does."""
+    size, modified, _ = signature_of(talk.log.path)
+    return f"{size}-{modified}"
+
+
+# ---- all messages at once --------------------------------------------------------------------------------
+
+
+def map_document(session: PageSession, view: View) -> dict[str, object]:
+    """Kinds, sizes and times of all messages, and the first words of the newest prompts."""
+    talk = talk_of(session, view)
+    return {
+        "total": len(talk),
+        "signature": signature(talk),
+        "kinds": talk.kinds,
+        "bytes": [sum(node.length for node in group) for group in talk.groups],
+        "at": [_seconds(group[0].timestamp) for group in talk.groups],
+        "prompts": [_prompt(talk, index) for index in talk.turns[-_PROMPTS:]],
+    }
+
+
+def _seconds(timestamp: str | None) -> int | None:
+    moment = parsed_time(timestamp)
+    return None if moment is None else int(moment.timestamp())
+
+
+def _prompt(talk: Talk, index: int) -> dict[str, object]:
+    text = first_words(talk, index, _PROMPT_CHARACTERS)
+    return {"index": index, "text": text, "uuid": talk.groups[index][-1].uuid}
+
+
+def first_words(talk: Talk, index: int, characters: int) -> str:
+    """How a message begins, on one line."""
+    return " ".join(spoken(talk.groups[index], talk.load).text[: characters * 4].split())[:characters]
+
+
+def costs_document(session: PageSession, view: View, prices: PriceList | None = None) -> dict[str, object]:
+    """What each turn of a view cost; every response once, in the turn of its last line."""
+    talk = talk_of(session, view)
+    prices = prices or price_list()
+    starts = [-1, *talk.turns]
+    ledgers: dict[int, Ledger] = {}
+    for index, record in _usage(talk):
+        turn = starts[bisect.bisect_right(talk.turns, index)]
+        ledgers.setdefault(turn, Ledger(prices)).add(record)
+    totals = {turn: ledger.total() for turn, ledger in ledgers.items()}
+    ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
+    whole = sum(totals.values(), Spending())
+    return {
+        **spent(whole),
+        "turns": [
+            {
+                "from": max(turn, 0),
+                "to": ends[turn],
+                "at": _at(talk, max(turn, 0)),
+                **spent(totals.get(turn, Spending())),
+            }
+            for turn in starts
+            if turn >= 0 or turn in totals
+        ],
+    }
+
+
+def _at(talk: Talk, index: int) -> dt.datetime | None:
+    return parsed_time(talk.groups[index][0].timestamp) if index < len(talk) else None
+
+
+def _usage(talk: Talk) -> Iterator[tuple[int, UsageRecord]]:
+    """The usage of every line of a view, with the message its response ends in."""
+    ends = {name: places[-1] for name, places in talk.responses.items()}
+    wanted = {
+        node.offset: ends.get(node.message_id or "", index)
+        for index, group in enumerate(talk.groups)
+        for node in group
+        if node.type == "assistant"
+    }
+    if not wanted:
+        return
+    with OpenLog(talk.log.path) as log:
+        for line in log.lines(min(wanted), None):
+            index = wanted.get(line.offset)
+            record = usage_of(line.data) if index is not None and isinstance(line, Line) else None
+            if index is not None and record is not None:
+                yield index, record

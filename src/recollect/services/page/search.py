@@ -1,0 +1,78 @@
+"""Search for a page: hits as data, grouped by session, with what is needed to jump to each."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from recollect.services.page.desk import Desk
+from recollect.services.search.search import Hit, search
+
+_SECONDS = 3.0
+
+
+def search_document(
+    desk: Desk,
+    query: str,
+    *,
+    how: str = "words",
+    kinds: Sequence[str] | None = None,
+    project: str | None = None,
+    session: str | None = None,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    rank: bool = False,
+    limit: int = 50,
+    width: int = 160,
+) -> dict[str, object]:
+    """What fits, the newest first unless ``rank`` asks for the best."""
+    with desk.index.opened() as opened:
+        found = search(
+            query,
+            homes=desk.roots,
+            opened=opened,
+            how=how,
+            kinds=kinds,
+            project=project,
+            session=session,
+            since=since,
+            until=until,
+            rank=rank and opened.database is not None,
+            limit=limit,
+            width=width,
+            seconds=_SECONDS,
+        )
+    groups: dict[str | None, list[Hit]] = {}
+    for hit in found.hits:
+        groups.setdefault(hit.session, []).append(hit)
+    return {
+        "query": query,
+        "groups": [_group(hits) for hits in groups.values()],
+        "total": found.total,
+        "total_is_exact": found.is_complete,
+        "shown": len(found.hits),
+        "took_ms": round(found.took_ms, 3),
+        "notes": found.notes,
+    }
+
+
+def _group(hits: Sequence[Hit]) -> dict[str, object]:
+    first = hits[0]
+    return {
+        "session": first.session,
+        "title": first.title,
+        "project": first.project,
+        "branch": first.branch,
+        "resume": first.resume,
+        "hits": [
+            {
+                "uuid": hit.uuid,
+                "agent": hit.agent,
+                "kind": hit.kind,
+                "at": hit.at,
+                "offset": hit.offset,
+                "snippet": {"text": hit.snippet.text, "marks": hit.snippet.marks},
+            }
+            for hit in hits
+        ],
+    }

@@ -1,0 +1,388 @@
+"""The list of sessions for a page: what the index knows of every log, joined with what lies there now.
+
+The directory says which sessions exist, the index what they hold and cost; titles and tags are read from
+the few logs that are shown, and from all only where a question is about them. A log that is not indexed yet
+is listed with what a glance tells.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import Struct
+
+from recollect.errors import RecollectError
+from recollect.index.database import Failure
+from recollect.index.schema import AGENT, SESSION
+from recollect.model.cost.money import exact
+from recollect.services import directory_name
+from recollect.services.archive.archive import archive_at, is_archived, retention_days
+from recollect.services.check.home_checks import WITHIN_DAYS
+from recollect.services.indexing.access import OpenIndex
+from recollect.services.page.desk import Desk
+from recollect.services.page.listing import Mark, mark_of
+from recollect.services.page.spending import spent_by_session
+from recollect.services.search.search import project_test
+from recollect.services.session import Session
+from recollect.storage.logs.summary import Glance
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_FACETS = 100
+SORTS = ("last", "first", "cost", "bytes", "entries", "title")
+
+_FILES = f"""
+SELECT path, messages, damaged, first_at, last_at, c.text, b.text, consumed
+FROM files LEFT JOIN names c ON c.id = files.cwd LEFT JOIN names b ON b.id = files.branch
+WHERE role = {SESSION} AND NOT gone
+"""  # noqa: S608 - a number of the schema
+_AGENTS = f"SELECT session, count(*) FROM files WHERE role = {AGENT} AND NOT gone GROUP BY session"  # noqa: S608 - a number of the schema
+_STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which sessions are asked for, and in which order."""
+
+    project: str | None = None
+    branch: str | None = None
+    model: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    min_cost: int | None = None  # pico-dollars
+    max_cost: int | None = None
+    tag: str | None = None
+    text: str | None = None
+    damaged: bool | None = None
+    expiring: bool | None = None
+    live: bool | None = None
+    archived: bool | None = None
+    sort: str = "last"
+    is_ascending: bool = False
+
+
+class _Indexed(Struct, frozen=True):
+    """What the index knows of all sessions, at one moment."""
+
+    files: dict[str, tuple[Any, ...]]
+    agents: dict[str, int]
+    spent: dict[str, dict[str, int | None]]
+
+
+class Row(Struct):
+    """One session of the list; what is None is not known yet."""
+
+    session: Session
+    cwd: str
+    branch: str | None
+    first_at: dt.datetime | None
+    last_at: dt.datetime
+    entries: int | None  # lines of its log that have an id
+    damaged: int | None
+    agents: int | None
+    spent: dict[str, int | None] | None
+    is_live: bool
+    expires_at: dt.datetime
+    glance: Glance | None = None
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.session.id
+
+    @property
+    def pico_usd(self) -> int | None:
+        """What it cost, as far as there are prices."""
+        return None if self.spent is None else sum(amount or 0 for amount in self.spent.values())
+
+    @property
+    def unpriced(self) -> list[str]:
+        """Models without a price."""
+        return sorted(model for model, amount in (self.spent or {}).items() if amount is None)
+
+
+class SessionList:
+    """All sessions of a desk, to be asked in many ways."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._archived: dict[Mark, bool] = {}
+        self._rows: tuple[list[Session], _Indexed, set[str], list[Row]] | None = None
+        self._nothing = _Indexed({}, {}, {})
+        self._making = threading.Lock()
+
+    # ---- asking ------------------------------------------------------------------------------------------
+
+    def document(self, wanted: Wanted, start: int, count: int) -> dict[str, object]:
+        """A page of the list."""
+        rows = self._chosen(wanted, any_age=start > 0)
+        shown = rows[start : start + count]
+        unpriced = sorted(
+            {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
+        )
+        document: dict[str, object] = {
+            "sessions": [self._document(self._glanced(row)) for row in shown],
+            "from": start,
+            "total": len(rows),
+            "total_cost_usd": exact(sum(row.pico_usd or 0 for row in rows)),
+            "unpriced": unpriced,
+            "index": self._desk.index.state,
+        }
+        if start == 0:
+            document["facets"] = self._facets(rows)
+        return document
+
+    def projects(self) -> list[dict[str, object]]:
+        """The directories that were worked in, the one used last first."""
+        groups: dict[str, list[Row]] = {}
+        for row in self.rows():
+            groups.setdefault(row.cwd, []).append(row)
+        found = [self._project(cwd, rows) for cwd, rows in groups.items()]
+        return sorted(found, key=lambda one: cast("dt.datetime", one["last_at"]), reverse=True)
+
+    def row(self, session: Session) -> Row:
+        """One session as the list has it."""
+        return self._glanced(self._made([session], self._indexed(), self._desk.home.live_ids())[0])
+
+    def rows(self, *, any_age: bool = False) -> list[Row]:
+        """All of them, in no order; the same ones as long as nothing changed."""
+        # Who asks while the rows are being made waits for them: made twice at once, they take twice as long.
+        with self._making:
+            sessions = self._desk.sessions(any_age=any_age)
+            indexed, live = self._indexed(), self._desk.home.live_ids()
+            known = self._rows
+            # Lists and index are made anew when something changes, and never changed themselves.
+            if known is None or known[0] is not sessions or known[1] is not indexed or known[2] != live:
+                known = self._rows = (sessions, indexed, live, self._made(sessions, indexed, live))
+            return known[3]
+
+    def is_archived(self, session: Session) -> bool:
+        """Whether the archive has its log as it is now."""
+        key = mark_of(session)
+        if not self._archived.get(key):
+            self._archived[key] = self._looked_up(session)
+            if len(self._archived) > 100_000:
+                self._archived.clear()
+        return self._archived.get(key, False)
+
+    def title(self, session: Session) -> str:
+        """Its title, empty where it has none."""
+        seen = self._desk.glance(session)
+        return (seen.title if seen is not None else None) or ""
+
+    # ---- choosing ----------------------------------------------------------------------------------------
+
+    def _chosen(self, wanted: Wanted, *, any_age: bool) -> list[Row]:
+        in_project = None if wanted.project is None else project_test(wanted.project)
+        rows = self.rows(any_age=any_age)
+        is_all = wanted == Wanted(sort=wanted.sort, is_ascending=wanted.is_ascending)
+        rows = (
+            list(rows)
+            if is_all
+            else [row for row in rows if (in_project is None or in_project(row.cwd)) and _fits(row, wanted)]
+        )
+        if wanted.tag is not None or wanted.text is not None or wanted.sort == "title":
+            rows = [self._glanced(row) for row in rows]
+        if wanted.tag is not None:
+            rows = [row for row in rows if _has_tag(row, wanted.tag)]
+        if wanted.text is not None:
+            words = wanted.text.casefold().split()
+            rows = [row for row in rows if _has_words(row, words)]
+        if wanted.archived is not None:
+            rows = [row for row in rows if self.is_archived(row.session) == wanted.archived]
+        rows.sort(key=_ORDERS[wanted.sort], reverse=not wanted.is_ascending)
+        return rows
+
+    def _looked_up(self, session: Session) -> bool:
+        archive = archive_at(self._desk.data)
+        if session.session_id is None or not archive.root.is_dir():
+            return False
+        try:
+            return is_archived(archive.known(session.path.parent.name, session.id), session)
+        except RecollectError:
+            return False
+
+    # ---- making rows -------------------------------------------------------------------------------------
+
+    def _made(self, sessions: Sequence[Session], indexed: _Indexed, live: set[str]) -> list[Row]:
+        days = {home.root: retention_days(home) for home in self._desk.home.homes}
+        return [self._row(one, indexed, live, days) for one in sessions]
+
+    def _row(self, session: Session, indexed: _Indexed, live: set[str], days: Mapping[Path, float]) -> Row:
+        path, _, mtime_ns = mark_of(session)
+        known = indexed.files.get(path)
+        modified = dt.datetime.fromtimestamp(mtime_ns / 1e9, dt.UTC)
+        keep = dt.timedelta(days=min(days.get(session.home.root, 30.0), 36_500.0))
+        entries, damaged, first, last, cwd, branch, _ = known or (None,) * 7
+        row = Row(
+            session,
+            str(cwd or ""),
+            None if branch is None else str(branch),
+            _moment(first),
+            _moment(last) or modified,
+            entries,
+            damaged,
+            indexed.agents.get(session.id, 0) if known is not None else None,
+            indexed.spent.get(session.id, {}) if known is not None else None,
+            session.id in live,
+            modified + keep,
+        )
+        if known is None or not row.cwd:
+            seen = self._desk.glance(session)
+            row.cwd = row.cwd or (seen.cwd if seen is not None else None) or ""
+            row.branch = row.branch or (seen.git_branch if seen is not None else None)
+            row.first_at = row.first_at or (seen.first_at if seen is not None else None)
+            row.last_at = (seen.last_at if seen is not None and known is None else None) or row.last_at
+        return row
+
+    def _glanced(self, row: Row) -> Row:
+        row.glance = row.glance or self._desk.glance(row.session)
+        return row
+
+    def _indexed(self) -> _Indexed:
+        """From the index; asked again only when something in it changed. The list waits for no refresh."""
+        with self._desk.index.opened(wait=0) as opened:
+            if opened.database is None:
+                return self._nothing
+            try:
+                state = opened.database.rows(_STATE)
+                with self._desk.lock:
+                    known = cast("tuple[object, _Indexed] | None", self._desk.kept.get("indexed"))
+                    if known is not None and known[0] == state:
+                        return known[1]
+                    found = _read(opened, self._desk.roots)
+                    self._desk.kept["indexed"] = (state, found)
+                    return found
+            except Failure:
+                return self._nothing
+
+    # ---- documents ---------------------------------------------------------------------------------------
+
+    def _document(self, row: Row) -> dict[str, object]:
+        """The keys of ``list --json`` and more."""
+        seen = row.glance
+        return {
+            "id": row.id,
+            "project": project_name(row.cwd, row.session.path),
+            "cwd": row.cwd or None,
+            "title": (seen.title if seen is not None else None) or "",
+            "tag": seen.tag if seen is not None else None,
+            "branch": row.branch,
+            "first_at": (seen.first_at if seen is not None else None) or row.first_at,
+            "last_at": row.last_at,
+            "entries": row.entries,
+            "bytes": row.session.file.size,
+            "agents": row.agents,
+            "cost_usd": None if row.unpriced or row.pico_usd is None else exact(row.pico_usd),
+            "unpriced": row.unpriced,
+            "models": sorted(row.spent or ()),
+            "live": row.is_live,
+            "damaged": row.damaged,
+            "expires_at": row.expires_at,
+            "is_archived": self.is_archived(row.session),
+            "is_indexed": row.spent is not None,
+        }
+
+    def _project(self, cwd: str, rows: Sequence[Row]) -> dict[str, object]:
+        unpriced = sorted({model for row in rows for model in row.unpriced})
+        firsts = [row.first_at for row in rows if row.first_at is not None]
+        return {
+            "project": project_name(cwd, rows[0].session.path),
+            "cwd": cwd or None,
+            "sessions": len(rows),
+            "bytes": sum(mark_of(row.session)[1] for row in rows),
+            "first_at": min(firsts, default=None),
+            "last_at": max(row.last_at for row in rows),
+            "cost_usd": None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
+            "unpriced": unpriced,
+            "live": sum(row.is_live for row in rows),
+        }
+
+    def _facets(self, rows: Sequence[Row]) -> dict[str, object]:
+        models = (model for row in rows for model in row.spent or ())
+        # Only what was looked at anyway: a facet is no reason to open every log.
+        glanced = [self._desk.glance(row.session) for row in rows if self._desk.is_glanced(row.session)]
+        return {
+            "projects": _counted(row.cwd for row in rows),
+            "branches": _counted(row.branch for row in rows),
+            "models": _counted(models),
+            "tags": _counted(one.tag for one in glanced if one is not None),
+        }
+
+
+def _read(opened: OpenIndex, roots: Sequence[Path]) -> _Indexed:
+    database = opened.database
+    assert database is not None  # noqa: S101 - for the type checker: whoever calls has looked
+    files = {str(row[0]): row[1:] for row in database.rows(_FILES)}
+    agents = {str(session): int(cast("int", count)) for session, count in database.rows(_AGENTS)}
+    return _Indexed(files, agents, spent_by_session(opened, roots))
+
+
+def project_name(cwd: str, log: Path) -> str:
+    """The name of the directory a session worked in; of its log's where it names none."""
+    return directory_name.project_name(cwd, log.parent.name)
+
+
+def _moment(milliseconds: Any) -> dt.datetime | None:
+    if milliseconds is None:
+        return None
+    try:
+        return _EPOCH + dt.timedelta(milliseconds=int(milliseconds))
+    except OverflowError:
+        return None
+
+
+def _fits(row: Row, wanted: Wanted) -> bool:
+    return _fits_place(row, wanted) and _fits_time(row, wanted) and _fits_state(row, wanted)
+
+
+def _fits_place(row: Row, wanted: Wanted) -> bool:
+    if wanted.branch is not None and row.branch != wanted.branch:
+        return False
+    named = (wanted.model or "").casefold()
+    return not named or any(named in model.casefold() for model in row.spent or ())
+
+
+def _fits_time(row: Row, wanted: Wanted) -> bool:
+    if wanted.since is not None and row.last_at < wanted.since:
+        return False
+    return wanted.until is None or (row.first_at or row.last_at) < wanted.until
+
+
+def _fits_state(row: Row, wanted: Wanted) -> bool:
+    cost = row.pico_usd or 0
+    if wanted.min_cost is not None and cost < wanted.min_cost:
+        return False
+    if wanted.max_cost is not None and cost > wanted.max_cost:
+        return False
+    soon = row.expires_at <= dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
+    asked = ((wanted.damaged, bool(row.damaged)), (wanted.expiring, soon), (wanted.live, row.is_live))
+    return all(want is None or want == have for want, have in asked)
+
+
+def _has_tag(row: Row, tag: str) -> bool:
+    own = row.glance.tag if row.glance is not None else None
+    return bool(own) if tag == "*" else own == tag
+
+
+def _has_words(row: Row, words: Sequence[str]) -> bool:
+    title = (row.glance.title if row.glance is not None else None) or ""
+    text = "\n".join((title, row.id, row.cwd, row.branch or "")).casefold()
+    return all(word in text for word in words)
+
+
+def _counted(names: Iterable[str | None]) -> list[tuple[str, int]]:
+    return Counter(name for name in names if name).most_common(_FACETS)
+
+
+_ORDERS: dict[str, Callable[[Row], Any]] = {
+    "last": lambda row: (row.last_at, row.id),
+    "first": lambda row: (row.first_at or row.last_at, row.id),
+    "cost": lambda row: (row.pico_usd or 0, row.last_at),
+    "bytes": lambda row: (mark_of(row.session)[1], row.id),
+    "entries": lambda row: (row.entries or 0, row.id),
+    "title": lambda row: (((row.glance.title if row.glance else None) or "").casefold(), row.id),
+}

@@ -1,0 +1,1 @@
+"""Permission decisions for this machine: rules, history, suggestions, the hook."""

@@ -1,0 +1,1 @@
+"""Conversations of agent frameworks, kept in a store of ours."""

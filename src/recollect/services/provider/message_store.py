@@ -1,0 +1,164 @@
+"""Conversations of a framework in one store: what is logged, asked for and put away.
+
+Each question finds the log it is about, turns its lines into messages and answers
+with values; the rules for each stand in a module of their own. It is
+synchronous and threads may share it; ``recollect.provider`` is its async front.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recollect.errors import NotFound, UsageError
+from recollect.model.conversation.chain import Load
+from recollect.model.conversation.node import Node
+from recollect.model.ids import AgentId, SessionId
+from recollect.services.ancestry import own_way_to, way_to
+from recollect.services.cost.conversation_stats import ConversationStats, SessionLogs, statistics
+from recollect.services.fork import apply as apply_fork
+from recollect.services.fork import planned_fork
+from recollect.services.home_guard import refuse_live, refuse_reset
+from recollect.services.provider.chat_message import ChatMessage, placed_draft
+from recollect.services.provider.message_filter import MessageFilter
+from recollect.services.provider.message_lines import chat_message, gathered, group_of
+from recollect.services.provider.project_sessions import ProjectSessions, SessionInfo, resolved
+from recollect.services.provider.reset import from_trash, to_trash
+from recollect.services.session import Session
+from recollect.storage.home import ClaudeHome
+from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.logs.session_writers import SessionWriters
+from recollect.storage.store import Place, Store, StoredSession, Trashed
+from recollect.storage.todo_files import TodoFiles
+
+
+class MessageStore:
+    """What the provider does, without an event loop. Threads may share it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.writers = SessionWriters(store)
+        self._home = ClaudeHome(store.paths.root)
+        self._todos = TodoFiles(self._home)
+        self._sessions = ProjectSessions(store, self._home)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def log(self, project: str, message: ChatMessage, session_id: str, agent_id: str | None) -> str:
+        """Store one message in the log it belongs to."""
+        what = placed_draft(message)
+        place = self._place(project, session_id, agent_id)
+        refuse_live(self._home, place.session)
+        if message.parent_uuid is not None:
+            _require_entry(place.path, message.parent_uuid)
+        # Before the log: repeating this is harmless, while a message must not be logged twice because it failed.
+        self._start_todos(place.session, place.agent)
+        with self.writers.writing(place) as log:
+            return log.append(what, entry_id=message.uuid)
+
+    def fork(self, project: str, session_id: str, at: str | None, title: str | None) -> str:
+        """Copy a conversation into a new session."""
+        session = self._sessions.session(project, session_id)
+        leaf = None if at is None else group_of(session.graph, at)[-1].uuid
+        plan = planned_fork(session, leaf, title)
+        self._start_todos(plan.new, None)
+        apply_fork(plan)
+        return str(plan.new)
+
+    def reset(self, project: str) -> list[Trashed]:
+        """All sessions of a project to the trash, one batch each."""
+        refuse_reset(self._home)
+        return [
+            to_trash(self.store, self._home, self.writers, session)
+            for session in self._sessions.stored(project)
+        ]
+
+    def restore(self, batch: str) -> StoredSession:
+        """A session of the trash back to its place, then its todos."""
+        return from_trash(self.store, self._home, batch)
+
+    def _start_todos(self, session: SessionId, agent: AgentId | None) -> None:
+        if not self._todos.read(session, agent).path.exists():
+            self._todos.write(session, (), agent)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def sessions(self, project: str) -> list[SessionInfo]:
+        """What there is of a project, newest first."""
+        return self._sessions.infos(project)
+
+    def messages(
+        self, project: str, session_id: str, agent_id: str | None, limit: int | None, wanted: MessageFilter
+    ) -> list[ChatMessage]:
+        """The last messages that pass the filter; only as many are read as are needed."""
+        if limit is not None and limit < 1:
+            raise UsageError(f"limit {limit}: too few", hint="ask for at least one message, or for all")
+        nodes, load = self._conversation(project, session_id, agent_id, whole=wanted.whole)
+        found: list[ChatMessage] = []
+        for group in reversed(gathered(nodes)):
+            message = wanted.of(chat_message(group, load, session_id))
+            if message is not None:
+                found.append(message)
+            if len(found) == limit:
+                break
+        return found[::-1]
+
+    def message(self, project: str, session_id: str, uuid: str) -> ChatMessage:
+        """One message, wherever it is in the session."""
+        _, log = self._log_with(project, session_id, uuid)
+        return chat_message(group_of(log.graph, uuid), log.load, session_id)
+
+    def ancestry(self, project: str, session_id: str, uuid: str) -> list[ChatMessage]:
+        """The way to a message."""
+        session, log = self._log_with(project, session_id, uuid)
+        leaf = group_of(log.graph, uuid)[-1]
+        nodes = way_to(session, leaf.uuid) if log is session else own_way_to(log.graph, leaf)
+        return [chat_message(group, log.load, session_id) for group in gathered(nodes)]
+
+    def statistics(self, project: str, session_id: str | None) -> ConversationStats:
+        """Counts of one session, or of the whole project."""
+        stored = self._sessions.stored(project)
+        if session_id is not None:
+            self._sessions.session(project, session_id)
+            stored = [session for session in stored if session.id == session_id]
+        return statistics(
+            SessionLogs(session.id, session.path, tuple(self._sessions.agent_logs(session.key, session.id)))
+            for session in stored
+        )
+
+    def _conversation(
+        self, project: str, session_id: str, agent_id: str | None, *, whole: bool
+    ) -> tuple[list[Node], Load]:
+        place = self._place(project, session_id, agent_id)
+        if place.agent is None:
+            session = self._sessions.session(project, session_id)
+            if session.graph.active_leaf is None:
+                return [], session.load
+            return session.conversation(whole=whole).nodes, session.load
+        if not place.path.is_file():
+            raise NotFound(f"agent {agent_id}: has no log in session {session_id}", hint="see get_sessions")
+        log = LogGraph(self.store.paths.require_inside(place.path))
+        last = next((node for node in reversed(log.graph.nodes.values()) if node.is_link), None)
+        return own_way_to(log.graph, last) if last else [], log.load
+
+    def _log_with(self, project: str, session_id: str, uuid: str) -> tuple[Session, Session | LogGraph]:
+        """The session, and the log of it that holds an entry: its own or a sub-agent's."""
+        session = self._sessions.session(project, session_id)
+        if uuid in session.graph.nodes:
+            return session, session
+        key = self.store.paths.layout.key(resolved(project))
+        for path in self._sessions.agent_logs(key, SessionId(session_id)):
+            log = LogGraph(path)
+            if uuid in log.graph.nodes:
+                return session, log
+        raise NotFound(f"message {uuid!r}: not in session {session_id}", hint="see get_session_messages")
+
+    def _place(self, project: str, session_id: str, agent_id: str | None) -> Place:
+        return self._sessions.place(project, session_id, agent_id)
+
+
+def _require_entry(path: Path, uuid: str) -> None:
+    if not path.is_file() or uuid not in LogGraph(path).graph.nodes:
+        raise NotFound(
+            f"parent_uuid {uuid!r}: not in {path.name}",
+            hint="leave it out to follow the last message; nothing was stored",
+        )

@@ -1,0 +1,1 @@
+"""Repair sessions that the client cannot resume, or resumes only in part."""

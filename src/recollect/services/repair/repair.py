@@ -1,0 +1,301 @@
+"""Repair a session: plan, prove, carry out, take back.
+
+The plan comes from ``model/mending``; here it meets files. By default a repaired copy appears
+beside the original as a session of its own, which the client resumes like any other; the original
+is only read. In place is possible where no client has the session open; then the journal of changes
+keeps the original. What does not stand in the result as it was goes to quarantine
+first, exact bytes with an index, so that no byte is destroyed (P4).
+
+A plan whose proof does not hold is not carried out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from recollect.errors import Busy, DamagedData, StorageError, UsageError
+from recollect.model.ids import SessionId
+from recollect.model.repair.draft import LIMITS, Draft, with_fields
+from recollect.model.repair.plan import Mending, mended
+from recollect.services.label import title_line
+from recollect.services.session import Session
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan
+from recollect.storage.changes.plan import Seen
+from recollect.storage.home import ClaudeHome
+from recollect.storage.home_locks import lock_path
+from recollect.storage.live import live_sessions
+from recollect.storage.logs.reader import OpenLog
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.new_files import regular_files
+from recollect.system.whole_files import pieces, write_new
+
+_TITLE_CHARACTERS = 80
+WHAT = ("repair", "slim")
+
+
+class RepairPlan(Struct, frozen=True):
+    """A repair to be made. It reads from the open log, so it lives as long as ``planned_repair`` is entered.
+
+    ``saved`` are the bytes that slimming saves, by kind; empty where nobody asked for it.
+    """
+
+    session: str
+    title: str
+    path: Path
+    home: ClaudeHome
+    mending: Mending
+    seen: Seen
+    open_in: int | None
+    what: str = "repair"
+    saved: dict[str, int] = {}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.mending.actions)
+
+    @property
+    def figures(self) -> dict[str, object]:
+        """What it comes to, for documents: notes, bytes before and after, and the proof."""
+        mending = self.mending
+        return {
+            "notes": mending.notes,
+            "bytes": {
+                "before": mending.bytes_before,
+                "kept": mending.bytes_kept,
+                "set_aside": mending.bytes_set_aside,
+                "after": mending.bytes_after,
+                "saved": self.saved,
+            },
+            "proof": {"holds": mending.proof.holds, **structs.asdict(mending.proof)},
+        }
+
+
+class Repaired(Struct, frozen=True):
+    """A repair that was made: its undo id, the log it led to, and where the rest lies."""
+
+    change: Applied
+    path: Path
+    session: str
+    quarantine: Path | None
+
+
+@contextlib.contextmanager
+def planned_repair(session: Session) -> Iterator[RepairPlan]:
+    """Plan the repair of a session; nothing is written."""
+    # A log behind a link is changed where it lies: the link stays a link, as with the client.
+    path = session.path.resolve()
+    with OpenLog(path, LIMITS) as log:
+        seen = Seen.of(log.stat())
+        size, end = seen.size, log.line_start(seen.size)
+
+        def read(offset: int, length: int) -> bytes:
+            return log.read_all(length, offset)
+
+        now = dt.datetime.fromtimestamp(seen.mtime_ns // 10**9, dt.UTC)
+        mending = mended(lambda: log.lines(0, end), read, size, end, now)
+        yield RepairPlan(
+            session=session.id,
+            title=session.title,
+            path=path,
+            home=session.home,
+            mending=mending,
+            seen=seen,
+            open_in=open_in(session.home, session.id),
+        )
+
+
+def open_in(home: ClaudeHome, session: str) -> int | None:
+    """The process that has a session open, as far as its marker tells."""
+    return next((one.pid for one in live_sessions(home) if str(one.session_id) == session), None)
+
+
+# ---- doing it --------------------------------------------------------------------------------------------
+
+
+def apply_as_copy(plan: RepairPlan, data: Path) -> Repaired:
+    """Make a new session of the mended lines, as a fork would be; the original is not touched."""
+    _require(plan)
+    new = SessionId(str(uuid.uuid4()))
+    target = plan.path.with_name(f"{new}.jsonl")
+    change = ChangePlan(plan.what, plan.session, plan.home.root)
+    for source, copy in _backups(plan, new):
+        change.create(copy, _content(source), mtime_ns=source.stat().st_mtime_ns)
+    # The log comes last, so that the session is complete when it can be seen.
+    change.create(target, _relabelled(plan, new))
+    with _quarantined(plan, data) as quarantine:
+        applied = ChangeJournal(data / "undo").apply(change)
+    return Repaired(applied, target, new, quarantine)
+
+
+def apply_in_place(plan: RepairPlan, data: Path) -> Repaired:
+    """Replace the log; ``Busy`` where a client has it open or it changed since it was planned."""
+    _require(plan)
+    with FileLock(lock_path(plan.path, data), guards=plan.path):
+        _refuse_live(plan.home, plan.session)
+        change = ChangePlan(plan.what, plan.session, plan.home.root)
+        change.replace(plan.path, _counted(plan.mending), expected=plan.seen)
+        with _quarantined(plan, data) as quarantine:
+            applied = ChangeJournal(data / "undo").apply(change)
+    return Repaired(applied, plan.path, plan.session, quarantine)
+
+
+def found_change(name: str, data: Path) -> Applied:
+    """The repair with this id; others are for ``recollect undo``."""
+    change = ChangeJournal(data / "undo").find(name)
+    if change.what not in WHAT:
+        raise UsageError(
+            f"change {change.id}: it is no repair", hint=f"undo it with `recollect undo {change.id}`"
+        )
+    return change
+
+
+def undo(change: Applied, data: Path) -> Applied:
+    """Take a repair back, byte for byte; the quarantine stays."""
+    home = ClaudeHome(change.home)
+    with contextlib.ExitStack() as held:
+        for path in (step.path for step in change.steps if step.path.suffix == ".jsonl"):
+            held.enter_context(FileLock(lock_path(path, data), guards=path))
+            _refuse_live(home, path.stem)
+        return ChangeJournal(data / "undo").undo(change.id)
+
+
+def _require(plan: RepairPlan) -> None:
+    if not plan.is_needed:
+        raise UsageError(f"session {plan.session}: nothing to repair", hint="nothing was changed")
+    if not plan.mending.proof.holds:
+        problem = plan.mending.proof.problems[0]
+        raise DamagedData(
+            f"session {plan.session}: the repaired session would not be sound: {problem}",
+            hint="nothing was changed; the plan says more, and `recollect fork` copies what can be resumed",
+        )
+
+
+def _refuse_live(home: ClaudeHome, session: str) -> None:
+    process = open_in(home, session)
+    if process is not None:
+        raise Busy(
+            f"session {session}: a client has it open (process {process}); nothing was changed",
+            hint="leave the session in that client first, or repair a copy (without --in-place)",
+        )
+
+
+def _counted(mending: Mending) -> Iterator[bytes]:
+    """The bytes of the result; as many as were planned, or the change is taken back."""
+    written = 0
+    for line in mending.draft.output():
+        written += len(line)
+        yield line
+    if written != mending.bytes_after:
+        raise DamagedData(
+            f"{written} bytes came out and {mending.bytes_after} were planned",
+            hint="the log changed meanwhile; nothing was changed, plan again",
+        )
+
+
+# ---- the copy --------------------------------------------------------------------------------------------
+
+
+def _relabelled(plan: RepairPlan, new: SessionId) -> Iterator[bytes]:
+    """The lines of the result as those of another session, and its title."""
+    draft = plan.mending.draft
+    for number in range(len(draft.rows)):
+        yield _relabelled_line(draft, number, plan.session, new) + b"\n"
+    yield title_line(new, _title(plan)) + b"\n"
+
+
+def _relabelled_line(draft: Draft, number: int, session: str, new: SessionId) -> bytes:
+    entry = None if draft.rows[number].is_unreadable else draft.entry(number)
+    if entry is None:
+        return draft.text(number)
+    changes: dict[str, object] = {"sessionId": str(new)}
+    if entry.uuid is not None:
+        changes["forkedFrom"] = {"sessionId": session, "messageUuid": entry.uuid}
+    elif "sessionId" not in entry.fields():
+        return entry.raw
+    return with_fields(entry, changes)
+
+
+def _title(plan: RepairPlan) -> str:
+    words = " ".join("".join(one if one.isprintable() else " " for one in plan.title).split())
+    return f"{words[:_TITLE_CHARACTERS].strip() or 'Session'} (repaired)"
+
+
+def _backups(plan: RepairPlan, new: SessionId) -> Iterator[tuple[Path, Path]]:
+    """File backups come along, so that a rewind works in the copy."""
+    try:
+        old = SessionId(plan.session)
+    except UsageError:
+        return
+    target = plan.home.file_history_dir(new)
+    for source in regular_files(plan.home.file_history_dir(old)):
+        yield source, target / source.name
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    fd = fsops.open_nofollow(path)
+    try:
+        yield from pieces(fd, fsops.size_of(fd))
+    finally:
+        fsops.close_quietly(fd)
+
+
+# ---- quarantine ------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _quarantined(plan: RepairPlan, data: Path) -> Iterator[Path | None]:
+    """What is set aside, safe on disk before anything is changed; taken back where the change fails."""
+    if not plan.mending.set_aside:
+        yield None
+        return
+    now = dt.datetime.now(dt.UTC)
+    path = data / "quarantine" / plan.session / f"{now:%Y%m%dT%H%M%S}-{now:%f}.jsonl"
+    index = path.with_suffix(".index.json")
+    try:
+        fsops.make_directories(path.parent)
+        write_new(path, _set_aside_bytes(plan.mending))
+        write_new(index, _index(plan, now))
+        fsops.sync_dir(path.parent)
+    except OSError as cause:
+        hint = f"nothing was changed; {fsops.next_step(cause, 'try again')}"
+        raise StorageError("write", path, cause, hint=hint) from cause
+    try:
+        yield path
+    except BaseException:
+        # The original still holds these bytes: what failed must leave nothing behind.
+        for ours in (index, path):
+            with contextlib.suppress(OSError):
+                fsops.unlink(ours)
+        raise
+
+
+def _set_aside_bytes(mending: Mending) -> Iterator[bytes]:
+    total = 0
+    for span in mending.set_aside:
+        piece = mending.draft.read(span.offset, span.length)
+        total += len(piece)
+        yield piece
+    if total != mending.bytes_set_aside or mending.bytes_kept + total != mending.bytes_before:
+        raise DamagedData(
+            f"{mending.bytes_before} bytes before, but {mending.bytes_kept} kept and {total} set aside",
+            hint="the log changed meanwhile; nothing was changed, plan again",
+        )
+
+
+def _index(plan: RepairPlan, now: dt.datetime) -> bytes:
+    """Where each piece of the quarantine file stood."""
+    rows, position = [], 0
+    for span in plan.mending.set_aside:
+        rows.append({**structs.asdict(span), "position": position})
+        position += span.length
+    document = {"session": plan.session, "log": str(plan.path), "at": now, "pieces": rows}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

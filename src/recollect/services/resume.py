@@ -1,0 +1,176 @@
+"""Find a session by whatever one remembers of it, and say how the client goes on with it.
+
+The client looks for a session only below the directory it is started in (rank 15 of
+what people miss). So a resumption is a directory and a command: the directory is
+the one whose project directory holds the log, not the one the session happened to
+end in. Where that directory is gone, or the log lies where the client would
+not look, the command names the log by its path, which the client takes from anywhere.
+
+Words are looked for in titles and in what the user typed; all of them must occur.
+More than one session that fits is an error with the candidates, never a guess.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import Ambiguous, NotFound
+from recollect.model.blocks import TextBlock, ToolResultBlock
+from recollect.model.codec import decode
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import Entry, User
+from recollect.model.line_views.scan import envelope_of
+from recollect.model.project_key import project_key, same_long_prefix
+from recollect.services.homes import Home
+from recollect.services.session import Session
+from recollect.storage.logs.reader import read_lines
+from recollect.system.paths import claude_homes
+
+_CANDIDATES = 20
+
+
+class Resumption(Struct, frozen=True):
+    """How to go on with a session. ``cwd`` is "" where the log names no directory."""
+
+    session: str
+    title: str
+    cwd: str
+    cwd_exists: bool
+    argv: tuple[str, ...]
+    nearby: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """The command as one would type it, in ``cwd``."""
+        return shlex.join(self.argv)
+
+
+def found_session(home: Home, query: str, *, newest: bool = False) -> Session:
+    """The session ``query`` names, or the only one (with ``newest`` the newest) that has all its words."""
+    words = [word.casefold() for word in query.split()]
+    if words and not newest:
+        try:
+            return home.session(query.strip())
+        except Ambiguous:
+            raise
+        except NotFound:
+            pass
+    found = []
+    for session in home.sessions() if words else ():
+        if has_words(session, words):
+            if newest:
+                return session
+            found.append(session)
+            if len(found) > _CANDIDATES:
+                break
+    if not found:
+        raise NotFound(
+            f"no session has the id, title, path or words {query!r}",
+            hint="`recollect list` shows what there is",
+        )
+    if len(found) > 1:
+        raise Ambiguous("session", query, tuple(f"{one.id[:8]} {one.title[:40]!r}" for one in found))
+    return found[0]
+
+
+def has_words(session: Session, words: Sequence[str]) -> bool:
+    """Whether each word, in lower case, occurs in the title or in something the user typed."""
+    missing = {word for word in words if word not in session.title.casefold()}
+    for text in _prompts(session.path, missing):
+        missing -= {word for word in missing if word in text}
+        if not missing:
+            break
+    return not missing
+
+
+def resumption(session: Session, cwd: str | None = None) -> Resumption:
+    """Where and how the client goes on with a session; ``cwd`` names another directory to go on in."""
+    directory, at_home = _directory(session)
+    if cwd is not None:
+        directory = str(Path(cwd).expanduser().absolute())
+        at_home = _is_project_of(directory, session)
+    exists = bool(directory) and Path(directory).is_dir()
+    by_id = at_home and exists and session.file.is_uuid and _is_clients_home(session)
+    name = session.id if by_id else str(session.path.absolute())
+    nearby = () if exists or not directory else tuple(_moved_to(session, Path(directory).name))
+    return Resumption(session.id, session.title, directory, exists, ("claude", "--resume", name), nearby)
+
+
+def _directory(session: Session) -> tuple[str, bool]:
+    """The directory whose key is the log's project directory, else the last one the entries name."""
+    named = _directories(session.path)
+    for one in reversed(named):
+        if _is_project_of(one, session):
+            return one, True
+    return (named[-1] if named else ""), False
+
+
+def _directories(log: Path) -> list[str]:
+    """The working directories of the main conversation, in the order of their last mention."""
+    seen: dict[str, None] = {}
+    for line in read_lines(log):
+        if isinstance(line, Line) and b'"cwd"' in line.data:
+            envelope = envelope_of(line.data)
+            if envelope is not None and _is_place(envelope.cwd) and not envelope.is_sidechain:
+                seen.pop(envelope.cwd or "", None)
+                seen[envelope.cwd or ""] = None
+    return list(seen)
+
+
+def _is_place(cwd: str | None) -> bool:
+    """Whether a line's working directory could be one: a transcript may hold anything there."""
+    return bool(cwd) and Path(cwd or "").is_absolute() and "\0" not in (cwd or "")
+
+
+def _is_project_of(directory: str, session: Session) -> bool:
+    key, name = project_key(os.path.realpath(directory)), session.path.parent.name
+    return key == name or same_long_prefix(name, key)
+
+
+def _is_clients_home(session: Session) -> bool:
+    """Whether the log is below the home that a client started from here would use."""
+    homes = claude_homes()
+    return bool(homes) and os.path.realpath(homes[0].path) == os.path.realpath(session.home.root)
+
+
+def _moved_to(session: Session, name: str) -> Iterator[str]:
+    """Directories of the same name that other sessions of this home worked in and that are there."""
+    others = dict.fromkeys(log.first_cwd() or "" for log in session.home.sessions())
+    return (one for one in others if one and Path(one).name == name and Path(one).is_dir())
+
+
+# ---- words -----------------------------------------------------------------------------------------------
+
+
+def _prompts(log: Path, words: set[str]) -> Iterator[str]:
+    """What the user typed, in lower case, in those lines that may hold one of the words."""
+    patterns = [_pattern(word) for word in words]
+    for line in read_lines(log):
+        if not isinstance(line, Line) or b'"user"' not in line.data:
+            continue
+        if any(pattern is None or pattern.search(line.data) for pattern in patterns):
+            item = decode(line)
+            entry = item.readable if isinstance(item, Damage) else item
+            if entry is not None:
+                yield from _typed(entry)
+
+
+def _pattern(word: str) -> re.Pattern[bytes] | None:
+    """A quick look at bytes; None for words that JSON may write in more than one way."""
+    plain = word.isascii() and word.isprintable() and not set(word) & set('"\\/<>&')
+    return re.compile(re.escape(word.encode()), re.IGNORECASE) if plain else None
+
+
+def _typed(entry: Entry) -> Iterator[str]:
+    body = entry.body
+    if not isinstance(body, User) or body.is_meta or body.is_compact_summary or body.is_sidechain:
+        return
+    blocks = body.message.blocks
+    if not any(isinstance(block, ToolResultBlock) for block in blocks):
+        yield from (block.text.casefold() for block in blocks if isinstance(block, TextBlock))

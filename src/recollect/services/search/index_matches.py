@@ -1,0 +1,143 @@
+"""Search by the index. Logs are read only to verify what its words cannot say.
+
+A substring or a pattern may hold words that every match must hold as well: then the index
+names the lines worth reading. Where none can be named it has no answer, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recollect.index.frame import id_text
+from recollect.index.schema import TOOL_OUTPUT
+from recollect.index.text_queries import RANKED, Answer, Copy, LogRow, Only, Text, TextRows
+from recollect.model.line_views.facts import TEXT_KINDS
+from recollect.model.search.query import Query
+from recollect.services.search.matches import Match, Matches, Origin, Wanted, newest_of
+from recollect.services.search.question import OUTPUT_WINDOW, narrowing
+from recollect.services.search.quotes import Place, Quotes
+from recollect.services.search.text_scan import scan
+from recollect.services.search.text_scan_worker import Task
+
+# Copies of a message that are looked at for one that is not a fork's.
+_COPIES = 8
+
+
+class IndexMatches:
+    """One search of one index."""
+
+    def __init__(self, rows: TextRows, wanted: Wanted, quotes: Quotes) -> None:
+        self._rows = rows
+        self._wanted = wanted
+        self._quotes = quotes
+        question = wanted.question
+        self._only = Only(self._files(), question.since, question.until)
+        self._columns = None if question.kinds == TEXT_KINDS else question.kinds
+        self._logs: dict[int, LogRow] = {}
+        self._titles: dict[str | None, str | None] = {}
+
+    def answer(self) -> Matches | None:
+        """None where only the logs can tell."""
+        finder = self._wanted.finder
+        if isinstance(finder, Query):
+            ask = self._rows.ranked if self._wanted.rank else self._rows.newest
+            return self._shown(ask(finder.fts(self._columns), self._only, self._wanted.limit))
+        may_fit = narrowing(self._wanted.question)
+        return None if may_fit is None else self._verified(may_fit.fts(self._columns))
+
+    def _files(self) -> frozenset[int] | None:
+        """The logs that are asked for; None: all."""
+        session, is_wanted = self._wanted.session, self._wanted.project
+        files = None if session is None else self._rows.logs_of(session)
+        if is_wanted is None:
+            return files
+        return frozenset(
+            file for file, cwd in self._rows.places() if (files is None or file in files) and is_wanted(cwd)
+        )
+
+    def _shown(self, answer: Answer) -> Matches:
+        notes = []
+        if not answer.is_all_ranked:
+            notes.append(f"very many messages fit: only the newest {RANKED:,} of them were ranked")
+        self._look_up(copy.file for text in answer.texts for copy in text.copies)
+        best = [self._best(text) for text in answer.texts]
+        matches = [match for copy in best if (match := self._match(copy))]
+        return Matches(matches, answer.total, answer.is_exact, notes)
+
+    def _best(self, text: Text) -> Copy:
+        """The copy to show: the first that is no fork's, as far as the lines say so."""
+        if len(text.copies) > 1:
+            for copy in text.copies[:_COPIES]:
+                log = self._logs.get(copy.file)
+                facts = None if log is None else self._quotes.facts(_place(log, copy))
+                if facts is not None and not facts.is_forked:
+                    return copy
+        return text.copies[0]
+
+    def _match(self, copy: Copy) -> Match | None:
+        log = self._logs.get(copy.file)
+        return None if log is None else Match(_place(log, copy), copy.at, self._origin(log))
+
+    # --- verified by reading --------------------------------------------------------------------
+
+    def _verified(self, match: str) -> Matches:
+        """Read the lines that may fit, one copy of each: the others hold the same text."""
+        wanted = self._wanted
+        texts = {
+            (text.copies[0].file, text.copies[0].offset): text for text in self._rows.all(match, self._only)
+        }
+        logs, tasks = self._tasks(texts)
+        scanned = scan(tasks, wanted.question, wanted.deadline)
+        found = ((number, logs[number], line) for number, line in scanned.lines)
+        newest, total = newest_of(found, wanted.limit)
+        matches = []
+        for log, line in newest:
+            text = texts.get((log.id, line.offset))
+            # A side file may fit by what the index does not have of it.
+            copy = (
+                Copy(0, log.id, line.offset, line.length, None, None, 0) if text is None else self._best(text)
+            )
+            matches.append(self._match(copy))
+        problem = [scanned.problem] if scanned.problem else []
+        return Matches([one for one in matches if one], total, not problem, problem)
+
+    def _tasks(self, texts: dict[tuple[int, int], Text]) -> tuple[list[LogRow], list[Task]]:
+        places: dict[int, list[int]] = {}
+        sizes: dict[int, int] = {}
+        for (file, offset), text in texts.items():
+            places.setdefault(file, []).append(offset)
+            sizes[file] = sizes.get(file, 0) + text.copies[0].length
+        for file, size in self._rows.large_outputs(OUTPUT_WINDOW):
+            if self._only.fits(file, None):
+                places[file], sizes[file] = [0], size
+        self._look_up(copy.file for text in texts.values() for copy in text.copies)
+        self._look_up(places)
+        logs = [self._logs[file] for file in places if file in self._logs]
+        return logs, [
+            Task(log.path, sizes[log.id], log.role == TOOL_OUTPUT, tuple(sorted(places[log.id])))
+            for log in logs
+        ]
+
+    # --- logs -----------------------------------------------------------------------------------
+
+    def _look_up(self, files: Iterable[int]) -> None:
+        self._logs |= self._rows.logs({file for file in files if file not in self._logs})
+
+    def _origin(self, log: LogRow) -> Origin:
+        """By the log's row, and that of its session."""
+        path = log.session_path
+        if path not in self._titles:
+            self._titles[path] = None if path is None else self._quotes.title(path, log.titles)
+        return Origin(
+            log.session,
+            log.agent,
+            log.cwd or log.session_cwd,
+            log.branch or log.session_branch,
+            self._titles[path],
+            log.session_cwd or log.cwd,
+        )
+
+
+def _place(log: LogRow, copy: Copy) -> Place:
+    uuid, is_output = id_text(copy.uuid), log.role == TOOL_OUTPUT
+    return Place(log.path, copy.offset, copy.length, uuid, is_output, (log.size, log.mtime))

@@ -1,0 +1,87 @@
+"""Search by reading the logs, newest first: without an index, or for what no index can narrow down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from recollect.errors import NotFound, StorageError
+from recollect.services.search.matches import Match, Matches, Origin, Wanted, newest_of
+from recollect.services.search.quotes import Place
+from recollect.services.search.text_scan import scan
+from recollect.services.search.text_scan_worker import Spotted, Task
+from recollect.storage.home_walk import FoundLog, scan_logs
+
+
+class LogMatches:
+    """One search of the logs of some homes."""
+
+    def __init__(self, homes: Sequence[Path], wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._problems: list[tuple[str, str]] = []
+        found = [log for home in homes for log in scan_logs(home, self._problems)]
+        self._logs = sorted(found, key=lambda log: log.mtime_ns, reverse=True)
+        self._mains = {log.session: log for log in self._logs if log.role == "session"}
+        self._cwds: dict[str, str | None] = {}
+        self._sessions: dict[str | None, tuple[str | None, str | None, str | None]] = {}
+
+    def answer(self) -> Matches:
+        """Look through every log that could hold what is wanted."""
+        wanted = self._wanted
+        logs = [log for log in self._logs if self._may_fit(log)]
+        tasks = [Task(log.path, log.size, log.role == "tool-output") for log in logs]
+        scanned = scan(tasks, wanted.question, wanted.deadline)
+        found = (
+            (number, logs[number], line)
+            for number, line in scanned.lines
+            if wanted.session is None or wanted.session == (logs[number].session or line.session)
+        )
+        newest, total = newest_of(found, wanted.limit)
+        matches = [self._match(log, line) for log, line in newest]
+        notes = [scanned.problem] if scanned.problem else []
+        notes += [f"could not be read: {path}: {reason}" for path, reason in self._problems]
+        return Matches(matches, total, scanned.problem is None, notes)
+
+    def _may_fit(self, log: FoundLog) -> bool:
+        """What is known before a log is read; only the lines of an old agent's log say whose it is."""
+        wanted = self._wanted
+        if wanted.session is not None and log.session not in (None, wanted.session):
+            return False
+        return wanted.project is None or wanted.project(self._cwd(log))
+
+    def _cwd(self, log: FoundLog) -> str | None:
+        """The directory a log worked in; where it names none, that of its session."""
+        if log.path not in self._cwds:
+            from recollect.storage.home import LogFile
+
+            own = None
+            if log.role != "tool-output":
+                own = LogFile(Path(log.path), log.size, log.mtime_ns, log.inode, log.device).first_cwd()
+            main = self._mains.get(log.session)
+            if own is None and main is not None and main is not log:
+                own = self._cwd(main)
+            self._cwds[log.path] = own
+        return self._cwds[log.path]
+
+    def _match(self, log: FoundLog, line: Spotted) -> Match:
+        session = log.session or line.session
+        if session not in self._sessions:
+            self._sessions[session] = self._glanced(session)
+        title, cwd, branch = self._sessions[session]
+        own = self._cwd(log)
+        origin = Origin(session, log.agent or line.agent, own or cwd, branch, title, cwd or own)
+        place = Place(log.path, line.offset, line.length, line.uuid, log.role == "tool-output")
+        return Match(place, line.at, origin)
+
+    def _glanced(self, session: str | None) -> tuple[str | None, str | None, str | None]:
+        """Title, directory and branch of a session, from its own log."""
+        from recollect.storage.logs.summary import glance
+
+        main = self._mains.get(session)
+        if main is None:
+            return None, None, None
+        try:
+            seen = glance(Path(main.path))
+        except (NotFound, StorageError):
+            return None, None, None
+        return seen.title, seen.cwd, seen.git_branch

@@ -1,0 +1,87 @@
+"""What the two ways of searching have in common: the request, and messages that fit it.
+
+``services.index_matches`` asks the index, ``services.log_matches`` reads the logs. Both give
+the same messages, each once: not a fork's copy where there is another, and then the copy in
+the log that was touched last the longest ago, which is the one that was there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from recollect.index.text_queries import UNDATED
+from recollect.services.search.question import AnyFinder, Question
+from recollect.services.search.quotes import Place
+from recollect.services.search.text_scan_worker import Spotted, is_uuid
+
+_Log = TypeVar("_Log")
+
+
+class Wanted(NamedTuple):
+    """A request that was checked. ``deadline`` is a time of ``time.monotonic``."""
+
+    question: Question
+    finder: AnyFinder
+    project: Callable[[str | None], bool] | None
+    session: str | None
+    rank: bool
+    limit: int
+    deadline: float
+
+
+class Origin(NamedTuple):
+    """Whose message it is, where the work was done, and where one would go on with the session."""
+
+    session: str | None
+    agent: str | None
+    project: str | None
+    branch: str | None
+    title: str | None
+    directory: str | None
+
+
+class Match(NamedTuple):
+    """A message that fits and is to be shown."""
+
+    place: Place
+    at: int | None
+    origin: Origin
+
+
+class Matches(NamedTuple):
+    """An answer without its quotes; ``total`` is a lower bound where it is not complete."""
+
+    shown: list[Match]
+    total: int
+    is_complete: bool
+    notes: list[str]
+
+
+def newest_of(
+    found: Iterable[tuple[int, _Log, Spotted]], limit: int
+) -> tuple[list[tuple[_Log, Spotted]], int]:
+    """The newest messages among spotted lines, and how many messages they all are.
+
+    The number says how many logs were changed later than this one.
+    """
+    best: dict[object, tuple[tuple[bool, int], _Log, Spotted]] = {}
+    for number, log, line in found:
+        order = (line.is_forked, -number)
+        key = _message(number, line)
+        if key not in best or order < best[key][0]:
+            best[key] = order, log, line
+    newest = sorted(best.values(), key=_time_and_place, reverse=True)
+    return [(log, line) for _, log, line in newest[:limit]], len(newest)
+
+
+def _message(number: int, line: Spotted) -> object:
+    """What makes a message one. Ids that are no uuids repeat between logs."""
+    if line.uuid is None:
+        return number, line.offset
+    return line.uuid if is_uuid(line.uuid) else (line.uuid, line.digest)
+
+
+def _time_and_place(one: tuple[tuple[bool, int], _Log, Spotted]) -> tuple[int, int, int]:
+    (_, place), _, line = one
+    return UNDATED if line.at is None else line.at, place, line.offset

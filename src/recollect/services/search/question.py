@@ -1,0 +1,102 @@
+"""What is sought, in words that can cross into another process, and the parts of a line it is asked of."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from recollect.model.line_views.facts import TEXT_KINDS, LineFacts
+from recollect.model.search import snippet
+from recollect.model.search.query import AllOf, AnyOf, Pattern, Query, Substring
+from recollect.model.search.terms import Term
+from recollect.storage.logs.reader import OpenLog
+
+WORDS, SUBSTRING, REGEX = "words", "substring", "regex"
+HOW = (WORDS, SUBSTRING, REGEX)
+# Of a larger side file the index holds this much; who reads the file itself goes on in windows that overlap.
+OUTPUT_WINDOW = 32 << 20
+_OVERLAP = 1 << 20
+
+
+class Question(NamedTuple):
+    """What is sought. Times are milliseconds since 1970; a message without a time fits none."""
+
+    how: str
+    text: str
+    is_case_exact: bool = False
+    kinds: tuple[str, ...] = TEXT_KINDS
+    since: int | None = None
+    until: int | None = None
+
+    def fits_time(self, at: int | None) -> bool:
+        """Whether a message of this time is wanted."""
+        if at is None:
+            return self.since is None and self.until is None
+        return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
+
+
+class Finder(snippet.Finder, Protocol):
+    """What ``Query``, ``Substring`` and ``Pattern`` have in common."""
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether a message with these texts fits."""
+
+
+AnyFinder = Query | Substring | Pattern
+_FLAGS = re.compile(r"\(\?([aLmsux]+)\)")
+_DOTLESS = "\u0131"  # to a pattern that takes any case an i, to the index a letter of its own
+_MOST_SPELLINGS, _MOST_NEEDED = 8, 4
+
+
+def finder_of(question: Question) -> AnyFinder:
+    """The question understood; UsageError where it cannot be."""
+    if question.how == SUBSTRING:
+        return Substring(question.text, case_sensitive=question.is_case_exact)
+    if question.how == REGEX:
+        pattern = Pattern(question.text)
+        return pattern if question.is_case_exact else Pattern(_in_any_case(question.text))
+    return Query.parse(question.text)
+
+
+def _in_any_case(regex: str) -> str:
+    flags = _FLAGS.match(regex)
+    return f"(?i{flags[1]}){regex[flags.end() :]}" if flags else f"(?i){regex}"
+
+
+def narrowing(question: Question) -> Query | None:
+    """A query that finds every message which may fit a substring or pattern; None where there is none."""
+    if question.how == SUBSTRING:
+        needed = Substring(question.text, case_sensitive=question.is_case_exact).required_words()
+    else:
+        needed = Pattern(question.text).required_words()
+    is_plain = question.how == SUBSTRING or question.is_case_exact
+    spellings = [[word] for word in needed] if is_plain else list(_spellings(needed))
+    # The longest are the rarest, and a few of them are as good as all.
+    chosen = sorted(spellings, key=lambda words: (len(words), -len(words[0])))[:_MOST_NEEDED]
+    # Not by way of text: these are words of the index already, and some of them cannot be typed.
+    parts = tuple(AnyOf(tuple(Term((word,)) for word in words)) for words in chosen)
+    return Query(question.text, AllOf(parts)) if parts else None
+
+
+def _spellings(words: Iterable[str]) -> Iterator[list[str]]:
+    """Each word in all the ways in which a pattern that takes any case would meet it."""
+    for word in words:
+        letters = [("i", _DOTLESS) if letter == "i" else (letter,) for letter in word]
+        if word.isascii() and 2 ** word.count("i") <= _MOST_SPELLINGS:
+            yield ["".join(spelled) for spelled in itertools.product(*letters)]
+
+
+def fields_of(facts: LineFacts, kinds: Iterable[str]) -> dict[str, str]:
+    """The texts of a line by kind, those kinds that are wanted."""
+    texts = dict(zip(TEXT_KINDS, facts.texts or (), strict=False))
+    return {kind: text for kind in kinds if (text := texts.get(kind))}
+
+
+def windows_of(output: OpenLog) -> Iterator[str]:
+    """The text of a side file, piece by piece; what lies on a border is in both pieces."""
+    size, start = output.stat().st_size, 0
+    while start == 0 or start < size - _OVERLAP:
+        yield output.read_all(OUTPUT_WINDOW, start).decode("utf-8", "replace")
+        start += OUTPUT_WINDOW - _OVERLAP

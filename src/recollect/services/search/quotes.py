@@ -1,0 +1,203 @@
+"""Quote the logs: the text around a match, the line that gives a session its title.
+
+The index holds no text, so what is shown is cut from the log, by offset, when it is
+shown. By then the log may be another one: what no longer stands there is left out, it is
+never guessed and never an error. Each log is opened once for an answer, and only so many are
+open at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import NotFound, StorageError
+from recollect.model.damage import Damage, Line
+from recollect.model.line_views.facts import LineFacts, facts_of
+from recollect.model.search.snippet import snippet
+from recollect.services.search.question import Finder, fields_of, windows_of
+from recollect.storage.logs.reader import OpenLog
+
+_OPEN_AT_ONCE = 32
+_TITLE_CHARACTERS = 200
+
+
+class Place(NamedTuple):
+    """Where a message stands. ``uuid`` is what the line must say, None where it has no id.
+
+    ``seen`` is the size and time its log had when it was read; None where that was just now.
+    """
+
+    path: str
+    offset: int
+    length: int
+    uuid: str | None = None
+    is_tool_output: bool = False
+    seen: tuple[int, int] | None = None
+
+
+class Quote(NamedTuple):
+    """What was cut from a message: its kind of text, the window, the places to mark in it, the line's branch."""
+
+    kind: str
+    text: str
+    marks: list[tuple[int, int]]
+    branch: str | None = None
+
+
+class Quotes:
+    """Reads what one answer shows."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenLog] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def facts(self, place: Place) -> LineFacts | None:
+        """What the line says; None where it is not that line any more."""
+        with contextlib.suppress(StorageError):
+            return self._facts(place)
+        return None
+
+    def _facts(self, place: Place) -> LineFacts | None:
+        data = self._line(place.path, place.offset, place.length)
+        facts = None if data is None else facts_of(data)
+        return facts if facts is not None and facts.uuid == place.uuid else None
+
+    def quote(self, place: Place, finder: Finder, kinds: Sequence[str], width: int) -> Quote | None:
+        """The best window of the text that matches; None where the match is no longer there."""
+        with contextlib.suppress(StorageError):
+            return self._quote(place, finder, kinds, width)
+        return None
+
+    def _quote(self, place: Place, finder: Finder, kinds: Sequence[str], width: int) -> Quote | None:
+        # Tokenizing a text takes longer than quoting it, so only a text that may be another one is asked again.
+        is_known = self._is_unchanged(place)
+        for fields, branch in self._texts(place, kinds):
+            if is_known or finder.matches(fields):
+                cut = _cut(fields, finder, width)
+                if cut is not None:
+                    return cut._replace(branch=branch)
+        return None
+
+    def _texts(self, place: Place, kinds: Sequence[str]) -> Iterator[tuple[dict[str, str], str | None]]:
+        """The texts of a message with its branch; those of a side file one window after the other."""
+        if place.is_tool_output:
+            log = self._log(place.path)
+            yield from (() if log is None else (({"tool_result": text}, None) for text in windows_of(log)))
+            return
+        facts = self._facts(place)
+        if facts is not None:
+            yield fields_of(facts, kinds), facts.branch
+
+    def _is_unchanged(self, place: Place) -> bool:
+        log = self._log(place.path)
+        if log is None or place.seen is None:
+            return True
+        now = log.stat()
+        return place.seen == (now.st_size, now.st_mtime_ns)
+
+    def title(self, path: str, offsets: Iterable[int | None]) -> str | None:
+        """What the first of these lines that still is one calls the session."""
+        with contextlib.suppress(StorageError):
+            texts = (self._title(path, offset) for offset in offsets if offset is not None)
+            return next((text for text in texts if text), None)
+        return None
+
+    def _title(self, path: str, offset: int) -> str | None:
+        log = self._log(path)
+        line = None if log is None else next(log.lines(offset), None)
+        if not isinstance(line, Line) or line.offset != offset:
+            return None
+        told = _plain_title(line.data)
+        return _prompt(line) if told is None else told.strip()[:_TITLE_CHARACTERS]
+
+    def _line(self, path: str, offset: int, length: int) -> bytes | None:
+        log = self._log(path)
+        if log is None:
+            return None
+        data = log.read_all(length, offset)
+        is_line = (
+            len(data) == length and data.endswith(b"\n") and (not offset or log.read(1, offset - 1) == b"\n")
+        )
+        return data[:-1] if is_line else None
+
+    def _log(self, path: str) -> OpenLog | None:
+        log = self._open.get(path)
+        if log is None:
+            if len(self._open) >= _OPEN_AT_ONCE:
+                self._open.pop(next(iter(self._open))).close()
+            try:
+                log = self._open[path] = OpenLog(Path(path))
+            except (NotFound, StorageError):
+                return None
+        return log
+
+
+class _Titled(Struct, rename="camel"):
+    type: str
+    custom_title: str | None = None
+    ai_title: str | None = None
+    last_prompt: str | None = None
+
+
+_titled = msgspec.json.Decoder(_Titled)
+
+
+def _plain_title(data: bytes) -> str | None:
+    """What a line calls its session; None where the line is none of those whose only business that is."""
+    try:
+        line = _titled.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    match line.type:
+        case "custom-title":
+            return line.custom_title
+        case "ai-title":
+            return line.ai_title
+        case "last-prompt":
+            return line.last_prompt
+    return None
+
+
+def _prompt(line: Line) -> str | None:
+    """What the user typed, or what a line of another form calls its session."""
+    # Imported for those sessions that have no title: reading entries takes more imports than a search.
+    from recollect.model.codec import decode
+    from recollect.model.entry import AiTitle, CustomTitle, LastPrompt
+    from recollect.storage.logs.summary import typed_prompt
+
+    item = decode(line)
+    entry = item.readable if isinstance(item, Damage) else item
+    if entry is None:
+        return None
+    match entry.body:
+        case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | LastPrompt(last_prompt=text):
+            return (text or "").strip()[:_TITLE_CHARACTERS]
+    return typed_prompt(entry)
+
+
+def _cut(fields: dict[str, str], finder: Finder, width: int) -> Quote | None:
+    """From the first kind of text that matches by itself, else from the first that has part of it."""
+    partly = None
+    for kind, text in fields.items():
+        piece = snippet(text, finder, width)
+        quote = Quote(kind, piece.text, piece.marks)
+        if (len(fields) == 1 and piece.marks) or finder.matches({kind: text}):
+            return quote
+        if piece.marks:
+            partly = partly or quote
+    return partly

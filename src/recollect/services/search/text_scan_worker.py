@@ -1,0 +1,207 @@
+"""Look through one log for a text, line by line; as a process, look through many of them.
+
+What is looked at is what the index would hold: the texts of a message by kind, never the
+repeats beside them. A quick look at the raw bytes spares decoding most lines; it is only
+trusted where JSON and the folding of letters leave no second way to write what is sought.
+
+Started as a process by ``services.text_scan``: question and logs come in on stdin, what was
+spotted goes out on stdout. It ends when stdin does, and it can be killed at any moment,
+which is how a pattern that would take for ever is given up.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from recollect.errors import NotFound, StorageError
+from recollect.model.damage import Line
+from recollect.model.line_views.facts import LineFacts, facts_of
+from recollect.model.search.query import Pattern, Query
+from recollect.services.search.question import (
+    REGEX,
+    SUBSTRING,
+    WORDS,
+    Finder,
+    Question,
+    fields_of,
+    finder_of,
+    windows_of,
+)
+from recollect.services.search.quotes import Place, Quotes
+from recollect.storage.logs.reader import OpenLog
+from recollect.system.pipes import receive, send
+
+# The two requests a process understands.
+LOOK, QUOTE = "look", "quote"
+
+
+class Task(NamedTuple):
+    """A log to look through: the lines at some offsets, or all of them."""
+
+    path: str
+    size: int
+    is_tool_output: bool = False
+    places: tuple[int, ...] | None = None
+
+
+class Spotted(NamedTuple):
+    """A line that fits. ``session`` and ``agent`` are what the line says; ``digest`` tells odd ids apart."""
+
+    offset: int
+    length: int
+    uuid: str | None = None
+    at: int | None = None
+    is_forked: bool = False
+    session: str | None = None
+    agent: str | None = None
+    digest: bytes | None = None
+
+
+# --- one log -----------------------------------------------------------------------------------------------
+
+
+def spotted(task: Task, question: Question, finder: Finder, hint: RawHint) -> Iterator[Spotted | None]:
+    """The lines that fit; None now and then, where one may stop. A log that cannot be opened has none."""
+    try:
+        with OpenLog(Path(task.path)) as log:
+            if task.is_tool_output:
+                if _output_fits(log, question, finder):
+                    yield Spotted(0, task.size, at=None)
+                return
+            for number, line in enumerate(_lines(log, task.places)):
+                found = None
+                if task.places is not None or hint.may_be_in(line.data):
+                    found = _fitting(line, question, finder)
+                if found is not None or number % 64 == 63:
+                    yield found
+    except (NotFound, StorageError):
+        return
+
+
+def _lines(log: OpenLog, places: Iterable[int] | None) -> Iterator[Line]:
+    if places is None:
+        yield from (line for line in log.lines() if isinstance(line, Line))
+        return
+    for place in places:
+        line = next(log.lines(place), None)
+        if isinstance(line, Line) and line.offset == place:
+            yield line
+
+
+def _fitting(line: Line, question: Question, finder: Finder) -> Spotted | None:
+    facts = facts_of(line.data)
+    if facts is None or facts.texts is None or not question.fits_time(facts.at):
+        return None
+    fields = fields_of(facts, question.kinds)
+    if not fields or not finder.matches(fields):
+        return None
+    return Spotted(
+        line.offset,
+        line.end - line.offset,
+        facts.uuid,
+        facts.at,
+        facts.is_forked,
+        facts.session,
+        facts.agent,
+        None if facts.uuid is None or is_uuid(facts.uuid) else _digest(facts),
+    )
+
+
+def is_uuid(text: str) -> bool:
+    """Whether an id is one that no other message has."""
+    return re.fullmatch(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
+
+
+def _digest(facts: LineFacts) -> bytes:
+    import hashlib
+
+    return hashlib.blake2b(repr(facts.texts).encode("utf-8", "backslashreplace"), digest_size=16).digest()
+
+
+def _output_fits(log: OpenLog, question: Question, finder: Finder) -> bool:
+    if "tool_result" not in question.kinds or not question.fits_time(None):
+        return False
+    # Words are looked for in as much as the index has of it.
+    windows = itertools.islice(windows_of(log), 1 if question.how == WORDS else None)
+    return any(finder.matches({"tool_result": text}) for text in windows)
+
+
+# --- a look at the bytes -----------------------------------------------------------------------------------
+
+# Letters that are folded into ASCII and marks that are dropped, by a byte that each of them has in UTF-8: the
+# first, or the last where the first is also that of every arrow. One byte is looked for ten times as fast as two.
+_FOLDED = tuple(bytes([byte]) for byte in (*range(0xC3, 0xCA), 0xCC, 0xE1, 0xAA, 0xAB, 0xEF))
+
+
+@cache
+def _plain() -> re.Pattern[str]:
+    """What is written in one way only, but for case and JSON escapes: ASCII words, and CJK characters."""
+    # Not at import: so large a class takes longer to compile than the rest of this module to load.
+    return re.compile("[0-9A-Za-z]+|[\u3041-\u9fff\uac00-\ud7a3]+")
+
+
+class RawHint:
+    """Plain pieces that a line must hold if it fits, whatever else is true of it."""
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        # The longest first: it is the rarest, and usually the only one that is looked for.
+        self._pieces = sorted({piece.lower().encode() for piece in pieces}, key=len, reverse=True)
+
+    def may_be_in(self, line: bytes) -> bool:
+        """False where the line cannot fit. Where there is another way to write a letter, it may."""
+        small = line.lower()
+        for piece in self._pieces:
+            if piece not in small:
+                return b"\\u" in small or (not line.isascii() and any(lead in line for lead in _FOLDED))
+        return True
+
+
+def hint_of(question: Question) -> RawHint:
+    """What can be said about the bytes of every line that fits."""
+    if question.how == SUBSTRING:
+        return RawHint(_plain().findall(question.text))
+    if question.how == REGEX:
+        needed = Pattern(question.text).required_words()
+    else:
+        query = Query.parse(question.text)
+        # Where nothing is left open every word that is wanted is needed.
+        needed = [] if " OR " in query.fts() else [word for term in query.terms for word in term.words]
+    return RawHint(word for word in needed if _plain().fullmatch(word))
+
+
+# --- as a process ------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Answer requests until there are no more: look through logs, or quote lines."""
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    question = Question(*cast("tuple[Any, ...]", receive(source)))
+    finder = finder_of(question)
+    hint = hint_of(question)
+    while (request := receive(source)) is not None:
+        name, values, *more = cast("tuple[Any, ...]", request)
+        if name == LOOK:
+            for number, task in values:
+                for found in spotted(Task(*task), question, finder, hint):
+                    if found is not None:
+                        # At once: whatever is still held back is lost when the next line takes for ever.
+                        send(target, (number, tuple(found)))
+        else:
+            with Quotes() as quotes:
+                for number, place in enumerate(values):
+                    quote = quotes.quote(Place(*place), finder, question.kinds, *more)
+                    send(target, (number, None if quote is None else tuple(quote)))
+        send(target, ())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

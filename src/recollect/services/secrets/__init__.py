@@ -1,0 +1,1 @@
+"""Find credentials in a home, and take them out of a session."""

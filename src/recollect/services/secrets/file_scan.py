@@ -1,0 +1,195 @@
+"""Look through one file for secrets: blocks of whole lines, most of them passed over unread.
+
+What comes out names a secret by kind and fingerprint and says where it stands; the secret itself
+stays in here. Memory is constant: a line beyond the limit, and a text of any length, is looked
+at in overlapping pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct, structs
+
+from recollect.errors import NotFound, StorageError
+from recollect.model.json_text import loose_object
+from recollect.model.secrets.documents import Hit, hits_in_json, hits_in_text
+from recollect.model.secrets.fingerprint import fingerprint
+from recollect.model.secrets.prefilter import suspects
+from recollect.services.secrets.places import SecretPlace
+from recollect.storage.logs.reader import OpenLog
+
+_BLOCK = 1 << 20
+LONGEST_LINE = 64 << 20
+_PIECE, _OVERLAP = 4 << 20, 32 << 10
+
+
+class SecretFinding(Struct, frozen=True):
+    """A secret, and where it stands. ``line`` counts from 1; ``offset`` is the byte where that line starts."""
+
+    kind: str
+    fingerprint: str
+    path: str
+    role: str
+    session: str | None
+    agent: str | None
+    line: int
+    offset: int
+    field: str
+
+
+class PlaceScanned(Struct, frozen=True):
+    """What one file held. ``problem`` says why nothing, or not all, of it was looked at."""
+
+    findings: list[SecretFinding]
+    bytes: int = 0
+    problem: str | None = None
+
+
+def scan_place(place: SecretPlace, key: bytes) -> PlaceScanned:
+    """Every secret of a file; one that cannot be read is a problem, never an error."""
+    findings: list[SecretFinding] = []
+    try:
+        with OpenLog(place.path) as log:
+            look = _PlaceLook(log, place, key)
+            findings.extend(look.findings())
+            return PlaceScanned(findings, look.size)
+    except NotFound:
+        return PlaceScanned(findings)
+    except StorageError as cause:
+        return PlaceScanned(findings, 0, cause.message)
+
+
+class Block(NamedTuple):
+    """Whole lines of a log and where they start; or, ``is_part``, a piece of one line that is over the limit."""
+
+    position: int
+    data: bytes
+    is_part: bool = False
+
+
+def line_blocks(log: OpenLog, size: int) -> Iterator[Block]:
+    """All of a log, block by block; the last line may have no newline yet."""
+    position = 0
+    while position < size:
+        data = _whole_lines(log, position, size)
+        if len(data) > LONGEST_LINE:
+            end = log.next_line(position + 1, size) or size
+            data = log.read_all(min(_PIECE, end - position), position)
+            while data and position < end:
+                yield Block(position, data, is_part=True)
+                position += len(data)
+                data = log.read_all(min(_PIECE, end - position), position)
+        elif data:
+            yield Block(position, data)
+            position += len(data)
+        else:
+            return  # the log was cut under us
+
+
+def _whole_lines(log: OpenLog, position: int, size: int) -> bytes:
+    wanted = _BLOCK
+    while True:
+        data = log.read_all(min(wanted, size - position), position)
+        if position + len(data) >= size or len(data) < wanted:
+            return data  # with a last line that has no newline yet: a secret in it is one all the same
+        newline = data.rfind(b"\n")
+        if newline >= 0:
+            return data[: newline + 1]
+        if len(data) > LONGEST_LINE:
+            return data
+        wanted = min(wanted * 4, LONGEST_LINE + 1)
+
+
+class _PlaceLook:
+    """One open file that is looked through."""
+
+    def __init__(self, log: OpenLog, place: SecretPlace, key: bytes) -> None:
+        self._log, self._place, self._key = log, place, key
+        self.size = log.stat().st_size
+
+    def findings(self) -> Iterator[SecretFinding]:
+        """Everything in it, in order."""
+        if self._place.shape == "lines":
+            return self._in_lines()
+        is_document = self._place.shape == "document" and self.size <= LONGEST_LINE
+        return self._in_document() if is_document else self._in_text()
+
+    def _in_lines(self) -> Iterator[SecretFinding]:
+        number, long_line = 1, None
+        for position, block, is_part in line_blocks(self._log, self.size):
+            if is_part:
+                long_line = position if long_line is None else long_line
+                end = position + len(block)
+                if block.endswith(b"\n") or end >= self.size:
+                    for _, hit in self._hits_in_pieces(long_line, end):
+                        yield self._finding(hit, number, long_line)
+                    number, long_line = number + 1, None
+                continue
+            counted = 0
+            for start, stop in suspects(block):
+                number += block.count(b"\n", counted, start)
+                counted = start
+                yield from self._in_line(block[start:stop], number, position + start)
+            number += block.count(b"\n", counted)
+
+    def _in_line(self, line: bytes, number: int, offset: int) -> Iterator[SecretFinding]:
+        place = self._place
+        if place.role == "history" or place.session is None:
+            # Only the line itself says whose it is; so it is with agents that lie beside the sessions.
+            named = loose_object(line).get("sessionId")
+            owner = named if isinstance(named, str) else None
+            if place.only_own and owner != place.session:
+                return
+            place = structs.replace(place, session=owner)
+        for hit in hits_in_json(line):
+            yield self._finding(hit, number, offset, place)
+
+    def _in_document(self) -> Iterator[SecretFinding]:
+        data = self._log.read_all(self.size, 0)
+        for hit in hits_in_json(data):
+            start = data.rfind(b"\n", 0, hit.spans[0].start) + 1
+            yield self._finding(hit, data.count(b"\n", 0, start) + 1, start)
+
+    def _in_text(self) -> Iterator[SecretFinding]:
+        number, counted = 1, 0
+        for first, hit in self._hits_in_pieces(0, self.size):
+            start = self._log.line_start(first)
+            while counted < start:
+                piece = self._log.read_all(min(_PIECE, start - counted), counted)
+                if not piece:
+                    return
+                number, counted = number + piece.count(b"\n"), counted + len(piece)
+            yield self._finding(hit, number, start)
+
+    def _hits_in_pieces(self, start: int, end: int) -> Iterator[tuple[int, Hit]]:
+        """Hits in a long text, each with its place in the file; what two pieces share counts once."""
+        position, seen = start, start
+        while position < end:
+            data = self._log.read_all(min(_PIECE, end - position), position)
+            behind = position + len(data)
+            for hit in hits_in_text(data):
+                first, last = position + hit.spans[0].start, position + hit.spans[-1].end
+                # What reaches into the second half of the overlap may be cut off here and is whole in the next piece.
+                is_cut = behind < end and last > behind - _OVERLAP // 2 and first >= behind - _OVERLAP
+                if first >= seen and not is_cut:
+                    seen = last
+                    yield first, hit
+            if not data or behind >= end:
+                return
+            position = behind - _OVERLAP
+
+    def _finding(self, hit: Hit, number: int, offset: int, place: SecretPlace | None = None) -> SecretFinding:
+        place = place or self._place
+        return SecretFinding(
+            kind=hit.kind,
+            fingerprint=fingerprint(hit.secret, self._key),
+            path=str(place.path),
+            role=place.role,
+            session=place.session,
+            agent=place.agent,
+            line=number,
+            offset=offset,
+            field=hit.field,
+        )

@@ -1,0 +1,208 @@
+"""Every file of a home, or of one session, in which a secret may lie.
+
+Logs and what tools printed into side files; what was typed and pasted; todos, tasks, plans and notes;
+backups of files; settings, the global config and its copies. Of the projects that the config names, their own
+settings too, because that is where people put tokens. Not looked at: ``.credentials.json`` and
+the ``.key`` files of running clients, which are there to hold secrets, and nothing that a transcript
+names: a path from a transcript is a wish, not a fact.
+
+Files are listed, not opened, except the config for its projects and the prompt history for its pastes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from recollect.errors import InvalidId, NotFound, RecollectError
+from recollect.model.ids import EntryId
+from recollect.model.json_text import loose_object
+from recollect.services.session import Session
+from recollect.storage.home import ClaudeHome
+from recollect.storage.home_walk import scan_logs
+from recollect.storage.prompt_history import prompts
+from recollect.system.peek import Problems, is_directory, list_directory, open_regular, regular_file
+
+Shape = Literal["lines", "document", "text"]
+_LARGEST_CONFIG = 64 << 20
+_ROLES = {"session": "log", "agent": "agent", "tool-output": "tool-result"}
+
+
+class SecretPlace(Struct, frozen=True):
+    """A file to look through. ``lines`` are JSON line by line, a ``document`` is one JSON text.
+
+    ``role`` says what it is to the client. With ``only_own`` only lines that name the session count.
+    """
+
+    path: Path
+    role: str
+    shape: Shape
+    size: int
+    session: str | None = None
+    agent: str | None = None
+    only_own: bool = False
+
+
+class HomePlaces:
+    """All places of one home; what could not be listed is in ``problems`` afterwards."""
+
+    def __init__(self, home: ClaudeHome) -> None:
+        self.home = home
+        self._problems = Problems()
+        self._unreadable: list[tuple[str, str]] = []
+
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """Paths and why nothing is said about them."""
+        return self._unreadable + [(str(one.path), one.reason) for one in self._problems]
+
+    def all(self) -> Iterator[SecretPlace]:
+        """Everything, the largest part first."""
+        yield from self._logs()
+        yield from self._by_session()
+        yield from self._shared()
+        yield from self._project_settings()
+
+    def of(self, session: Session) -> Iterator[SecretPlace]:
+        """What belongs to one session."""
+        yield from self.to_redact(session)
+        if session.session_id is not None:
+            yield from self._files(self.home.session_env_dir(session.session_id), "shell", session=session.id)
+
+    def to_redact(self, session: Session) -> Iterator[SecretPlace]:
+        """What belongs to one session and holds what was said in it, its log first."""
+        file, home = session.file, self.home
+        yield SecretPlace(file.path, "log", "lines", file.size, session.id)
+        for agent in home.agents(file):
+            name = None if agent.agent_id is None else str(agent.agent_id)
+            yield SecretPlace(agent.path, "agent", "lines", agent.size, session.id, name)
+            if agent.meta_path is not None:
+                yield from self._file(agent.meta_path, "agent", session.id, name)
+        yield from self._files(file.tool_results, "tool-result", session=session.id)
+        yield from self._file(file.custom_title, "title", session.id)
+        if file.id is not None:
+            yield from self._files(home.file_history_dir(file.id), "file-backup", session=session.id)
+            yield from self._files(home.tasks_dir(file.id), "task", ".json", session.id)
+            for todo in home.todos():
+                if todo.session == file.id:
+                    yield SecretPlace(todo.path, "todo", "document", todo.size, session.id)
+            yield from self._history_of(session.id)
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def _logs(self) -> Iterator[SecretPlace]:
+        for log in scan_logs(self.home.root, self._unreadable):
+            path = Path(log.path)
+            shape: Shape = "text" if log.role == "tool-output" else "lines"
+            yield SecretPlace(path, _ROLES[log.role], shape, log.size, log.session, log.agent)
+            if log.role == "agent":
+                yield from self._file(path.with_suffix(".meta.json"), "agent", log.session, log.agent)
+            elif log.role == "session":
+                yield from self._file(path.with_suffix("") / "custom-title.json", "title", log.session)
+
+    def _by_session(self) -> Iterator[SecretPlace]:
+        """What lies in directories named after sessions."""
+        for name, role in (("file-history", "file-backup"), ("tasks", "task"), ("session-env", "shell")):
+            for entry in list_directory(self.home.root / name, self._problems):
+                if is_directory(entry, self._problems, follow=False):
+                    yield from self._files(Path(entry.path), role, session=entry.name)
+        for todo in self.home.todos():
+            owner = None if todo.session is None else str(todo.session)
+            yield SecretPlace(todo.path, "todo", "document", todo.size, owner)
+
+    def _shared(self) -> Iterator[SecretPlace]:
+        home, root = self.home, self.home.root
+        yield from self._file(home.history_file, "history")
+        yield from self._files(home.paste_cache_dir, "paste")
+        for name in ("settings.json", "settings.local.json", "CLAUDE.md"):
+            yield from self._file(root / name, "settings")
+        if home.config_file is not None:
+            yield from self._file(home.config_file, "config")
+        yield from self._files(home.backups_dir, "config")
+        yield from self._files(home.plans_dir, "plan")
+        yield from self._files(root / "shell-snapshots", "shell")
+        for project in home.projects():
+            yield from self._files(project.memory, "memory")
+
+    def _project_settings(self) -> Iterator[SecretPlace]:
+        """Settings of the projects that the client itself wrote down; never of those a transcript names."""
+        for project in self._known_projects():
+            for name in (".claude/settings.json", ".claude/settings.local.json", ".mcp.json"):
+                yield from self._file(project / name, "settings")
+
+    def _known_projects(self) -> list[Path]:
+        if self.home.config_file is None:
+            return []
+        try:
+            with open_regular(self.home.config_file) as file:
+                projects = loose_object(file.read(_LARGEST_CONFIG)).get("projects")
+        except OSError:
+            return []
+        names = projects if isinstance(projects, dict) else {}
+        return [Path(name) for name in names if name.startswith("/") and "\0" not in name]
+
+    def _history_of(self, session: str) -> Iterator[SecretPlace]:
+        """The prompt history, for its lines of this session, and what they say was pasted."""
+        hashes: dict[str, None] = {}
+        is_named = False
+        try:
+            for prompt in prompts(self.home):
+                if prompt.session_id == session:
+                    is_named = True
+                    hashes.update((paste.content_hash, None) for paste in prompt.pastes if paste.content_hash)
+        except RecollectError:
+            return
+        if is_named:
+            for place in self._file(self.home.history_file, "history", session):
+                yield SecretPlace(place.path, "history", "lines", place.size, session, only_own=True)
+        for name in hashes:
+            try:
+                yield from self._file(self.home.paste_file(EntryId(name)), "paste", session)
+            except (InvalidId, NotFound):
+                continue
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def _files(
+        self, directory: Path, role: str, ending: str = "", session: str | None = None
+    ) -> Iterator[SecretPlace]:
+        for entry in list_directory(directory, self._problems):
+            if entry.name.endswith(ending) and not is_directory(entry, self._problems, follow=False):
+                yield from self._entry(entry, role, session)
+
+    def _entry(self, entry: os.DirEntry[str], role: str, session: str | None) -> Iterator[SecretPlace]:
+        found = regular_file(entry, self._problems, follow=False)
+        if found is not None and found.st_size:
+            path = Path(entry.path)
+            yield SecretPlace(path, role, _shape(path, role), found.st_size, session)
+
+    def _file(
+        self, path: Path, role: str, session: str | None = None, agent: str | None = None
+    ) -> Iterator[SecretPlace]:
+        try:
+            size = path.stat().st_size if path.is_file() else 0
+        except OSError as cause:
+            self._problems.note(path, cause)
+            return
+        if size:
+            yield SecretPlace(path, role, _shape(path, role), size, session, agent)
+
+
+def _shape(path: Path, role: str) -> Shape:
+    if path.suffix == ".jsonl":
+        return "lines"
+    # Backups of files and what tools printed are looked at as text whatever they are called.
+    is_document = role in ("settings", "config", "task", "title", "agent", "todo") and path.suffix != ".md"
+    return "document" if is_document else "text"
+
+
+def distinct(places: Iterable[SecretPlace]) -> list[SecretPlace]:
+    """Each file once, as it was listed first."""
+    found: dict[Path, SecretPlace] = {}
+    for place in places:
+        found.setdefault(place.path, place)
+    return list(found.values())

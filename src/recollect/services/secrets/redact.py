@@ -1,0 +1,196 @@
+"""Take the secrets out of one session, in every file that holds what was said in it.
+
+Log, sub-agents, tool results, backups of files, todos and tasks, and its own lines of the prompt history
+with what was pasted. Each secret becomes a mark with its kind and fingerprint; every other byte stays, and the
+session goes on in the client. Settings are left alone: a token there is in use.
+
+All of it is one change in the journal, so it can be undone, and until somebody says ``undo --forget`` **the
+journal still holds the secrets**. So may archives, the trash, and forks of the session made before.
+
+A session that a client has open is refused. The prompt history belongs to all sessions: while any
+client runs in the home it is left as it is, and the plan says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from recollect.errors import Busy
+from recollect.model.json_text import loose_object
+from recollect.model.secrets.prefilter import suspects
+from recollect.model.secrets.redaction import RedactedBytes, redacted_bytes, redacted_line
+from recollect.model.secrets.signed_thoughts import with_plain_thoughts
+from recollect.services.secrets.file_scan import SecretFinding, line_blocks, scan_place
+from recollect.services.secrets.places import HomePlaces, SecretPlace
+from recollect.services.secrets.scan import Fingerprints
+from recollect.services.session import Session
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan
+from recollect.storage.changes.plan import Seen
+from recollect.storage.config.secret_settings import ignored_secrets
+from recollect.storage.home_locks import lock_path
+from recollect.storage.live import live_sessions
+from recollect.storage.logs.reader import OpenLog
+from recollect.system.lock import FileLock
+
+_HASH_DIGITS = 16
+_LARGEST_TEXT = 64 << 20
+HISTORY_IN_USE = "the prompt history is left as it is while a client runs: do it again later"
+
+
+class RedactedFile(Struct, frozen=True):
+    """One file to be changed, and what is to be replaced in it."""
+
+    path: Path
+    role: str
+    findings: tuple[SecretFinding, ...]
+
+
+class RedactionPlan(Struct, frozen=True):
+    """What would be replaced where. ``open_in`` is the process that has the session open, if any."""
+
+    session: str
+    files: tuple[RedactedFile, ...]
+    open_in: int | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> list[SecretFinding]:
+        """Everything that would be replaced."""
+        return [finding for file in self.files for finding in file.findings]
+
+
+def planned_redaction(session: Session, data: Path) -> RedactionPlan:
+    """What there is to replace in a session; nothing is changed."""
+    return _Redacting(session, data).plan
+
+
+def redact(session: Session, data: Path) -> tuple[RedactionPlan, Applied | None]:
+    """Replace it; None where there was nothing. ``Busy`` where a client has the session open."""
+    logs = [session.path, *(agent.path for agent in session.agents())]
+    with contextlib.ExitStack() as locks:
+        for log in sorted(set(logs)):
+            locks.enter_context(FileLock(lock_path(log, data), guards=log))
+        work = _Redacting(session, data)
+        if work.plan.open_in is not None:
+            raise Busy(
+                f"session {session.id}: a client has it open (process {work.plan.open_in}); nothing was changed",
+                hint="leave the session in that client first",
+            )
+        if not work.plan.files:
+            return work.plan, None
+        applied = ChangeJournal(data / "undo").apply(work.change())
+        left = len(_Redacting(session, data).plan.findings)
+        notes = (f"{left} could not be replaced: they stand in lines that are too long",) if left else ()
+        return structs.replace(work.plan, notes=work.plan.notes + notes), applied
+
+
+class _Redacting:
+    """One redaction: looked for when made, written down as a change when asked."""
+
+    def __init__(self, session: Session, data: Path) -> None:
+        self._session = session
+        self._fingerprints = Fingerprints(data)
+        self._keep = ignored_secrets()
+        self._seen: dict[Path, Seen] = {}
+        live = live_sessions(session.home)
+        notes: list[str] = []
+        files: list[RedactedFile] = []
+        for place in HomePlaces(session.home).to_redact(session):
+            file = self._looked_at(place, notes)
+            if file is not None and place.role in ("history", "paste") and live:
+                notes.append(HISTORY_IN_USE)
+            elif file is not None:
+                files.append(file)
+        notes += self._fingerprints.notes
+        open_in = next((one.pid for one in live if one.session_id == session.session_id), None)
+        self.plan = RedactionPlan(session.id, tuple(files), open_in, tuple(dict.fromkeys(notes)))
+
+    def _looked_at(self, place: SecretPlace, notes: list[str]) -> RedactedFile | None:
+        try:
+            # Looked at before it is read: what changes in between is refused when the change is made.
+            self._seen[place.path] = Seen.at(place.path)
+        except FileNotFoundError:
+            return None
+        scanned = scan_place(place, self._fingerprints.key)
+        if scanned.problem is not None:
+            notes.append(f"{place.path}: {scanned.problem}")
+        findings = [one for one in scanned.findings if f"{one.kind}:{one.fingerprint}" not in self._keep]
+        if findings and place.shape != "lines" and place.size > _LARGEST_TEXT:
+            notes.append(f"{place.path}: too large, left as it is")
+            return None
+        return RedactedFile(place.path, place.role, tuple(findings)) if findings else None
+
+    # --- as a change ----------------------------------------------------------------------------
+
+    def change(self) -> ChangePlan:
+        """The steps that replace it."""
+        change = ChangePlan("redact", self._session.id, self._session.home.root)
+        renamed: dict[bytes, bytes] = {}
+        for file in self.plan.files:
+            if file.role == "paste":
+                renamed.update(self._paste_steps(change, file))
+        history = self._session.home.history_file
+        paths = [file.path for file in self.plan.files if file.role not in ("paste", "history")]
+        for file in self.plan.files:
+            if file.path in paths:
+                self._replace(change, file, {})
+        if renamed or any(file.role == "history" for file in self.plan.files):
+            self._seen.setdefault(history, Seen.at(history))
+            self._replace(change, RedactedFile(history, "history", ()), renamed)
+        return change
+
+    def _replace(self, change: ChangePlan, file: RedactedFile, renamed: dict[bytes, bytes]) -> None:
+        seen = self._seen[file.path]
+        is_log = file.path.suffix == ".jsonl" and file.role in ("log", "agent", "history")
+        content = self._lines(file, seen.size, renamed) if is_log else iter([self._whole(file)])
+        # The time stays: the client continues what was touched last, and deletes by age.
+        change.replace(file.path, content, expected=seen, mtime_ns=seen.mtime_ns)
+
+    def _paste_steps(self, change: ChangePlan, file: RedactedFile) -> dict[bytes, bytes]:
+        """A paste is named after its text: with another text it gets another name, also in the history."""
+        text = self._whole(file)
+        name = hashlib.sha256(text).hexdigest()[:_HASH_DIGITS]
+        target, seen = file.path.with_name(f"{name}.txt"), self._seen[file.path]
+        change.remove(file.path, expected=seen)
+        if not target.exists():
+            change.create(target, text, mtime_ns=seen.mtime_ns)
+        return {file.path.stem.encode(): name.encode()}
+
+    # --- bytes ----------------------------------------------------------------------------------
+
+    def _whole(self, file: RedactedFile) -> bytes:
+        with OpenLog(file.path) as opened:
+            data = opened.read_all(opened.stat().st_size, 0)
+        is_document = file.path.suffix == ".json" and file.role != "file-backup"
+        return (redacted_line if is_document else redacted_bytes)(data, self._fingerprints, self._keep).data
+
+    def _lines(self, file: RedactedFile, size: int, renamed: dict[bytes, bytes]) -> Iterator[bytes]:
+        with OpenLog(file.path) as log:
+            for _, block, is_part in line_blocks(log, size):
+                if is_part:
+                    yield block  # a line over the limit is nothing a client reads; it stays as it is
+                    continue
+                data = block
+                for old, new in renamed.items():
+                    data = data.replace(b'"%s"' % old, b'"%s"' % new)
+                yield from self._block(data, is_shared=file.role == "history")
+
+    def _block(self, block: bytes, *, is_shared: bool) -> Iterator[bytes]:
+        end = 0
+        for start, stop in suspects(block):
+            line = block[start:stop]
+            if is_shared and loose_object(line).get("sessionId") != self._session.id:
+                continue
+            yield block[end:start]
+            yield self._line(line)
+            end = stop
+        yield block[end:]
+
+    def _line(self, line: bytes) -> bytes:
+        result: RedactedBytes = redacted_line(line, self._fingerprints, self._keep)
+        return with_plain_thoughts(result.data, [one.field for one in result.found])

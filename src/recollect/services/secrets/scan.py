@@ -1,0 +1,142 @@
+"""Find the credentials that lie in a home, by kind, place and fingerprint; never by value.
+
+``scan`` looks through everything of one or several homes, or of some sessions. Much is read in as
+many processes as there are cores. An entry of the allow list (``storage.secret_settings``) is
+counted and not listed.
+
+Fingerprints are keyed. Where the key can neither be read nor made, as on a read-only disk, one is
+made for this run, and the answer says that its fingerprints hold for no other.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import RecollectError, StorageError
+from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
+from recollect.services.homes import Home
+from recollect.services.secrets.file_scan import PlaceScanned, SecretFinding, scan_place
+from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
+from recollect.services.session import Session
+from recollect.storage.config.fingerprint_key import fingerprint_key
+from recollect.storage.config.secret_settings import ignored_secrets
+from recollect.system.paths import data_dir
+
+# Below this, starting a process takes longer than reading here.
+_WORTH_A_PROCESS = 16 << 20
+FOR_THIS_RUN = "the key of the fingerprints cannot be kept: they hold for this run only"
+
+Progress = Callable[[int, int], None]
+
+
+class Scanned(Struct, frozen=True):
+    """What was found in how much, ``ignored`` by the allow list left out. ``problems`` could not be read."""
+
+    findings: list[SecretFinding]
+    files: int
+    bytes: int
+    ignored: int
+    problems: list[tuple[str, str]]
+    notes: list[str]
+
+    @property
+    def secrets(self) -> int:
+        """How many different secrets."""
+        return len({(one.kind, one.fingerprint) for one in self.findings})
+
+
+def scan(
+    home: Home,
+    sessions: Sequence[Session] | None = None,
+    *,
+    data: Path | None = None,
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> Scanned:
+    """Every secret of some sessions, or of everything in the homes."""
+    fingerprints = Fingerprints(data_dir() if data is None else data)
+    ignored = ignored_secrets()
+    places, problems = _places(home, sessions)
+    findings: list[SecretFinding] = []
+    done = read = passed = 0
+    total = sum(place.size for place in places)
+    for place, result in _results(places, fingerprints.key, processes):
+        done += place.size
+        read += result.bytes
+        if result.problem is not None:
+            problems.append((str(place.path), result.problem))
+        for finding in result.findings:
+            if f"{finding.kind}:{finding.fingerprint}" in ignored:
+                passed += 1
+            else:
+                findings.append(finding)
+        if progress is not None:
+            progress(done, total)
+    findings.sort(key=lambda one: (one.path, one.line, one.offset))
+    return Scanned(findings, len(places), read, passed, problems, fingerprints.notes)
+
+
+def secrets_in(home: Home, data: Path | None = None) -> int | None:
+    """How many different secrets lie in the homes; None where they could not be counted."""
+    try:
+        return scan(home, data=data).secrets
+    except RecollectError:
+        return None
+
+
+class Fingerprints:
+    """Gives secrets their fingerprints. The key is read, or made, when the first one is asked for."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self.notes: list[str] = []
+
+    def __call__(self, secret: str) -> str:
+        """The fingerprint of a secret."""
+        return fingerprint(secret, self.key)
+
+    @functools.cached_property
+    def key(self) -> bytes:
+        """The key of our own directory, or, where it cannot be kept there, one for this run."""
+        try:
+            return fingerprint_key(self._data)
+        except StorageError:
+            self.notes.append(FOR_THIS_RUN)
+            return secrets.token_bytes(KEY_BYTES)
+
+
+def _results(
+    places: Sequence[SecretPlace], key: bytes, processes: int | None
+) -> Iterator[tuple[SecretPlace, PlaceScanned]]:
+    is_small = sum(place.size for place in places) < _WORTH_A_PROCESS
+    if (processes is None and is_small) or processes == 1 or not places:
+        return ((place, scan_place(place, key)) for place in places)
+    from recollect.services.secrets.processes import SecretProcesses
+
+    return SecretProcesses(places, key, processes).results()
+
+
+def _places(
+    home: Home, sessions: Sequence[Session] | None
+) -> tuple[list[SecretPlace], list[tuple[str, str]]]:
+    listed: list[SecretPlace] = []
+    problems: list[tuple[str, str]] = []
+    if sessions is None:
+        for one in home.homes:
+            places = HomePlaces(one)
+            listed += places.all()
+            problems += places.problems
+    else:
+        for session in sessions:
+            places = HomePlaces(session.home)
+            listed += places.of(session)
+            problems += places.problems
+        # The history of one session is not that of another: each is looked at for its own lines.
+        shared = [place for place in listed if place.only_own]
+        return distinct(place for place in listed if not place.only_own) + shared, problems
+    return distinct(listed), problems

@@ -1,0 +1,196 @@
+"""Take over a ``config.json`` of the shape that seed 003 describes into the files clients read today.
+
+No client that was tried reads such a file; what it holds lies elsewhere now. Each value has one place:
+``userSettings`` go to the user's ``settings.json``; a project's ``allowedTools`` to its local
+settings, where rules have an effect; its servers and counters to ``.claude.json``. Values that are set
+already stay. Trust is not imported unless it is asked for by name, and never taken away: a file that
+somebody hands you must not open a workspace. Whatever has no place is told, and nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import Busy, DamagedData, NotFound, UsageError
+from recollect.model import json_edit
+from recollect.model.settings.config_merge import Document, parsed
+from recollect.model.settings.schema import kind_of
+from recollect.model.settings.settings import layer_of
+from recollect.policy.decision import RuleSource, Scope, Verdict
+from recollect.policy.rules import RuleProblem, parse_rule
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.config import settings_files
+from recollect.storage.home import ClaudeHome
+from recollect.storage.live import live_sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value: where it stands in the old file, where it goes. ``why`` says why it goes nowhere."""
+
+    source: str
+    file: Path | None
+    key: str
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Import:
+    """What would be taken over, file by file; nothing is written yet."""
+
+    config: Path
+    rows: list[Row] = field(default_factory=list)
+    texts: dict[Path, tuple[Seen | None, bytes, bytes]] = field(default_factory=dict)
+    open_in: list[int] = field(default_factory=list)
+
+    @property
+    def changes(self) -> list[Path]:
+        """The files that would get other bytes."""
+        return [file for file, (_, before, after) in self.texts.items() if before != after]
+
+
+def planned_import(home: ClaudeHome, config: Path, *, with_trust: bool = False) -> Import:
+    """Read the old file and work out what would change."""
+    data = settings_files.content(config)
+    if data is None:
+        raise NotFound(f"{config}: there is no such file", hint="name the config.json to take over")
+    document = parsed(data)
+    if isinstance(document, str):
+        raise DamagedData(f"{config}: {document}", hint="nothing was changed")
+    if not isinstance(document.get("userSettings", {}), dict) or not isinstance(
+        document.get("projects", {}), dict
+    ):
+        raise UsageError(
+            f"{config}: userSettings and projects are not both objects", hint="it is no such config.json"
+        )
+    result = Import(config)
+    result.open_in = sorted({one.pid for one in live_sessions(home)})
+    _Taker(home, result, with_trust).take(document)
+    return result
+
+
+def imported(plan: Import, data: Path) -> list[Applied]:
+    """Carry it out, one change per file; ``Busy`` where a running client would write its own idea over ours."""
+    if plan.open_in and any(file.name.startswith(".claude.json") for file in plan.changes):
+        raise Busy(
+            f"{plan.config}: a client is running (process {plan.open_in[0]}); nothing was changed",
+            hint="leave every client first: each rewrites .claude.json",
+        )
+    journal = ChangeJournal(data / "undo")
+    return [journal.apply(_change(file, *plan.texts[file])) for file in plan.changes]
+
+
+def _change(file: Path, seen: Seen | None, _before: bytes, after: bytes) -> ChangePlan:
+    root = file.parent if file.parent.is_dir() else file.parent.parent
+    change = ChangePlan("settings", str(file), root)
+    if seen is None:
+        change.create(file, after)
+    else:
+        change.replace(file, after, expected=seen)
+    return change
+
+
+class _Taker:
+    def __init__(self, home: ClaudeHome, result: Import, with_trust: bool) -> None:
+        self._home, self._result, self._with_trust = home, result, with_trust
+
+    def take(self, document: Document) -> None:
+        for name, value in document.get("userSettings", {}).items():
+            self._user(name, value)
+        for directory, entry in document.get("projects", {}).items():
+            for source, key, value in _project_values(directory, entry):
+                self._project(directory, source, key, value)
+        for name in document:
+            if name not in ("userSettings", "projects"):
+                self._left(name, "no client keeps it in its settings")
+
+    def _user(self, name: str, value: object) -> None:
+        kind = kind_of((name,))
+        if kind is None:
+            self._left(f"userSettings.{name}", "no client has such a setting")
+        elif not kind.accepts(value):
+            self._left(f"userSettings.{name}", f"it is not {kind.words}")
+        else:
+            file = Path(os.path.realpath(self._home.settings_file))
+            self._set(file, f"userSettings.{name}", (name,), value)
+
+    def _project(self, directory: str, source: str, key: str, value: Any) -> None:
+        root = Path(directory)
+        if key == "allowedTools":
+            self._rules(root, source, value)
+        elif self._home.config_file is None:
+            self._left(source, "there is no .claude.json")
+        elif key == "hasTrustDialogAccepted" and value is True and not self._with_trust:
+            self._left(source, "trust is only taken over with --with-trust")
+        else:
+            config = Path(os.path.realpath(self._home.config_file))
+            self._set(config, source, ("projects", directory, key), value)
+
+    def _rules(self, root: Path, source: str, value: object) -> None:
+        if not root.is_absolute() or "\0" in str(root) or not root.is_dir():
+            self._left(source, "the project's directory is not there")
+            return
+        file = settings_files.local_file(root)
+        for rule in value if isinstance(value, list) else ():
+            found = (
+                parse_rule(rule, Verdict.ALLOW, RuleSource(Scope.LOCAL)) if isinstance(rule, str) else None
+            )
+            if found is None or isinstance(found, RuleProblem):
+                self._left(source, "a rule that the client would skip")
+            else:
+                self._add(file, source, rule)
+
+    def _left(self, source: str, why: str) -> None:
+        self._result.rows.append(Row(source, None, "", why))
+
+    def _text(self, file: Path) -> tuple[Seen | None, bytes, bytes]:
+        if file not in self._result.texts:
+            seen = Seen.at(file) if file.exists() else None
+            data = settings_files.content(file) or b""
+            self._result.texts[file] = (seen, data, data)
+        return self._result.texts[file]
+
+    def _set(self, file: Path, source: str, path: tuple[str, ...], value: object) -> None:
+        seen, before, text = self._text(file)
+        root = layer_of("user", str(file), text).root
+        if text.strip() and (root is None or not isinstance(root.value, dict)):
+            self._left(source, f"{file} is not a JSON object")
+        elif root is not None and root.at(path) is not None:
+            self._left(source, f"{file.name} has a value for it already")
+        else:
+            self._edit(
+                file, source, path[-1], (seen, before), lambda: json_edit.with_value(text, path, value)
+            )
+
+    def _add(self, file: Path, source: str, rule: str) -> None:
+        seen, before, text = self._text(file)
+        root = layer_of("local", str(file), text).root
+        if text.strip() and root is None:
+            self._left(source, f"{file} is not JSON")
+            return
+        place = root.at(("permissions", "allow")) if root is not None else None
+        if place is not None and isinstance(place.value, list) and rule in place.value:
+            self._left(source, f"{file.name} has the rule already")
+            return
+        path = ("permissions", "allow")
+        self._edit(file, source, rule, (seen, before), lambda: json_edit.with_item(text, path, rule))
+
+    def _edit(self, file: Path, source: str, key: str, old: tuple[Seen | None, bytes], edit: Any) -> None:
+        try:
+            self._result.texts[file] = (*old, edit())
+        except (ValueError, TypeError) as problem:
+            self._left(source, f"{file.name}: {problem}")
+        else:
+            self._result.rows.append(Row(source, file, key))
+
+
+def _project_values(directory: str, entry: object) -> Iterator[tuple[str, str, Any]]:
+    known = ("hasTrustDialogAccepted", "allowedTools", "mcpServers", "projectOnboardingSeenCount")
+    if isinstance(entry, dict):
+        for key in known:
+            if key in entry:
+                yield f"projects.{directory}.{key}", key, entry[key]

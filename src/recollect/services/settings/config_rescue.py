@@ -1,0 +1,239 @@
+"""The client's config files: which it would ignore or reset, and how to bring back what was lost.
+
+The global config (``.claude.json``) is rewritten by every running client, and a torn or emptied one costs
+trust, servers and settings of all projects. Copies of it lie about: the client's own backups and the damaged
+ones it set aside. ``planned_restore`` merges all that can be read (``model/config_merge``); the change
+goes through the journal, which keeps the original bytes. Settings have no copies: they are only checked.
+
+Values never leave this module; plans speak of keys.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from recollect.errors import Busy, NotFound, StorageError
+from recollect.model.settings.config_merge import (
+    Document,
+    KeyChange,
+    differences,
+    merged,
+    parsed,
+    settings_problem,
+    written,
+)
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.home import ClaudeHome
+from recollect.storage.live import live_sessions
+from recollect.system.peek import open_regular
+
+_LARGEST = 64 << 20
+_MILLISECONDS = re.compile(r"\.(\d{13})\Z")
+Verdict = Literal["fine", "missing", "reset", "ignored", "unreadable"]
+
+
+class CheckedFile(Struct, frozen=True):
+    """A config file and what the client would make of it."""
+
+    path: Path
+    kind: Literal["config", "settings", "servers"]
+    verdict: Verdict
+    why: str = ""
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether something ought to be done about it."""
+        return self.verdict not in ("fine", "missing")
+
+
+class ConfigCopy(Struct, frozen=True):
+    """A copy of the global config; ``problem`` says why it cannot be used. ``at`` is in nanoseconds."""
+
+    path: Path
+    at: int
+    size: int
+    problem: str = ""
+    projects: int = 0
+    servers: int = 0
+
+
+class Restore(Struct):
+    """What restoring a global config would change, by key. ``best`` is the newest copy that can be read."""
+
+    config: Path
+    problem: str
+    best: Path
+    copies: list[ConfigCopy]
+    changes: list[KeyChange]
+    plan: ChangePlan | None
+    open_in: list[int]
+
+
+# ---- check -----------------------------------------------------------------------------------------------
+
+
+def checked(home: ClaudeHome) -> list[CheckedFile]:
+    """The files of a home and of the projects its config names; those that are missing only for the home."""
+    found: list[CheckedFile] = []
+    config: Document = {}
+    if home.config_file is not None:
+        document = _document(home.config_file)
+        config = document if isinstance(document, dict) else {}
+        found.append(_checked_config(home.config_file, document))
+    found.append(_checked_settings(home.settings_file))
+    projects = config.get("projects")
+    for project in sorted(projects) if isinstance(projects, dict) else ():
+        files = [one for one in _project_files(project) if one.verdict != "missing"]
+        found += [one for one in files if all(one.path != known.path for known in found)]
+    return found
+
+
+def _checked_config(path: Path, document: Document | str | None) -> CheckedFile:
+    if document is None:
+        return CheckedFile(path, "config", "missing")
+    if isinstance(document, str):
+        return CheckedFile(path, "config", "reset", document)
+    if not isinstance(document.get("projects", {}), dict):
+        return CheckedFile(path, "config", "unreadable", "its projects are not an object")
+    return CheckedFile(path, "config", "fine")
+
+
+def _checked_settings(path: Path) -> CheckedFile:
+    """A file that fails is ignored as a whole, its deny rules included, and print mode says nothing."""
+    document = _document(path)
+    if document is None:
+        return CheckedFile(path, "settings", "missing")
+    problem = document if isinstance(document, str) else settings_problem(document)
+    return CheckedFile(path, "settings", "ignored" if problem else "fine", problem or "")
+
+
+def _project_files(project: str) -> Iterator[CheckedFile]:
+    root = Path(project)
+    if "\0" in project or not root.is_absolute():
+        return
+    yield _checked_settings(root / ".claude" / "settings.json")
+    yield _checked_settings(root / ".claude" / "settings.local.json")
+    servers = root / ".mcp.json"
+    document = _document(servers)
+    if document is None:
+        yield CheckedFile(servers, "servers", "missing")
+    else:
+        is_object = isinstance(document, dict) and isinstance(document.get("mcpServers", {}), dict)
+        problem = (
+            document if isinstance(document, str) else "" if is_object else "mcpServers is not an object"
+        )
+        yield CheckedFile(servers, "servers", "ignored" if problem else "fine", problem)
+
+
+def _document(path: Path) -> Document | str | None:
+    """What a file holds; a reason where that is no object; None where there is no file."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(_LARGEST + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as problem:
+        return f"it cannot be read: {problem.strerror}"
+    return parsed(data) if len(data) <= _LARGEST else f"it has more than {_LARGEST} bytes"
+
+
+# ---- restore ---------------------------------------------------------------------------------------------
+
+
+def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> Restore:
+    """Merge the config with its copies; nothing is written. ``others`` are homes whose clients may share it."""
+    if home.config_file is None:
+        raise NotFound(f"{home.root}: no config file belongs to it", hint="name its home with --home DIR")
+    config = Path(os.path.realpath(home.config_file))
+    seen = Seen.at(config) if config.exists() else None
+    current = _document(config)
+    copies = list(_copies(home, config))
+    copies.sort(key=lambda pair: (pair[0].at, pair[0].path.name), reverse=True)
+    usable = [(copy.path, found) for copy, found in copies if isinstance(found, dict)]
+    if isinstance(current, dict):
+        usable.insert(0, (config, current))
+    if not usable:
+        raise NotFound(
+            f"{config}: no copy of it can be read", hint="nothing was changed; the client makes a new one"
+        )
+    sound = current if isinstance(current, dict) else None
+    result = merged([document for _, document in usable], keep_secrets_of_first=sound is not None)
+    return Restore(
+        config,
+        "it is missing" if current is None else current if isinstance(current, str) else "",
+        usable[0][0],
+        [copy for copy, _ in copies],
+        differences(sound or {}, result),
+        _change(config, seen, result) if result != sound else None,
+        sorted({one.pid for each in (home, *others) for one in live_sessions(each)}),
+    )
+
+
+def restored(restore: Restore, data: Path) -> Applied | None:
+    """Carry it out; ``Busy`` where a client runs, for it would write its own idea over ours."""
+    if restore.open_in:
+        raise Busy(
+            f"{restore.config}: a client is running (process {restore.open_in[0]}); nothing was changed",
+            hint="leave every client first: each rewrites this file",
+        )
+    return None if restore.plan is None else ChangeJournal(data / "undo").apply(restore.plan)
+
+
+def _change(config: Path, seen: Seen | None, result: Document) -> ChangePlan:
+    plan = ChangePlan("config", str(config), config.parent)
+    if seen is None:
+        plan.create(config, written(result))
+    else:
+        plan.replace(config, written(result), expected=seen)
+    return plan
+
+
+def _copies(home: ClaudeHome, config: Path) -> Iterator[tuple[ConfigCopy, Document | str]]:
+    """The client's backups and the damaged files it set aside, beside the config and in the home."""
+    # Behind a link the file may have another name and place; the client's copies lie beside the link.
+    named = home.config_file or config
+    name = named.name
+    seen: set[Path] = {config}
+    for directory in dict.fromkeys((home.backups_dir, named.parent, home.root)):
+        for path in sorted(_listed(directory)):
+            is_copy = path.name.startswith((f"{name}.backup", f"{name}.corrupted"))
+            real = Path(os.path.realpath(path))
+            if is_copy and real not in seen:
+                seen.add(real)
+                document = _document(path)
+                if document is not None:
+                    yield _copy(path, document), document
+
+
+def _listed(directory: Path) -> list[Path]:
+    try:
+        return list(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as cause:
+        raise StorageError("list", directory, cause, hint="nothing was changed") from cause
+
+
+def _copy(path: Path, document: Document | str) -> ConfigCopy:
+    try:
+        found = path.stat()
+    except OSError as cause:
+        raise StorageError("look at", path, cause, hint="nothing was changed; try again") from cause
+    named = _MILLISECONDS.search(path.name)
+    at = int(named[1]) * 10**6 if named else found.st_mtime_ns
+    if isinstance(document, str):
+        return ConfigCopy(path, at, found.st_size, document)
+    projects, servers = document.get("projects"), document.get("mcpServers")
+    return ConfigCopy(
+        path,
+        at,
+        found.st_size,
+        projects=len(projects) if isinstance(projects, dict) else 0,
+        servers=len(servers) if isinstance(servers, dict) else 0,
+    )

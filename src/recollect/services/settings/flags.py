@@ -1,0 +1,80 @@
+"""Feature flags as the client last heard of them, and whether that still counts.
+
+Of several caches the one fetched last is taken. Its age is told from the last-modified file, else from the
+evaluation itself, else from the file's time. After ``TTL`` it is expired: it is still shown, and
+``valid`` is false.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from recollect.model.settings.flag_values import Evaluation, evaluation_of, last_modified
+from recollect.storage.config.flag_cache import CacheFile, FlagCache, flag_cache
+from recollect.storage.home import ClaudeHome
+
+TTL = dt.timedelta(hours=24)
+"""How long an evaluation counts. No client says; a day is what a daily start of the client keeps fresh."""
+
+
+class Flags(Struct, frozen=True):
+    """Gates and configs; ``why`` says what is the matter where they are not valid."""
+
+    gates: dict[str, bool]
+    configs: dict[str, dict[str, Any]]
+    valid: bool
+    why: str = ""
+    age_seconds: float | None = None
+    fetched_at: dt.datetime | None = None
+    file: Path | None = None
+    hash_used: str = "none"
+
+
+def flags(home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL) -> Flags:
+    """What the newest cache of a home says."""
+    return newest([flag_cache(home)], now, ttl)
+
+
+def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TTL) -> Flags:
+    """The cache that was fetched last, of all that can be read."""
+    reasons = [problem for cache in caches for problem in cache.problems]
+    found: list[tuple[int, CacheFile, Evaluation]] = []
+    for cache in caches:
+        for file in cache.files:
+            evaluation = evaluation_of(file.data)
+            if isinstance(evaluation, str):
+                reasons.append(f"{file.path}: {evaluation}")
+                continue
+            at = last_modified(cache.times, file.path.name) or evaluation.received_at or file.mtime_ms
+            found.append((at, file, evaluation))
+    if not found:
+        places = ", ".join(str(cache.directory) for cache in caches)
+        return Flags({}, {}, False, "; ".join(reasons) or f"missing: no cached evaluations in {places}")
+    at, file, evaluation = max(found, key=lambda one: (one[0], one[1].path.name))
+    fetched = _moment(at)
+    age = (now - fetched).total_seconds()
+    why = f"expired: fetched {fetched:%Y-%m-%d %H:%M} UTC" if age > ttl.total_seconds() else ""
+    if age < -300:
+        why = "fetched in the future: a clock was wrong"
+    return Flags(
+        evaluation.gates,
+        evaluation.configs,
+        not why,
+        why,
+        max(age, 0.0),
+        fetched,
+        file.path,
+        evaluation.hash_used,
+    )
+
+
+def _moment(milliseconds: int) -> dt.datetime:
+    try:
+        return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    except (OverflowError, ValueError, OSError):
+        return dt.datetime.fromtimestamp(0, dt.UTC)

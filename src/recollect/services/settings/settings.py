@@ -1,0 +1,282 @@
+"""The settings that count in a directory, where each came from, and changing one of them with an undo.
+
+``loaded`` reads the layers as the client does. What it reads of ``.claude.json`` for the directory: whether it
+is trusted (by its own path alone: trusting a parent does not trust what is inside, R22), its servers, and
+``allowedTools``, which has no effect any more and is only told.
+
+``planned`` changes one key of one file: every other character stays, unknown keys included, and a
+result that the client would ignore is refused. The change goes through the journal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from recollect.errors import StorageError, UsageError
+from recollect.model import json_edit
+from recollect.model.settings.config_merge import parsed
+from recollect.model.settings.schema import RULE_LISTS, kind_of
+from recollect.model.settings.settings import Layer, Problem, Scope, Settings, effective, layer_of
+from recollect.policy.decision import RuleSource, Verdict
+from recollect.policy.decision import Scope as RuleScope
+from recollect.policy.rules import Rule, RuleProblem, parse_rule
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.config import settings_files
+from recollect.storage.home import ClaudeHome
+
+How = Literal["set", "add", "remove", "unset"]
+UNREADABLE = "a file that can be read"
+
+
+class ProjectFacts(Struct, frozen=True):
+    """What ``.claude.json`` says of one directory. ``problem``: why it says nothing."""
+
+    directory: str
+    trusted: bool = False
+    allowed_tools: tuple[str, ...] = ()
+    """Without effect in every client that was tried; kept to be told."""
+    servers: tuple[str, ...] = ()
+    enabled_servers: tuple[str, ...] = ()
+    disabled_servers: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Everything that settings say in one directory."""
+
+    directory: Path
+    layers: tuple[Layer, ...]
+    project: ProjectFacts
+    settings: Settings
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What the client would not accept, file by file."""
+        return [problem for layer in self.layers for problem in layer.problems]
+
+    @property
+    def unreadable(self) -> list[Layer]:
+        """Files that are there and of which not even the deny rules are known."""
+        return [layer for layer in self.layers if layer.root is None and layer.problems]
+
+
+def loaded(
+    home: ClaudeHome,
+    directory: str | Path,
+    *,
+    command_line: str | None = None,
+    managed: Path | None = None,
+    trusted: bool | None = None,
+) -> Loaded:
+    """Read all layers for a directory; ``command_line`` is a file or JSON, as for the client's ``--settings``."""
+    # Links are followed first: settings and trust belong to the directory, not to a name for it.
+    place = Path(os.path.realpath(directory))
+    facts = project_facts(home, place)
+    layers = [
+        _layer("managed", managed if managed is not None else settings_files.managed_file(), place),
+        _layer("local", settings_files.local_file(place), place),
+        _layer("project", settings_files.project_file(place), place),
+        _layer("user", home.settings_file, place),
+    ]
+    if command_line is not None:
+        layers.insert(1, _command_line(command_line, place))
+    is_trusted = facts.trusted if trusted is None else trusted
+    return Loaded(place, tuple(layers), facts, effective(layers, trusted=is_trusted))
+
+
+def _layer(scope: Scope, file: Path, place: Path) -> Layer:
+    in_project = scope in ("project", "local")
+    anchor = str(place) if in_project else str(file.parent)
+    try:
+        data = settings_files.content(file)
+        foreign = scope == "project" or (
+            scope == "local" and data is not None and settings_files.supplied_by_repository(file, place)
+        )
+    except StorageError as problem:
+        why = Problem(str(file), 0, "", UNREADABLE, problem.message)
+        return Layer(scope, str(file), None, (why,), in_project, anchor)
+    return layer_of(scope, str(file), data, from_repository=foreign, anchor=anchor)
+
+
+def _command_line(given: str, place: Path) -> Layer:
+    if given.lstrip().startswith("{"):
+        return layer_of("command line", None, given.encode("utf-8", "replace"), anchor=str(place))
+    file = Path(given).expanduser().absolute()
+    data = settings_files.content(file)
+    if data is None:
+        raise UsageError(f"--settings {given}: there is no such file", hint="name a file, or write JSON")
+    return layer_of("command line", str(file), data, anchor=str(place))
+
+
+# ---- .claude.json ------------------------------------------------------------------------------------------
+
+
+def project_facts(home: ClaudeHome, directory: Path) -> ProjectFacts:
+    """What the global config says of a directory; nothing is trusted where it cannot be read."""
+    name = str(directory)
+    if home.config_file is None:
+        return ProjectFacts(name)
+    try:
+        data = settings_files.content(home.config_file)
+    except (StorageError, UsageError) as problem:
+        return ProjectFacts(name, problem=problem.message)
+    document = parsed(data) if data is not None else {}
+    if isinstance(document, str):
+        return ProjectFacts(name, problem=f"{home.config_file}: {document}")
+    projects = document.get("projects")
+    entry = projects.get(name) if isinstance(projects, dict) else None
+    if not isinstance(entry, dict):
+        return ProjectFacts(name)
+    servers = entry.get("mcpServers")
+    return ProjectFacts(
+        name,
+        trusted=entry.get("hasTrustDialogAccepted") is True,
+        allowed_tools=_texts(entry.get("allowedTools")),
+        servers=tuple(servers) if isinstance(servers, dict) else (),
+        enabled_servers=_texts(entry.get("enabledMcpjsonServers")),
+        disabled_servers=_texts(entry.get("disabledMcpjsonServers")),
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+# ---- rules -------------------------------------------------------------------------------------------------
+
+
+def rules_of(layers: Iterable[Layer]) -> Iterator[Rule | RuleProblem]:
+    """Every rule of every layer with its file and line, and every text that is none.
+
+    Allow rules of a file that the client ignores are left out; its deny and ask rules are kept: a
+    mistake in another key must not open what somebody meant to close.
+    """
+    for layer in layers:
+        scope = _rule_scope(layer)
+        for name in RULE_LISTS:
+            place = layer.root.at(("permissions", name)) if layer.root is not None else None
+            if place is None or (name == "allow" and not layer.counts):
+                continue
+            for item in place.items:
+                source = RuleSource(scope, layer.path, item.line, layer.anchor)
+                if isinstance(item.value, str):
+                    yield parse_rule(item.value, Verdict(name), source)
+
+
+def _rule_scope(layer: Layer) -> RuleScope:
+    """A local file that the repository could have supplied is treated as the project's (R22)."""
+    return RuleScope.PROJECT if layer.from_repository else RuleScope(layer.scope)
+
+
+# ---- changing ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one key, not made yet; ``plan`` is None where the file says it already."""
+
+    file: Path
+    key: str
+    before: object
+    after: object
+    plan: ChangePlan | None
+
+
+def planned(
+    home: ClaudeHome, directory: str | Path, scope: str, key: str, value: object = None, *, how: How = "set"
+) -> Change:
+    """Set a key, add an item to a list, remove one, or take a key away; refused where the client would mind."""
+    file = _file_of(home, Path(os.path.realpath(directory)), scope)
+    path = tuple(key.split("."))
+    if not all(path):
+        raise UsageError(f"key {key!a}: not a key", hint="write it as permissions.deny or env.NAME")
+    seen = Seen.at(file) if file.exists() else None
+    data = settings_files.content(file) or b""
+    try:
+        changed = _edited(data, path, value, how)
+    except (ValueError, TypeError) as problem:
+        raise UsageError(f"{file}: {problem}", hint="nothing was changed; mend the file by hand") from None
+    _require_sound(file, data, changed)
+    _require_rules(path, value, how)
+    before, after = (_value_at(text, path) for text in (data, changed))
+    return Change(file, key, before, after, _plan(file, key, seen, changed) if changed != data else None)
+
+
+def changed(change: Change, data: Path) -> Applied | None:
+    """Make a planned change; None where there was nothing to do."""
+    return None if change.plan is None else ChangeJournal(data / "undo").apply(change.plan)
+
+
+def _file_of(home: ClaudeHome, directory: Path, scope: str) -> Path:
+    if scope == "user":
+        return Path(os.path.realpath(home.settings_file))
+    files = {"project": settings_files.project_file, "local": settings_files.local_file}
+    if scope not in files:
+        raise UsageError(f"scope {scope!a}: cannot be changed here", hint="use user, project or local")
+    if not directory.is_dir():
+        raise UsageError(f"{directory}: no such directory", hint="name the project with --cwd DIR")
+    return files[scope](directory)
+
+
+def _edited(data: bytes, path: tuple[str, ...], value: object, how: How) -> bytes:
+    if how == "set":
+        return json_edit.with_value(data, path, value)
+    if how == "unset":
+        return json_edit.without_key(data, path) if data.strip() else data
+    if how == "remove":
+        return json_edit.without_item(data, path, value) if data.strip() else data
+    current = _value_at(data, path)
+    kind = kind_of(path)
+    if current is not None and not isinstance(current, list):
+        raise ValueError(f"{'.'.join(path)} is not a list")
+    if kind is not None and not kind.accepts([value]):
+        raise ValueError(f"{'.'.join(path)} is not a list of such values")
+    return data if isinstance(current, list) and value in current else json_edit.with_item(data, path, value)
+
+
+def _value_at(data: bytes, path: tuple[str, ...]) -> object:
+    root = layer_of("user", None, data).root
+    found = root.at(path) if root is not None else None
+    return None if found is None else found.value
+
+
+def _require_sound(file: Path, before: bytes, after: bytes) -> None:
+    """A file may not get worse; one that is faulty already may be mended step by step."""
+    was = layer_of("user", str(file), before).problems
+    now = layer_of("user", str(file), after).problems
+    fresh = [problem for problem in now if problem.key not in {old.key for old in was}]
+    worse = fresh or (now if len(now) >= len(was) and any(one.whole_file for one in now) else ())
+    if worse:
+        raise UsageError(str(worse[0]), hint="nothing was changed")
+
+
+def _require_rules(path: tuple[str, ...], value: object, how: How) -> None:
+    if (
+        path[:1] != ("permissions",)
+        or path[1:2] not in {(name,) for name in RULE_LISTS}
+        or how not in ("set", "add")
+    ):
+        return
+    for text in value if isinstance(value, list) else [value]:
+        found = parse_rule(str(text), Verdict(path[1]), RuleSource(RuleScope.USER))
+        if isinstance(found, RuleProblem):
+            raise UsageError(
+                f"rule {str(text)!a}: {found.why}", hint=f"nothing was changed; {found.consequence}"
+            )
+
+
+def _plan(file: Path, key: str, seen: Seen | None, data: bytes) -> ChangePlan:
+    root = file.parent if file.parent.is_dir() else file.parent.parent
+    plan = ChangePlan("settings", key, root)
+    if seen is None:
+        plan.create(file, data)
+    else:
+        plan.replace(file, data, expected=seen)
+    return plan

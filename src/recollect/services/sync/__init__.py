@@ -1,0 +1,1 @@
+"""Sync sessions between machines: push, pull, mirror."""

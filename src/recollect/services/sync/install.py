@@ -1,0 +1,320 @@
+"""Put pulled sessions into a Claude home, so that ``claude --resume`` goes on with them there.
+
+The directory is that of the same repository on this machine, found among the directories this home knows. Lines name
+it instead of the one elsewhere; pushed again, they name that one, byte for byte. A session this home has already is
+made longer if its file is exactly what was sent or pulled; otherwise both went on, and the other one is stored
+beside it as a session of its own. Nothing is overwritten, what clients have open is left alone, and all of it is one
+change in the journal.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from recollect.errors import Ambiguous, InvalidId, NotFound
+from recollect.model.ids import is_uuid
+from recollect.model.path_mapping import PathMapping
+from recollect.model.project_key import project_key
+from recollect.services.sync.lines import edited, renaming
+from recollect.services.sync.repositories import Repositories
+from recollect.services.sync.selection import place_of
+from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.home import ClaudeHome
+from recollect.storage.live import live_sessions
+from recollect.storage.sync_state import (
+    KnownFile,
+    KnownLog,
+    PulledLog,
+    Renamed,
+    StateFile,
+    SyncState,
+    Target,
+)
+from recollect.sync.remote import Remote
+from recollect.sync.wire import Position
+from recollect.system.peek import open_regular, peek_lines
+
+_TAIL = 1_024
+_HEAD = 1 << 20
+
+
+class Installed(Struct, frozen=True):
+    """A session that goes into the home. ``how`` is new, longer, or branch: the home's own went on differently."""
+
+    session: str
+    name: str
+    path: Path
+    directory: str
+    how: str
+
+
+class _Written(Struct, frozen=True):
+    """A file of the plan, and what is known of it once it is written."""
+
+    place: Path
+    session: str
+    key: str
+    lines: int = -1
+    hash: bytes = b""
+    digest: str = ""
+
+
+class Installation(Struct):
+    """What would be put into a home; ``left`` are sessions that cannot be, and why."""
+
+    plan: ChangePlan
+    sessions: list[Installed] = []
+    left: list[tuple[str, str]] = []
+    written: list[_Written] = []
+    targets: dict[str, Target] = {}
+
+
+class _Leave(Exception):
+    """A session that is not put into the home, and why."""
+
+
+class Install:
+    """Puts what was pulled into one home."""
+
+    def __init__(
+        self,
+        home: ClaudeHome,
+        kept: StateFile,
+        remote: Remote,
+        *,
+        machine_id: str,
+        directory: Path | None = None,
+    ) -> None:
+        self._home, self._kept, self._remote = home, kept, remote
+        self._machine_id, self._directory = machine_id, directory
+        self._state = SyncState()
+        self._logs: dict[str, Path] = {}
+        self._roots: dict[str, str] = {}
+        self._live: set[str] = set()
+
+    def planned(self, only: Iterable[str] | None = None) -> Installation:
+        """Look at everything that was pulled; nothing is changed."""
+        self._state = self._kept.load()
+        self._look()
+        found = Installation(ChangePlan("sync", "pulled sessions", self._home.root))
+        for session in self._state.pulled if only is None else map(self._named, only):
+            try:
+                self._session(found, session)
+            except (_Leave, InvalidId, NotFound) as problem:
+                found.left.append((session, getattr(problem, "message", str(problem))))
+        return found
+
+    def carry_out(self, found: Installation, data: Path) -> Applied:
+        """Do it, and remember what was written: it is not sent back as something new."""
+        with self._kept.locked():
+            state = self._kept.load()
+            # Before the files are there: after a crash in between, a push still knows whose lines they are.
+            state.targets.update(found.targets)
+            self._kept.save(state)
+            applied = ChangeJournal(data / "undo").apply(found.plan)
+            for one in found.written:
+                _remember(state, one)
+            self._kept.save(state)
+        return applied
+
+    def _named(self, name: str) -> str:
+        """A pulled session by its id, or by the start of it."""
+        matches = [session for session in self._state.pulled if session.startswith(name)]
+        if name in matches:
+            return name
+        if len(matches) > 1:
+            raise Ambiguous("session", name, tuple(matches))
+        if not matches:
+            raise NotFound(
+                f"session {name!a}: was not pulled", hint="`recollect sync pull` fetches all there are"
+            )
+        return matches[0]
+
+    def _look(self) -> None:
+        repositories = Repositories()
+        self._live = {str(one.session_id) for one in live_sessions(self._home)}
+        for project in self._home.projects():
+            first = None
+            for log in self._home.sessions(project):
+                self._logs[log.path.stem] = log.path
+                first = first or log.first_cwd()
+            root, identity = repositories.of(first or "")
+            if root is not None and identity is not None and Path(root).is_dir():
+                self._roots.setdefault(identity, root)
+
+    # --- one session ----------------------------------------------------------------------------
+
+    def _session(self, found: Installation, session: str) -> None:
+        logs = self._state.pulled.get(session, {})
+        main = logs.get("")
+        if main is None:
+            raise _Leave("was not pulled")
+        if not is_uuid(session):
+            raise _Leave("has a name that no client takes")
+        directory, renamed = self._mapped(session, main)
+        project = self._home.project_dir(project_key(directory))
+        name, how = self._placed(session, main, project)
+        if how == "same":
+            return
+        if name != session:
+            renamed = (*renamed, Renamed(session, name, ("sessionId",)))
+        if {name, session} & self._live:
+            raise _Leave("a client has it open")
+        log = self._logs.get(name) or project / f"{name}.jsonl"
+        target = Target(session, renamed)
+        self._put_log(found, target, "", main, log)
+        for key, one in logs.items():
+            if key:
+                place = place_of(key, self._home.root, log.parent, name, is_log=True)
+                self._put_log(found, target, key, one, place)
+        for key, digest in self._state.pulled_files.get(session, {}).items():
+            source = place_of(key, Path(main.path).parents[2], Path(main.path).parent, session, is_log=False)
+            self._put_file(found, source, log, _Written(log, session, key, digest=digest))
+        found.targets[str(log)[: -len(".jsonl")]] = target
+        found.sessions.append(Installed(session, name, log, directory, how))
+
+    def _mapped(self, session: str, main: PulledLog) -> tuple[str, tuple[Renamed, ...]]:
+        """The directory the session gets here, and what its lines must say instead."""
+        project, repository = self._state.about.get(session, (None, None))
+        cwd = _first_cwd(Path(main.path))
+        if cwd is None:
+            raise _Leave("names no directory")
+        there = project or cwd
+        if self._directory is not None:
+            here = str(self._directory)
+        elif repository is not None and repository in self._roots:
+            here = self._roots[repository]
+        elif repository is not None:
+            raise _Leave(f"there is no copy of {repository} that this home knows: name it with --directory")
+        else:
+            raise _Leave("worked outside every repository: name a directory with --directory")
+        if here == there:
+            return cwd, ()
+        renamed = (Renamed(there, here, ("cwd",)),)
+        mapping = renaming(renamed, outward=False)[0]
+        return mapping.moved(cwd) or here, renamed
+
+    def _placed(self, session: str, main: PulledLog, project: Path) -> tuple[str, str]:
+        """Under which name it goes in, and how."""
+        for name in (session, self._branch(session)):
+            place = self._logs.get(name)
+            if place is None:
+                return name, "new" if name == session else "branch"
+            state = self._standing(place, session, "", main)
+            if state != "other":
+                return name, state
+        raise _Leave("this home has two sessions of that name that went on differently already")
+
+    def _standing(self, place: Path, session: str, key: str, log: PulledLog) -> str:
+        """How a file of the home stands to a pulled log: same, longer (the pulled one is), or other."""
+        known = self._state.logs.get(str(place))
+        if known is None or (known.session, known.key) != (session, key):
+            return "same" if _begins_with(place, Path(log.path)) else "other"
+        here = Position(known.lines, known.hash)
+        if here == Position(log.lines, log.hash):
+            return "same"
+        seen = place.stat()
+        if (seen.st_size, seen.st_mtime_ns) != (known.size, known.mtime_ns) or known.sent != known.size:
+            return "other"
+        is_start = known.lines < log.lines and self._remote.is_at(session, key, here)
+        return "longer" if is_start else "other"
+
+    def _branch(self, session: str) -> str:
+        text = f"recollect install\0{session}\0{self._machine_id}"
+        return str(uuid.UUID(bytes=sha256(text.encode()).digest()[:16], version=4))
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def _put_log(self, found: Installation, target: Target, key: str, log: PulledLog, place: Path) -> None:
+        session, renamed = target.session, target.renamed
+        source = Path(log.path)
+        _require_reversible(source, renamed)
+        if place.exists():
+            if self._standing(place, session, key, log) != "longer":
+                return
+            known = self._state.logs[str(place)]
+            content = _longer(place, source, known.lines, renamed)
+            found.plan.replace(place, content, expected=Seen.at(place))
+        else:
+            found.plan.create(place, _edited(source, 0, renamed))
+        found.written.append(_Written(place, session, key, log.lines, log.hash))
+
+    def _put_file(self, found: Installation, source: Path, log: Path, file: _Written) -> None:
+        """A side file for the session of this log, unless there is one."""
+        try:
+            place = place_of(file.key, self._home.root, log.parent, log.stem, is_log=False)
+        except InvalidId:
+            return
+        if place.exists() or not source.exists():
+            return
+        with open_regular(source) as opened:
+            found.plan.create(place, opened.read())
+        found.written.append(structs.replace(file, place=place))
+
+
+def _begins_with(place: Path, source: Path) -> bool:
+    """Whether a file of the home has all that was pulled, as it is when somebody copied it by hand."""
+    with open_regular(place) as here, open_regular(source) as pulled:
+        while piece := pulled.read(1 << 20):
+            if here.read(len(piece)) != piece:
+                return False
+    return True
+
+
+def _first_cwd(path: Path) -> str | None:
+    try:
+        return next((line.cwd for line in peek_lines(path, within=_HEAD) if line.cwd), None)
+    except OSError:
+        return None
+
+
+def _require_reversible(source: Path, renamed: tuple[Renamed, ...]) -> None:
+    """Pushed again, every line must be what it was on the remote."""
+    inward, outward = renaming(renamed, outward=False), renaming(renamed, outward=True)
+    if not inward:
+        return
+    with open_regular(source) as lines:
+        for line in lines:
+            if edited(_edited_line(line, inward, outward), outward) != line:
+                raise _Leave("its lines name directories of both machines: they could not be told apart")
+
+
+def _edited_line(line: bytes, inward: list[PathMapping], outward: list[PathMapping]) -> bytes:
+    new = edited(line, inward)
+    return new if edited(new, outward) == line else line
+
+
+def _edited(source: Path, after: int, renamed: tuple[Renamed, ...]) -> Iterator[bytes]:
+    inward, outward = renaming(renamed, outward=False), renaming(renamed, outward=True)
+    with open_regular(source) as lines:
+        for number, line in enumerate(lines):
+            if number >= after:
+                yield _edited_line(line, inward, outward)
+
+
+def _longer(place: Path, source: Path, after: int, renamed: tuple[Renamed, ...]) -> Iterator[bytes]:
+    with open_regular(place) as opened:
+        while piece := opened.read(1 << 20):
+            yield piece
+    yield from _edited(source, after, renamed)
+
+
+def _remember(state: SyncState, one: _Written) -> None:
+    seen = one.place.stat()
+    if one.lines < 0:
+        state.files[str(one.place)] = KnownFile(
+            seen.st_size, seen.st_mtime_ns, seen.st_ino, one.digest, one.session, one.key
+        )
+        return
+    with open_regular(one.place) as opened:
+        opened.seek(max(0, seen.st_size - _TAIL))
+        tail = sha256(opened.read()).digest()[:16]
+    size = seen.st_size
+    state.logs[str(one.place)] = KnownLog(
+        size, seen.st_mtime_ns, seen.st_ino, size, one.lines, one.hash, tail, one.session, one.key
+    )

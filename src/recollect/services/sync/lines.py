@@ -1,0 +1,109 @@
+"""Lines on their way out and in: values renamed, secrets taken out, sealed; opened, renamed back.
+
+Everything is done line by line and depends on nothing but the line, its place and this machine's keys. So what was
+sent once comes out the same again, and a remote's position can be found in the log here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from recollect.model.path_mapping import PathMapping
+from recollect.model.secrets.prefilter import suspects
+from recollect.model.secrets.redaction import redacted_bytes, redacted_line
+from recollect.model.secrets.signed_thoughts import with_plain_thoughts
+from recollect.services.secrets.scan import Fingerprints
+from recollect.storage.config.secret_settings import ignored_secrets
+from recollect.storage.sync_state import Renamed
+from recollect.sync.remote import lines_of
+from recollect.sync.sealing import Sealer
+
+
+class OutgoingSecrets:
+    """Takes secrets out of what leaves, by the functions that export uses, and counts them."""
+
+    def __init__(self, data: Path) -> None:
+        self._fingerprints = Fingerprints(data)
+        self._keep = ignored_secrets()
+        self.replaced = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to say about the fingerprints."""
+        return self._fingerprints.notes
+
+    def lines(self, block: bytes) -> bytes:
+        """Whole lines; those without a secret come out byte for byte."""
+        pieces: list[bytes] = []
+        end = 0
+        for start, stop in sorted(suspects(block)):
+            if start >= end:
+                pieces += (block[end:start], self._line(block[start:stop]))
+                end = stop
+        return b"".join([*pieces, block[end:]]) if pieces else block
+
+    def file(self, name: str, data: bytes) -> bytes:
+        """A whole side file: a JSON document, or text."""
+        clean = (redacted_line if name.endswith(".json") else redacted_bytes)(
+            data, self._fingerprints, self._keep
+        )
+        self.replaced += len(clean.found)
+        return clean.data
+
+    def _line(self, line: bytes) -> bytes:
+        clean = redacted_line(line, self._fingerprints, self._keep)
+        if not clean.found:
+            return line
+        self.replaced += len(clean.found)
+        # A changed thought has no valid signature any more: it must be able to go on elsewhere.
+        return with_plain_thoughts(clean.data, [one.field for one in clean.found])
+
+
+class Outgoing:
+    """What becomes of the lines of one log on their way to the remote."""
+
+    def __init__(
+        self,
+        session: str,
+        key: str,
+        renamed: Sequence[Renamed],
+        secrets: OutgoingSecrets | None,
+        sealer: Sealer | None,
+    ) -> None:
+        self._session, self._key = session, key
+        self._renaming = renaming(renamed, outward=True)
+        self._secrets, self._sealer = secrets, sealer
+
+    def lines(self, block: bytes, number: int) -> bytes:
+        """Whole lines as they are sent; ``number`` is that of the first."""
+        if self._renaming:
+            block = b"".join(edited(line, self._renaming) for line in lines_of(block))
+        if self._secrets is not None:
+            block = self._secrets.lines(block)
+        if self._sealer is not None:
+            seal, session, key = self._sealer.seal_line, self._session, self._key
+            block = b"".join(
+                seal(line, session, key, number + count) for count, line in enumerate(lines_of(block))
+            )
+        return block
+
+    def file(self, name: str, data: bytes) -> bytes:
+        """A whole side file."""
+        if self._secrets is not None:
+            data = self._secrets.file(name, data)
+        return data if self._sealer is None else self._sealer.seal_file(data, self._session, self._key)
+
+
+def renaming(renamed: Iterable[Renamed], *, outward: bool) -> list[PathMapping]:
+    """The edits of lines that leave, or that come."""
+    if outward:
+        return [PathMapping(one.here, one.there, one.fields) for one in renamed]
+    return [PathMapping(one.there, one.here, one.fields) for one in renamed]
+
+
+def edited(line: bytes, mappings: Iterable[PathMapping]) -> bytes:
+    """A line with its values renamed."""
+    for mapping in mappings:
+        line = mapping.edited(line)
+    return line

@@ -1,0 +1,344 @@
+"""A copy of the sessions that a remote keeps, as a Claude home, for whoever can only read homes.
+
+The files are the whole state. What a log holds is proved by the hash that runs over its lines, read once when
+the mirror is first used and kept up from then on; a file that is lost, cut off or not the one it should be is
+fetched anew. So a mirror may be deleted, be left half-written or be filled by several processes at once.
+
+What the remote no longer shows is removed, and so is what nobody here could read: sessions whose lines
+were sealed are counted. No answer depends on more than names being right: the first look waits for those, and
+content follows while it is being asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from msgspec import Struct, json
+
+from recollect.errors import Busy, InvalidId, RecollectError
+from recollect.model.ids import SessionId
+from recollect.model.project_key import project_key
+from recollect.services.sync.selection import FLAT, SUBAGENTS, TODOS, place_of
+from recollect.storage.mirror_files import FileMark, MirrorFiles
+from recollect.sync.keys import key_of, names_of
+from recollect.sync.remote import Elsewhere, Gone, lines_of
+from recollect.sync.wire import START, LogHead, Position, Session, SessionDetail, SideFile
+
+_NO_PROJECT = "-unknown"
+_AGENT = "agent-"
+_FOR_EVER_DAYS = 36_500
+_NAMES_SECONDS = 30.0
+_LONGEST_REST = 5.0
+_MOST_REMEMBERED = 10_000
+_Kept = TypeVar("_Kept", LogHead, SideFile)
+
+
+class Source(Protocol):
+    """What a mirror asks of a remote; ``sync.remote.Remote`` has all of it."""
+
+    def sessions(self) -> Iterator[Session]:
+        """All sessions."""
+        ...
+
+    def session(self, session: str) -> SessionDetail | None:
+        """One session with its logs and files; None where there is none."""
+        ...
+
+    def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
+        """Whole lines after a position. ``Elsewhere`` where the log never was there, ``Gone`` where it is not."""
+        ...
+
+    def file(self, session: str, key: str) -> bytes | None:
+        """The bytes of a side file."""
+        ...
+
+
+class _Proved(Struct, frozen=True):
+    """What a file holds up to its size: the position of a log, or the hash of a side file."""
+
+    file: FileMark
+    position: Position = START
+    sha256: str = ""
+
+
+class Mirror:
+    """One mirror, kept up as long as somebody looks. Threads may share it.
+
+    ``rest`` is how many seconds a look holds good, and longer where looking takes long. ``removed`` is called
+    after sessions were taken away, before anybody is told of it.
+    """
+
+    def __init__(
+        self, root: Path, source: Source, *, rest: float = 1.0, removed: Callable[[], None] | None = None
+    ) -> None:
+        self.files, self._source, self._rest = MirrorFiles(root), source, rest
+        self.removed = removed or (lambda: None)
+        self._starting, self._named = threading.Lock(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._begun = self._good_until = 0.0
+        self._is_stopped = False
+        self._problem: RecollectError | None = None
+        self._proved: dict[Path, _Proved] = {}
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        self._looked: dict[str, float] = {}
+        self._projects: dict[str, Path] = {}
+        self._sealed: set[str] = set()
+        self.left_out: set[tuple[str, str]] = set()
+        self.people: dict[str, str] = {}
+        self.done = self.total = self.changes = 0
+        self.files.make()
+
+    @property
+    def sealed(self) -> int:
+        """How many sessions only their own machines can read."""
+        return len(self._sealed)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether a look is under way."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def keep_days(self, days: int | None) -> None:
+        """How long the remote keeps a session, said where a home says it; None is for ever."""
+        path = self.files.home / "settings.json"
+        wanted = json.encode({"cleanupPeriodDays": days or _FOR_EVER_DAYS})
+        with self.files.lock:
+            if self.files.mark(path) is None or b"".join(self.files.bytes_of(path)) != wanted:
+                self.files.put(path, [wanted])
+
+    def stop(self) -> None:
+        """Ask nothing more; what is being fetched is fetched."""
+        self._is_stopped = True
+
+    def wait(self, seconds: float) -> None:
+        """For a look that is under way."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    # --- looking --------------------------------------------------------------------------------
+
+    def look(self, patience: float) -> None:
+        """Bring everything up to date, and wait until so many seconds after that began: who comes later waits less.
+
+        ``Busy`` where not even names are known.
+        """
+        with self._starting:
+            if not self._is_stopped and not self.is_filling and time.monotonic() >= self._good_until:
+                thread = threading.Thread(target=self._look, name="recollect-mirror", daemon=True)
+                self._begun = time.monotonic()
+                thread.start()
+                self._thread = thread
+        deadline = time.monotonic() + _NAMES_SECONDS
+        while not self._named.wait(0.02):
+            if self._problem is not None and not self.is_filling:
+                raise self._problem
+            if self._is_stopped or time.monotonic() > deadline:
+                raise Busy("the list of sessions is still being fetched", hint="ask again in a moment")
+        self.wait(max(0.0, self._begun + patience - time.monotonic()))
+
+    def look_at(self, session: str) -> None:
+        """Bring one session up to date, and wait for it."""
+        now = time.monotonic()
+        if not _is_mirrored(session) or now < self._looked.get(session, 0.0):
+            return
+        if self._top_up(session):
+            self.removed()
+        if len(self._looked) > _MOST_REMEMBERED:
+            self._looked.clear()
+        self._looked[session] = time.monotonic() + self._rest
+
+    def _look(self) -> None:
+        try:
+            self._bring_up_to_date()
+            self._problem = None
+        except RecollectError as problem:
+            self._problem = problem
+        except OSError as cause:
+            self._problem = Busy(
+                f"the mirror cannot be filled: {cause.strerror}", hint="check disk and rights"
+            )
+        finally:
+            now = time.monotonic()
+            self._good_until = now + (
+                self._rest and max(self._rest, min(10 * (now - self._begun), _LONGEST_REST))
+            )
+
+    def remove_gone(self) -> None:
+        """Take away what is no longer there, and fetch nothing."""
+        self._listed()
+
+    def _listed(self) -> list[Session]:
+        """All sessions that can be shown; those that cannot any more are removed."""
+        listed = {one.id: one for one in self._source.sessions() if _is_mirrored(one.id)}
+        hidden = {name for name, one in listed.items() if one.encrypted}
+        self._sealed = hidden
+        self.people = {name: one.person for name, one in listed.items() if one.person}
+        # One that changes while the list is read in pages may be on none of them: each is asked for by name.
+        self._projects = self.files.sessions()
+        gone = [name for name in self._projects if name not in listed or name in hidden]
+        taken = [name for name in gone if self._top_up(name)]
+        if taken:
+            self.removed()
+        return [one for one in listed.values() if not one.encrypted]
+
+    def _bring_up_to_date(self) -> None:
+        listed = self._listed()
+        self._named.set()
+        waiting = [one for one in listed if self._seen.get(one.id) != _mark(one)]
+        self.done, self.total = 0, len(waiting)
+        for one in waiting:
+            self._top_up(one.id)
+            self.done += 1
+
+    def _top_up(self, session: str) -> bool:
+        """One session as it is there now; True where it was taken away here."""
+        if self._is_stopped:
+            raise Busy("the page is being closed", hint="ask again in a moment")
+        with self.files.lock:
+            detail = self._source.session(session)
+            if detail is None or detail.session.encrypted:
+                self._seen.pop(session, None)
+                is_removed = self.files.remove(session)
+                self.changes += is_removed
+                return is_removed
+            project = self._project(detail.session)
+            logs = self._placed(detail.logs, project, session, is_log=True)
+            files = self._placed(detail.files, project, session, is_log=False) if logs else {}
+            changed = detail.session.changed
+            behind = [path for path, log in logs.items() if not self._log(session, log, path, changed)]
+            for path, file in files.items():
+                self._file(session, file, path)
+            self.files.keep_only(session, project, {*logs, *files})
+            self._projects[session] = project
+            if not behind:
+                self._seen[session] = _mark(detail.session)
+        return False
+
+    # --- places ---------------------------------------------------------------------------------
+
+    def _project(self, session: Session) -> Path:
+        """Where it lies already; else the directory a client would make for where it worked."""
+        nowhere = self.files.projects / _NO_PROJECT
+        known = self._projects.get(session.id)
+        if known is not None or self.files.mark(nowhere / f"{session.id}.jsonl") is not None:
+            return known or nowhere
+        directory = session.cwd or session.project or ""
+        is_path = directory.startswith("/") or ":" in directory
+        return self.files.projects / project_key(directory) if is_path else nowhere
+
+    def _placed(
+        self, told: Sequence[_Kept], project: Path, session: str, *, is_log: bool
+    ) -> dict[Path, _Kept]:
+        places = [(self._place(one.key, project, session, is_log=is_log), one) for one in told]
+        return {path: one for path, one in places if path is not None}
+
+    def _place(self, key: str, project: Path, session: str, *, is_log: bool) -> Path | None:
+        """The path of a log or file; None for what no home has a place for."""
+        try:
+            names = names_of(key) if key else [""]
+            if names[0] == FLAT:
+                # Beside the session's log two sessions could have one name; below it, it is its own.
+                key = key_of(SUBAGENTS, *names[1:])
+            if names[0] != TODOS or names[-1].startswith(f"{session}-{_AGENT}"):
+                return place_of(key, self.files.home, project, session, is_log=is_log)
+        except InvalidId:
+            pass
+        self.left_out.add((session, key))
+        return None
+
+    # --- bytes ----------------------------------------------------------------------------------
+
+    def _log(self, session: str, head: LogHead, path: Path, changed: int) -> bool:
+        """Make a log what it is there; False where not all of it could be had yet."""
+        known = self._proved_log(path)
+        if known is not None and known.position == head.position:
+            return True
+        self.changes += 1
+        try:
+            if known is None or known.position.lines > head.lines:
+                at = self._fetched(session, head.key, path)
+            else:
+                at = self._grown(session, head.key, path, known)
+        except Elsewhere:
+            at = self._fetched(session, head.key, path)
+        except Gone:
+            return False
+        if not head.key:
+            self.files.date(path, changed)
+        return at.lines >= head.lines
+
+    def _grown(self, session: str, key: str, path: Path, known: _Proved) -> Position:
+        at, size = known.position, known.file.size
+        for piece in self._source.read(session, key, at):
+            self.files.append(path, piece)
+            at, size = at.after(lines_of(piece)), size + len(piece)
+            self._proved[path] = _Proved(FileMark(known.file.inode, size), at)
+        return at
+
+    def _fetched(self, session: str, key: str, path: Path) -> Position:
+        """All of a log, in place of whatever is there."""
+        at = START
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal at
+            for piece in self._source.read(session, key, START):
+                yield piece
+                at = at.after(lines_of(piece))
+
+        self.files.put(path, pieces())
+        mark = self.files.mark(path)
+        if mark is not None:
+            self._proved[path] = _Proved(mark, at)
+        return at
+
+    def _proved_log(self, path: Path) -> _Proved | None:
+        """What a log here holds; half a line counts as one, which the remote never had. None where there is no log."""
+        mark, known = self.files.mark(path), self._proved.get(path)
+        if mark is None:
+            return None
+        if known is None or known.file.inode != mark.inode or known.file.size > mark.size:
+            known = _Proved(FileMark(mark.inode, 0))
+        if known.file.size < mark.size:
+            at, end = known.position, known.file.size
+            for line in self.files.lines(path, end):
+                at, end = at.after((line,)), end + len(line)
+            known = _Proved(FileMark(mark.inode, end), at)
+        self._proved[path] = known
+        return known
+
+    def _file(self, session: str, file: SideFile, path: Path) -> None:
+        mark, known = self.files.mark(path), self._proved.get(path)
+        if mark is not None and (known is None or known.file != mark):
+            running = sha256()
+            for piece in self.files.bytes_of(path):
+                running.update(piece)
+            known = _Proved(mark, sha256=running.hexdigest())
+        if mark is None or known is None or known.sha256 != file.sha256:
+            data = self._source.file(session, file.key)
+            if data is None:
+                return
+            self.files.put(path, [data])
+            mark = self.files.mark(path)
+            known = None if mark is None else _Proved(mark, sha256=sha256(data).hexdigest())
+        if known is not None:
+            self._proved[path] = known
+
+
+def _mark(session: Session) -> tuple[int, int, int]:
+    """What changes when a session does."""
+    return session.changed, session.lines, session.bytes
+
+
+def _is_mirrored(session: str) -> bool:
+    """Whether a session of that name could be told from a sub-agent, and its name be a file's."""
+    try:
+        SessionId(session)
+    except InvalidId:
+        return False
+    return not session.startswith(_AGENT)

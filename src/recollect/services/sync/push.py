@@ -1,0 +1,111 @@
+"""Send what is new of every session to a remote.
+
+One walk tells what changed since the last time; where nothing did, no connection is made. Of a log only the lines
+behind the place it was sent to are read. The remote decides: it takes lines at the position we name, or tells the one
+it has. Then the log here is followed to that position. Is it on our way, we go on from there; is ours on its
+way, somebody else went on, and there is nothing to send. Else two machines went on separately: ours becomes a
+session of its own there, with every line, under an id that is the same at every try. Nothing is overwritten.
+
+Whatever fails, the next push goes on where this one ended. An unfinished last line waits for its newline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from recollect.services.sync.selection import Found, Scan
+from recollect.storage.config.sync_settings import Projects
+from recollect.storage.sync_state import StateFile, SyncState
+from recollect.sync.remote import Remote
+
+if TYPE_CHECKING:
+    from recollect.services.sync.lines import OutgoingSecrets
+    from recollect.services.sync.send import Sender
+    from recollect.sync.sealing import Sealer
+
+Progress = Callable[[int, int], None]
+
+
+class PushOptions(Struct, frozen=True):
+    """How things are sent. ``machine_id`` tells this machine's branches from others'; ``secrets`` is made when needed."""
+
+    machine_id: str
+    machine: str = ""
+    projects: Projects = Projects()
+    secrets: Callable[[], OutgoingSecrets] | None = None
+    sealer: Sealer | None = None
+
+
+class Branched(Struct, frozen=True):
+    """A session that went on differently elsewhere; ours is under ``branch`` there."""
+
+    session: str
+    branch: str
+
+
+class Pushed(Struct):
+    """What a push did. ``ahead`` are sessions somebody else went on with; ``denied`` were held back by the lists."""
+
+    sessions: int = 0
+    lines: int = 0
+    bytes: int = 0
+    files: int = 0
+    replaced: int = 0
+    denied: int = 0
+    branches: list[Branched] = []
+    ahead: list[str] = []
+    gone: list[str] = []
+    problems: list[tuple[str, str]] = []
+    notes: list[str] = []
+
+
+class Push:
+    """One push of some homes to one remote."""
+
+    def __init__(
+        self, homes: Sequence[Path], kept: StateFile, options: PushOptions, connect: Callable[[], Remote]
+    ) -> None:
+        self._homes, self._kept, self._options, self._connect = homes, kept, options, connect
+        self.done = Pushed()
+
+    def run(self, only: Iterable[str] | None = None, progress: Progress | None = None) -> Pushed:
+        """Send what is new, of some sessions or of all."""
+        with self._kept.locked():
+            state = self._kept.load()
+            changed = self._changed(state)
+            if changed:
+                self._sender(state).run(changed, None if only is None else set(only), progress)
+        return self.done
+
+    def waiting(self) -> list[tuple[str, int]]:
+        """Sessions that have something to send, and how many bytes of it; nothing is sent."""
+        state = self._kept.load()
+        changed = self._changed(state)
+        return self._sender(state).waiting(changed) if changed else []
+
+    def _changed(self, state: SyncState) -> list[Found]:
+        """Files that are not as they were sent."""
+        logs, files = state.logs, state.files
+        changed: list[Found] = []
+        for home in self._homes:
+            scan = Scan(home)
+            for one in scan.files():
+                known = logs.get(one.path) if one.is_log else files.get(one.path)
+                if (
+                    known is None
+                    or known.size != one.size
+                    or known.mtime_ns != one.mtime_ns
+                    or known.inode != one.inode
+                ):
+                    changed.append(one)
+            self.done.problems += scan.problems
+        return changed
+
+    def _sender(self, state: SyncState) -> Sender:
+        from recollect.services.sync.send import Sender
+
+        return Sender(self._homes, self._kept, state, self._options, connect=self._connect, done=self.done)

@@ -1,0 +1,380 @@
+"""Sending: one session after another, one log after another, to where each of them belongs on the remote.
+
+Apart from ``exchange_push``, which mostly finds that there is nothing to do and should not wait for all this to load.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from recollect.errors import Busy, NotFound, RecollectError, StorageError
+from recollect.services.sync.lines import Outgoing, renaming
+from recollect.services.sync.push import Branched, Progress, Pushed, PushOptions
+from recollect.services.sync.repositories import Repositories
+from recollect.services.sync.selection import Found, Scan, is_session_name
+from recollect.storage.home import first_text
+from recollect.storage.logs.reader import OpenLog
+from recollect.storage.sync_state import (
+    KnownFile,
+    KnownLog,
+    Renamed,
+    StateFile,
+    SyncState,
+    Target,
+)
+from recollect.sync.remote import Changed, Elsewhere, Gone, Remote, Told, lines_of
+from recollect.sync.wire import START, Position
+
+_BATCH = 4 << 20
+_TAIL = 1_024
+_SAVE_EVERY = 5.0
+_MOST_BRANCHES = 64
+_MOST_TURNS = 16
+
+
+class _Diverged(Exception):
+    """The log here and the one there have different lines at one place."""
+
+
+class Sender:
+    """Sends what was found to have changed, and keeps what it learns in the state."""
+
+    def __init__(
+        self,
+        homes: Sequence[Path],
+        kept: StateFile,
+        state: SyncState,
+        options: PushOptions,
+        *,
+        connect: Callable[[], Remote],
+        done: Pushed,
+    ) -> None:
+        self._homes, self._kept, self._options, self._connect = homes, kept, options, connect
+        self._state, self.done = state, done
+        self._secrets = options.secrets() if options.secrets is not None else None
+        self._repositories = Repositories()
+        self._remote: Remote | None = None
+        self._saved_at = time.monotonic()
+        self._is_changed = False
+
+    def run(self, changed: Iterable[Found], only: set[str] | None, progress: Progress | None) -> None:
+        """Send them, of some sessions or of all."""
+        groups = self._groups(changed, only)
+        total, sent = sum(one.size for group in groups for one in group), 0
+        try:
+            for group in groups:
+                self._session(group)
+                sent += sum(one.size for one in group)
+                if progress is not None:
+                    progress(sent, total)
+                self._save(at_once=False)
+        finally:
+            self._save(at_once=True)
+            if self._remote is not None:
+                self._remote.close()
+        if self._secrets is not None:
+            self.done.replaced = self._secrets.replaced
+            self.done.notes += self._secrets.notes
+
+    def waiting(self, changed: Iterable[Found]) -> list[tuple[str, int]]:
+        """Sessions that may be sent, and how many bytes of them are not."""
+        groups = [group for group in self._groups(changed, None) if self._told(group[0].owner) is not None]
+        return [(group[0].session, sum(one.size - self._sent(one) for one in group)) for group in groups]
+
+    def _groups(self, changed: Iterable[Found], only: set[str] | None) -> list[list[Found]]:
+        """Files by session, the newest first; logs before what belongs to them."""
+        groups: dict[str, list[Found]] = {}
+        for one in changed:
+            owned = one if one.owner else self._owned(one)
+            if owned is not None and (only is None or owned.session in only):
+                groups.setdefault(owned.owner, []).append(owned)
+        for group in groups.values():
+            group.sort(key=lambda one: (not one.is_log, one.key))
+        return sorted(groups.values(), key=lambda group: max(one.mtime_ns for one in group), reverse=True)
+
+    def _owned(self, one: Found) -> Found | None:
+        """A flat sub-agent's file with the session its lines name; None where they name none."""
+        log = one.path if one.is_log else one.path.removesuffix(".meta.json") + ".jsonl"
+        session = self._state.owners.get(log)
+        if session is None:
+            session = first_text(Path(log), "session_id")
+            if session is None or not is_session_name(session):
+                return None
+            self._state.owners[log] = session
+            self._is_changed = True
+        return one._replace(owner=str(Path(one.path).with_name(session)), session=session)
+
+    def _sent(self, one: Found) -> int:
+        known = self._state.logs.get(one.path)
+        return min(known.sent, one.size) if known is not None else 0
+
+    def _told(self, owner: str) -> Told | None:
+        """What is said of a session; None where the lists hold it back."""
+        options, directories = self._options, self._state.directories
+        if owner not in directories:
+            directories[owner] = first_text(Path(owner + ".jsonl"), "cwd") or ""
+            self._is_changed = True
+        directory = directories[owner]
+        if not options.projects.allows(directory):
+            return None
+        if options.sealer is not None:
+            # Names of projects are nobody's business either.
+            return Told(machine=options.machine or None, encrypted=True)
+        root, identity = self._repositories.of(directory)
+        project = root or directory
+        target = self._state.targets.get(owner)
+        for mapping in renaming(target.renamed, outward=True) if target is not None else ():
+            project = mapping.moved(project) or project  # the remote knows it by the path it came from
+        return Told(project or None, identity, options.machine or None)
+
+    # --- one session ----------------------------------------------------------------------------
+
+    def _session(self, group: list[Found]) -> None:
+        owner, session = group[0].owner, group[0].session
+        told = self._told(owner)
+        if told is None:
+            self.done.denied += 1
+            return
+        target = self._state.targets.get(owner) or Target(session)
+        if not target.session:
+            return
+        before = (self.done.lines, self.done.files)
+        try:
+            self._send_session(group, target, told)
+        except Gone:
+            self._state.targets[owner] = Target("")
+            self._is_changed = True
+            self.done.gone.append(session)
+        except Busy:
+            raise
+        except (RecollectError, OSError) as problem:
+            if isinstance(problem, OSError):
+                problem = StorageError("read", Path(group[0].path), problem, hint="try again")
+            self.done.problems.append((group[0].path, problem.message))
+        self.done.sessions += before != (self.done.lines, self.done.files)
+
+    def _send_session(self, group: list[Found], target: Target, told: Told) -> None:
+        owner, session = group[0].owner, group[0].session
+        for number in range(_MOST_BRANCHES):
+            try:
+                for one in group:
+                    self._send(one, target, told)
+                return
+            except _Diverged:
+                target = self._branch(owner, session, target, number)
+                self._state.targets[owner] = target
+                self._is_changed = True
+                self.done.branches.append(Branched(session, target.session))
+                # Every log of the session goes along, those that had nothing new as well.
+                group = self._all_of(owner)
+
+    def _branch(self, owner: str, session: str, target: Target, number: int) -> Target:
+        """The same name at every try, and another for every machine, home and branching."""
+        text = "\0".join(("recollect branch", target.session, self._options.machine_id, owner, str(number)))
+        name = str(uuid.UUID(bytes=sha256(text.encode("utf-8", "surrogateescape")).digest()[:16], version=4))
+        kept = tuple(one for one in target.renamed if "sessionId" not in one.fields)
+        return Target(name, (*kept, Renamed(name, session, ("sessionId",))))
+
+    def _all_of(self, owner: str) -> list[Found]:
+        found = []
+        for home in self._homes:
+            for one in Scan(home).files():
+                owned = one if one.owner else self._owned(one)
+                if owned is not None and owned.owner == owner:
+                    found.append(owned)
+        return sorted(found, key=lambda one: (not one.is_log, one.key))
+
+    def _send(self, one: Found, target: Target, told: Told) -> None:
+        try:
+            if one.is_log:
+                _LogPush(self, one, target, told).run()
+            else:
+                self._send_file(one, target)
+        except NotFound:
+            return  # it was taken away while we looked
+
+    def _send_file(self, one: Found, target: Target) -> None:
+        remote = self.remote
+        with OpenLog(Path(one.path)) as opened:
+            data = opened.read_all(one.size, 0)
+        data = self.outgoing(one, target).file(Path(one.path).name, data)
+        if len(data) > remote.limits().body_bytes:
+            self.done.problems.append((one.path, "larger than the remote takes"))
+            self._state.files[one.path] = _known_file(one, "", target)
+            return
+        known = self._state.files.get(one.path)
+        there = known.sha256 or None if known is not None and known.session == target.session else None
+        key = self._kept_under(target.session, one.key, data, there)
+        self._state.files[one.path] = _known_file(one, sha256(data).hexdigest(), target, key)
+        self.done.files += 1
+        self.done.bytes += one.size
+        self._is_changed = True
+
+    def _kept_under(self, session: str, key: str, data: bytes, known: str | None) -> str:
+        """Put a side file there; where another machine has put its own, ours stands beside it."""
+        try:
+            self.remote.put_file(session, key, data, known)
+            return key
+        except Changed:
+            own = f"{key}.of-{self._options.machine_id[:8]}"
+        try:
+            self.remote.put_file(session, own, data, None)
+        except Changed:
+            there = self.remote.file(session, own)
+            self.remote.put_file(session, own, data, sha256(there).hexdigest() if there is not None else None)
+        return own
+
+    # --- for one log ----------------------------------------------------------------------------
+
+    @property
+    def remote(self) -> Remote:
+        """Connected to when the first thing is to be sent."""
+        if self._remote is None:
+            self._remote = self._connect()
+        return self._remote
+
+    @property
+    def state(self) -> SyncState:
+        """What is known so far."""
+        return self._state
+
+    def outgoing(self, one: Found, target: Target) -> Outgoing:
+        """What becomes of a file's lines."""
+        return Outgoing(target.session, one.key, target.renamed, self._secrets, self._options.sealer)
+
+    def remember(self, path: str, known: KnownLog) -> None:
+        """A log is there up to here."""
+        self._state.logs[path] = known
+        self._is_changed = True
+        self._save(at_once=False)
+
+    def _save(self, *, at_once: bool) -> None:
+        if self._is_changed and (at_once or time.monotonic() - self._saved_at > _SAVE_EVERY):
+            self._kept.save(self._state)
+            self._saved_at, self._is_changed = time.monotonic(), False
+
+
+class _LogPush:
+    """One log, from where it was sent to its last whole line."""
+
+    def __init__(self, push: Sender, one: Found, target: Target, told: Told) -> None:
+        self._push, self._one, self._target, self._told = push, one, target, told
+        self._outgoing = push.outgoing(one, target)
+
+    def run(self) -> None:
+        """Send it."""
+        with OpenLog(Path(self._one.path)) as log:
+            self._size = min(log.size(), self._one.size)
+            self._log = log
+            offset, at = self._begin()
+            for _ in range(_MOST_TURNS):
+                try:
+                    offset, at = self._send_from(offset, at)
+                    break
+                except Elsewhere as other:
+                    offset, at = self._met(other.head.position)
+            else:
+                raise Busy(f"{self._one.path}: others write to it all the time", hint="try again")
+            self._remember(offset, at, self._one.size)
+
+    def _begin(self) -> tuple[int, Position]:
+        """Where to go on: where it was sent to, if the bytes before are still the same; else where the remote is."""
+        known = self._push.state.logs.get(self._one.path)
+        if (
+            known is not None
+            and (known.session, known.key) == (self._target.session, self._one.key)
+            and known.inode == self._one.inode
+            and known.sent <= self._size
+            and known.tail == self._tail(known.sent)
+        ):
+            return known.sent, Position(known.lines, known.hash)
+        head = self._push.remote.head(self._target.session, self._one.key)
+        return (0, START) if head is None else self._met(head)
+
+    def _send_from(self, offset: int, at: Position) -> tuple[int, Position]:
+        remote = self._push.remote
+        limits = remote.limits()
+        while True:
+            block = self._batch(offset, limits.body_bytes, limits.lines)
+            if not block:
+                return offset, at
+            data = self._outgoing.lines(block, at.lines)
+            after = at.after(lines_of(data))
+            there = remote.append(self._target.session, self._one.key, at, data, self._told)
+            if there != after:
+                raise Busy(
+                    f"{self._one.path}: the remote tells another position than its lines give",
+                    hint="try again; if it stays so, the remote is no recollect server",
+                )
+            self._push.done.lines += after.lines - at.lines
+            self._push.done.bytes += len(block)
+            offset, at = offset + len(block), after
+            # As long as that: until all of it is sent, it must look new.
+            self._remember(offset, at, offset)
+
+    def _batch(self, offset: int, most: int, most_lines: int) -> bytes:
+        """Whole lines from here on, not more than the remote takes at once."""
+        wanted = min(_BATCH, most)
+        while True:
+            data = self._log.read_all(min(wanted, self._size - offset), offset)
+            cut = data.rfind(b"\n") + 1
+            if cut or offset + len(data) >= self._size:
+                break
+            if wanted >= most:
+                raise StorageError(
+                    "send",
+                    Path(self._one.path),
+                    None,
+                    hint="it has a line that is longer than the remote takes",
+                )
+            wanted = min(wanted * 4, most)
+        block = data[:cut]
+        if block.count(b"\n") > most_lines:
+            block = b"".join(line for _, line in zip(range(most_lines), lines_of(block), strict=False))
+        return block
+
+    def _met(self, head: Position) -> tuple[int, Position]:
+        """Follow our log to the remote's position. ``_Diverged`` where it does not lead there."""
+        offset, at = 0, START
+        limits = self._push.remote.limits()
+        while at.lines < head.lines:
+            block = self._batch(offset, limits.body_bytes, limits.lines)
+            if not block:
+                break
+            data = self._outgoing.lines(block, at.lines)
+            count = data.count(b"\n")
+            if at.lines + count > head.lines:
+                keep = head.lines - at.lines
+                own = [line for _, line in zip(range(keep), lines_of(block), strict=False)]
+                sent = [line for _, line in zip(range(keep), lines_of(data), strict=False)]
+                block, data = b"".join(own), b"".join(sent)
+            at = at.after(lines_of(data))
+            offset += len(block)
+        if at == head:
+            return offset, at
+        if at.lines < head.lines and self._push.remote.is_at(self._target.session, self._one.key, at):
+            self._push.done.ahead.append(self._one.session)
+            # The rest of our log is at most an unfinished line.
+            self._size = offset
+            return offset, at
+        raise _Diverged
+
+    def _tail(self, offset: int) -> bytes:
+        start = max(0, offset - _TAIL)
+        return sha256(self._log.read_all(offset - start, start)).digest()[:16]
+
+    def _remember(self, sent: int, at: Position, size: int) -> None:
+        one, target = self._one, self._target
+        tail = self._tail(sent)
+        known = KnownLog(
+            size, one.mtime_ns, one.inode, sent, at.lines, at.hash, tail, target.session, one.key
+        )
+        self._push.remember(one.path, known)
+
+
+def _known_file(one: Found, digest: str, target: Target, key: str = "") -> KnownFile:
+    return KnownFile(one.size, one.mtime_ns, one.inode, digest, target.session, key or one.key)

@@ -1,0 +1,304 @@
+"""What is to happen to files of a home, written down before anything is touched.
+
+A plan is a list of steps: give a file new bytes, make a file, take one away, move a file or
+directory. Each step sees the tree as the steps before it leave it: after ``move(a, b)``
+the file ``a/x`` is ``b/x``. A plan can be printed; ``ChangeJournal.apply`` carries it out, once.
+
+The plan remembers what each file was when it was planned (``Seen``). A file that is
+another one by the time of the change is not touched, and nothing else is.
+
+Every path lies beneath the home, links in its parents resolved, and is itself no link. One file
+belongs to one step only, so that every step can be taken back on its own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, structs
+
+from recollect.errors import NotFound, StorageError, UsageError
+from recollect.system import fsops
+from recollect.system.whole_files import digest
+
+Kind = Literal["replace", "create", "remove", "move"]
+_HINT = "nothing was changed"
+
+
+class Seen(Struct, frozen=True):
+    """What a file was when somebody looked. ``sha256`` is empty where nobody read it."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+    mode: int = 0
+    user: int = -1
+    group: int = -1
+    sha256: str = ""
+
+    @classmethod
+    def of(cls, found: os.stat_result, sha256: str = "") -> Seen:
+        """From what the system says of a path or descriptor."""
+        return cls(
+            found.st_size,
+            found.st_mtime_ns,
+            found.st_ino,
+            found.st_dev,
+            found.st_mode,
+            found.st_uid,
+            found.st_gid,
+            sha256,
+        )
+
+    @classmethod
+    def at(cls, path: Path, *, with_hash: bool = False) -> Seen:
+        """A look at a path, its last part not followed; with a hash, all of the file is read."""
+        if not with_hash:
+            return cls.of(path.lstat())
+        fd = fsops.open_nofollow(path)
+        try:
+            before = os.fstat(fd)
+            seen = cls.of(before, digest(fd, before.st_size))
+        finally:
+            fsops.close_quietly(fd)
+        return seen
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether this was a directory."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether this was a regular file, not a link to one."""
+        return stat.S_ISREG(self.mode)
+
+    def is_same_file(self, other: Seen | None) -> bool:
+        """Whether both looks met the same file, whatever became of its bytes."""
+        return other is not None and (self.inode, self.device) == (other.inode, other.device)
+
+    def difference(self, other: Seen | None) -> str | None:
+        """What ``other`` has that this one had not, in words; None where they are the same."""
+        if other is None:
+            return "it is gone"
+        if not self.is_same_file(other):
+            return "another file has its name"
+        if self.is_directory:
+            return None
+        if self.size != other.size:
+            return f"it had {self.size} bytes and has {other.size}"
+        if self.mtime_ns != other.mtime_ns:
+            return "it was written to"
+        if self.sha256 and other.sha256 and self.sha256 != other.sha256:
+            return "its bytes are others"
+        return None
+
+
+class Kept(NamedTuple):
+    """A file in the journal's keeping that is to come back, and what it was."""
+
+    path: Path
+    seen: Seen
+
+
+Content = bytes | Iterable[bytes] | Kept
+
+
+class Step(Struct, frozen=True):
+    """One step, for printing. Sizes are None where they are not known, as for a stream or a directory."""
+
+    kind: Kind
+    path: Path
+    target: Path | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+
+
+class Planned(NamedTuple):
+    """One step, as it is to be carried out."""
+
+    kind: Kind
+    path: Path
+    target: Path | None = None
+    before: Seen | None = None
+    content: Content = b""
+    mode: int = fsops.FILE_MODE
+    mtime_ns: int | None = None
+
+
+class ChangePlan:
+    """The steps of one change. ``what`` is the command ("repair"), ``subject`` a session or project."""
+
+    def __init__(self, what: str, subject: str, home: Path) -> None:
+        self.what = what
+        self.subject = subject
+        self.home = Path(os.path.realpath(home))
+        self._planned: list[Planned] = []
+        self._moves: list[Planned] = []
+        self._named: set[Path] = set()
+        self._above: set[Path] = set()
+        self._is_taken = False
+
+    def replace(
+        self,
+        path: Path,
+        data: bytes | Iterable[bytes],
+        *,
+        expected: Seen | None = None,
+        mtime_ns: int | None = None,
+    ) -> None:
+        """Give a file new bytes; mode and owner stay. ``expected`` is the file the bytes were made from."""
+        path = self._inside(path)
+        before = self._file_at(path)
+        self._add(
+            Planned("replace", path, None, expected_or(before, expected), data, before.mode, mtime_ns), path
+        )
+
+    def create(
+        self,
+        path: Path,
+        data: bytes | Iterable[bytes],
+        *,
+        mode: int = fsops.FILE_MODE,
+        mtime_ns: int | None = None,
+    ) -> None:
+        """Make a file; missing directories above it are made as well (0700)."""
+        path = self._inside(path)
+        self._require_free(path)
+        self._add(Planned("create", path, None, None, data, mode, mtime_ns), path)
+
+    def remove(self, path: Path, *, expected: Seen | None = None) -> None:
+        """Take a file away, into the journal's keeping."""
+        path = self._inside(path)
+        self._add(Planned("remove", path, None, expected_or(self._file_at(path), expected)), path)
+
+    def move(self, source: Path, target: Path) -> None:
+        """Give a file or directory another name, never over something."""
+        source, target = self._inside(source), self._inside(target)
+        before = self._seen_at(source)
+        if not before.is_file and not before.is_directory:
+            raise UsageError(f"{source}: neither a file nor a directory", hint=_HINT)
+        if target == source or source in target.parents or target in self._above:
+            raise UsageError(f"move {source}: {target} cannot be its new name", hint=_HINT)
+        self._require_free(target)
+        step = Planned("move", source, target, before)
+        self._add(step, source, target)
+        if before.is_directory:
+            self._moves.append(step)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is to happen, in order."""
+        return tuple(map(_printable, self._planned))
+
+    def take(self) -> list[Planned]:
+        """The steps to carry out; a plan gives them once, because a stream of bytes can be read only once."""
+        if self._is_taken:
+            raise UsageError(
+                f"{self.what} {self.subject}: this plan was carried out already", hint="plan anew"
+            )
+        if not self._planned:
+            raise UsageError(f"{self.what} {self.subject}: there is nothing to do", hint=_HINT)
+        self._is_taken = True
+        return self._planned
+
+    def _inside(self, path: Path) -> Path:
+        """The path with its parents resolved; refused where it does not lie beneath the home."""
+        if not _is_text(path) or not _is_text(real := Path(os.path.realpath(path.parent), path.name)):
+            shown = ascii(str(path))[:200]
+            raise UsageError(f"path {shown}: not a name that can be written down", hint=_HINT)
+        if path.name in {"", ".", ".."} or self.home not in real.parents:
+            raise UsageError(f"{path}: not beneath {self.home}", hint=f"{_HINT}; name a path inside the home")
+        if any(real.is_relative_to(step.path) for step in self._moves):
+            raise UsageError(f"{path}: moved away by an earlier step", hint="name it at its new place")
+        return real
+
+    def _origin(self, path: Path) -> Path:
+        """Where the file stands now, before the moves of this plan."""
+        for step in reversed(self._moves):
+            if step.target is not None:
+                path = rebased(path, step.target, step.path)
+        return path
+
+    def _seen_at(self, path: Path) -> Seen:
+        seen = self._look(path)
+        if seen is None:
+            raise NotFound(f"{path}: there is no such file", hint=_HINT)
+        return seen
+
+    def _look(self, path: Path) -> Seen | None:
+        try:
+            return seen_or_none(self._origin(path))
+        except OSError as cause:
+            hint = f"{_HINT}; {fsops.next_step(cause, 'try again')}"
+            raise StorageError("look at", path, cause, hint=hint) from cause
+
+    def _file_at(self, path: Path) -> Seen:
+        seen = self._seen_at(path)
+        if not seen.is_file:
+            raise UsageError(f"{path}: not a regular file, and links are not followed", hint=_HINT)
+        return seen
+
+    def _require_free(self, path: Path) -> None:
+        if self._look(path) is not None:
+            raise UsageError(f"{path}: something stands there already", hint=_HINT)
+
+    def _add(self, step: Planned, *paths: Path) -> None:
+        origins = [self._origin(path) for path in paths]
+        if not self._named.isdisjoint([*paths, *origins]):
+            raise UsageError(f"{paths[0]}: another step is about it already", hint="put both into one step")
+        self._named.update(paths, origins)
+        self._above.update(*(path.parents for path in paths))
+        self._planned.append(step)
+
+
+def expected_or(seen: Seen, expected: Seen | None) -> Seen:
+    """What a file must be; what the caller did not look at is taken from our own look."""
+    if expected is None:
+        return seen
+    return structs.replace(expected, mode=seen.mode, user=seen.user, group=seen.group)
+
+
+def seen_or_none(path: Path) -> Seen | None:
+    """What stands there, not followed; None where nothing does."""
+    try:
+        return Seen.at(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name. Unlike ``lexists`` it does not take "cannot look" for "no"."""
+    return seen_or_none(path) is not None
+
+
+def rebased(path: Path, old: Path, new: Path) -> Path:
+    """The path after ``old`` became ``new``; unchanged where it does not lie beneath ``old``."""
+    return new / path.relative_to(old) if path != old and path.is_relative_to(old) else path
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        return b"\0" not in str(path).encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8
+        return False
+
+
+def _printable(step: Planned) -> Step:
+    is_known = step.before is not None and step.before.is_file
+    before = step.before.size if step.before is not None and is_known else None
+    after = len(step.content) if isinstance(step.content, bytes) else None
+    if step.kind == "move":
+        after = before
+    return Step(
+        step.kind,
+        step.path,
+        step.target,
+        0 if step.kind == "create" else before,
+        0 if step.kind == "remove" else after,
+    )

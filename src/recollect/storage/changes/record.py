@@ -1,0 +1,225 @@
+"""What the journal writes down of one change: enough to take it back, whoever does it and whenever.
+
+A change is a directory of its own: ``change.json`` is the record, ``kept/`` holds the originals by the
+number of their step, ``aside/`` what others had added to our own files when they were taken back.
+
+The record goes through three states. *preparing*: nothing in the home has changed but hidden
+files beside the ones in question. *ready*: every original is kept, every new file lies ready, and the
+steps begin. *done* or *rolled-back*: the end. Each state replaces the one before in one step.
+
+Paths are relative to the home and name the tree as the steps before leave it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, Self
+
+import msgspec
+from msgspec import Struct, structs
+
+from recollect.errors import NotFound, UsageError
+from recollect.storage.changes.plan import Kind, Seen, is_there, rebased, seen_or_none
+from recollect.system import fsops, openat
+
+State = Literal["preparing", "ready", "done", "rolled-back"]
+UNFINISHED = frozenset({"preparing", "ready"})
+_RECORD = "change.json"
+_ID = re.compile(r"[0-9]{8}T[0-9]{6}-([1-9][0-9]{0,11})-[0-9a-f]{6}", re.ASCII)
+_LEFT_OVER = re.compile(r"\.change\.json\.[0-9a-f]{12}\.tmp")
+
+
+def new_id(number: int, now: dt.datetime) -> str:
+    """The name of a change. The time is for people; the number gives the order, because clocks jump (P10)."""
+    return f"{now.strftime('%Y%m%dT%H%M%S')}-{number}-{secrets.token_hex(3)}"
+
+
+def number_of(name: str) -> int:
+    """Which change of its journal this is, from 1; nought for a name that is none of ours."""
+    found = _ID.fullmatch(name)
+    return int(found[1]) if found else 0
+
+
+class RecordedStep(Struct, frozen=True):
+    """One step: what stood there before, and what it left (of a directory, a hash of names, sizes and times)."""
+
+    kind: Kind
+    path: str
+    target: str | None = None
+    before: Seen | None = None
+    after: Seen | None = None
+
+
+class Record(Struct, frozen=True):
+    """One change. ``directories`` were missing before it; ``prunes`` are to go if they are empty after it."""
+
+    id: str
+    what: str
+    subject: str
+    home: str
+    at: dt.datetime
+    state: State
+    steps: tuple[RecordedStep, ...]
+    directories: tuple[str, ...] = ()
+    prunes: tuple[str, ...] = ()
+    undoes: str | None = None
+    is_forgotten: bool = False
+
+
+class ChangeFiles:
+    """The directory of one change, its record, and where in the home its files are."""
+
+    def __init__(self, directory: Path, record: Record) -> None:
+        self.directory = directory
+        self.record = record
+        self.home = Path(record.home)
+        self._directory_moves = [
+            (index, self.inside(step.path), self.inside(step.target))
+            for index, step in enumerate(record.steps)
+            if step.target is not None and step.before is not None and step.before.is_directory
+        ]
+
+    @classmethod
+    def read(cls, directory: Path) -> Self | None:
+        """What stands in a directory of the journal; None where its record makes no sense."""
+        try:
+            data = openat.read_file(directory, (_RECORD,))
+            record = msgspec.json.decode(data, type=Record)
+            files = cls(directory, record)
+            names = [name for step in record.steps for name in (step.path, step.target) if name is not None]
+            for name in [*names, *record.directories, *record.prunes]:
+                files.inside(name)
+        except (NotFound, UsageError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return files if record.id == directory.name else None
+
+    def write(self, **changed: object) -> None:
+        """Bring the record on the disk up to date, old or new, never between."""
+        record = structs.replace(self.record, **changed)
+        text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+        fsops.replace_file(self.directory / _RECORD, text + b"\n")
+        self.record = record
+
+    def note(self, number: int, **changed: object) -> None:
+        """Remember more about a step; ``write`` makes it last."""
+        steps = list(self.record.steps)
+        steps[number] = structs.replace(steps[number], **changed)
+        self.record = structs.replace(self.record, steps=tuple(steps))
+
+    def inside(self, name: str) -> Path:
+        """A path of the record, in the home."""
+        return Path(self.home, *openat.components(name))
+
+    @property
+    def kept_directory(self) -> Path:
+        """Where the originals are."""
+        return self.directory / "kept"
+
+    @property
+    def aside_directory(self) -> Path:
+        """Where files are that we took out of the home again, and what was in our way."""
+        return self.directory / "aside"
+
+    def kept(self, number: int) -> Path:
+        """The original of a step."""
+        return self.kept_directory / str(number)
+
+    def holdings(self) -> list[Path]:
+        """Every file this change keeps."""
+        return _entries(self.kept_directory) + self.asides()
+
+    def asides(self) -> list[Path]:
+        """What was set aside."""
+        return _entries(self.aside_directory)
+
+    def unreturned(self) -> list[Path]:
+        """Of a change that was taken back: originals that could not return, and bytes of others in our files."""
+        return _entries(self.kept_directory) + [
+            path for path in self.asides() if not self._is_just_ours(path)
+        ]
+
+    def _is_just_ours(self, aside: Path) -> bool:
+        number = aside.name.partition("-")[0]
+        after = self.record.steps[int(number)].after if number.isdecimal() else None
+        return after is not None and after.difference(Seen.at(aside)) is None
+
+    def late_bytes(self) -> int:
+        """How much was written to originals after they were replaced, by whoever still had them open."""
+        found = ((step.before, seen_or_none(self.kept(n))) for n, step in enumerate(self.record.steps))
+        return sum(now.size - before.size for before, now in found if before is not None and now is not None)
+
+    def clear_left_overs(self) -> None:
+        """Remove records that a crash left half written, under names only we give."""
+        for path in _entries(self.directory):
+            if _LEFT_OVER.fullmatch(path.name):
+                fsops.unlink(path)
+
+    def drop(self, paths: Iterable[Path]) -> None:
+        """Let go of kept files."""
+        for path in paths:
+            fsops.unlink(path)
+        for place in (self.kept_directory, self.aside_directory):
+            if fsops.remove_directory(place):
+                fsops.sync_dir(self.directory)
+
+    # --- where things are ---------------------------------------------------------------------
+
+    def path(self, number: int) -> Path:
+        """What the step is about, where it stands now."""
+        return self._place(number, self.inside(self.record.steps[number].path))
+
+    def target(self, number: int) -> Path:
+        """Where a move leads, as things stand now."""
+        return self._place(number, self.inside(self.record.steps[number].target or ""))
+
+    def _hidden(self, number: int, suffix: str = "") -> Path:
+        """A name beside the file that no client lists: it starts with a dot and has no ending of theirs."""
+        return self.path(number).with_name(f".{self.record.id}-{number}{suffix}.recollect")
+
+    def _place(self, number: int, path: Path) -> Path:
+        """Follow the moves of directories: earlier ones that have not happened, later ones that have."""
+        moves = self._directory_moves
+        if not any(path.is_relative_to(new if index < number else old) for index, old, new in moves):
+            return path
+        last = max((index for index, _, _ in moves if self._is_moved(index)), default=-1)
+        for index, old, new in reversed(moves):
+            if last < index < number:
+                path = rebased(path, new, old)
+        for index, old, new in moves:
+            if number < index <= last:
+                path = rebased(path, old, new)
+        return path
+
+    def _is_moved(self, number: int) -> bool:
+        """Whether a move has happened, and no later one has carried its target further."""
+        step = self.record.steps[number]
+        source, target = self.inside(step.path), self.inside(step.target or "")
+        found = seen_or_none(target)
+        if found is None or step.before is None:
+            return False
+        return step.before.is_same_file(found) or not is_there(source)
+
+
+def is_without_record(directory: Path) -> bool:
+    """Whether a crash came before the first record: then nothing was kept and nothing changed."""
+    return not is_there(directory / _RECORD)
+
+
+def remove_unbegun(directory: Path) -> None:
+    """Remove the directory of a change that never had a record; what is not ours keeps it."""
+    for path in _entries(directory):
+        if _LEFT_OVER.fullmatch(path.name):
+            fsops.unlink(path)
+    fsops.remove_directory(directory / "kept")
+    fsops.remove_directory(directory)
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,1 @@
+"""Settings files: recollect's own and the client's."""

@@ -1,0 +1,120 @@
+"""What the user set for recollect itself: ``$XDG_CONFIG_HOME/recollect/config.toml``.
+
+One section so far, prices of models the list does not know or that cost this user something else::
+
+    [prices."claude-nightly"]        # and its dated releases; "claude-nightly*": all names that begin so
+    input = "3.00"                   # dollars per million tokens: text, or a number
+    output = 15
+    cache_write_5m = "3.75"          # left out: 1.25 x input, 2 x input and 0.1 x input,
+    cache_write_1h = "6.00"          # Anthropic's published multiples
+    cache_read = "0.30"
+    web_search = 10                  # dollars per thousand searches; left out: 10
+
+    [prices."claude-nightly-fast"]   # fast mode has a price of its own or none
+
+No file is no settings, and then nothing is imported to read one. A file that cannot be understood is an
+error with the key and the next step: a price that was meant must not be missing quietly (law 10).
+Numbers are read as decimals, never as binary floats. Other sections are somebody else's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from recollect.errors import StorageError, UsageError
+from recollect.model.cost.prices import CACHE_MULTIPLES, PriceList
+from recollect.system import paths
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+_REQUIRED = ("input", "output")
+_KEYS = (*_REQUIRED, *CACHE_MULTIPLES, "web_search")
+_EXAMPLE = 'write dollars per million tokens, such as input = "3.00"'
+# The list that was made last: a command asks for it once a session, and the file rarely changes.
+_last: tuple[tuple[Path, int, int], PriceList] | None = None
+
+
+def price_list(environ: Mapping[str, str] | None = None) -> PriceList:
+    """The prices to reckon with: the list, and the user's own before it."""
+    global _last  # noqa: PLW0603 - one remembered value, replaced as a whole
+    file = paths.config_file(environ)
+    try:
+        there = file.stat()
+        key = (file, there.st_mtime_ns, there.st_size)
+    except OSError:  # not there, or not for us: reading says which
+        key = (file, -1, -1)
+    if _last is None or _last[0] != key:
+        _last = (key, PriceList(price_overrides(environ)))
+    return _last[1]
+
+
+def price_overrides(environ: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
+    """The user's own prices, checked, as ``model.prices.PriceList`` takes them."""
+    file = paths.config_file(environ)
+    sections = _settings(file).get("prices", {})
+    if not isinstance(sections, dict):
+        _refuse(file, "prices", "is not a section", 'write [prices."name of the model"]')
+    return {model.lower(): _checked(file, model, given) for model, given in sections.items()}
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    try:
+        data = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as cause:
+        raise StorageError("read", file, cause, hint="make it readable, or move it away") from cause
+    import tomllib
+    from decimal import Decimal
+
+    try:
+        return tomllib.loads(data.decode(), parse_float=Decimal)
+    except (ValueError, RecursionError) as cause:  # bad TOML, bad UTF-8, a number of thousands of digits
+        raise UsageError(f"{file}: not a TOML file: {cause}", hint="correct it, or move it away") from cause
+
+
+def _checked(file: Path, model: str, given: object) -> dict[str, str]:
+    section = f'prices."{model}"'
+    if not isinstance(given, dict):
+        _refuse(file, section, "is not a section", f"write [{section}] and the prices below it")
+    if not model.strip("* "):
+        _refuse(file, section, "names no model", 'write [prices."name of the model"]')
+    for key, value in given.items():
+        if isinstance(value, dict):
+            quoted = f'put the whole name in quotes, as in [prices."{model}.{key}"]'
+            _refuse(file, f"{section}.{key}", "is a section inside a section", quoted)
+        if key not in _KEYS:
+            _refuse(file, f"{section}.{key}", "is not a price", f"the prices are {', '.join(_KEYS)}")
+    for key in _REQUIRED:
+        if key not in given:
+            _refuse(file, f"{section}.{key}", "is missing", _EXAMPLE)
+    prices = {key: _amount(file, f"{section}.{key}", value) for key, value in given.items()}
+    for key, (numerator, denominator) in CACHE_MULTIPLES.items():
+        derived = prices["input"] * 10**6 * numerator
+        if key not in given and derived % denominator:
+            _refuse(file, f"{section}.{key}", "does not follow exactly from input", f"give {key} itself")
+    return {key: format(value, "f") for key, value in prices.items()}
+
+
+def _amount(file: Path, key: str, value: object) -> Decimal:
+    from decimal import Decimal, InvalidOperation
+
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        _refuse(file, key, f"is a {type(value).__name__}, not a price", _EXAMPLE)
+    try:
+        amount = Decimal(value)
+    except InvalidOperation:
+        _refuse(file, key, f"{value!r} is not a number", _EXAMPLE)
+    if not amount.is_finite() or amount.is_signed() or amount >= 10**9:
+        _refuse(file, key, f"{amount:.9g} is not a price", _EXAMPLE)
+    # A millionth of a dollar per million tokens is one pico-dollar per token: the unit of all sums.
+    if amount != amount.quantize(Decimal("0.000001")):
+        _refuse(file, key, f"{amount} has more than six decimals", "give at most six")
+    return amount
+
+
+def _refuse(file: Path, key: str, problem: str, next_step: str) -> NoReturn:
+    raise UsageError(f"{file}: {key} {problem}", hint=next_step)

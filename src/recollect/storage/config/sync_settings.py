@@ -1,0 +1,184 @@
+"""Where sessions are sent, and which: the login, the key of encryption, and the user's lists.
+
+The login (address, token, machine) is ``sync.json`` beside ``config.toml``, for its owner only; a file others can read
+is refused. The key of encryption lies in our data directory, as private, and is made once. Lists of projects are
+the user's own, in ``config.toml``::
+
+    [sync]
+    allow = ["~/work"]             # only what lies below; left out: everything
+    deny = ["~/work/secret", "/srv/*/private"]   # wins over allow
+
+A token is never printed; ``Login`` does not show it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import DamagedData, NotFound, StorageError, UsageError
+from recollect.system import fsops, paths
+from recollect.system.refusals import as_storage_error
+
+_LOGIN, _KEY = "sync.json", "sync.key"
+KEY_BYTES = 64
+
+
+class Login(Struct, frozen=True):
+    """Where to, and as whom. A token is "" for a folder."""
+
+    address: str
+    token: str = ""
+    machine: str = ""
+    encrypt: bool = False
+    redact: bool = True
+    plain_http: bool = False
+
+    def __repr__(self) -> str:
+        return f"Login({self.address!r})"
+
+
+class Projects(Struct, frozen=True):
+    """Which directories' sessions are sent."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    def allows(self, directory: str) -> bool:
+        """Whether sessions that worked here may be sent."""
+        if any(_covers(entry, directory) for entry in self.deny):
+            return False
+        return not self.allow or any(_covers(entry, directory) for entry in self.allow)
+
+
+def _covers(entry: str, directory: str) -> bool:
+    entry = entry.rstrip("/") or "/"
+    above = [directory, *map(str, Path(directory).parents)] if directory else [""]
+    return any(fnmatchcase(one, entry) for one in above)
+
+
+def login_file(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the login lies."""
+    return paths.config_file(environ).with_name(_LOGIN)
+
+
+def save_login(login: Login, environ: Mapping[str, str] | None = None) -> Path:
+    """Keep a login, for its owner only."""
+    path = login_file(environ)
+    with as_storage_error("write", path):
+        fsops.make_directories(path.parent)
+        fsops.replace_file(path, msgspec.json.format(msgspec.json.encode(login), indent=2) + b"\n")
+    return path
+
+
+def load_login(environ: Mapping[str, str] | None = None) -> Login:
+    """The login that was kept."""
+    path = login_file(environ)
+    try:
+        data = _private(path)
+    except FileNotFoundError:
+        raise NotFound("sync: not logged in", hint="`recollect sync login URL` (or a directory)") from None
+    except OSError as cause:
+        raise StorageError("read", path, cause, hint="make it readable, or log in anew") from cause
+    try:
+        return msgspec.json.decode(data, type=Login)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # What is in it is not quoted: it holds a token.
+        raise DamagedData(f"{path}: not a login", hint="`recollect sync login URL` writes it anew") from None
+
+
+def encryption_key(data: Path, *, make: bool) -> bytes:
+    """The key lines are sealed with; made where there is none and ``make`` says so."""
+    path = data / _KEY
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            key = _of_hex(_private(path))
+            if len(key) != KEY_BYTES:
+                raise DamagedData(f"{path}: not a key", hint="copy it anew from where it was made")
+            return key
+        if not make:
+            raise NotFound(
+                f"{path}: there is no key to open sealed lines with",
+                hint="copy it from the machine that sealed them",
+            )
+        key = secrets.token_bytes(KEY_BYTES)
+        fsops.make_directories(data)
+        fd = fsops.create_new(path)
+        try:
+            fsops.write_all(fd, key.hex().encode() + b"\n")
+            fsops.sync_file(fd)
+        finally:
+            fsops.close(fd)
+        fsops.sync_dir(data)
+    except FileExistsError:
+        return encryption_key(data, make=False)
+    except OSError as cause:
+        raise StorageError("read", path, cause, hint="make it readable for its owner only") from cause
+    return key
+
+
+def _of_hex(text: bytes) -> bytes:
+    try:
+        return bytes.fromhex(text.decode("ascii").strip())
+    except ValueError:
+        return b""
+
+
+def _private(path: Path) -> bytes:
+    """The bytes of a small file that is nobody else's business."""
+    fd = fsops.open_nofollow(path)
+    try:
+        found = os.fstat(fd)
+        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+            raise UsageError(
+                f"{path}: others may read it", hint=f"chmod 600 {path}, and think of a new token or key"
+            )
+        return fsops.pread(fd, 1 << 16, 0)
+    finally:
+        fsops.close_quietly(fd)
+
+
+def projects_to_send(environ: Mapping[str, str] | None = None) -> Projects:
+    """The user's lists. One that cannot be understood is an error: what was to stay must not leave."""
+    file = paths.config_file(environ)
+    try:
+        data = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return Projects()
+    except OSError as cause:
+        raise StorageError("read", file, cause, hint="make it readable, or move it away") from cause
+    import tomllib
+
+    try:
+        section = tomllib.loads(data.decode()).get("sync", {})
+    except (ValueError, RecursionError) as cause:
+        raise UsageError(f"{file}: not a TOML file: {cause}", hint="correct it, or move it away") from cause
+    if not isinstance(section, dict):
+        _refuse(file, "sync is not a section")
+    unknown = sorted(set(section) - {"allow", "deny"})
+    if unknown:
+        _refuse(file, f"sync.{unknown[0]} is not known")
+    return Projects(_paths(file, section, "allow"), _paths(file, section, "deny"))
+
+
+def _paths(file: Path, section: dict[str, object], name: str) -> tuple[str, ...]:
+    entries = section.get(name, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
+        _refuse(file, f"sync.{name} is not a list of directories")
+    found = tuple(str(Path(entry).expanduser()) for entry in entries)
+    if not all(entry.startswith(("/", "*")) or os.name == "nt" for entry in found):
+        _refuse(file, f"sync.{name}: an entry is no absolute directory")
+    return found
+
+
+def _refuse(file: Path, problem: str) -> NoReturn:
+    raise UsageError(f"{file}: {problem}", hint='write allow = ["~/work"] below [sync]')

@@ -1,0 +1,1 @@
+"""One log on disk: append, read, follow, summarise."""

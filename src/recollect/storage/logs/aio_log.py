@@ -1,0 +1,141 @@
+"""The log for programs with an event loop: the same promises, awaited.
+
+Appends that are pending when the worker is free become one batch: one write and one
+sync for all of them. The worker is one thread of this object's own, so that a slow disk never
+holds up the loop or anybody else's threads.
+
+Cancelling an append that still waits takes it out of the queue: nothing is stored.
+Cancelling one that is being written only stops the waiting, so it may be stored;
+appending it again with the same id is harmless (P9).
+
+One object belongs to one event loop. For many threads, share a ``Log`` instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from recollect.errors import LogUnusable
+from recollect.storage.logs.batch import Job, Lines
+from recollect.storage.logs.log import Appended, Log, SyncPolicy, checked_job
+
+__all__ = ["AsyncLog"]
+
+
+class AsyncLog:
+    """The writing end of one log, for one event loop. An async context manager."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        lock_path: Path | None = None,
+        sync: SyncPolicy = SyncPolicy.ALWAYS,
+        sync_interval: float = 1.0,
+        lock_timeout: float = 10.0,
+    ) -> None:
+        self._log = Log(
+            path, lock_path=lock_path, sync=sync, sync_interval=sync_interval, lock_timeout=lock_timeout
+        )
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recollect-log")
+        self._waiting: dict[Job, asyncio.Future[None]] = {}
+        self._draining: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def path(self) -> Path:
+        """The file the lines go to."""
+        return self._log.path
+
+    @property
+    def failed(self) -> bool:
+        """Whether a sync failed, after which this object takes no more lines."""
+        return self._log.failed
+
+    async def append(self, line: bytes, entry_id: str | None = None) -> Appended:
+        """Store one line, given without its newline."""
+        return (await self.append_many([(line, entry_id)]))[0]
+
+    async def append_many(self, lines: Lines) -> list[Appended]:
+        """Store lines with one write and one sync; all are acknowledged or none."""
+        if not lines:
+            return []
+        job = checked_job(lines)
+        self._refuse_if_closed()
+        written = asyncio.get_running_loop().create_future()
+        self._waiting[job] = written
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+        try:
+            await written
+        finally:
+            self._waiting.pop(job, None)
+        return self._log.answer(job)
+
+    async def sync(self) -> None:
+        """Make everything appended so far durable, whatever the policy."""
+        self._refuse_if_closed()
+        await self._drained()
+        await asyncio.get_running_loop().run_in_executor(self._worker, self._log.sync)
+
+    async def close(self) -> None:
+        """Wait for pending appends, sync what the policy still owes, close. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._drained()
+            await asyncio.get_running_loop().run_in_executor(self._worker, self._log.close)
+        finally:
+            # For a close that was cancelled half way; after a whole one this does nothing.
+            self._worker.submit(self._log.close)
+            self._worker.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise LogUnusable(self.path, "the log is closed")
+
+    async def _drained(self) -> None:
+        if self._draining is not None:
+            await asyncio.wait([self._draining])
+
+    async def _drain(self) -> None:
+        """Write what waits, then what came meanwhile, until nothing does."""
+        loop = asyncio.get_running_loop()
+        batch: dict[Job, asyncio.Future[None]] = {}
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, {}
+                run = loop.run_in_executor(self._worker, self._log.run, list(batch))
+                await asyncio.wait([run])
+                for written in batch.values():
+                    _resolve(written, run.exception())
+        finally:
+            self._draining = None
+            # Only after a cancellation is anybody left: they must not wait for a task that is gone.
+            for written in (*batch.values(), *self._waiting.values()):
+                written.cancel()
+
+
+def _resolve(written: asyncio.Future[None], error: BaseException | None) -> None:
+    if written.done():
+        return
+    if error is None:
+        written.set_result(None)
+    else:
+        written.set_exception(error)

@@ -1,0 +1,118 @@
+"""Lines of several callers laid out as one write.
+
+A job is what one caller asked for: lines that are stored together or not at
+all. Laying out decides for each line whether it is new, a repeat of a line that
+the file or this batch holds already, or a conflict; a conflict costs its own job and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from recollect.errors import IdConflict, Outcome, RecollectError
+from recollect.storage.logs.recent_ids import RecentIds
+
+Lines = Sequence[tuple[bytes, str | None]]
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Where a line stands. ``length`` counts the newline; ``repeated``: it stood there before."""
+
+    offset: int
+    length: int
+    repeated: bool
+
+
+class Slot:
+    """One line and its place in the file, which is -1 until it has one."""
+
+    __slots__ = ("entry_id", "line", "offset")
+
+    def __init__(self, line: bytes, entry_id: str | None, offset: int = -1) -> None:
+        self.line = line
+        self.entry_id = entry_id
+        self.offset = offset
+
+
+class Job:
+    """What one caller asked for and, in the end, a result or an error."""
+
+    __slots__ = ("error", "lines", "result", "slots")
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
+        self.slots: list[tuple[Slot, bool]] = []
+        self.result: list[Appended] | None = None
+        self.error: RecollectError | None = None
+
+    def outcome(self, of_the_write: Outcome) -> Outcome:
+        """What to tell when the batch failed: a line that stood in the file before is not "not stored"."""
+        return Outcome.UNKNOWN if any(slot.offset >= 0 for slot, _ in self.slots) else of_the_write
+
+    def succeed(self) -> None:
+        """Every slot has its place: answer with those."""
+        self.result = [Appended(slot.offset, len(slot.line) + 1, repeated) for slot, repeated in self.slots]
+
+
+class Layout:
+    """The new lines of a batch in the order they will be written, for a file that ends at ``end``."""
+
+    def __init__(self, path: Path, recent: RecentIds, end: int) -> None:
+        self.new: list[Slot] = []
+        self._path = path
+        self._recent = recent
+        self._end = end
+        self._caught_up = False
+        self._by_id: dict[str, Slot] = {}
+
+    def add(self, job: Job) -> None:
+        """Lay out one job; if one of its lines conflicts, none of them is part of the batch."""
+        new: list[Slot] = []
+        own: dict[str, Slot] = {}
+        for line, entry_id in job.lines:
+            slot = None if entry_id is None else self._stored(line, entry_id, own)
+            if slot is None:
+                slot = Slot(line, entry_id)
+                new.append(slot)
+                job.slots.append((slot, False))
+                if entry_id is not None:
+                    own[entry_id] = slot
+            elif slot.line == line:
+                job.slots.append((slot, True))
+            else:
+                job.error = IdConflict(self._path, slot.entry_id or "")
+                return
+        self.new += new
+        self._by_id.update(own)
+
+    def payload(self) -> bytes:
+        """All new lines, each with its newline."""
+        lines = [slot.line for slot in self.new]
+        lines.append(b"")
+        return b"\n".join(lines)
+
+    def settle(self, start: int) -> None:
+        """The payload stands at ``start``: give every slot its place and remember the ids."""
+        offset = start
+        for slot in self.new:
+            slot.offset = offset
+            length = len(slot.line) + 1
+            if slot.entry_id is not None:
+                self._recent.remember(slot.entry_id, offset, length)
+            offset += length
+        self._recent.reached(start, offset)
+
+    def _stored(self, line: bytes, entry_id: str, own: dict[str, Slot]) -> Slot | None:
+        slot = self._by_id.get(entry_id) or own.get(entry_id)
+        if slot is not None:
+            return slot
+        if not self._caught_up:
+            self._recent.catch_up(self._end)
+            self._caught_up = True
+        place = self._recent.find(entry_id)
+        if place is None:
+            return None
+        return Slot(line if self._recent.holds(place, line) else b"", entry_id, place.offset)

@@ -1,0 +1,286 @@
+"""Append lines to one log, and say truthfully what became of them.
+
+A log is a file of lines and the newline is the commit: a reader stops at the
+last one, so a crash at any instruction costs at most the line being
+written. ``append`` takes the exclusive lock, makes sure that the descriptor is the
+file its path names, starts on a fresh line if a predecessor died inside one,
+writes everything at once, syncs, and only then returns.
+
+What a return means depends on the sync policy:
+
+    ALWAYS    the line survives a crash of any process and a loss of power
+    INTERVAL  the line survives a crash of any process; after a loss of power, what was
+              appended since the last sync may be missing. A sync is due with the first append
+              that comes ``sync_interval`` seconds or more after the last one, and at ``sync``
+              and ``close``. No timer runs: a log left alone is not synced until then
+    NEVER     as INTERVAL, but only ``sync`` syncs
+
+What an exception means is on it (P8): *not stored*, the file is as it was;
+*unknown*, the line may be there or not. Appending again with the same id is harmless after
+both (P9): a line with that id among the newest is found and not written twice, and of older
+ones readers keep the first. The same id with other bytes is refused with IdConflict.
+
+A failed sync is final for this object (S4). Threads may share one; their
+appends then share one write and one sync. After ``fork`` the child opens its own
+descriptors. Nothing is created before the first append.
+
+This module does not build or check lines, and cannot lock out programs that take no
+lock (S9): it copes with what they append, but does not stop them.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from recollect.errors import (
+    AppendFailed,
+    LogLocked,
+    LogUnusable,
+    Outcome,
+    RecollectError,
+    StorageError,
+    SyncFailed,
+    UsageError,
+)
+from recollect.storage.logs.batch import Appended, Job, Layout, Lines
+from recollect.storage.logs.group_commit import GroupCommit
+from recollect.storage.logs.log_file import LogFile
+from recollect.storage.logs.recent_ids import RecentIds
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+
+__all__ = ["Appended", "Log", "SyncPolicy"]
+
+
+class SyncPolicy(enum.Enum):
+    """When bytes are forced to the disk, and so what an acknowledgement is worth."""
+
+    ALWAYS = "always"
+    INTERVAL = "interval"
+    NEVER = "never"
+
+
+class Log:
+    """The writing end of one log. Threads may share it; it is a context manager."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        lock_path: Path | None = None,
+        sync: SyncPolicy | str = SyncPolicy.ALWAYS,
+        sync_interval: float = 1.0,
+        lock_timeout: float = 10.0,
+    ) -> None:
+        try:
+            self._policy = SyncPolicy(sync)  # a text that is none of them must not quietly mean "never"
+        except ValueError as problem:
+            raise UsageError(
+                f"log {path}: {problem}", hint="sync is 'always', 'interval' or 'never'"
+            ) from None
+        self._path = path
+        self._interval = sync_interval
+        self._last_sync = time.monotonic()
+        self._closed = False
+        self._lock = FileLock(lock_path or path.with_name(path.name + ".lock"), lock_timeout, guards=path)
+        self._file = LogFile(path)
+        self._recent = RecentIds(self._file.read)
+        self._group: GroupCommit[Job] = GroupCommit()
+        _live.add(self)
+
+    @property
+    def path(self) -> Path:
+        """The file the lines go to."""
+        return self._path
+
+    @property
+    def failed(self) -> bool:
+        """Whether a sync failed, after which this object takes no more lines."""
+        return self._file.sync_failed
+
+    def append(self, line: bytes, entry_id: str | None = None) -> Appended:
+        """Store one line, given without its newline."""
+        return self.append_many([(line, entry_id)])[0]
+
+    def append_many(self, lines: Lines) -> list[Appended]:
+        """Store lines with one write and one sync; all are acknowledged or none."""
+        if not lines:
+            return []
+        job = checked_job(lines)
+        self.run([job])
+        return self.answer(job)
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Commit jobs as one batch, together with what other threads bring; then ask ``answer`` of each."""
+        self._group.run(jobs, self._commit)
+
+    def answer(self, job: Job) -> list[Appended]:
+        """What became of a job that ``run`` has returned from: places, or the error raised."""
+        if job.result is not None:
+            return job.result
+        error = job.error or self._interrupted(Outcome.NOT_STORED)
+        raise error from getattr(error, "cause", None)
+
+    def sync(self) -> None:
+        """Make everything appended so far durable, whatever the policy."""
+        with self._group.between_batches:
+            if reason := self._unusable():
+                raise LogUnusable(self._path, reason)
+            if self._file.is_open:
+                self._sync()
+
+    def close(self) -> None:
+        """Sync what the policy still owes, then close. A second call does nothing."""
+        with self._group.between_batches:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if self._policy is SyncPolicy.INTERVAL and self._file.is_open and self._file.unsynced:
+                    self._sync()
+                self._file.close()
+            except OSError as cause:
+                raise SyncFailed(self._path, cause) from cause
+            finally:
+                self._file.drop()
+                self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _unusable(self) -> str | None:
+        if self._file.sync_failed:
+            return "an earlier sync failed"
+        return "the log is closed" if self._closed else None
+
+    def _commit(self, jobs: list[Job]) -> None:
+        """Give every job a result or an error. Only an interrupt leaves here as an exception."""
+        if reason := self._unusable():
+            _fail_all(jobs, functools.partial(LogUnusable, self._path, reason))
+            return
+        try:
+            self._lock.acquire()
+            self._commit_locked(jobs)
+        except LogLocked as error:
+            _fail_all(jobs, functools.partial(LogLocked, error.log, error.waited, error.holder))
+        except SyncFailed as error:
+            _fail_all(jobs, functools.partial(SyncFailed, self._path, error.cause or OSError()))
+        except StorageError as error:
+            self._fail(jobs, error.operation, error.path, error.cause, Outcome.NOT_STORED)
+        except OSError as cause:
+            self._fail(jobs, "append to", self._path, cause, self._take_back())
+        except BaseException:
+            outcome = self._take_back()
+            self._recent.forget()  # it may know places of lines that were just taken back
+            for job in jobs:
+                job.error = job.error or self._interrupted(job.outcome(outcome))
+            raise
+        finally:
+            # Not earlier: what is taken back must be taken back under the lock (S2). Here and not in a function
+            # of its own: an interrupt could come between the call and its first line.
+            released = False
+            try:
+                self._lock.release()
+                released = True
+            finally:
+                if not released:
+                    self._lock.release()
+
+    def _commit_locked(self, jobs: list[Job]) -> None:
+        if self._file.follow_path():
+            self._recent.forget()
+        layout = Layout(self._path, self._recent, self._file.find_end())
+        for job in jobs:
+            layout.add(job)
+        start = self._file.append(layout.payload()) if layout.new else 0
+        if self._sync_is_due():
+            self._sync()
+        layout.settle(start)
+        self._file.settle()
+        for job in jobs:
+            if job.error is None:
+                job.succeed()
+
+    def _sync_is_due(self) -> bool:
+        # A repeat may be a line of a writer that died before its sync: acknowledging it makes it ours to sync.
+        if self._policy is SyncPolicy.NEVER or not self._file.unsynced:
+            return False
+        return self._policy is SyncPolicy.ALWAYS or time.monotonic() - self._last_sync >= self._interval
+
+    def _sync(self) -> None:
+        try:
+            self._file.sync()
+        except OSError as cause:
+            # What may never reach the disk must not look stored to the next writer that looks for its id (S4).
+            self._file.take_back(durably=False)
+            self._file.drop()
+            raise SyncFailed(self._path, cause) from cause
+        self._last_sync = time.monotonic()
+
+    def _take_back(self) -> Outcome:
+        outcome = self._file.take_back(durably=self._policy is not SyncPolicy.NEVER)
+        if self._file.sync_failed:
+            self._file.drop()
+        return outcome
+
+    def _fail(
+        self, jobs: list[Job], operation: str, path: Path, cause: OSError | None, outcome: Outcome
+    ) -> None:
+        hint = fsops.next_step(cause)
+        for job in jobs:
+            job.error = job.error or AppendFailed(operation, path, cause, job.outcome(outcome), hint=hint)
+
+    def _interrupted(self, outcome: Outcome) -> RecollectError:
+        hint = "the thread that wrote for this one was interrupted: append again"
+        return AppendFailed("append to", self._path, None, outcome, hint=hint)
+
+    def forget_parent(self) -> None:
+        """In a forked child: the descriptor, the queue and what is owed to them are the parent's."""
+        self._file.drop()
+        self._file.unsynced = False
+        self._recent.forget()
+        self._group = GroupCommit()
+
+
+def checked_job(lines: Lines) -> Job:
+    """A job of these lines, none of which is empty or holds a newline."""
+    for line, _ in lines:
+        if not line:
+            raise UsageError("append: the line is empty", hint="give at least one byte")
+        if b"\n" in line:
+            raise UsageError("append: there is a newline in the line", hint="give each line on its own")
+    return Job(lines)
+
+
+def _fail_all(jobs: list[Job], error: Callable[[], RecollectError]) -> None:
+    for job in jobs:
+        # One object each: threads that raise the same exception would share its traceback.
+        job.error = job.error or error()
+
+
+_live: weakref.WeakSet[Log] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for log in list(_live):
+        log.forget_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

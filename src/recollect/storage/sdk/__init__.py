@@ -1,0 +1,1 @@
+"""Transcripts of the Claude Agent SDK on disk."""

@@ -1,0 +1,210 @@
+"""Files below one directory, reached without ever following a link.
+
+A path that comes out of a transcript is a wish, not a fact: it may hold ``..``,
+and between a check and a use somebody may put a link where a directory was
+(C07). So the way down is walked with descriptors, one component at a time, each
+opened relative to the one before and none of them through a link. Whatever is
+swapped in meanwhile, nothing outside the chosen directory is read or written.
+
+The directory itself may be reached through links: choosing it is its owner's
+business. Systems without descriptor-relative calls (Windows) can read here, with
+each component checked by name; writing is refused there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from recollect.errors import NotFound, StorageError, UsageError
+from recollect.system import fsops
+
+CAN_WALK = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY") and hasattr(os, "O_NOFOLLOW")
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_FILE = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | _NO_LINK
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | _NO_LINK
+_CANNOT_LINK = frozenset([errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS])
+_HINT = "nothing was written; name a plain path below the directory"
+
+
+def components(name: str) -> tuple[str, ...]:
+    """The parts of a relative path that stays below where it starts; ``UsageError`` for every other."""
+    parts = name.replace("\\", "/").split("/") if os.name == "nt" else name.split("/")
+    fault = _fault(name, parts)
+    if fault:
+        raise UsageError(f"path {ascii(name)[:80]}: {fault}", hint=_HINT)
+    return tuple(parts)
+
+
+def _fault(name: str, parts: list[str]) -> str | None:
+    if "\0" in name:
+        return "has a NUL character"
+    if name.startswith("/") or (os.name == "nt" and ":" in name):
+        return "is not relative"
+    if any(part in ("", ".", "..") for part in parts):
+        return "has an empty part, '.' or '..'"
+    return None
+
+
+@contextlib.contextmanager
+def opened(directory: Path, parts: tuple[str, ...] = (), *, create: bool = False) -> Iterator[int]:
+    """A descriptor of the directory ``parts`` below ``directory``; with ``create``, made where it is missing.
+
+    What is made gets the mode the user's umask leaves, as any new directory of theirs.
+    """
+    fd = _open(directory, directory, None)
+    try:
+        for depth, part in enumerate(parts, 1):
+            inner = _step(fd, part, directory.joinpath(*parts[:depth]), create=create)
+            fsops.close_quietly(fd)
+            fd = inner
+        yield fd
+    finally:
+        fsops.close_quietly(fd)
+
+
+def read_file(directory: Path, parts: tuple[str, ...]) -> bytes:
+    """The bytes of one regular file; ``NotFound`` where there is none."""
+    path = directory.joinpath(*parts)
+    try:
+        if not CAN_WALK:
+            return _read_by_name(directory, parts)
+        with opened(directory, parts[:-1]) as above:
+            return read_at(above, parts[-1])
+    except FileNotFoundError as cause:
+        raise NotFound(f"no file at {path}", hint="it may have been cleaned up") from cause
+    except OSError as cause:
+        raise _refused("read", path, cause) from cause
+
+
+def read_at(above: int, name: str) -> bytes:
+    """The bytes of a regular file in an open directory."""
+    return _read(os.open(name, _FILE, dir_fd=above))
+
+
+def require_no_link(directory: Path, parts: tuple[str, ...]) -> Path:
+    """The path ``parts`` below ``directory``, unless a link stands on it; what is not there yet is fine.
+
+    A check by name, for places that only their owner can write to.
+    """
+    for depth in range(1, len(parts) + 1):
+        path = directory.joinpath(*parts[:depth])
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            break
+        except OSError as cause:
+            raise _refused("open", path, cause) from cause
+        if stat.S_ISLNK(mode):
+            raise _refused("open", path, refused_link(path))
+    return directory.joinpath(*parts)
+
+
+def status(above: int, name: str) -> os.stat_result | None:
+    """What stands under ``name``, not followed; None where nothing does."""
+    try:
+        return os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def create_file(above: int, name: str, data: bytes, mode: int | None = None) -> None:
+    """A new file, synced; it must not exist. Without ``mode`` the umask decides."""
+    fd = os.open(name, _NEW_FILE, 0o666, dir_fd=above)
+    try:
+        if mode is not None:
+            os.fchmod(fd, mode)
+        fsops.write_all(fd, data)
+        fsops.sync_file(fd)
+    finally:
+        fsops.close(fd)
+
+
+def give_second_name(above: int, name: str, second: str) -> bool:
+    """A hard link; ``FileExistsError`` where ``second`` is taken, False where there are no hard links."""
+    try:
+        os.link(name, second, src_dir_fd=above, dst_dir_fd=above, follow_symlinks=False)
+    except OSError as cause:
+        if cause.errno not in _CANNOT_LINK:
+            raise
+        return False
+    return True
+
+
+def replace(above: int, name: str, target: str) -> None:
+    """Rename over whatever stands at ``target``; a link there is replaced, not followed."""
+    os.replace(name, target, src_dir_fd=above, dst_dir_fd=above)
+
+
+def remove(above: int, name: str) -> None:
+    """Take a name away."""
+    os.unlink(name, dir_fd=above)
+
+
+def sync(above: int) -> None:
+    """Make names in an open directory durable (S5), where the file system can."""
+    try:
+        fsops.sync_file(above)
+    except OSError as cause:
+        if cause.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+
+
+def require_walk(path: Path) -> None:
+    """``StorageError`` on a system where nothing can be written safely below a directory."""
+    if not CAN_WALK:
+        cause = OSError(errno.ENOTSUP, "this system cannot open files relative to a directory")
+        raise StorageError("write", path, cause, hint="save the content yourself instead")
+
+
+def refused_link(path: Path) -> OSError:
+    """What we answer when a link, or anything but a file, stands where a file should be written."""
+    return OSError(errno.ELOOP, "a link or a special file stands there, and it is not followed", str(path))
+
+
+def _open(name: Path | str, path: Path, above: int | None, flags: int = 0) -> int:
+    try:
+        return os.open(name, _DIRECTORY | flags, dir_fd=above)
+    except FileNotFoundError:
+        raise
+    except OSError as cause:
+        raise _refused("open", path, cause) from cause
+
+
+def _step(above: int, part: str, path: Path, *, create: bool) -> int:
+    try:
+        return _open(part, path, above, _NO_LINK)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(part, dir_fd=above)
+        sync(above)  # the name must be there before anything inside it is promised (S5)
+    return _open(part, path, above, _NO_LINK)
+
+
+def _refused(operation: str, path: Path, cause: OSError) -> StorageError:
+    if cause.errno in (errno.ELOOP, errno.ENOTDIR):
+        cause = OSError(errno.ELOOP, "a link or a file stands on the way, and links are not followed")
+    return StorageError(operation, path, cause, hint="check what stands there and who may use it")
+
+
+def _read_by_name(directory: Path, parts: tuple[str, ...]) -> bytes:
+    for depth in range(1, len(parts)):
+        path = directory.joinpath(*parts[:depth])
+        if stat.S_ISLNK(path.lstat().st_mode):
+            raise refused_link(path)
+    return _read(fsops.open_nofollow(directory.joinpath(*parts)))
+
+
+def _read(fd: int) -> bytes:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        fsops.close_quietly(fd)
+        raise OSError(errno.EINVAL, "not a regular file")
+    with os.fdopen(fd, "rb") as file:
+        return file.read()

@@ -1,0 +1,143 @@
+"""`recollect archive`: in, verified, out again, with an undo; what to set up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.main import main
+from tests.cli.keep.test_cleanup import answer
+from tests.small_home import ONE, TALK, TWO, put, state
+
+
+@pytest.fixture
+def home(own_home: Path) -> Path:
+    """Two sessions, one with a sub-agent."""
+    root = own_home / ".claude"
+    log = put(root, ONE, TALK)
+    put(root, TWO, TALK, "/srv/other")
+    agents = log.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    (agents / "agent-a1.jsonl").write_text('{"type":"user"}\n')
+    return root
+
+
+def files_of(home: Path) -> dict[str, bytes]:
+    return {name: found[2] for name, found in state(home).items() if (home / name).is_file()}
+
+
+def without(home: Path, session: str) -> Path:
+    """The client deleted a session and what lay beside it."""
+    (log,) = home.glob(f"projects/*/{session}.jsonl")
+    for path in sorted(log.with_suffix("").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    log.unlink()
+    return log
+
+
+def test_all_sessions_go_in_and_the_figures_come_out(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Raw and stored bytes, which are new; the second time nothing is written."""
+    first = answer(capsys, "archive", "add", "--all")
+    again = answer(capsys, "archive", "add", "--all")
+
+    assert sum(map(len, files_of(home).values())) == first["raw_bytes"] == again["raw_bytes"]
+    assert (True, 0) == (first["new_bytes"] > 0, again["new_bytes"])
+    assert [True, True, False, False] == [one["changed"] for one in first["sessions"] + again["sessions"]]
+
+
+def test_a_restored_session_is_what_it_was(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every byte of log and agent; the plan alone brings nothing back."""
+    before = files_of(home)
+    answer(capsys, "archive", "add", ONE)
+    log = without(home, ONE)
+    answer(capsys, "archive", "restore", ONE[:8])
+    assert not log.exists()
+    answer(capsys, "archive", "restore", ONE[:8], "--apply")
+
+    assert before == files_of(home)
+
+
+def test_a_restore_can_be_undone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The printed command takes back what was restored, and no more."""
+    answer(capsys, "archive", "add", ONE)
+    without(home, ONE)
+    before = files_of(home)
+    done = answer(capsys, "archive", "restore", ONE, "--apply")
+    answer(capsys, *done["undo"][0].split()[1:])
+
+    assert before == files_of(home)
+
+
+def test_a_restore_elsewhere_leaves_the_home_alone(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--to DIR is laid out as a home."""
+    answer(capsys, "archive", "add", "--all")
+    before = files_of(home)
+    answer(capsys, "archive", "restore", "--all", "--to", str(tmp_path / "copy"), "--apply")
+
+    assert (before, before) == (files_of(home), files_of(tmp_path / "copy"))
+
+
+def test_what_is_there_is_never_overwritten(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A session that is still in the home is refused."""
+    answer(capsys, "archive", "add", "--all")
+    before = state(home)
+
+    assert 2 == main(["archive", "restore", ONE, "--apply"])
+    assert before == state(home)
+
+
+def test_verify_names_the_session_of_a_flipped_bit(
+    home: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 0 and verified before, exit 1 and the session after."""
+    answer(capsys, "archive", "add", ONE)
+    assert answer(capsys, "archive", "verify")["verified"]
+    stored = max((own_home / "xdg-data").rglob("*.zst"), key=lambda path: path.stat().st_size)
+    data = bytearray(stored.read_bytes())
+    data[len(data) // 2] ^= 4
+    stored.write_bytes(data)
+
+    assert 1 == main(["archive", "verify", "--json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (False, [ONE]) == (document["verified"], [one["session"] for one in document["problems"]])
+
+
+def test_a_bundle_carries_sessions_to_another_archive(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exported here, imported there, listed and sound there."""
+    answer(capsys, "archive", "add", "--all")
+    bundle = str(tmp_path / "two.bundle")
+    answer(capsys, "archive", "export", bundle)
+    other = ["--data", str(tmp_path / "elsewhere")]
+    answer(capsys, *other, "archive", "import", bundle)
+
+    assert {ONE, TWO} == {one["id"] for one in answer(capsys, *other, "archive", "list")["sessions"]}
+    assert answer(capsys, *other, "archive", "verify")["verified"]
+
+
+def test_schedule_prints_what_to_set_up_and_sets_up_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for cron, and a hook that is JSON."""
+    before = state(home)
+    document = answer(capsys, "archive", "schedule")
+    hook = json.loads(document["hook"])["hooks"]["SessionEnd"][0]["hooks"][0]
+
+    assert document["cron"].endswith(hook["command"])
+    assert hook["command"].endswith("archive add --all")
+    assert before == state(home)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["add"], 2), (["restore"], 2), (["export"], 2), (["import"], 2), (["restore", "nothing"], 3)],
+)
+def test_wrong_use_is_refused(home: Path, arguments: list[str], code: int) -> None:
+    """What is missing is said; nothing happens."""
+    assert code == main(["archive", *arguments])

@@ -1,0 +1,119 @@
+"""`recollect migrate`: the list of steps, the plan, doing it, and rolling back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli import main as program
+from recollect.cli.main import main
+from tests.small_home import ONE, TALK, TWO, lines, open_in_this_process, put, state
+from tests.storage.migrations.old_sessions import main_talk, put_inline
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, also where it is not in the table yet."""
+    monkeypatch.setitem(
+        program.COMMANDS, "migrate", ("recollect.cli.keep.migrate", "bring sessions to a layout")
+    )
+
+
+@pytest.fixture
+def home(own_home: Path) -> Path:
+    """A 1.0 session and one with nothing to migrate."""
+    put_inline(own_home / ".claude")
+    put(own_home / ".claude", TWO, TALK)
+    return own_home / ".claude"
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The JSON document a command printed."""
+    assert 0 == main([*arguments, "--json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_the_steps_are_listed_with_from_and_to(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five of them, in their order."""
+    steps = answer(capsys, "migrate", "--list")["steps"]
+    assert [1, 2, 3, 4, 5] == [step["number"] for step in steps]
+    assert ("claude 2.0", "claude 2.1.325") == (steps[2]["from"], steps[2]["to"])
+    assert 0 == main(["migrate", "--list"])
+    assert "4  todos-to-tasks: claude up to 2.1.30 -> claude 2.1.197 and later" in capsys.readouterr().out
+
+
+def test_the_plan_changes_nothing_and_says_how_to_go_on(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files, and the line to type."""
+    before = state(home)
+    assert 0 == main(["migrate", "--to", "5", ONE])
+    shown = capsys.readouterr().out
+
+    assert before == state(home)
+    assert f"Would migrate {ONE}: side-chains-to-agent-files" in shown
+    assert "create " in shown
+    assert f"recollect migrate --to side-chains-to-agent-files --apply {ONE}" in shown
+
+
+def test_all_are_migrated_and_rolled_back_by_the_printed_command(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Byte for byte."""
+    before = state(home)
+    done = answer(capsys, "migrate", "--to", "5", "--all", "--apply")
+    (back,) = done["rollback"]
+    assert (True, 1, [ONE]) == (
+        before != state(home),
+        done["untouched"],
+        [s["session"] for s in done["sessions"]],
+    )
+    assert 0 == main(back.split()[1:])
+
+    assert before == state(home)
+
+
+def test_a_rollback_without_apply_is_a_plan(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the files."""
+    (row,) = answer(capsys, "migrate", "--to", "5", ONE, "--apply")["sessions"]
+    before = state(home)
+    plan = answer(capsys, "migrate", "--rollback", row["change"])
+
+    assert (ONE, False, before) == (plan["session"], plan["applied"], state(home))
+    assert row["log"] in plan["paths"]
+
+
+def test_losses_are_printed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is done: flat lines have no place for the ids of two answers."""
+    put(home, TWO, main_talk())
+    assert 0 == main(["migrate", "--to", "claude-to-flat", TWO])
+    shown = capsys.readouterr().out
+
+    assert "Lost or changed: " in shown
+    assert "Note: the client does not resume flat logs" in shown
+
+
+def test_one_that_is_refused_does_not_stop_the_others(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code says that something was left out."""
+    open_in_this_process(home, ONE)
+    assert 1 == main(["migrate", "--to", "2", "--all", "--apply", "--json"])
+    done = json.loads(capsys.readouterr().out)
+
+    assert ([TWO], [ONE]) == (
+        [one["session"] for one in done["sessions"]],
+        [one["session"] for one in done["refused"]],
+    )
+    assert 1 == len(done["rollback"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--to", "5"], ["--to", "5", "--all", ONE], ["--list", "--to", "5"]]
+)
+def test_half_a_command_is_refused(home: Path, arguments: list[str]) -> None:
+    """With exit code 2; all sessions are migrated only where that is said."""
+    assert 2 == main(["migrate", *arguments])
+    assert lines(TALK).replace(ONE.encode(), TWO.encode()) == (next(home.rglob(f"{TWO}.jsonl")).read_bytes())

@@ -1,0 +1,272 @@
+"""`recollect search`: what people read, what programs read, and how much of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.look.search import NOTE
+from recollect.cli.main import main
+from recollect.cli.terminal import output
+from tests.small_home import ONE, TWO, lines, outcome, prompt, put, reply, said, uuid_of
+
+
+@pytest.fixture
+def home(own_home: Path) -> Path:
+    """The client's own home, with two sessions."""
+    home = own_home / ".claude"
+    put(
+        home,
+        ONE,
+        [
+            prompt(1, None, "Fix the totals", gitBranch="main"),
+            reply(2, 1, said("A needle here"), gitBranch="main"),
+        ],
+    )
+    put(
+        home,
+        TWO,
+        [prompt(3, None, "Another needle"), prompt(4, 3, "and one more needle")],
+        cwd="/srv/my shop",
+    )
+    return home
+
+
+@pytest.fixture
+def after_lunch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now is half past twelve on the day of the sessions, which were at ten."""
+
+    class Clock(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> Clock:
+            return cls(2026, 11, 15, 12, 30, tzinfo=tz)
+
+    monkeypatch.setattr("recollect.cli.look.search.dt.datetime", Clock)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert 0 == main(["search", *arguments, "--json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+@pytest.mark.usefixtures("after_lunch")
+def test_what_people_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A head for each session, then its hits, then how to go on; the head is not repeated."""
+    code = main(["search", "needle"])
+    shown = capsys.readouterr()
+
+    assert (0, "") == (code, shown.err)
+    assert (
+        "Another needle  /srv/my shop\n"
+        "  2 h ago  prose\n"
+        "    and one more needle\n"
+        "  2 h ago  prose\n"
+        "    Another needle\n"
+        f"  cd '/srv/my shop' && claude --resume {TWO}\n"
+        "\n"
+        "Fix the totals  /srv/app  main\n"
+        "  2 h ago  prose\n"
+        "    A needle here\n"
+        f"  cd /srv/app && claude --resume {ONE}\n"
+    ) == shown.out
+
+
+def test_what_programs_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One document with the keys others rely on, and a word on what the texts are."""
+    document = printed(capsys, "needle", "-p", "app")
+    del document["took_ms"], document["hits"][0]["path"], document["hits"][0]["offset"]
+
+    assert {
+        "query": "needle",
+        "note": NOTE,
+        "hits": [
+            {
+                "session": ONE,
+                "agent": None,
+                "uuid": uuid_of(2),
+                "kind": "prose",
+                "at": "2026-11-15T10:00:02.000Z",
+                "project": "/srv/app",
+                "branch": "main",
+                "title": "Fix the totals",
+                "snippet": "A needle here",
+                "resume": f"cd /srv/app && claude --resume {ONE}",
+            }
+        ],
+        "total": 1,
+        "total_is_exact": True,
+        "left_out": 0,
+        "notes": [],
+    } == document
+
+
+def test_a_document_is_never_larger_than_allowed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many hits as fit, newest first; it says how many were left out."""
+    put(home, ONE, [prompt(number, None, f"needle {'x ' * 150}") for number in range(1, 101)])
+    assert 0 == main(["search", "needle", "--limit", "100", "--json", "--max-bytes", "9000"])
+    out = capsys.readouterr().out
+    document = json.loads(out)
+
+    assert len(out.encode()) <= 9_000
+    assert (100, True) == (len(document["hits"]) + document["left_out"], len(out.encode()) > 8_000)
+    assert uuid_of(100) == document["hits"][0]["uuid"]
+
+
+def test_even_a_hostile_query_fits_into_the_smallest_document(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A thousand characters that JSON writes with six each."""
+    assert 0 == main(["search", "--substring", "\x01" * 1_000, "--json", "--max-bytes", "4000"])
+    out = capsys.readouterr().out
+
+    assert (True, 0) == (len(out.encode()) <= 4_000, json.loads(out)["total"])
+
+
+def test_a_limit_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """How many there are in all."""
+    main(["search", "needle", "--limit", "1"])
+
+    assert "1 of 3 messages" in capsys.readouterr().err
+
+
+def test_nothing_found_is_said_with_a_way_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not a failure: exit 0, nothing on stdout."""
+    code = main(["search", "haystack"])
+    shown = capsys.readouterr()
+
+    assert (0, "", "No message fits. Try fewer words, a prefix*, or --substring.\n") == (
+        code,
+        shown.out,
+        shown.err,
+    )
+
+
+def test_no_home_at_all_is_said(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever has no sessions yet should not be told to try fewer words."""
+    code = main(["search", "needle"])
+
+    assert (0, True) == (code, "no Claude home" in capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["needle AND"], "AND without a word after it"),
+        (["("], "("),
+        (["--regex", "(a"], "regex '(a'"),
+        (["needle", "--substring", "--regex"], "one or the other"),
+        (["needle", "--kind", "prosa"], "no such kind"),
+        (["needle", "--since", "soon"], "date 'soon'"),
+        (["needle", "--limit", "0"], "limit 0"),
+        (["needle", "--max-bytes", "10"], "--max-bytes 10"),
+        (["needle", "--seconds", "0"], "seconds 0"),
+        (["needle", "--rank", "--no-index"], "needs the index"),
+    ],
+)
+def test_what_cannot_be_asked_is_exit_2(
+    home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    """One clear message, nothing on stdout."""
+    code = main(["search", *arguments])
+    shown = capsys.readouterr()
+
+    assert (2, "", True) == (code, shown.out, reason in shown.err)
+
+
+def test_the_session_may_be_named_by_what_people_remember(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The start of its id, its title, or the last one."""
+    found = [printed(capsys, "needle", "--session", name) for name in (ONE[:4], "Fix the totals", TWO)]
+
+    assert [[ONE], [ONE], [TWO, TWO]] == [[hit["session"] for hit in one["hits"]] for one in found]
+
+
+def test_a_session_that_is_not_there_is_exit_3(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not the same as finding nothing in it."""
+    assert 3 == main(["search", "needle", "--session", "ffff"])
+    assert "'ffff'" in capsys.readouterr().err
+
+
+def test_options_reach_the_search(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kinds by commas, times as everywhere, substrings, patterns, case."""
+    put(home, ONE, [prompt(1, None, "Fix the needles"), outcome(2, 1, "t", "a NEEDLE")])
+    queries = (
+        ["needle", "--kind", "tool_result,thinking"],
+        ["needle", "--until", "2026-11-14"],
+        ["--substring", "eedles"],
+        ["--substring", "--case", "eedle", "-p", "app"],
+        ["--regex", "need.es"],
+        ["needle*", "--rank", "--no-refresh", "--limit", "1", "--width", "20"],
+    )
+
+    assert [1, 0, 1, 1, 1, 1] == [len(printed(capsys, *query)["hits"]) for query in queries]
+
+
+def test_without_an_index_none_is_made(
+    home: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer is the same, and our cache stays as it was."""
+    by_logs = printed(capsys, "needle", "--no-index")
+    cache = own_home / "xdg-cache" / "recollect"
+    is_made = cache.exists()
+    by_index = printed(capsys, "needle")
+
+    assert (False, True) == (is_made, cache.exists())
+    assert [hit["uuid"] for hit in by_index["hits"]] == [hit["uuid"] for hit in by_logs["hits"]]
+
+
+def test_nothing_a_transcript_says_drives_the_terminal(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Title, snippet, match, branch, directory and command show controls as escapes."""
+    hostile = "needle \x1b[31mred\x07 \u202eback"
+    third = "7c2d9c1e-0000-4000-8000-000000000003"
+    put(home, third, [prompt(8, None, hostile, gitBranch="a\x1bb")], cwd="/srv/a\x1b[2Jb")
+    main(["search", "--substring", "needle \x1b["])
+    out = capsys.readouterr().out
+
+    assert not any(char in out for char in "\x1b\x07\u202e")
+    assert ["needle \\x1b[31mred\\x07 \\u{202e}back  /srv/a\\x1b[2Jb  a\\x1bb"] == out.splitlines()[:1]
+
+
+def test_matches_are_coloured_on_a_terminal(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word that was found, and nothing else of the snippet."""
+    monkeypatch.setattr(output, "coloured", lambda: True)
+    main(["search", "needle", "-p", "app"])
+
+    assert "A \x1b[33mneedle\x1b[0m here" in capsys.readouterr().out
+
+
+def test_an_agent_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its hits stand under the session it worked for."""
+    side = next(home.rglob(f"{ONE}.jsonl")).with_suffix("") / "subagents" / "agent-a7.jsonl"
+    side.parent.mkdir(parents=True)
+    side.write_bytes(lines([prompt(9, None, "agent needle", agentId="a7", isSidechain=True)]))
+    main(["search", "agent"])
+    out = capsys.readouterr().out
+
+    assert ("Fix the totals", True) == (out.partition("  ")[0], "prose  agent a7" in out)
+
+
+def test_a_search_loads_no_terminal_library(home: Path) -> None:
+    """Start-up is a feature: what only progress bars, servers and shells need stays out."""
+    main(["search", "needle", "--json"])
+    code = (
+        "import sys\n"
+        "from recollect.cli.main import main\n"
+        "main(['search', 'totals'])\n"
+        "print([name for name in ('rich', 'asyncio', 'multiprocessing', 'recollect.storage.trash') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]" == run.stdout.splitlines()[-1]

@@ -1,0 +1,148 @@
+"""`recollect check`: what it prints, in which order, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.mend import check as command
+from recollect.errors import UsageError
+from recollect.model.checks import CODES
+from tests.small_home import ONE, TALK, TWO, lines, prompt, put, reply, said, uuid_of
+
+
+def run(*words: str, homes: tuple[str, ...] = ()) -> int:
+    """The command with these words, as ``main`` would run it."""
+    parser = ArgumentParser()
+    command.add_options(parser)
+    options = parser.parse_args([*words, "--no-secrets"], Namespace(homes=list(homes), data=None))
+    return command.run(options)
+
+
+def damaged(home: Path) -> None:
+    """Two sessions: the newer has odd ids, the older is cut, and holds another conversation."""
+    late = {"timestamp": "2026-11-15T12:00:00.000Z"}
+    cut = [*TALK[:2], {**TALK[2], **late, "parentUuid": uuid_of(99)}, {**TALK[3], **late}]
+    older = put(home, ONE, cut)
+    newer = put(home, TWO, [])
+    newer.write_bytes(lines(TALK).replace(uuid_of(2).encode(), b"two").replace(ONE.encode(), TWO.encode()))
+    for number, log in enumerate((older, newer)):
+        log.chmod(0o600)
+        stamp = 2_000_000_000 + number
+        os.utime(log, (stamp, stamp))
+    for path in (home, home / "projects", older.parent):
+        path.chmod(0o700)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_its_json(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings with code, severity, place and fix; counts of everything."""
+    damaged(own_home / ".claude")
+    code = run("--json", "--code", "history-cut")
+    document = shown(capsys)
+    (finding,) = document["findings"]
+
+    assert 1 == code
+    assert ("history-cut", "error", ONE, 3) == (
+        finding["code"],
+        finding["severity"],
+        finding["session"],
+        finding["line"],
+    )
+    assert "recollect repair 3f2a9c1e" == finding["fix"]
+    assert {"offset", "what", "path"} <= finding.keys()
+    assert {"sessions": 2, "logs": 2, "lines": 8, "valid": 8, "damaged": 0}.items() <= document[
+        "summary"
+    ].items()
+    assert {"error": 1, "warning": 1, "info": 1} == document["summary"]["by_severity"]
+
+
+def test_newest_session_first_and_most_severe_first(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The order of the groups is the order of ``list``."""
+    damaged(own_home / ".claude")
+    run("--json")
+    found = [(one["session"][:4], one["code"]) for one in shown(capsys)["findings"]]
+
+    assert [("5b1d", "invalid-id"), ("3f2a", "history-cut"), ("3f2a", "second-root")] == found
+
+
+def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Grouped by session, each with its place and what to type."""
+    damaged(own_home / ".claude")
+    run("3f2a")
+    text = capsys.readouterr().out.splitlines()
+
+    assert text[0].startswith("3f2a9c1e  ")
+    assert text[1].startswith("  error   history-cut: line 3, byte ")
+    assert "          -> recollect repair 3f2a9c1e" == text[2]
+    assert text[-1].endswith("4 lines, 4 valid, 0 damaged. 1 error, 0 warnings, 1 remark.")
+
+
+def test_the_fix_repeats_the_global_options(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that it can be typed as it stands."""
+    home = own_home / "other"
+    damaged(home)
+    run("--json", "--code", "history-cut", homes=(str(home),))
+
+    assert f"recollect --home {home} repair 3f2a9c1e" == shown(capsys)["findings"][0]["fix"]
+
+
+def test_severity_leaves_out_what_matters_less(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The summary still counts it."""
+    damaged(own_home / ".claude")
+    run("--json", "--severity", "warning")
+    document = shown(capsys)
+
+    assert {"error", "warning"} == {one["severity"] for one in document["findings"]}
+    assert 1 == document["summary"]["by_severity"]["info"]
+
+
+def test_limit_says_that_there_is_more(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, with the option that shows all."""
+    damaged(own_home / ".claude")
+    run("--limit", "1")
+
+    assert "1 of 3 findings; --limit 0 shows all\n" == capsys.readouterr().err
+
+
+def test_remarks_alone_are_no_failure(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log with a second conversation is sound."""
+    put(own_home / ".claude", ONE, [*TALK, prompt(5, None, "anew"), reply(6, 5, said("yes"))])
+
+    assert 0 == run(ONE)
+    assert "0 errors, 0 warnings, 1 remark." in capsys.readouterr().out
+
+
+def test_hostile_text_is_made_visible(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An id that would drive the terminal."""
+    log = put(own_home / ".claude", ONE, TALK)
+    log.write_bytes(log.read_bytes().replace(uuid_of(2).encode(), b"\\u001b[2J\\u202e"))
+    run(ONE)
+    text = capsys.readouterr().out
+
+    assert "invalid-id" in text
+    assert not set("\x1b\u202e") & set(text)
+
+
+@pytest.mark.parametrize("words", [("--code", "no-such-rule"), ("--limit", "-1"), ("--all", "3f2a")])
+def test_what_makes_no_sense_is_refused(words: tuple[str, ...]) -> None:
+    """Before anything is read."""
+    with pytest.raises(UsageError):
+        run(*words)
+
+
+def test_all_rules_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """With severity and meaning, one a line."""
+    assert 0 == run("--codes")
+    assert list(CODES) == [line.split()[0] for line in capsys.readouterr().out.splitlines()]

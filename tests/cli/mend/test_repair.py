@@ -1,0 +1,127 @@
+"""`recollect repair`: the plan, doing it, and taking it back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli import main as program
+from recollect.cli.main import main
+from recollect.services.homes import Home
+from tests.small_home import ONE, TALK, lines, open_in_this_process, put, state
+
+TORN = b'{"type":"user","mess'
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, also where it is not in the table yet."""
+    monkeypatch.setitem(program.COMMANDS, "repair", ("recollect.cli.mend.repair", "mend a session"))
+
+
+@pytest.fixture
+def log(own_home: Path) -> Path:
+    """A session with half a line at its end."""
+    path = put(own_home / ".claude", ONE, TALK)
+    path.write_bytes(path.read_bytes() + TORN)
+    return path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The JSON document a command printed."""
+    assert 0 == main([*arguments, "--json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_the_plan_names_line_byte_reason_sizes_and_proof(
+    own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the line to type; nothing changes."""
+    before, size = state(own_home), log.stat().st_size
+    assert 0 == main(["repair", ONE[:4]])
+    shown = capsys.readouterr().out
+
+    assert before == state(own_home)
+    assert f"line 5, byte {size - 20}: torn-tail: " in shown
+    assert f"{size} before = {size - 20} kept + 20 set aside; {size - 20} after" in shown
+    assert "Proof holds: 4 messages would be sent; history 4 -> 4 messages" in shown
+    assert f"recollect repair {ONE} --apply" in shown
+
+
+def test_a_copy_is_made_and_taken_back(own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the undo command it printed."""
+    home = own_home / ".claude"
+    before = state(home)
+    done = answer(capsys, "repair", ONE, "--apply")
+    copied = Home(home).session(done["new"]).conversation().to_api()
+    back = answer(capsys, *done["undo"].split()[1:])
+
+    assert (True, 4, TORN) == (done["applied"], len(copied), Path(done["quarantine"]).read_bytes())
+    assert (True, before) == (back["applied"], state(home))
+
+
+def test_in_place_and_back(own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The log itself is mended, and comes back with its half line."""
+    before, data = state(own_home / ".claude"), log.read_bytes()
+    done = answer(capsys, "repair", ONE, "--in-place", "--apply")
+    after = log.read_bytes()
+    answer(capsys, *done["undo"].split()[1:])
+
+    assert (data[:-20], before) == (after, state(own_home / ".claude"))
+
+
+def test_a_sound_session_needs_nothing(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says so, also with --apply, and changes nothing."""
+    put(own_home / ".claude", ONE, TALK)
+    before = state(own_home)
+    assert 0 == main(["repair", ONE, "--apply"])
+
+    assert (before, True) == (state(own_home), "nothing to repair" in capsys.readouterr().out)
+
+
+def test_an_open_session_is_told_and_refused_in_place(
+    own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 5, and the log is as before."""
+    open_in_this_process(own_home / ".claude", ONE)
+    before = log.read_bytes()
+    main(["repair", ONE, "--in-place"])
+    told = "refused until then" in capsys.readouterr().out
+
+    assert (True, 5, before) == (told, main(["repair", ONE, "--in-place", "--apply"]), log.read_bytes())
+
+
+def test_slimming_says_what_it_saves(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By kind."""
+    blob = {"type": "api-request-blob", "hash": "h", "message": {"content": "x" * 5000}}
+    log = put(own_home / ".claude", ONE, [*TALK, blob])
+    main(["repair", ONE, "--slim"])
+    shown = capsys.readouterr().out
+    done = answer(capsys, "repair", ONE, "--slim", "--in-place", "--apply")
+
+    assert ("of request-records" in shown, ["request-records"]) == (True, list(done["bytes"]["saved"]))
+    assert lines([{**entry, "sessionId": ONE} for entry in TALK]) == log.read_bytes()
+
+
+def test_hostile_text_is_shown_harmless(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An id of a log may hold control characters; a terminal never sees them."""
+    bad = [*TALK[:2], {**TALK[2], "parentUuid": "\x1b[31mgone"}, TALK[3]]
+    put(
+        own_home / ".claude",
+        ONE,
+        [{**one, "timestamp": f"2026-11-15T1{n}:00:00.000Z"} for n, one in enumerate(bad)],
+    )
+    main(["repair", ONE])
+    shown = capsys.readouterr().out
+
+    assert (True, False) == ("gone" in shown, "\x1b[31m" in shown)
+
+
+@pytest.mark.parametrize("words", [[], [ONE, "--undo", "1"]])
+def test_a_session_or_an_undo_must_be_named(log: Path, words: list[str]) -> None:
+    """One of them, not both: exit 2."""
+    assert 2 == main(["repair", *words])

@@ -1,0 +1,153 @@
+"""`recollect scan`: kinds, places and fingerprints, never a value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.main import COMMANDS, main
+from recollect.model.secrets.fingerprint import fingerprint
+from recollect.storage.config.fingerprint_key import fingerprint_key
+from recollect.system.paths import data_dir
+from tests.cli.session_logs import drives_a_terminal
+from tests.secret_home import ELSEWHERE, OF_THE_SESSION, make, token, write
+from tests.small_home import ONE, TWO, prompt, put, state
+
+
+@pytest.fixture(autouse=True)
+def command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands, whether or not the table has their rows yet."""
+    monkeypatch.setitem(
+        COMMANDS, "scan", ("recollect.cli.secrets.scan", "credentials by kind and fingerprint")
+    )
+
+
+def scanned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    main(["scan", *arguments, "--json"])
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_findings_and_exit_status(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """1 where there is something, and a row for each place."""
+    make(own_home / ".claude")
+    assert 1 == main(["scan"])
+    shown = capsys.readouterr().out
+    digits = fingerprint(token("agent"), fingerprint_key(data_dir()))
+
+    assert f"github-pat               {digits}  line 1, byte 0  message.content" in shown
+    assert "24 secrets in 27 places" in shown
+    assert "recollect redact 3f2a9c1e" in shown
+
+
+def test_nothing_found_is_0(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And says how much was looked at."""
+    put(own_home / ".claude", TWO, [prompt(1, None, "Hello")])
+
+    assert 0 == main(["scan"])
+    assert capsys.readouterr().out.startswith("No secrets found (1 file, ")
+
+
+def test_no_value_is_printed(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor a part of one: neither on stdout nor on stderr, in words or as JSON."""
+    make(own_home / ".claude")
+    main(["scan"])
+    main(["scan", "--json"])
+    captured = capsys.readouterr()
+    places = OF_THE_SESSION | ELSEWHERE
+    pieces = [token(place, kind)[at : at + 8] for place, kind in places.items() for at in (8, 16, 24)]
+
+    assert [] == [piece for piece in pieces if len(piece) == 8 and piece in captured.out + captured.err]
+
+
+def test_json(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The keys that others rely on."""
+    make(own_home / ".claude")
+    found = scanned(capsys, ONE)
+    first = found["findings"][0]
+
+    assert {"kind", "fingerprint", "path", "role", "session", "agent", "line", "offset", "field"} == set(
+        first
+    )
+    assert {"findings", "secrets", "by_kind", "files", "bytes", "seconds", "ignored"} == set(found["summary"])
+    assert (18, 15) == (found["summary"]["findings"], found["summary"]["secrets"])
+    assert {"github-pat": 14, "aws-access-key-id": 2, "secret": 1, "private-key": 1} == found["summary"][
+        "by_kind"
+    ]
+
+
+def test_equal_secrets_have_equal_fingerprints_in_every_run(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The key is kept; another directory of ours has another."""
+    make(own_home / ".claude")
+    first, second = scanned(capsys), scanned(capsys)
+    main(["--data", str(own_home / "other"), "scan", "--json"])
+    other = json.loads(capsys.readouterr().out)
+
+    assert first["findings"] == second["findings"]
+    assert {one["fingerprint"] for one in first["findings"]}.isdisjoint(
+        one["fingerprint"] for one in other["findings"]
+    )
+
+
+def test_the_home_is_not_changed(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """H10: not a byte, not a time."""
+    make(own_home / ".claude")
+    before = state(own_home / ".claude")
+    main(["scan"])
+
+    assert before == state(own_home / ".claude")
+
+
+def test_long_lists_are_cut(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a word on how to see the rest."""
+    make(own_home / ".claude")
+    main(["scan", "--limit", "2"])
+    short = capsys.readouterr().out
+    main(["scan", "--limit", "0"])
+    whole = capsys.readouterr().out
+
+    assert "… and 25 more: --limit 0 shows all" in short
+    assert whole.count(", byte ") == 27
+
+
+def test_the_allow_list(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counted, not listed."""
+    put(own_home / ".claude", TWO, [prompt(1, None, token("only"))])
+    digits = fingerprint(token("only"), fingerprint_key(data_dir()))
+    write(own_home / "xdg-config/recollect/config.toml", f'[secrets]\nignore = ["github-pat:{digits}"]')
+
+    assert 0 == main(["scan"])
+    assert "; 1 on the allow list" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--all", ONE], 2, "sessions and --all"),
+        (["--limit", "-1"], 2, "must be 0 or more"),
+        (["nothing-like-it"], 3, "recollect list"),
+    ],
+)
+def test_wrong_use_says_what_to_do(
+    own_home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+) -> None:
+    """Nothing on stdout."""
+    make(own_home / ".claude")
+
+    assert code == main(["scan", *arguments])
+    captured = capsys.readouterr()
+    assert ("", True) == (captured.out, words in captured.err)
+
+
+def test_hostile_names_are_shown_not_sent(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """W4: keys of a transcript are part of a path of ours."""
+    entry = prompt(1, None, "x") | {"\x1b]0;owned\x07\u202e": {"\x1b[31m": token("key")}}
+    put(own_home / ".claude", TWO, [entry])
+    main(["scan"])
+    captured = capsys.readouterr()
+
+    assert [] == drives_a_terminal(captured.out + captured.err)

@@ -1,0 +1,395 @@
+"""`recollect cost`: what was used, what it cost, and what is not known."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.main import main
+
+HAIKU, OPUS, NEW = "claude-haiku-4-5-20251001", "claude-opus-4-5-20251101", "claude-nightly-20261101"
+COUNTS = {
+    "input_tokens": 0,
+    "output_tokens": 0,
+    "cache_write_5m_tokens": 0,
+    "cache_write_1h_tokens": 0,
+    "cache_read_tokens": 0,
+    "web_searches": 0,
+}
+
+
+def answer(message: str, at: str, model: str = HAIKU, **usage: int) -> dict[str, Any]:
+    """A line of an answer; a million tokens of input cost $1 on Haiku 4.5."""
+    said = {
+        "id": message,
+        "model": model,
+        "role": "assistant",
+        "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Yes."}],
+        "usage": {"input_tokens": 1_000_000, "output_tokens": 0, **usage},
+    }
+    place = {"sessionId": "3f2a", "cwd": "/srv/shop", "gitBranch": "main", "version": "2.1.325"}
+    return {"type": "assistant", "uuid": message, "timestamp": at, "requestId": "r", "message": said, **place}
+
+
+def write(home: Path, session: str, *lines: dict[str, Any]) -> Path:
+    path = home / "projects" / "-srv-shop" / f"{session}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def home(own_home: Path) -> Path:
+    """Two days: $1 of Haiku, then $5 of Opus and a model without a price, which both wrote 7 tokens."""
+    claude = own_home / ".claude"
+    write(
+        claude,
+        "3f2a9c1e-0000-4000-8000-000000000001",
+        answer("a", "2026-11-14T10:00:00.000Z"),
+        answer("a", "2026-11-14T10:00:00.000Z"),
+        answer("b", "2026-11-15T10:00:00.000Z", OPUS, output_tokens=7),
+        answer("c", "2026-11-15T11:00:00.000Z", NEW, output_tokens=7),
+    )
+    return claude
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    assert 0 == main(["cost", "--timezone", "UTC", *arguments, "--json"])
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+@pytest.mark.usefixtures("home")
+def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Money is an exact decimal text; what has no price is named with its tokens."""
+    found = document(capsys, "--by", "day,model")
+
+    million = {**COUNTS, "input_tokens": 1_000_000}
+    assert [
+        {
+            "day": "2026-11-14",
+            "model": HAIKU,
+            "messages": 1,
+            **million,
+            "cost_usd": "1",
+            "unpriced_messages": 0,
+        },
+        {
+            "day": "2026-11-15",
+            "model": OPUS,
+            "messages": 1,
+            **million,
+            "output_tokens": 7,
+            "cost_usd": "5.000175",
+            "unpriced_messages": 0,
+        },
+        {
+            "day": "2026-11-15",
+            "model": NEW,
+            "messages": 1,
+            **million,
+            "output_tokens": 7,
+            "cost_usd": "0",
+            "unpriced_messages": 1,
+        },
+    ] == found["rows"]
+    assert {
+        "messages": 3,
+        **COUNTS,
+        "input_tokens": 3_000_000,
+        "output_tokens": 14,
+        "cost_usd": "6.000175",
+        "unpriced_messages": 1,
+    } == found["totals"]
+    assert [{"model": NEW, "messages": 1, **million, "output_tokens": 7}] == found["unpriced"]
+    assert ([], 0, ["day", "model"]) == (found["uncertain"], found["gone"], found["by"])
+
+
+@pytest.mark.usefixtures("home")
+def test_without_options_it_is_by_day(capsys: pytest.CaptureFixture[str]) -> None:
+    """Aligned columns, a total, and on stderr what is not in it and what to do."""
+    assert 0 == main(["cost", "--timezone", "UTC"])
+    out, err = capsys.readouterr()
+
+    assert [
+        "day         messages      input  output  cache write  cache read   cost",
+        "2026-11-14         1  1,000,000       0            0           0  $1.00",
+        "2026-11-15         2  2,000,000      14            0           0  $5.00    1 unpriced",
+        "total              3  3,000,000      14            0           0  $6.00  1 unpriced",
+    ] == out.splitlines()
+    assert f"{NEW} has no price: 1 response, 1,000,007 tokens are not in the cost" in err
+    assert "config.toml" in err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_without_a_price_is_not_free(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its row has no amount, instead of $0.00."""
+    main(["cost", "--by", "model"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith(NEW)]
+
+    assert "$" not in rows[0]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("more", [["--no-index"], ["--no-refresh"], []])
+def test_the_same_from_the_index_and_from_the_logs(
+    capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """The second time around, whatever was asked the first time."""
+    first = document(capsys, "--by", "session,branch")
+    second = document(capsys, "--by", "session,branch", *more)
+
+    assert (first["rows"], first["totals"]) == (second["rows"], second["totals"])
+
+
+def test_keys_may_be_repeated_or_joined(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--by day --by model`` is ``--by day,model``; ``--by total`` is one row."""
+    assert document(capsys, "--by", "day", "--by", "model") == document(capsys, "--by", "day,model")
+    assert 1 == len(document(capsys, "--by", "total")["rows"])
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (["--since", "2026-11-15"], 2),
+        (["--until", "2026-11-14"], 1),
+        (["--since", "2026-11-14", "--until", "20261114"], 1),
+        (["--model", "opus"], 1),
+        (["-p", "shop"], 3),
+        (["-p", "bakery"], 0),
+        (["--session", "3f2a"], 3),
+    ],
+)
+def test_only_what_is_asked_for(
+    arguments: list[str], messages: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By time, model, project and session."""
+    assert messages == document(capsys, *arguments)["totals"]["messages"]
+
+
+def test_days_of_bounds_are_those_of_the_zone(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """23:30 UTC on the 14th is the 15th in Berlin, and the 14th in New York."""
+    write(own_home / ".claude", "s", answer("a", "2026-11-14T23:30:00.000Z"))
+
+    for zone, since, messages in [
+        ("Europe/Berlin", "2026-11-15", 1),
+        ("America/New_York", "2026-11-15", 0),
+        ("America/New_York", "2026-11-14", 1),
+    ]:
+        found = document(capsys, "--timezone", zone, "--since", since)
+        assert messages == found["totals"]["messages"], zone
+
+
+def test_a_terminal_shows_bars_and_the_newest_rows(
+    own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty of forty days, the dearest with the longest bar, and a word about the others."""
+    lines = [
+        answer(f"m{day}", f"2026-{10 + day // 30}-{day % 30 + 1:02}T12:00:00.000Z", input_tokens=day * 1000)
+        for day in range(1, 41)
+    ]
+    write(own_home / ".claude", "s", *lines)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    main(["cost", "--timezone", "UTC"])
+    out, err = capsys.readouterr()
+    rows = out.splitlines()[1:-1]
+
+    assert (30, "2026-11-11") == (len(rows), rows[-1][:10])
+    assert "█" * 20 == rows[-1].split()[-1]
+    assert all(0 < len(row.split()[-1]) < 20 for row in rows[:-2])
+    assert "the newest 30 of 40 rows" in err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_limit_keeps_the_total_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """One row of two days; the newest. One of three models; the dearest."""
+    by_day = document(capsys, "--limit", "1")
+    by_model = document(capsys, "--limit", "1", "--by", "model")
+
+    assert ["2026-11-15"] == [row["day"] for row in by_day["rows"]]
+    assert [OPUS] == [row["model"] for row in by_model["rows"]]
+    assert "6.000175" == by_day["totals"]["cost_usd"]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_row_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """One log, one repeated line, the price, and no record to compare with."""
+    why = document(capsys, "--by", "model", "--model", HAIKU, "--explain")["rows"][0]["explain"]
+    main(["cost", "--by", "model", "--model", HAIKU, "--explain"])
+    out = capsys.readouterr().out
+
+    assert (1, 1, "0", 1) == (
+        why["logs"],
+        why["copies_dropped"],
+        why["recorded_cost_usd"],
+        why["unrecorded_messages"],
+    )
+    assert why["paths"][0].endswith("0001.jsonl")
+    assert "1 repeated line not counted again" in out
+    assert "the client recorded no cost" in out
+
+
+def test_performance_has_its_keys(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """600 tokens in 20 s for $3: 30 a second, 200 a dollar."""
+    line = {
+        **answer("a", "2026-11-15T10:00:00.000Z", input_tokens=2_997_000, output_tokens=600),
+        "durationMs": 20_000,
+    }
+    write(own_home / ".claude", "s", line)
+    row = document(capsys, "--by", "model", "--performance")["rows"][0]
+    main(["cost", "--by", "model", "--performance"])
+
+    assert ("3", 1, 20_000, 30.0, 200.0) == (
+        row["cost_usd"],
+        row["timed_messages"],
+        row["duration_ms"],
+        row["tokens_per_second"],
+        row["tokens_per_dollar"],
+    )
+    assert "tokens/s" in capsys.readouterr().out
+
+
+def test_a_running_block_says_so(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A response of this moment opens a block that runs; one of 2020 is in one that is over."""
+    import datetime as dt
+
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+    write(own_home / ".claude", "s", answer("a", "2020-01-01T10:20:00.000Z"), answer("b", now))
+    old, running = document(capsys, "--by", "block")["rows"]
+    main(["cost", "--by", "block"])
+
+    assert ("2020-01-01T10:00:00Z", "2020-01-01T15:00:00Z", False) == (
+        old["start"],
+        old["end"],
+        old["is_active"],
+    )
+    assert "minutes_left" not in old
+    assert running["is_active"]
+    assert {
+        "minutes_left",
+        "tokens_per_minute",
+        "cost_usd_per_hour",
+        "projected_tokens",
+        "projected_cost_usd",
+    } <= set(running)
+    assert "running: " in capsys.readouterr().out
+
+
+def test_what_the_client_recorded(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One response with a recorded cost and one without: the amount, and the word that one is missing."""
+    recorded = {**answer("a", "2026-11-15T10:00:00.000Z"), "costUSD": 0.1}
+    write(own_home / ".claude", "s", recorded, answer("b", "2026-11-15T10:00:00.000Z"))
+    totals = document(capsys, "--mode", "display")["totals"]
+    main(["cost", "--mode", "display"])
+    out, err = capsys.readouterr()
+
+    assert ("0.1", 1) == (totals["cost_usd"], totals["unrecorded_messages"])
+    assert "1 not recorded" in out
+    assert "--mode calculate" in err
+
+
+def test_what_was_deleted_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Still in the total, and where it comes from."""
+    document(capsys)
+    next(home.glob("projects/*/*.jsonl")).unlink()
+    gone = document(capsys)
+    main(["cost"])
+
+    assert ("6.000175", 1) == (gone["totals"]["cost_usd"], gone["gone"])
+    assert "1 session deleted from the home but still in the totals" in capsys.readouterr().err
+
+
+def test_uncertain_counts_are_said(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Client 2.1.30 wrote no final count."""
+    line = answer("a", "2026-11-15T10:00:00.000Z", output_tokens=1)
+    line["message"]["stop_reason"], line["version"] = None, "2.1.30"
+    write(own_home / ".claude", "s", line)
+    found = document(capsys)
+    main(["cost", "--explain"])
+
+    assert [{"model": HAIKU, "messages": 1, "output_tokens": 1}] == found["uncertain"]
+    assert "(client 2.1.30)" in capsys.readouterr().err
+
+
+def test_own_prices_count(home: Path, own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A price in config.toml makes the unknown model cost something."""
+    config = own_home / "xdg-config" / "recollect" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[prices."claude-nightly"]\ninput = "2.00"\noutput = "10.00"\n')
+    found = document(capsys)
+
+    assert ("8.000245", []) == (found["totals"]["cost_usd"], found["unpriced"])
+
+
+def test_names_from_logs_cannot_drive_a_terminal(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model named with an escape sequence is shown, not obeyed."""
+    write(own_home / ".claude", "s", answer("a", "2026-11-15T10:00:00.000Z", "evil\x1b[2Jmodel"))
+    main(["cost", "--by", "model", "--explain"])
+    out, err = capsys.readouterr()
+
+    assert "\x1b" not in out + err
+    assert "evil\\x1b[2Jmodel" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--by", "hour"], ["--by", "day,day"], ["--limit", "0"], ["--timezone", "Mars"], ["--since", "soon"]],
+)
+def test_what_cannot_be_asked(home: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A usage error with the next step, and nothing on stdout."""
+    assert 2 == main(["cost", *arguments])
+    out, err = capsys.readouterr()
+    assert ("", 2) == (out, len(err.splitlines()))
+
+
+def test_a_session_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, as for every command."""
+    assert 3 == main(["cost", "--session", "nowhere"])
+
+
+def test_no_home_at_all(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing was used, and that is no error."""
+    assert 0 == main(["cost"])
+    assert "Nothing was used.\n" == capsys.readouterr().out
+
+
+def test_nothing_heavy_is_imported(home: Path, own_home: Path) -> None:
+    """Start-up is a feature: no rich, no asyncio, no processes, no time zones for a report from the index."""
+    program = (
+        "import sys\n"
+        "from recollect.cli.main import main\n"
+        "main(['cost', '--json'])\n"
+        "heavy = {'rich', 'asyncio', 'zoneinfo', 'tomllib', 'unittest', 'difflib'}\n"
+        "heavy |= {'recollect.services.cost.scan', 'recollect.services.cost.scan_worker'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "[]" == done.stderr.strip()
+
+
+@pytest.mark.parametrize(("length", "key"), [("1d", "today"), ("7d", "last_7_days"), ("30d", "last_30_days")])
+def test_thirty_days_are_those_of_the_overview(
+    own_home: Path, capsys: pytest.CaptureFixture[str], length: str, key: str
+) -> None:
+    """Each day cost a dollar; the day before the first, a minute later than now, is of neither sum."""
+    now = dt.datetime.now(dt.UTC)
+    times = [now - dt.timedelta(days=day, minutes=-1 if day else 0) for day in range(40)]
+    lines = [answer(f"m{day}", f"{at:%Y-%m-%dT%H:%M:%S}.000Z") for day, at in enumerate(times)]
+    write(own_home / ".claude", "3f2a9c1e-0000-4000-8000-000000000009", *lines)
+
+    assert 0 == main(["cost", "--since", length, "--json"])
+    spent = json.loads(capsys.readouterr().out)["totals"]["cost_usd"]
+    assert 0 == main(["overview", "--json"])
+
+    assert spent == json.loads(capsys.readouterr().out)["cost"][key]

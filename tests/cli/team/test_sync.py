@@ -1,0 +1,256 @@
+"""The commands sync and team, as people type them, against a folder and a real server."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.main import main
+from recollect.storage.config.sync_settings import Login, load_login, login_file
+from tests import secret_home
+from tests.made_corpora import make
+from tests.server.world import reply as counted_reply
+from tests.small_home import ONE, TALK, TWO, lines, prompt, put
+from tests.sync.conftest import Team, team
+
+__all__ = ["team"]
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """Logged in to a folder, with a home of two sessions."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    put(own_home / ".claude", ONE, TALK)
+    put(own_home / ".claude", TWO, TALK)
+    assert main(["sync", "login", str(shared)]) == 0
+    capsys.readouterr()
+    return shared
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch, place: Path) -> Path:
+    """From now on this is another machine, with a home that has nothing; its home directory."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(place / name.lower()))
+    home = place / "home" / ".claude"
+    (home / "projects").mkdir(parents=True)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
+    return home
+
+
+def test_a_login_is_private_and_its_token_is_never_shown(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Mode 0600, in the config directory; output and repr hold no token."""
+    token = team.token("Ada")
+    typed(monkeypatch, f"{token}\n")
+    assert main(["sync", "login", team.url, "--machine", "laptop"]) == 0
+    said = capsys.readouterr()
+    assert token not in said.out + said.err + repr(load_login())
+    assert said.out.startswith("Ada of org ")
+    assert stat.S_IMODE(login_file().stat().st_mode) == 0o600
+    assert load_login() == Login(team.url, token, "laptop")
+
+
+def test_a_wrong_token_is_not_kept(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is tried first; nothing is written, and it is not shown."""
+    typed(monkeypatch, "rcl_not_this_one\n")
+    assert main(["sync", "login", team.url]) == 2
+    assert "rcl_not_this_one" not in capsys.readouterr().err
+    assert not login_file().exists()
+
+
+def test_a_login_that_others_can_read_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever opened it up is told, and nothing is sent."""
+    login_file().chmod(0o644)
+    assert main(["sync", "push"]) == 2
+    assert "others may read it" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+
+
+def test_without_a_login_the_next_step_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 3, and the command to type."""
+    assert main(["sync", "push"]) == 3
+    assert "recollect sync login URL" in capsys.readouterr().err
+
+
+def test_push_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """First everything, then nothing."""
+    assert main(["sync", "status"]) == 0
+    assert "Waiting   2 sessions" in capsys.readouterr().out
+    assert main(["sync", "push"]) == 0
+    assert capsys.readouterr().out.startswith("Sent 2 sessions: 8 lines, 0 files, ")
+    assert main(["sync", "push"]) == 0
+    assert capsys.readouterr().out == "Nothing new to send.\n"
+    assert main(["sync", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["waiting"] == []
+
+
+def test_one_session_can_be_pushed_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the start of its id; the other waits."""
+    assert main(["sync", "push", ONE[:6], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sessions"] == 1
+    assert main(["sync", "status", "--json"]) == 0
+    assert [one["session"] for one in json.loads(capsys.readouterr().out)["waiting"]] == [TWO]
+
+
+def test_the_lists_of_the_config_hold_projects_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """[sync] deny; a list that cannot be understood sends nothing at all."""
+    config = login_file().with_name("config.toml")
+    config.write_text('[sync]\ndeny = ["/srv"]\n')
+    assert main(["sync", "push", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["denied"] == 2
+    for text in ('[sync]\ndeny = "/srv"\n', "[sync]\nskip = []\n", '[sync]\nallow = ["app"]\n'):
+        config.write_text(text)
+        assert main(["sync", "push"]) == 2
+    assert not (folder / "recollect-sync").exists()
+
+
+def test_secrets_stay_here_unless_they_are_named(
+    folder: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing that was written to the folder holds one; --no-redact by name sends them."""
+    secret_home.make(own_home / ".claude")
+    assert main(["sync", "push"]) == 0
+    assert "replaced by marks" in capsys.readouterr().err
+    written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert secret_home.token("prompt").encode() not in written
+    assert secret_home.token("tool result").encode() not in written
+    assert secret_home.token("credentials", "anthropic-oauth-token").encode() not in written
+
+
+def test_pull_into_a_home_waits_for_apply(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan changes nothing; with --apply the sessions are where the client finds them."""
+    assert main(["sync", "push"]) == 0
+    home = elsewhere(monkeypatch, tmp_path / "other")
+    work = tmp_path / "work"
+    work.mkdir()
+    assert main(["sync", "login", str(folder)]) == 0
+    capsys.readouterr()
+    words = ["sync", "pull", "--into-home", "--directory", str(work)]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Fetched 2 sessions: 8 lines")
+    assert f"  new     {ONE}  /" in said
+    assert list((home / "projects").iterdir()) == []
+    assert main([*words, "--apply"]) == 0
+    assert sorted(path.name for path in (home / "projects").glob("*/*")) == [f"{ONE}.jsonl", f"{TWO}.jsonl"]
+    assert main(["sync", "push"]) == 0
+    assert capsys.readouterr().out.endswith("Nothing new to send.\n")
+
+
+def test_a_sealed_push_makes_a_private_key(folder: Path, own_home: Path) -> None:
+    """The key lies in our directory, for its owner only; nothing readable is in the folder."""
+    pytest.importorskip("cryptography")
+    assert main(["sync", "push", "--encrypt"]) == 0
+    key = own_home / "xdg-data" / "recollect" / "sync.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"/srv/app" not in written
+    assert key.read_bytes().strip() not in written
+
+
+def test_what_the_team_spent_is_asked_of_the_server(
+    team: Team, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1,000 tokens in and 10 out of a Sonnet: $0.003 + $0.00015, as table, JSON and CSV."""
+    typed(monkeypatch, team.token("Ada"))
+    assert main(["sync", "login", team.url]) == 0
+    log = own_home / ".claude" / "projects" / "-srv-app" / f"{ONE}.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(counted_reply("m-1", cwd="/srv/app", gitBranch="main"))
+    assert main(["sync", "push"]) == 0
+    capsys.readouterr()
+    assert main(["team", "cost", "--by", "person,branch", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(row["keys"], row["usd"]) for row in report["rows"]] == [
+        ({"person": "Ada", "branch": "main"}, "0.00315")
+    ]
+    assert main(["team", "cost", "--by", "person,repo", "--since", "20260101", "--csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("Ada,")
+    assert main(["team", "cost", "--by", "person"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert " ".join(table[0].split()) == "person responses input output cache write cache read cost"
+    assert table[1].split() == ["Ada", "1", "1,000", "10", "0", "0", "$0.00"]
+    assert main(["team", "cost", "--by", "colour"]) == 2
+
+
+def test_a_whole_home_makes_the_round_trip_byte_for_byte(
+    shared: Path,
+    team: Team,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every log and side file of a generated home, pushed with --no-redact and pulled elsewhere; torn ends wait."""
+    home = make(shared, tmp_path / "made", seed=1).home
+    token = team.token()
+    typed(monkeypatch, token)
+    assert main(["sync", "login", team.url]) == 0
+    assert main(["--home", str(home), "sync", "push", "--no-redact"]) == 0
+    elsewhere(monkeypatch, tmp_path / "other")
+    typed(monkeypatch, token)
+    assert main(["sync", "login", team.url]) == 0
+    capsys.readouterr()
+    assert main(["sync", "pull", "--json"]) == 0
+    store = Path(json.loads(capsys.readouterr().out)["store"])
+    there = {path.relative_to(home): whole(path) for path in home.glob("projects/**/*") if path.is_file()}
+    here = {
+        path.relative_to(store): path.read_bytes() for path in store.glob("projects/**/*") if path.is_file()
+    }
+    assert here == {path: data for path, data in there.items() if data}
+
+
+def test_watch_pushes_what_is_added_until_it_is_interrupted(folder: Path, own_home: Path) -> None:
+    """A line is sent soon after it is written; an interrupt is the ordinary end."""
+    words = [sys.executable, "-m", "recollect", "sync", "watch", "--every", "0.2"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("Sent 2 sessions: 8 lines")
+        log = own_home / ".claude" / "projects" / "-srv-app" / f"{ONE}.jsonl"
+        with log.open("ab") as file:
+            file.write(lines([prompt(5, 4, "more")]))
+        assert process.stdout.readline().startswith("Sent 1 session: 1 line")
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(30) == 130
+        finally:
+            process.kill()
+    [sent] = folder.glob(f"recollect-sync/*/{ONE}/main.jsonl")
+    assert sent.read_bytes() == log.read_bytes()
+
+
+def whole(path: Path) -> bytes:
+    """A file's bytes; of a log, up to its last newline."""
+    data = path.read_bytes()
+    return data[: data.rfind(b"\n") + 1] if path.suffix == ".jsonl" else data
+
+
+def test_a_push_without_news_loads_no_network(folder: Path) -> None:
+    """Start-up is a feature: neither HTTP nor the reader of logs is imported when there is nothing to send."""
+    assert main(["sync", "push"]) == 0
+    program = (
+        "import sys; from recollect.cli.main import main; code = main(['sync', 'push']);"
+        "print(code, [name for name in ('http.client', 'ssl', 'recollect.storage.logs.reader', 'asyncio')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert done.stdout.splitlines() == ["Nothing new to send.", "0 []"]

@@ -1,0 +1,67 @@
+"""Text that a terminal may see."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible, visible_lines, width
+
+NOW = dt.datetime(2026, 11, 15, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("\x1b[2Jgone", "\\x1b[2Jgone"),
+        ("\x1b]52;c;ZXZpbA==\x07", "\\x1b]52;c;ZXZpbA==\\x07"),
+        ("\x9b31m", "\\x9b31m"),
+        ("a\u202eb", "a\\u{202e}b"),
+        ("a\u200bb", "a\\u{200b}b"),
+        ("a\rb", "a\\x0db"),
+        ("a\nb\tc", "a b c"),
+        ("天気 é", "天気 é"),
+        ("\ud800", "\\u{d800}"),
+    ],
+)
+def test_what_would_drive_a_terminal_is_shown_instead(hostile: str, shown: str) -> None:
+    """Escape sequences, overrides and invisible characters become visible text."""
+    assert shown == visible(hostile)
+
+
+@given(st.text())
+def test_no_control_character_survives(text: str) -> None:
+    """Nothing below a space but tab and newline, whatever goes in; and it can always be printed."""
+    assert all(ord(c) >= 0x20 and not 0x7F <= ord(c) < 0xA0 for c in visible(text))
+    assert all(c in "\t\n" or (ord(c) >= 0x20 and not 0x7F <= ord(c) < 0xA0) for c in visible_lines(text))
+    visible(text).encode()
+
+
+@given(st.text(), st.integers(1, 40))
+def test_shortened_text_fits(text: str, columns: int) -> None:
+    """Wide characters count as two columns."""
+    assert width(shortened(visible(text), columns)) <= columns
+
+
+def test_words_for_numbers() -> None:
+    """Sizes in powers of ten, ages in their largest unit, nouns that agree."""
+    assert ["999 B", "1.0 kB", "99.9 kB", "100 kB", "1.0 MB", "5.0 GB"] == [
+        size(number) for number in (999, 1_000, 99_949, 99_999, 999_999, 5_000_000_000)
+    ]
+    ages = [0, 59, 60, 3_599, 3_600, 86_400, 30 * 86_400, -5, -3_600]
+    assert [
+        "just now",
+        "just now",
+        "1 min ago",
+        "59 min ago",
+        "1 h ago",
+        "1 d ago",
+        "30 d ago",
+        "just now",
+        "in the future",
+    ] == [ago(NOW - dt.timedelta(seconds=seconds), NOW) for seconds in ages]
+    assert ("1 line", "1,234 lines") == (counted(1, "line"), counted(1234, "line"))
+    assert "天 " == padded("天", 3)

@@ -1,0 +1,210 @@
+"""One response counts once."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.cost.copies import AGENT_PROGRESS, MAIN, SIDECHAIN, Copy, better, counted, preference
+from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.prices import PriceList
+from recollect.model.cost.usage import Tokens, Usage
+from recollect.model.line_views.scan import UsageRecord
+
+
+def record(
+    output: int,
+    message: str | None = "m",
+    request: str | None = "r",
+    stop: str | None = None,
+    side: bool = False,
+    at: str | None = None,
+    model: str = "x",
+) -> UsageRecord:
+    """A line's usage with ``output`` tokens of an unpriced model."""
+    usage = Usage(input_tokens=10, output_tokens=output)
+    return UsageRecord(usage, message, request, model, stop, timestamp=at, is_sidechain=side)
+
+
+def added(*records: UsageRecord) -> tuple[int, int]:
+    """Responses and output tokens after adding the records in order."""
+    ledger = Ledger()
+    for one in records:
+        ledger.add(one)
+    return ledger.responses, ledger.total().tokens.output
+
+
+# --- Which copy counts ---------------------------------------------------------------------------
+
+
+def test_each_rule_decides_before_the_next() -> None:
+    """Speaker, output, stop reason, time, no fork, path: a copy ahead in one is behind in all that follow."""
+    best_first = [
+        Copy("r", MAIN, 1, False, 1, True, "z"),
+        Copy("r", SIDECHAIN, 9, False, 1, True, "z"),
+        Copy("r", SIDECHAIN, 8, True, 1, True, "z"),
+        Copy("r", SIDECHAIN, 8, False, 9, True, "z"),
+        Copy("r", SIDECHAIN, 8, False, 8, False, "z"),
+        Copy("r", SIDECHAIN, 8, False, 8, True, "a"),
+        Copy("r", SIDECHAIN, 8, False, 8, True, "b"),
+        Copy("r", AGENT_PROGRESS, 99, True, 99, False, ""),
+    ]
+
+    for place, one in enumerate(best_first):
+        assert [better(one, other) for other in best_first] == [place < at for at in range(len(best_first))]
+
+
+def test_preference_is_the_order_without_the_path() -> None:
+    """For those who compare copies of one file."""
+    assert preference(Copy(output=2, path="b")) == preference(Copy(output=2, path="a"))
+    assert preference(Copy(output=2)) > preference(Copy(output=1, has_stop=True, at=9))
+
+
+def test_a_response_that_spans_midnight_belongs_to_its_last_line() -> None:
+    """Equal copies before and after midnight: the later one counts."""
+    assert [1] == counted([Copy("r", MAIN, 5, True, at) for at in (86_399_000, 86_401_000)])
+
+
+def test_where_the_conversation_speaks_only_its_own_copies_count() -> None:
+    """A side question replays a parent's message under another request id, and news of an agent repeat it."""
+    copies = [
+        Copy("replayed", SIDECHAIN, 99, True),
+        Copy("r", MAIN, 5),
+        Copy("r", AGENT_PROGRESS, 99, True),
+        Copy("r", MAIN, 7),
+    ]
+
+    assert [3] == counted(copies)
+
+
+def test_two_requests_of_the_conversation_are_two_responses() -> None:
+    """One winner for each request id, a missing one being an id of its own."""
+    assert [0, 1, 3] == counted([Copy("a", MAIN, 1), Copy("b", MAIN, 1), Copy("b"), Copy("", MAIN, 1)])
+
+
+def test_where_only_others_speak_one_copy_counts_for_the_whole_message() -> None:
+    """Whatever request ids the replays have."""
+    assert [1] == counted([Copy("a", SIDECHAIN, 5), Copy("b", SIDECHAIN, 6), Copy("a", AGENT_PROGRESS, 9)])
+
+
+def test_between_equal_replays_their_order_does_not_decide() -> None:
+    """The smaller request id does, so that an index and a scan keep the same one."""
+    one, other = Copy("a", SIDECHAIN, 5), Copy("b", SIDECHAIN, 5)
+
+    assert ([0], [1]) == (counted([one, other]), counted([other, one]))
+
+
+def test_no_copies_count_nothing() -> None:
+    """Not even an error."""
+    assert [] == counted([])
+
+
+_COPIES = st.lists(
+    st.builds(
+        Copy,
+        st.sampled_from(["", "a", "b"]),
+        st.sampled_from([MAIN, SIDECHAIN, AGENT_PROGRESS]),
+        st.integers(0, 2),
+        st.booleans(),
+        st.integers(0, 1),
+        st.booleans(),
+        st.sampled_from(["p", "q"]),
+    ),
+    max_size=8,
+)
+
+
+@given(_COPIES, st.randoms(use_true_random=False), st.integers(0, 8))
+def test_the_order_in_which_copies_are_found_does_not_matter(
+    copies: list[Copy], random: Random, cut: int
+) -> None:
+    """All at once, in another order, or the winners of a part together with the rest: the same copies count."""
+    shuffled = list(copies)
+    random.shuffle(shuffled)
+    first = [shuffled[place] for place in counted(shuffled[:cut])]
+    rest = [*first, *shuffled[cut:]]
+    winners = sorted(copies[place] for place in counted(copies))
+
+    assert winners == sorted(shuffled[place] for place in counted(shuffled))
+    assert winners == sorted(rest[place] for place in counted(rest))
+
+
+# --- Adding up -----------------------------------------------------------------------------------
+
+
+def test_copies_of_a_response_count_once_with_the_largest_output() -> None:
+    """In whatever order the start-of-stream and the final copies stand."""
+    assert (1, 90) == added(record(3), record(90), record(3))
+    assert (1, 90) == added(record(90), record(3))
+
+
+def test_another_request_or_message_is_another_response() -> None:
+    """Both ids together make a response."""
+    assert (3, 15) == added(record(5), record(5, request="r2"), record(5, message="m2"))
+
+
+def test_a_sidechain_copy_loses_even_when_it_is_larger() -> None:
+    """Side questions replay parent messages, under another request id; the original is the one that was billed."""
+    for request in ("r", "replayed", None):
+        assert (1, 5) == added(record(99, side=True, request=request), record(5))
+        assert (1, 5) == added(record(5), record(99, side=True, request=request))
+
+
+def test_a_sub_agents_own_response_counts_once() -> None:
+    """Nobody but side chains speaks of it, so one request id is as good as another."""
+    assert (1, 9) == added(record(9, side=True), record(8, side=True, request="replayed"))
+
+
+def test_lines_without_ids_are_responses_of_their_own() -> None:
+    """The flat dialect has no ids, so nothing can be a copy."""
+    ledger = Ledger()
+    for _ in range(3):
+        ledger.add(record(7, message=None, request=None))
+
+    assert 3 == ledger.responses
+    assert Tokens(input=30, output=21) == ledger.total().tokens
+    assert frozenset(["x"]) == ledger.total().unpriced
+
+
+def test_each_response_is_priced_at_its_own_time() -> None:
+    """A context of 300,000 tokens on Opus 4.6 cost $10 per million before 2026-03-13, and $5 since."""
+    ledger = Ledger()
+    for message, day in (("m1", "2026-03-12T23:59:59.999Z"), ("m2", "2026-03-13T00:00:00.000Z")):
+        usage = Usage(input_tokens=300_000)
+        ledger.add(UsageRecord(usage, message, "r", "claude-opus-4-6", timestamp=day))
+
+    assert 3_000_000_000_000 + 1_500_000_000_000 == ledger.total().pico_usd
+
+
+def test_a_time_zone_is_taken_into_account() -> None:
+    """Half past midnight in Berlin on 2026-03-13 is still the 12th in UTC."""
+    ledger = Ledger()
+    usage = Usage(input_tokens=300_000)
+    ledger.add(UsageRecord(usage, "m", "r", "claude-opus-4-6", timestamp="2026-03-13T00:30:00+01:00"))
+
+    assert 3_000_000_000_000 == ledger.total().pico_usd
+
+
+def test_own_prices_are_those_of_the_ledger_or_of_the_question() -> None:
+    """Given when it is made, or when it is asked."""
+    own = PriceList({"x": {"input": "1", "output": "2"}})
+    asked, made = Ledger(), Ledger(own)
+    for ledger in (asked, made):
+        ledger.add(record(5))
+
+    assert (10 * 1_000_000 + 5 * 2_000_000, frozenset()) == (made.total().pico_usd, made.total().unpriced)
+    assert made.total() == asked.total(own)
+
+
+def test_of_equal_copies_the_one_no_fork_made_is_kept() -> None:
+    """Then the one with the smaller path, whichever comes first."""
+    ledger = Ledger(
+        PriceList({one: {"input": price, "output": "0"} for one, price in (("a", "1"), ("b", "2"))})
+    )
+    ledger.add(record(5, model="b"), forked=True, path="/a")
+    ledger.add(record(5, model="a"), path="/b")
+    ledger.add(record(5, model="b"), path="/c")
+
+    assert (1, 10 * 1_000_000) == (ledger.responses, ledger.total().pico_usd)

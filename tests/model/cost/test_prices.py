@@ -1,0 +1,534 @@
+"""Prices: what genai-prices says, what is published beside it, and nothing guessed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+from genai_prices.data import providers
+from genai_prices.types import (
+    ClauseEquals,
+    ClauseOr,
+    ClauseRegex,
+    ClauseStartsWith,
+    ModelInfo,
+    Provider,
+    Usage,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.cost import price_table
+from recollect.model.cost.money import exact
+from recollect.model.cost.prices import (
+    BATCH,
+    CONTEXT_STEPS,
+    FAST,
+    QUARTER_SECONDS,
+    SYNTHETIC_MODEL,
+    UNCERTAIN,
+    US_ONLY,
+    Price,
+    PriceList,
+    variant,
+)
+from tools import build_price_table
+
+ANTHROPIC = next(provider for provider in providers if provider.id == "anthropic")
+AMAZON = next(provider for provider in providers if provider.id == "aws")
+MODELS = [pytest.param(model, id=model.id) for model in ANTHROPIC.models]
+CLASSES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
+PRICES = PriceList()
+
+
+def quarter(text: str) -> int:
+    """The quarter of an hour of a UTC time."""
+    return int(dt.datetime.fromisoformat(text + "+00:00").timestamp()) // QUARTER_SECONDS
+
+
+NOW = quarter("2026-11-15T12:00")
+
+
+def per_million(
+    model: str, kind: int = 0, at: int = NOW, prices: PriceList = PRICES
+) -> tuple[str, ...] | None:
+    """Dollars per million tokens, per thousand searches at the end, as people write them."""
+    price = prices.find(model, at, kind)
+    if price is None:
+        return None
+    *tokens, search = price.rates()
+    assert search is not None
+    return (*("-" if rate is None else exact(rate * 10**6) for rate in tokens), exact(search * 1_000))
+
+
+def said_by_the_package(
+    provider: Provider, model: ModelInfo, counts: dict[str, int], day: dt.datetime, context: dict[str, str]
+) -> Decimal:
+    """What genai-prices charges; it counts everything cached as input too."""
+    cached = counts["cache_write_5m"] + counts["cache_write_1h"] + counts["cache_read"]
+    usage = Usage(
+        input_tokens=counts["input"] + cached,
+        output_tokens=counts["output"],
+        cache_write_tokens=counts["cache_write_5m"] + counts["cache_write_1h"],
+        cache_write_1h_tokens=counts["cache_write_1h"],
+        cache_read_tokens=counts["cache_read"],
+        web_searches=counts["web_searches"],
+    )
+    calculation = model.calc_price(usage, provider, genai_request_timestamp=day, price_context=context)
+    return calculation.total_price
+
+
+def cases(model: ModelInfo) -> list[dict[str, int]]:
+    """A response with tokens of one class at every size of context that matters."""
+    found = []
+    for size in (1, 99_999, 100_000, 100_001, 200_000, 200_001, 1_000_000):
+        counts = dict.fromkeys(CLASSES, 0)
+        found += [
+            counts | {name: size} for name in ("input", "cache_write_5m", "cache_write_1h", "cache_read")
+        ]
+        found += [counts | {"input": size} | more for more in ({"output": 4_321}, {"web_searches": 3})]
+    without_cache = {"cache_write_5m", "cache_write_1h", "cache_read"} if model.id in WITHOUT_CACHE else set()
+    return [case for case in found if not any(case[name] for name in without_cache)]
+
+
+WITHOUT_CACHE = {"claude-2", "claude-v1"}
+# Where the package has no price for a search; elsewhere it costs what ours does.
+WITHOUT_SEARCH = {"claude-2", "claude-v1", "claude-3-haiku", "claude-3-opus-latest", "claude-3-sonnet"}
+DAYS = [
+    dt.datetime(*day, tzinfo=dt.UTC) for day in ((2025, 6, 1), (2026, 3, 12), (2026, 3, 13), (2026, 11, 15))
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_class_of_every_model_costs_what_the_package_says(model: ModelInfo) -> None:
+    """For short and long contexts, before and after each change of price, and in batches since it has them."""
+    different = []
+    for day in DAYS:
+        for kind, context in ((0, {}), (BATCH, {"processing": "batch"})):
+            if kind and (day < DAYS[-1] or not model.price_variants):
+                continue
+            for counts in cases(model):
+                if counts["web_searches"] and model.id in WITHOUT_SEARCH:
+                    continue
+                size = sum(counts[name] for name in CLASSES[:5]) - counts["output"]
+                if model.id == "claude-sonnet-4-0" and size > 200_000:
+                    continue  # see test_sonnet_4_has_the_long_context_price_of_its_beta
+                price = PRICES.find(
+                    model.id.removesuffix("-latest"),
+                    int(day.timestamp()) // QUARTER_SECONDS,
+                    kind | variant(size, None, None, None),
+                )
+                assert price is not None
+                ours = price.cost(**counts)
+                assert ours is not None
+                theirs = said_by_the_package(ANTHROPIC, model, counts, day, context)
+                if Decimal(exact(ours)) != theirs:
+                    different.append((day, context, counts, exact(ours), theirs))
+
+    assert [] == different
+
+
+def test_the_prices_of_the_storage_design() -> None:
+    """The three models of seed 002, in dollars per million tokens."""
+    assert ("3", "15", "3.75", "6", "0.3", "10") == per_million("claude-sonnet-4-5-20250929")
+    assert ("15", "75", "18.75", "30", "1.5", "10") == per_million("claude-opus-4-1-20250805")
+    assert ("3", "15", "3.75", "6", "0.3", "10") == per_million("claude-3-5-sonnet-20241022")
+
+
+def test_a_price_changes_at_midnight_utc() -> None:
+    """Opus 4.6 above 200,000 tokens: $10 to 2026-03-12, $5 from 2026-03-13."""
+    before, after = quarter("2026-03-12T23:45"), quarter("2026-03-13T00:00")
+
+    assert ("10", "37.5", "12.5", "20", "1", "10") == per_million("claude-opus-4-6", 2, before)
+    assert ("5", "25", "6.25", "10", "0.5", "10") == per_million("claude-opus-4-6", 2, after)
+    assert (after,) == PRICES.changes()
+
+
+def test_a_time_that_cannot_be_right_gets_the_first_price() -> None:
+    """A clock at 0, or before 1970, costs no more than the price does."""
+    long_ago, first = (per_million("claude-opus-4-6", 2, at, PriceList()) for at in (-(10**9), 0))
+
+    assert ("10", "37.5", "12.5", "20", "1", "10") == long_ago == first
+
+
+def test_sonnet_4_has_the_long_context_price_of_its_beta() -> None:
+    """$6 / $22.50 above 200,000 tokens, which the package has for Sonnet 4.5 and not for Sonnet 4."""
+    assert ("6", "22.5", "7.5", "12", "0.6", "10") == per_million("claude-sonnet-4-20250514", 2)
+    assert ("3", "15", "3.75", "6", "0.3", "10") == per_million("claude-sonnet-4-20250514", 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "price"),
+    [
+        ("claude-opus-4-6", ("30", "150", "37.5", "60", "3", "10")),
+        ("claude-opus-4-7", ("30", "150", "37.5", "60", "3", "10")),
+        ("claude-opus-4-8", ("10", "50", "12.5", "20", "1", "10")),
+        ("claude-opus-5", ("10", "50", "12.5", "20", "1", "10")),
+        ("claude-opus-5-5", ("8", "40", "10", "16", "0.4", "10")),
+    ],
+)
+def test_fast_mode_has_its_published_price_for_every_context(model: str, price: tuple[str, ...]) -> None:
+    """Cache multipliers apply on top; a name that ends in -fast means the same."""
+    assert [price] * 3 == [per_million(model, FAST | size) for size in (0, 1, 2)]
+    assert price == per_million(model + "-fast")
+
+
+def test_fast_mode_without_a_published_price_is_unpriced() -> None:
+    """Twenty other models have none, a batch has none, and Bedrock does not offer it."""
+    fast = {row[0] for row in price_table.MODELS if per_million(row[0], FAST) is not None}
+
+    assert {f"claude-opus-{release}" for release in ("4-6", "4-7", "4-8", "5", "5-5")} == fast
+    assert per_million("claude-opus-5", FAST | BATCH) is None
+    assert per_million("us.anthropic.claude-opus-5-v1:0", FAST) is None
+
+
+def test_us_only_inference_costs_a_tenth_more_from_4_6_on() -> None:
+    """On all token classes, on top of fast mode and batch; searches and earlier models cost the same."""
+    assert ("5.5", "27.5", "6.875", "11", "0.55", "10") == per_million("claude-opus-4-6", US_ONLY)
+    assert ("33", "165", "41.25", "66", "3.3", "10") == per_million("claude-opus-4-6", US_ONLY | FAST)
+    assert ("0.055", "0.275", "0.06875", "0.11", "0.0055", "10") == per_million(
+        "claude-haiku-5-5", US_ONLY | BATCH
+    )
+    assert per_million("claude-sonnet-4-5") == per_million("claude-sonnet-4-5", US_ONLY)
+
+
+def test_a_batch_costs_half_also_where_the_package_has_no_history_of_it() -> None:
+    """Opus 4.1 in 2025; Claude 3 Sonnet and Claude 2 were never offered in batches."""
+    then = quarter("2025-09-01T00:00")
+
+    assert ("7.5", "37.5", "9.375", "15", "0.75", "10") == per_million("claude-opus-4-1", BATCH, then)
+    assert per_million("claude-3-sonnet-20240229", BATCH, then) is None
+    assert per_million("claude-2", BATCH, then) is None
+
+
+def test_a_class_without_a_price_makes_the_response_unpriced() -> None:
+    """Claude 2 had no cache: without cached tokens it has a price, with one of them it has none."""
+    price = PRICES.find("claude-2.1", NOW, 0)
+
+    assert price is not None
+    assert 10 * 8_000_000 + 5 * 24_000_000 == price.cost(10, 5, 0, 0, 0, 0)
+    assert [None] * 3 == [price.cost(10, 5, *cached, 0) for cached in ((1, 0, 0), (0, 1, 0), (0, 0, 1))]
+
+
+def test_what_the_client_made_itself_costs_nothing() -> None:
+    """It is free, not unpriced."""
+    free = PRICES.find(SYNTHETIC_MODEL, NOW, FAST | UNCERTAIN)
+
+    assert free is not None
+    assert 0 == free.cost(1, 2, 3, 4, 5, 6)
+
+
+# --- Names ---------------------------------------------------------------------------------------
+
+
+def entry(name: str) -> str:
+    """Which row of the table a name leads to, or nothing."""
+    said = PRICES.describe(name, NOW, 0)
+    return "" if said.startswith("no price") else said.replace(";", ",").partition(",")[0]
+
+
+def _stems() -> list[str]:
+    found = []
+    for model in ANTHROPIC.models:
+        clauses = model.match.or_ if isinstance(model.match, ClauseOr) else [model.match]
+        for clause in clauses:
+            if isinstance(clause, ClauseEquals):
+                found.append(clause.equals)
+            elif isinstance(clause, ClauseStartsWith):
+                found.append(clause.starts_with)
+            elif isinstance(clause, ClauseRegex):
+                found.append(clause.regex.partition("\\d")[0].removeprefix("^").replace("[-@]", "-"))
+    return sorted(stem for stem in set(found) if "@" not in stem)
+
+
+_ENDS = [
+    "",
+    "-",
+    "-20250929",
+    "-20251345",
+    "-202509290",
+    "-2026-01131",
+    "20260101",
+    "-2026-01-31",
+    "-2026-1-31",
+    "-latest",
+    "-1",
+    "-5",
+    ".5",
+    "x",
+]
+
+
+@given(
+    st.sampled_from([*_stems(), "claude-v2", "claude-instant"]), st.lists(st.sampled_from(_ENDS), max_size=2)
+)
+def test_names_are_matched_as_the_package_matches_them(stem: str, ends: list[str]) -> None:
+    """Beginnings, whole names and dated ones, in any case, the first that fits."""
+    name = (stem + "".join(ends)).upper()
+    theirs = ANTHROPIC.find_model(name)
+
+    assert (theirs.id if theirs else "") == entry(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-nightly-20261101",
+        "claude-opus-5-6",
+        "claude-opus-4-9-20270101",
+        "claude-sonnet-6",
+        "claude-fable-5-preview",
+        "claude",
+        "",
+        "sonnet",
+        "gpt-5.5",
+        "anthropic/claude-opus-5",
+        "us.anthropic.claude-nightly-v1:0",
+        "claude-nightly[1m]",
+        "claude-nightly@20261101",
+        "notanthropic.claude-opus-5",
+    ],
+)
+def test_a_name_that_only_resembles_a_known_one_is_unpriced(name: str) -> None:
+    """No price of a family is ever guessed."""
+    assert PRICES.find(name, NOW, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("claude-opus-5[1m]", "claude-opus-5"),
+        ("claude-sonnet-4-5-20250929[1m]", "claude-sonnet-4-5"),
+        ("global.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        ("global.anthropic.claude-opus-5-v1", "claude-opus-5"),
+        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", "claude-3-7-sonnet-latest"),
+        ("anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet"),
+        ("claude-fable-5@20260601", "claude-fable-5"),
+        ("claude-sonnet-4@20250514", "claude-sonnet-4-0"),
+        ("claude-opus-5@20260723", "claude-opus-5"),
+        ("claude-opus-5-5@default", "claude-opus-5-5"),
+    ],
+)
+def test_what_stands_around_a_known_name_is_looked_through(name: str, meant: str) -> None:
+    """The same model at the same price, in the words of the client, of Amazon and of Google."""
+    assert meant == entry(name)
+    assert per_million(meant) == per_million(name)
+
+
+def test_bedrock_names_cost_what_the_package_says_of_amazon() -> None:
+    """List price at the global endpoint; at the others 1.1 times from Sonnet 4.5 and Haiku 4.5 on."""
+    counts = dict(zip(CLASSES, (1_000, 100, 10_000, 0, 20_000, 0), strict=True))
+    day = DAYS[-1]
+    compared, different = 0, []
+    for model in AMAZON.models:
+        endpoint, brand, name = model.id.partition("anthropic.")
+        if not brand or model.id.endswith(("claude-3-haiku-20240307-v1:0", "claude-3-opus-20240229-v1:0")):
+            continue  # the package has no cache prices for these two
+        price = PRICES.find(endpoint.replace("regional.", "us.") + brand + name, NOW, 0)
+        ours = None if price is None else price.cost(**counts)
+        theirs = said_by_the_package(AMAZON, model, counts, day, {})
+        compared += 1
+        if ours is None or Decimal(exact(ours)) != theirs:
+            different.append((model.id, ours, theirs))
+
+    assert (37, []) == (compared, different)
+
+
+# --- Variants ------------------------------------------------------------------------------------
+
+
+def test_the_steps_of_context_lie_above_their_numbers() -> None:
+    """As in the package: a context of exactly 200,000 tokens has the lower price."""
+    sizes = (0, 100_000, 100_001, 200_000, 200_001, 10**6)
+
+    assert [0, 0, 1, 1, 2, 2] == [variant(size, None, None, None) for size in sizes]
+
+
+def test_what_clients_write_about_an_ordinary_response_is_variant_0() -> None:
+    """The values found in real transcripts, and those of clients that wrote none."""
+    assert {0} == {
+        variant(1, speed, geo, tier)
+        for speed in (None, "standard")
+        for geo in (None, "", "not_available", "global")
+        for tier in (None, "standard")
+    }
+
+
+def test_each_way_of_serving_has_a_bit() -> None:
+    """They add up, and doubt about the counts is one more."""
+    assert 2 + FAST + US_ONLY + BATCH + UNCERTAIN == variant(300_000, "fast", "us", "batch", True)
+
+
+@pytest.mark.parametrize("said", [("turbo", None, None), (None, "eu", None), (None, None, "priority")])
+def test_an_unknown_way_of_serving_is_uncertain(said: tuple[str | None, str | None, str | None]) -> None:
+    """It gets the usual price and is marked, because that price may be wrong (law 10)."""
+    assert UNCERTAIN == variant(1, *said)
+    assert per_million("claude-opus-5") == per_million("claude-opus-5", UNCERTAIN)
+
+
+# --- The user's own prices -----------------------------------------------------------------------
+
+
+def test_an_own_price_comes_before_the_list() -> None:
+    """It stands for the model and its dated releases, and for nothing else."""
+    own = PriceList(
+        {"claude-opus-5": {"input": "1", "output": "2"}, "Claude-Nightly": {"input": 3, "output": 15}}
+    )
+
+    assert ("1", "2", "1.25", "2", "0.1", "10") == per_million("claude-opus-5-20260723", prices=own)
+    assert ("3", "15", "3.75", "6", "0.3", "10") == per_million("claude-nightly-20261101", prices=own)
+    assert ("1", "2", "1.25", "2", "0.1", "10") == per_million("us.anthropic.claude-opus-5-v1:0", prices=own)
+    assert per_million("claude-opus-5-5") == per_million("claude-opus-5-5", prices=own)
+    assert per_million("claude-nightly-2", prices=own) is None
+
+
+def test_an_own_price_is_taken_as_it_stands() -> None:
+    """Every class as given; long contexts, batches and US-only inference change nothing."""
+    given = ("0.000001", "20.5", "3", "4", "5", "6.5")
+    names = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_search")
+    own = PriceList({"m": dict(zip(names, given, strict=True))})
+
+    assert {given} == {per_million("m", kind, prices=own) for kind in (0, 2, US_ONLY, BATCH, UNCERTAIN)}
+
+
+def test_an_own_price_for_fast_mode_is_a_section_of_its_own() -> None:
+    """The price of the usual speed does not cover it, nor does the list once the model is the user's."""
+    plain = {"claude-opus-5": {"input": "1", "output": "2"}}
+    both = PriceList(plain | {"claude-opus-5-fast": {"input": "7", "output": "8"}})
+
+    assert per_million("claude-opus-5", FAST, prices=PriceList(plain)) is None
+    assert ("7", "8", "8.75", "14", "0.7", "10") == per_million("claude-opus-5", FAST, prices=both)
+    assert ("1", "2", "1.25", "2", "0.1", "10") == per_million("claude-opus-5", 0, prices=both)
+
+
+def test_of_several_beginnings_the_longest_decides_and_a_whole_name_before_them() -> None:
+    """``claude-x*`` stands for every name that begins so."""
+    names = {"claude-*": "1", "claude-x*": "2", "claude-x-1": "3"}
+    own = PriceList({name: {"input": price, "output": "9"} for name, price in names.items()})
+    found = [per_million(name, prices=own) for name in ("claude-y", "claude-x-2", "claude-x-1-20260101")]
+
+    assert per_million("claude-y", FAST, prices=own) is None
+    assert ["1", "2", "3"] == [price[0] for price in found if price]
+
+
+# --- Explaining ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "at", "kind", "said"),
+    [
+        ("claude-opus-5", NOW, 0, "claude-opus-5; list price (genai-prices 0.2.1)"),
+        (
+            "claude-sonnet-4-6",
+            quarter("2026-03-01T00:00"),
+            2 | US_ONLY,
+            "claude-sonnet-4-6, above 200,000 tokens of context, 1.1 x for US-only inference; list price (genai-prices 0.2.1 and published rules)",
+        ),
+        (
+            "claude-opus-4-6",
+            NOW,
+            BATCH,
+            "claude-opus-4-6, since 2026-03-13, half for a batch; list price (genai-prices 0.2.1 and published rules)",
+        ),
+        (
+            "eu.anthropic.claude-haiku-4-5-20251001-v1:0",
+            NOW,
+            0,
+            "claude-haiku-4-5, 1.1 x at a regional endpoint of Amazon Bedrock; list price (genai-prices 0.2.1 and published rules)",
+        ),
+        ("claude-sonnet-5", NOW, FAST, "no price: none is published for fast mode of claude-sonnet-5"),
+        ("claude-2", NOW, BATCH, "no price: none is published for claude-2 in a batch"),
+        ("claude-nightly", NOW, 0, "no price: no model of this name is known"),
+        ("<synthetic>", NOW, 0, "made by the client itself: costs nothing"),
+        ("mine-20260101", NOW, 2, 'prices."mine" of config.toml, as it stands'),
+        ("mine", NOW, FAST, 'no price: config.toml has prices."mine" but no prices."mine-fast"'),
+    ],
+)
+def test_a_price_can_be_explained(model: str, at: int, kind: int, said: str) -> None:
+    """Which entry, since when, by which rules, from where; or why there is none."""
+    own = PriceList({"mine": {"input": "1", "output": "1"}})
+
+    assert said.replace("0.2.1", price_table.SOURCE.split()[1]) == own.describe(model, at, kind)
+
+
+@given(st.integers(0, 4_000_000))
+def test_the_day_of_a_price_is_the_calendars(at: int) -> None:
+    """Computed without datetime, and the same."""
+    from recollect.model.cost.prices import _day
+
+    assert dt.datetime.fromtimestamp(at * QUARTER_SECONDS, dt.UTC).date().isoformat() == _day(at)
+
+
+def test_remembering_answers_is_bounded() -> None:
+    """A transcript with a hundred thousand model names does not stay in memory."""
+    own = PriceList()
+    for number in range(10_000):
+        own.find(f"m{number}", NOW, 0)
+
+    assert 4_096 >= len(own._found)
+    assert Price((5_000_000, 25_000_000, 6_250_000, 10_000_000, 500_000, 10**10)) == own.find(
+        "claude-opus-5", 0, 0
+    )
+
+
+# --- The table -----------------------------------------------------------------------------------
+
+
+def test_the_table_is_what_the_package_and_the_tool_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """``python tools/build_price_table.py`` writes it; this fails when the package changed without it."""
+    assert (0, "") == (build_price_table.main(["--check"]), capsys.readouterr().err)
+
+
+def test_an_old_table_fails_the_check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a new release of the package the version in the docstring is another."""
+    monkeypatch.setattr(build_price_table, "version", lambda _: "9.9.9")
+
+    assert 1 == build_price_table.main(["--check"])
+    assert "run tools/build_price_table.py" in capsys.readouterr().err
+
+
+def test_rules_keep_prices_whole_and_thresholds_are_those_of_variants() -> None:
+    """A half and 1.1 times a multiple of 20 are whole; a tier no variant could name would never apply."""
+    tiers = [
+        tier
+        for row in price_table.MODELS
+        for periods in row[3:]
+        for _, all_tiers in periods
+        for tier in all_tiers
+    ]
+
+    assert {0} == {rate % 20 for _, rates in tiers for rate in rates if rate is not None}
+    assert {0, *CONTEXT_STEPS} == {above for above, _ in tiers}
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^claude-x", "^claude-.*-\\d{8}$", "claude-x-\\d{8}$", "^claude-x-\\d{8}"]
+)
+def test_a_name_pattern_the_tool_does_not_understand_ends_it(pattern: str) -> None:
+    """Rather than a table that matches something else."""
+    with pytest.raises(build_price_table.NotUnderstood):
+        build_price_table.matchers(ModelInfo("claude-x", ClauseRegex(pattern)))
+
+
+def test_a_new_model_must_be_decided_upon() -> None:
+    """Whether US-only inference costs more is not in the package, so the tool asks."""
+    model = ModelInfo("claude-opus-9", ClauseEquals("claude-opus-9"))
+
+    with pytest.raises(build_price_table.NotUnderstood, match="claude-opus-9 is new"):
+        build_price_table.rules(model, (), {})
+
+
+def test_nothing_is_imported_but_the_table() -> None:
+    """The status line pays for every module at every turn."""
+    code = (
+        "import sys, recollect.model.cost; before = set(sys.modules);"
+        "import recollect.model.cost.prices; print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "['recollect.model.cost.price_table', 'recollect.model.cost.prices']\n" == done.stdout

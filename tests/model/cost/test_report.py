@@ -1,0 +1,306 @@
+"""Sums become rows: priced, grouped, ordered, and honest about what is missing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.cost.billing_blocks import blocks
+from recollect.model.cost.calendar import Timeline
+from recollect.model.cost.prices import BATCH, UNCERTAIN, PriceList
+from recollect.model.cost.report import (
+    KEYS,
+    Accounts,
+    Asked,
+    CostReport,
+    Log,
+    Recorded,
+    Sum,
+    Uncertain,
+    Unpriced,
+)
+from recollect.model.cost.usage import Tokens
+
+PRICES = PriceList()
+SONNET, OPUS, NEW, OLD = "claude-sonnet-4-5", "claude-opus-4-5", "claude-nightly-20261101", "claude-2.1"
+NOON = 1_994_160  # a quarter of 2026-11-15, at 12:00 UTC
+LOGS = {
+    1: Log("/h/a.jsonl", "a", project="/srv/shop"),
+    2: Log("/h/b.jsonl", "b", project="/srv/notes"),
+    3: Log("/h/a/subagents/agent-x.jsonl", "a", "x", "/srv/shop"),
+}
+MILLION = 1_000_000
+DOLLAR = 10**12
+
+
+def one(model: str | None = SONNET, quarter: int = NOON, **more: int | str | None) -> Sum:
+    """One response with a million tokens of input, $3 on Sonnet 4.5."""
+    given = {
+        "log": 1,
+        "branch": None,
+        "tool": None,
+        "variant": 0,
+        "messages": 1,
+        "input": MILLION,
+        "output": 0,
+    }
+    empty = {"cache_write_5m": 0, "cache_write_1h": 0, "cache_read": 0, "web_searches": 0}
+    return Sum(quarter=quarter, model=model, **{**given, **empty, **more})  # type: ignore[arg-type]
+
+
+def report(
+    sums: Iterable[Sum],
+    by: Sequence[str] = (),
+    mode: str = "calculate",
+    records: Sequence[Recorded] = (),
+    **more: int,
+) -> CostReport:
+    quarters = [NOON - 30, NOON - 20, NOON, NOON + 25]
+    timeline = Timeline(by, lambda _: 0, [NOON // 96 - 1, NOON // 96, NOON // 96 + 1], blocks(quarters))
+    asked = Asked(tuple(by), timeline, PRICES, mode, **more)  # type: ignore[arg-type]
+    return Accounts(asked, LOGS, records).report(sums)
+
+
+def money(found: CostReport) -> list[tuple[str, ...]]:
+    return [(*row.keys.values(), f"{row.pico_usd / DOLLAR:g}") for row in found.rows]
+
+
+# --- money ------------------------------------------------------------------------------------------
+
+
+def test_the_worked_example_of_seed_002() -> None:
+    """15,000 input, 2,150 output and 8,000 cache writes on Sonnet 4.5 cost $0.10725."""
+    found = report([one(input=15_000, output=2_150, cache_write_5m=8_000)])
+
+    assert 107_250_000_000 == found.totals.pico_usd
+
+
+def test_without_a_key_there_is_one_row() -> None:
+    """It is the total."""
+    found = report([one(), one(OPUS)])
+
+    assert [(found.totals.messages, found.totals.pico_usd)] == [
+        (row.messages, row.pico_usd) for row in found.rows
+    ]
+
+
+def test_rows_under_several_keys() -> None:
+    """Days rise; models keep one order under every day, the dearest of all days first."""
+    found = report([one(), one(OPUS), one(quarter=NOON + 96)], ["day", "model"])
+
+    assert [
+        ("2026-11-15", SONNET, "3"),
+        ("2026-11-15", OPUS, "5"),
+        ("2026-11-16", SONNET, "3"),
+    ] == money(found)
+
+
+def test_what_is_not_a_time_goes_from_the_dearest_to_the_cheapest() -> None:
+    """Three Sonnet responses at $3 stand before one of Opus at $5."""
+    assert [(SONNET, "9"), (OPUS, "5")] == money(report([one(), one(OPUS), one(), one()], ["model"]))
+
+
+def test_a_model_without_a_price_is_named_and_never_free() -> None:
+    """Its tokens are in the row, its money is not, and the row says so."""
+    found = report([one(), one(NEW, output=7)], ["day"])
+
+    assert (Unpriced(NEW, 1, Tokens(MILLION, 7)),) == found.unpriced
+    assert [(2, 2 * MILLION, 3 * DOLLAR, 1)] == [
+        (row.messages, row.tokens.input, row.pico_usd, row.unpriced_messages) for row in found.rows
+    ]
+
+
+def test_what_the_client_made_itself_is_free_and_not_unpriced() -> None:
+    """Fillers and error notes have no price because nobody bills them."""
+    found = report([one("<synthetic>", input=0)])
+
+    assert (0, ()) == (found.totals.pico_usd, found.unpriced)
+
+
+def test_a_response_without_a_model_is_unpriced() -> None:
+    """Nothing says what it cost."""
+    assert ["(no model)"] == [missing.model for missing in report([one(None)]).unpriced]
+
+
+def test_a_variant_has_its_own_price() -> None:
+    """A batch costs half."""
+    assert 3 * DOLLAR // 2 == report([one(variant=BATCH)]).totals.pico_usd
+
+
+def test_a_sum_with_tokens_that_have_no_price_is_to_be_taken_apart() -> None:
+    """Claude 2 had no cache: only the response that claims to have used it is unpriced, not its neighbour."""
+    asked = Asked((), Timeline([], lambda _: 0), PRICES)
+    coarse = Accounts(asked, LOGS)
+    coarse.report([one(OLD, messages=2, cache_read=5)])
+    fine = Accounts(asked, LOGS)
+    exact = fine.report([one(OLD), one(OLD, input=0, cache_read=5)])
+
+    assert coarse.has_gap
+    assert (8 * DOLLAR, (Unpriced(OLD, 1, Tokens(cache_read=5)),)) == (exact.totals.pico_usd, exact.unpriced)
+
+
+def test_uncertain_counts_are_said() -> None:
+    """Client 2.1.30 wrote the output of the stream's start: it is counted, and named as uncertain."""
+    found = report([one(output=3, variant=UNCERTAIN), one()])
+
+    assert (Uncertain(SONNET, 1, 3),) == found.uncertain
+
+
+# --- records ----------------------------------------------------------------------------------------
+
+
+def test_display_shows_what_the_client_recorded() -> None:
+    """Response by response, and how many it recorded nothing for."""
+    found = report([one(recorded=7, unrecorded=0), one(recorded=0, unrecorded=1)], mode="display")
+
+    assert (7, 1) == (found.totals.pico_usd, found.totals.unrecorded_messages)
+
+
+def test_a_running_total_covers_its_session_and_the_agents_of_it() -> None:
+    """The total of session a stands for both of its logs; session b has none."""
+    sums = [one(log=1, recorded=1), one(log=3, recorded=1), one(log=2, recorded=5)]
+    found = report(sums, ["session"], "display", [Recorded(NOON + 96, 1, SONNET, 9)])
+
+    assert {"a": 9, "b": 5} == {row.keys["session"]: row.pico_usd for row in found.rows}
+
+
+def test_a_running_total_is_booked_at_its_own_time() -> None:
+    """The responses were yesterday's; the client wrote the total today."""
+    found = report([one()], ["day"], "display", [Recorded(NOON + 96, 1, SONNET, 9)])
+
+    assert [("2026-11-15", 1, 0), ("2026-11-16", 0, 9)] == [
+        (row.keys["day"], row.messages, row.pico_usd) for row in found.rows
+    ]
+
+
+def test_a_copied_log_repeats_its_running_total_in_vain() -> None:
+    """Two logs of one session with a total each: the larger stands."""
+    records = [Recorded(NOON, 1, SONNET, 4), Recorded(NOON, 3, SONNET, 9)]
+
+    assert 9 == report([one()], mode="display", records=records).totals.pico_usd
+
+
+def test_auto_takes_the_record_only_where_there_is_no_price() -> None:
+    """Sonnet is calculated; the unknown model costs what the client wrote down."""
+    found = report([one(recorded=7), one(NEW, recorded=11)], mode="auto")
+
+    assert (3 * DOLLAR + 11, ()) == (found.totals.pico_usd, found.unpriced)
+
+
+def test_auto_takes_a_running_total_for_models_without_a_price() -> None:
+    """Of the total only the part of the unknown model is taken."""
+    records = [Recorded(NOON, 1, SONNET, 400), Recorded(NOON, 1, NEW, 11)]
+    found = report([one(), one(NEW, unrecorded=1)], mode="auto", records=records)
+
+    assert (3 * DOLLAR + 11, ()) == (found.totals.pico_usd, found.unpriced)
+
+
+def test_auto_says_what_has_neither_price_nor_record() -> None:
+    """Then it is unpriced, as ever."""
+    assert [NEW] == [missing.model for missing in report([one(NEW, unrecorded=1)], mode="auto").unpriced]
+
+
+# --- more about a row -------------------------------------------------------------------------------
+
+
+def test_an_explained_row_says_where_it_comes_from() -> None:
+    """Two logs, five lines for two responses, the price, and the difference to what was recorded."""
+    sums = [
+        one(log=1, lines=3, recorded=DOLLAR),
+        one(log=3, lines=1, unrecorded=1),
+        one(log=2, messages=0, input=0, lines=1),
+    ]
+    (row,) = report(sums, mode="calculate", is_explained=True).rows
+    why = row.explanation
+
+    assert why is not None
+    assert (3, 3) == (why.logs, why.copies_dropped)
+    assert ("/h/a.jsonl", "/h/a/subagents/agent-x.jsonl", "/h/b.jsonl") == why.paths
+    assert (DOLLAR, 1, 5 * DOLLAR) == (
+        why.recorded_pico_usd,
+        why.unrecorded_messages,
+        why.difference_pico_usd,
+    )
+    assert [f"{SONNET}: "] == [price[: len(SONNET) + 2] for price in why.prices]
+
+
+def test_copies_alone_make_no_row() -> None:
+    """A fork that only repeats its parent is in no row; what was dropped is in the total."""
+    found = report([one(), one(log=2, messages=0, input=0, lines=4)], ["session"], is_explained=True)
+
+    assert ["a"] == [row.keys["session"] for row in found.rows]
+    assert found.totals.explanation is not None
+    assert 3 == found.totals.explanation.copies_dropped
+
+
+def test_performance_leaves_out_what_has_no_duration() -> None:
+    """600 tokens in 20 s are 30 a second; tokens per dollar are those of everything that has a price."""
+    timed = one(output=600, timed=1, timed_ms=20_000, timed_output=600, input=0)
+    (row,) = report([timed, one(output=400, input=0), one(NEW, output=9)], is_timed=True).rows
+    speed = row.performance
+
+    assert speed is not None
+    assert (1, 20_000, 600, 30.0) == (
+        speed.messages,
+        speed.duration_ms,
+        speed.output_tokens,
+        speed.tokens_per_second,
+    )
+    assert round(1000 / 0.015, 1) == speed.tokens_per_dollar
+
+
+def test_the_running_block_says_how_it_goes_on() -> None:
+    """$3 in the hour since 12:00; the window began at 12:00 and has four hours left: $15 at its end."""
+    now = (NOON + 4) * 900_000
+    found = report([one(), one(quarter=NOON - 30)], ["block"], now=now, active_since=NOON * 900_000)
+    old, running = [row.block for row in found.rows]
+
+    assert old is not None
+    assert running is not None
+    assert (False, None) == (old.is_active, old.pico_usd_per_hour)
+    assert ("2026-11-15T12:00:00Z", "2026-11-15T17:00:00Z") == (running.start, running.end)
+    assert (True, 240, 3 * DOLLAR, 15 * DOLLAR) == (
+        running.is_active,
+        running.minutes_left,
+        running.pico_usd_per_hour,
+        running.projected_pico_usd,
+    )
+
+
+# --- always -----------------------------------------------------------------------------------------
+
+sums_of_anything = st.lists(
+    st.builds(
+        one,
+        st.sampled_from([SONNET, OPUS, NEW, "<synthetic>", None]),
+        st.sampled_from([0, NOON - 30, NOON, NOON + 25, NOON + 96]),
+        log=st.sampled_from([1, 2, 3]),
+        branch=st.sampled_from([None, "main", "fix"]),
+        tool=st.sampled_from([None, "Bash"]),
+        variant=st.sampled_from([0, 1, 2, BATCH, UNCERTAIN]),
+        input=st.integers(0, 10**7),
+        output=st.integers(0, 10**5),
+        cache_read=st.integers(0, 10**8),
+        recorded=st.integers(0, 10**13),
+        unrecorded=st.integers(0, 1),
+    ),
+    max_size=12,
+)
+
+
+@given(sums_of_anything, st.sampled_from(["calculate", "display", "auto"]), st.booleans())
+def test_every_view_has_the_same_total(sums: list[Sum], mode: str, is_recorded: bool) -> None:
+    """Whatever the keys: the rows add up to the total, and all totals are one."""
+    records = [Recorded(NOON, 1, SONNET, 5), Recorded(NOON, 1, NEW, 7)] if is_recorded else []
+    views = [(), *((key,) for key in KEYS), *itertools.islice(itertools.permutations(KEYS, 2), 20)]
+    reports = [report(sums, by, mode, records) for by in views]
+
+    totals = [(found.totals.messages, found.totals.tokens, found.totals.pico_usd) for found in reports]
+    assert totals == [totals[0]] * len(views)
+    for found in reports:
+        assert found.totals.pico_usd == sum(row.pico_usd for row in found.rows)
+        assert found.totals.tokens == sum((row.tokens for row in found.rows), Tokens())
+        assert found.unpriced == reports[0].unpriced

@@ -1,0 +1,49 @@
+"""Plan the repair of a log that is only bytes in memory."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from recollect.model.damage import Line
+from recollect.model.repair.plan import Mending, mended
+from tests.talk import Fields
+
+NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+
+
+def planned(data: bytes) -> Mending:
+    """The plan for these bytes."""
+    end = data.rfind(b"\n") + 1
+
+    def lines() -> Iterator[Line]:
+        offset = 0
+        for line in data[:end].split(b"\n")[:-1]:
+            yield Line(line, offset)
+            offset += len(line) + 1
+
+    return mended(lines, lambda offset, length: data[offset : offset + length], len(data), end, NOW)
+
+
+def output(plan: Mending) -> bytes:
+    """The bytes of the result."""
+    return b"".join(plan.draft.output())
+
+
+def codes(plan: Mending) -> Counter[str]:
+    """How often which action is planned."""
+    return Counter(action.code for action in plan.actions)
+
+
+def entries(plan: Mending) -> list[Fields]:
+    """The lines of the result."""
+    return [json.loads(line) for line in output(plan).splitlines() if line.strip()]
+
+
+def rebuilt(plan: Mending, data: bytes) -> bytes:
+    """The original, put together from what was kept and what was set aside."""
+    spans = [(row.offset, row.length) for row in plan.draft.kept()]
+    spans += [(span.offset, span.length) for span in plan.set_aside]
+    return b"".join(data[offset : offset + length] for offset, length in sorted(spans))

@@ -1,0 +1,470 @@
+"""What repair makes of each kind of damage, and of thousands of damaged logs at once (G11)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import struct
+from collections import Counter
+
+import pytest
+
+from recollect.model.repair.proof import broken_rules, sent
+from tests.model.repair.damaged import damaged_log, talk
+from tests.model.repair.mended_bytes import codes, entries, output, planned, rebuilt
+from tests.talk import Fields, assistant, call, encoded, result, user
+
+TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
+FILES = 10_000 if TORTURE else 500
+GROUPS = 10
+
+Q1, A1 = user("q1", None, 0, "Q1"), assistant("a1", "q1", 60, "A1")
+Q2, A2 = user("q2", "a1", 120, "Q2"), assistant("a2", "q2", 180, "A2")
+TALK = [Q1, A1, Q2, A2]
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
+
+
+def line(entry: Fields) -> bytes:
+    return encoded([entry])
+
+
+def spoken(data: bytes) -> list[str]:
+    """The texts of the messages that would be sent."""
+    found = []
+    for message in sent(planned(data).draft):
+        blocks = (
+            message["content"] if isinstance(message["content"], list) else [{"text": message["content"]}]
+        )
+        found.append(" ".join(str(block.get("text", block.get("type"))) for block in blocks))
+    return found
+
+
+# ---- nothing to do ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sound_session_is_left_alone(seed: int) -> None:
+    """Calls in parallel, thinking, progress, metadata: no action, and not a byte is set aside."""
+    data = encoded(talk(random.Random(seed)))
+    plan = planned(data)
+
+    assert ((), (), data) == (plan.actions, plan.set_aside, output(plan))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encoded(TALK).replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + encoded(TALK),
+        b"\n\n" + encoded(TALK),
+        encoded([*TALK, Q2]),
+        b"",
+    ],
+    ids=["CRLF", "BOM", "blank lines", "exact repeat", "empty"],
+)
+def test_what_breaks_no_client_stays(data: bytes) -> None:
+    """Every client reads these; so they are left as they are."""
+    assert ((), data) == (planned(data).actions, output(planned(data)))
+
+
+def test_a_call_at_the_very_end_is_left_to_the_client() -> None:
+    """It closes open calls itself, in its own words."""
+    data = encoded([*TALK, user("q3", "a2", 200, "Q3"), assistant("a3", "q3", 210, [call("toolu_1")])])
+
+    assert () == planned(data).actions
+
+
+# ---- lines -----------------------------------------------------------------------------------------------
+
+
+def test_a_whole_last_line_gets_its_newline() -> None:
+    """Without it client 2.0.76 glues its next line on and loses the history."""
+    plan = planned(encoded(TALK)[:-1])
+
+    assert (Counter(["newline-added"]), encoded(TALK), 0) == (
+        codes(plan),
+        output(plan),
+        plan.bytes_set_aside,
+    )
+
+
+def test_half_a_last_line_is_set_aside() -> None:
+    """Exactly the bytes behind the last newline."""
+    data = encoded(TALK) + b'{"type":"user","mess'
+    plan = planned(data)
+
+    assert (Counter(["torn-tail"]), encoded(TALK), 20) == (codes(plan), output(plan), plan.bytes_set_aside)
+
+
+def test_glued_objects_become_lines() -> None:
+    """Both are lost to the client; all their bytes are kept, and a newline is put between them."""
+    data = line(Q1) + line(A1)[:-1] + line(Q2) + line(A2)
+    plan = planned(data)
+
+    assert (Counter(["glued-split"]), encoded(TALK), 0) == (codes(plan), output(plan), plan.bytes_set_aside)
+    assert (1, 4) == (plan.proof.history_before, plan.proof.history_after)
+
+
+def test_a_whole_entry_behind_half_a_one_is_saved() -> None:
+    """A crash, then another writer on the same line: only the half is set aside."""
+    half = line(Q1)[:40]
+    data = encoded([Q1, A1]) + half + line(Q2) + line(A2)
+    plan = planned(data)
+
+    assert (encoded(TALK), 40) == (output(plan), plan.bytes_set_aside)
+
+
+def test_an_object_inside_half_a_line_is_no_entry() -> None:
+    """The message of an entry whose end was cut is not taken for an entry."""
+    half = b'{"type":"progress","data":{"type":"user","uuid":"x","message":{"role":"user","content":"x"}}'
+    plan = planned(encoded(TALK) + half + b"\n")
+
+    assert (encoded(TALK), len(half) + 1) == (output(plan), plan.bytes_set_aside)
+
+
+@pytest.mark.parametrize(
+    ("data", "aside"),
+    [
+        (encoded(TALK) + bytes(512), 512),
+        (line(Q1) + bytes(100) + encoded(TALK[1:]), 100),
+        (line(Q1) + line(A1)[:-1] + bytes(7) + b"\n" + encoded(TALK[2:]), 8),
+    ],
+    ids=["tail", "before a line", "behind a line"],
+)
+def test_nul_runs_are_set_aside(data: bytes, aside: int) -> None:
+    """What stood beside them on the line is kept."""
+    plan = planned(data)
+
+    assert (encoded(TALK), aside) == (output(plan), plan.bytes_set_aside)
+
+
+def test_invalid_utf8_is_kept_readable_and_the_original_set_aside() -> None:
+    """The replacement character stands for the bytes, and the plan says so."""
+    broken = line(A1).replace(b'"A1"', b'"A1\xff"')
+    plan = planned(line(Q1) + broken + encoded([Q2, A2]))
+
+    assert ("A1\ufffd", len(broken)) == (
+        entries(plan)[1]["message"]["content"][0]["text"],
+        plan.bytes_set_aside,
+    )
+    assert "replacement characters" in plan.actions[0].why
+
+
+@pytest.mark.parametrize("odd", [b"null\n", b"42\n", b"[]\n", b'"x"\n', b"\x1f\x8b\x08\n"])
+def test_lines_that_are_no_objects_are_set_aside(odd: bytes) -> None:
+    """Client 2.1.197 crashes on them."""
+    plan = planned(line(Q1) + odd + encoded(TALK[1:]))
+
+    assert (encoded(TALK), len(odd)) == (output(plan), plan.bytes_set_aside)
+
+
+# ---- times and links -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [None, "", "yesterday"])
+def test_times_are_filled_where_the_session_would_not_be_found(missing: str | None) -> None:
+    """The last line gets the time before it and a millisecond."""
+    plan = planned(encoded([*TALK[:3], {**A2, "timestamp": missing}]))
+
+    assert "2026-01-01T00:02:00.001Z" == entries(plan)[3]["timestamp"]
+    assert (0, 4) == (plan.proof.history_before, plan.proof.history_after)
+
+
+def test_a_time_missing_inside_is_left() -> None:
+    """Every message is found all the same."""
+    assert () == planned(encoded([Q1, {**A1, "timestamp": None}, Q2, A2])).actions
+
+
+def test_an_orphan_is_joined_to_what_stands_before_it() -> None:
+    """The history would start at it, because the gap is longer than five seconds."""
+    plan = planned(encoded([Q1, A1, {**Q2, "parentUuid": "gone"}, A2]))
+
+    assert (Counter(["relinked"]), "a1") == (codes(plan), entries(plan)[2]["parentUuid"])
+    assert (2, ("q1", "a1")) == (plan.proof.history_before, plan.proof.gained)
+
+
+def test_an_orphan_goes_where_its_unreadable_parent_stood() -> None:
+    """Another branch stands between; the half line still tells what it followed."""
+    branch = user("b1", "q1", 70, "Another branch")
+    torn = line(Q2).replace(b'"message":{', b'"message":')
+    plan = planned(encoded([Q1, A1, branch]) + torn + line(A2))
+
+    assert ("a1", 3) == (entries(plan)[3]["parentUuid"], plan.proof.history_after)
+
+
+def test_circles_are_cut() -> None:
+    """Client 2.0.76 hangs in them."""
+    whole = planned(encoded([{**Q1, "parentUuid": "a2"}, A1, Q2, A2]))
+    self_parent = planned(encoded([Q1, A1, {**Q2, "parentUuid": "q2"}, A2]))
+
+    assert (None, 4) == (entries(whole)[0]["parentUuid"], whole.proof.history_after)
+    assert ("a1", 4) == (entries(self_parent)[2]["parentUuid"], self_parent.proof.history_after)
+
+
+def test_a_shorter_branch_that_is_read_again_does_not_take_over() -> None:
+    """Two glued lines branch off early and stand last: the history the client resumes is no shorter than before."""
+    branch = [user("b1", "q1", 190, "Other"), assistant("b2", "b1", 200, "way")]
+    plan = planned(encoded(TALK) + line(branch[0])[:-1] + line(branch[1]))
+
+    assert (Counter({"glued-split": 1, "leaf-kept": 1}), 4) == (codes(plan), plan.proof.history_after)
+    assert ("a2", 7) == (entries(plan)[-1]["leafUuid"], len(entries(plan)))
+    assert () == planned(output(plan)).actions
+
+
+def test_circles_beside_the_conversation_are_cut_too() -> None:
+    """The line that stands first becomes a beginning; the conversation is not touched."""
+    circle = [user("b1", "b2", 10, "X"), assistant("b2", "b1", 20, "Y")]
+    plan = planned(encoded([*circle, *TALK]))
+
+    assert (Counter(["circle-cut"]), None) == (codes(plan), entries(plan)[0]["parentUuid"])
+    assert encoded(TALK) == b"".join(output(plan).splitlines(keepends=True)[2:])
+
+
+def test_one_id_with_other_bytes_is_told_and_left() -> None:
+    """The client takes the last copy; so does the result."""
+    plan = planned(encoded([Q1, A1, {**Q2, "message": {"role": "user", "content": "old"}}, Q2, A2]))
+
+    assert ((), 1) == (plan.actions, len(plan.notes))
+
+
+# ---- calls and results -----------------------------------------------------------------------------------
+
+CALL = [Q1, assistant("c1", "q1", 60, [call("toolu_1")]), user("r1", "c1", 61, [result("toolu_1")])]
+REST = [assistant("a1", "r1", 62, "A1"), user("q2", "a1", 120, "Q2"), assistant("a2", "q2", 180, "A2")]
+
+
+def test_a_lost_result_is_made_and_says_so() -> None:
+    """The turn is kept: the call, an error result, and what followed."""
+    plan = planned(encoded([*CALL[:2], {**REST[0], "parentUuid": "c1"}, *REST[1:]]))
+    made = entries(plan)[2]
+
+    assert (Counter({"result-made": 1, "relinked": 1}), "c1") == (codes(plan), made["parentUuid"])
+    assert ("toolu_1", True) == tuple(
+        made["message"]["content"][0][name] for name in ("tool_use_id", "is_error")
+    )
+    assert "was lost" in made["message"]["content"][0]["content"]
+    assert (5, 6, (made["uuid"],)) == (
+        plan.proof.history_before,
+        plan.proof.history_after,
+        plan.proof.gained,
+    )
+
+
+def test_one_of_three_parallel_results_is_made() -> None:
+    """Only the one that is missing."""
+    calls = [
+        assistant(f"c{n}", f"c{n - 1}" if n else "q1", 60, [call(f"toolu_{n}")], "msg") for n in range(3)
+    ]
+    results = [
+        user("r0", "c2", 61, [result("toolu_0")]),
+        user("r2", "r0", 61, [result("toolu_2")]),
+    ]
+    plan = planned(encoded([Q1, *calls, *results, assistant("a1", "r2", 62, "A1"), Q2, A2]))
+    turn = sent(plan.draft)[2]["content"]
+
+    assert {"toolu_0", "toolu_1", "toolu_2"} == {block["tool_use_id"] for block in turn}
+    assert ["toolu_1"] == [block["tool_use_id"] for block in turn if block.get("is_error")]
+
+
+def test_a_result_without_its_call_becomes_text() -> None:
+    """What it said is still there to read."""
+    orphan = user("r9", "a1", 100, [result("toolu_9", "the output")])
+    plan = planned(encoded([Q1, A1, orphan, assistant("a2", "r9", 101, "A2")]))
+    text = entries(plan)[2]["message"]["content"][0]
+
+    assert (Counter(["orphan-result"]), "text") == (codes(plan), text["type"])
+    assert text["text"].endswith("\nthe output")
+
+
+def test_the_later_pair_of_a_repeated_id_gets_its_own() -> None:
+    """The client would drop it."""
+    second = [
+        assistant("c2", "a2", 200, [call("toolu_1")]),
+        user("r2", "c2", 201, [result("toolu_1", "second")]),
+        assistant("a3", "r2", 202, "A3"),
+    ]
+    plan = planned(encoded([*CALL, *REST, *second]))
+    lines = entries(plan)
+    new = lines[6]["message"]["content"][0]["id"]
+
+    assert new == lines[7]["message"]["content"][0]["tool_use_id"] != "toolu_1"
+    assert "toolu_1" == lines[1]["message"]["content"][0]["id"]
+
+
+def test_a_result_behind_a_later_answer_is_moved_to_its_own() -> None:
+    """Two answers in a row and then both results: each answer gets its result at once."""
+    lines = [
+        Q1,
+        assistant("c1", "q1", 60, [call("toolu_1")]),
+        assistant("c2", "c1", 61, [call("toolu_2")]),
+        user("r2", "c2", 62, [result("toolu_2")]),
+        user("r1", "r2", 63, [result("toolu_1")]),
+        assistant("a1", "r1", 64, "A1"),
+    ]
+    plan = planned(encoded(lines))
+
+    assert ["q1", "c1", "r1", "c2", "r2", "a1"] == [one["uuid"] for one in entries(plan)]
+    assert (True, 6) == (plan.proof.holds, plan.proof.history_after)
+
+
+def test_lines_of_two_answers_that_are_mixed_are_put_in_order() -> None:
+    """Seen in a real log of 1.0.120: the call of the first answer stands behind the second."""
+    lines = [
+        Q1,
+        assistant("a1", "q1", 60, "one", "msg_a"),
+        assistant("b1", "a1", 61, "two", "msg_b"),
+        assistant("c1", "b1", 62, [call("toolu_1")], "msg_a"),
+        user("r1", "c1", 63, [result("toolu_1")]),
+        assistant("a2", "r1", 64, "A2"),
+    ]
+    plan = planned(encoded(lines))
+
+    assert ["q1", "a1", "c1", "r1", "b1", "a2"] == [one["uuid"] for one in entries(plan)]
+    assert ((), 6) == (plan.proof.problems, plan.proof.history_after)
+
+
+# ---- content ---------------------------------------------------------------------------------------------
+
+
+def answered(*blocks: Fields) -> list[Fields]:
+    return [Q1, assistant("a1", "q1", 60, list(blocks)), Q2, A2]
+
+
+def test_empty_text_beside_something_is_taken_out() -> None:
+    """The API refuses it whenever the session is resumed."""
+    plan = planned(encoded(answered({"type": "text", "text": " "}, {"type": "text", "text": "A1"})))
+
+    assert (Counter(["empty-text"]), ["A1"]) == (
+        codes(plan),
+        [block["text"] for block in entries(plan)[1]["message"]["content"]],
+    )
+
+
+def test_empty_parts_of_a_result_say_that_they_are_empty() -> None:
+    """The result itself stays."""
+    lines = [*CALL[:2], user("r1", "c1", 61, [result("toolu_1", [{"type": "text", "text": ""}])]), *REST]
+    plan = planned(encoded(lines))
+
+    assert [{"type": "text", "text": "(no content)"}] == entries(plan)[2]["message"]["content"][0]["content"]
+
+
+def test_unsigned_thinking_is_taken_out_of_its_line() -> None:
+    """The answer stays."""
+    plan = planned(encoded(answered({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "A1"})))
+
+    assert ["A1"] == [block.get("text") for block in entries(plan)[1]["message"]["content"]]
+
+
+@pytest.mark.parametrize(
+    "thinking",
+    [{"type": "thinking", "thinking": "hm"}, {"type": "thinking", "thinking": "", "signature": "c2ln"}],
+    ids=["unsigned", "emptied"],
+)
+def test_a_line_of_refused_thinking_leaves_and_is_linked_around(thinking: Fields) -> None:
+    """It is set aside; what followed it follows what was before it."""
+    lines = [Q1, assistant("t1", "q1", 59, [thinking], "msg"), assistant("a1", "t1", 60, "A1", "msg"), Q2, A2]
+    plan = planned(encoded(lines))
+
+    assert [("q1", None), ("a1", "q1"), ("q2", "a1"), ("a2", "q2")] == [
+        (one["uuid"], one["parentUuid"]) for one in entries(plan)
+    ]
+    assert ["now follows q1"] == [action.why for action in plan.actions if action.code == "relinked"]
+    assert ["Q1", "A1", "Q2", "A2"] == spoken(encoded(lines))
+
+
+def test_emptied_thinking_of_a_model_that_never_shows_it_stays() -> None:
+    """Sonnet 5 gives its thinking back signed and without text."""
+    lines = answered(
+        {"type": "thinking", "thinking": "", "signature": "c2ln"}, {"type": "text", "text": "A1"}
+    )
+    for one in (lines[1], lines[3] | {"message": dict(A2["message"])}):
+        one["message"]["model"] = "claude-sonnet-5"
+    data = encoded(lines).replace(b"claude-sonnet-4-5-20250929", b"claude-sonnet-5")
+
+    assert () == planned(data).actions
+
+
+def png(width: int, height: int) -> str:
+    header = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
+    return base64.b64encode(header + bytes(20)).decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [("", "empty"), (png(8001, 10), "8001 x 10 pixels"), ("A" * 5_242_884, "5242884 bytes")],
+    ids=["empty", "pixels", "bytes"],
+)
+@pytest.mark.parametrize("where", ["prompt", "result"])
+def test_images_the_api_refuses_become_a_note(data: str, reason: str, where: str) -> None:
+    """In a prompt as in a result; the original line is set aside."""
+    image = {**IMAGE, "source": {**IMAGE["source"], "data": data}}  # type: ignore[dict-item]
+    content = [{"type": "text", "text": "See"}, image]
+    prompt, outcome = user("q1", None, 0, content), user("r1", "c1", 61, [result("toolu_1", content)])
+    lines = [prompt, A1, Q2, A2] if where == "prompt" else [*CALL[:2], outcome, *REST]
+    plan = planned(encoded(lines))
+    changed = entries(plan)[0 if where == "prompt" else 2]
+
+    assert (Counter(["image-replaced"]), True) == (codes(plan), reason in json.dumps(changed))
+    assert len(line(lines[0 if where == "prompt" else 2])) == plan.bytes_set_aside
+
+
+def test_an_image_the_api_takes_stays() -> None:
+    """8000 pixels are not too many."""
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": png(8000, 8000)},
+    }
+
+    assert () == planned(encoded([user("q1", None, 0, [image]), A1, Q2, A2])).actions
+
+
+# ---- everything at once ----------------------------------------------------------------------------------
+
+
+def test_a_change_leaves_every_other_byte_of_the_line() -> None:
+    """Unknown fields, odd numbers and the order of fields stay as they were written."""
+    odd = line({**Q2, "parentUuid": "gone"})[:-2] + b',"zz": 1.50,"e":"\\u00e9"}\n'
+    plan = planned(encoded([Q1, A1]) + odd + line(A2))
+
+    assert b',"zz":1.50,"e":"\\u00e9"}' in output(plan)
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_generated_damage_is_mended_once_and_for_all(group: int) -> None:
+    """Sizes add up, the original can be put together again, the API takes the result, a second repair finds nothing."""
+    for seed in range(group * FILES // GROUPS, (group + 1) * FILES // GROUPS):
+        data = damaged_log(seed)
+        plan = planned(data)
+        result_bytes = output(plan)
+        again = planned(result_bytes)
+
+        assert len(data) == plan.bytes_kept + plan.bytes_set_aside, seed
+        assert (data, plan.bytes_after) == (rebuilt(plan, data), len(result_bytes)), seed
+        assert ((), plan.proof.history_after) == (again.actions, again.proof.history_before), seed
+        assert ((), True) == (plan.proof.problems, plan.proof.history_after >= plan.proof.history_before), (
+            seed
+        )
+
+
+# ---- the rules -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([("user", "")], "non-empty"),
+        ([("user", [])], "content is empty"),
+        ([("user", "Q"), ("assistant", [call("t")])], "without `tool_result`"),
+        ([("user", [result("t")])], "unexpected `tool_result`"),
+        ([("user", "Q"), ("assistant", [call("t"), call("t")]), ("user", [result("t")])], "unique"),
+        ([("user", "Q"), ("assistant", [{"type": "thinking", "thinking": "x"}])], "signature"),
+        ([("user", [IMAGE])], "image is empty"),
+    ],
+)
+def test_the_proof_knows_what_the_api_refuses(messages: list[tuple[str, object]], problem: str) -> None:
+    """Each rule, broken once."""
+    found = list(broken_rules([{"role": role, "content": content} for role, content in messages]))
+
+    assert [True] == [problem in one for one in found]

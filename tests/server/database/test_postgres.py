@@ -1,0 +1,322 @@
+"""What is special about PostgreSQL: row-level security, restarts under the server, a replica, migrations, its dump."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]  # it has no types
+import pytest
+
+from recollect.errors import UsageError
+from recollect.model.search.query import Query
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.postgres import USAGE_OF, PostgresDatabase, tsquery
+from recollect.server.database.records import Append, Author, Stored
+from recollect.server.database.sql_tables import PARTITIONED, PARTITIONS, TENANT_TABLES, postgres_steps
+from recollect.server.facts import prepare
+from recollect.sync.wire import START, Position
+from tests.server.conftest import Kind
+from tests.server.postgres_cluster import Cluster
+from tests.server.world import World, after, in_world, new_org, prompt, reply
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster that may be stopped and started."""
+    if os.environ.get("RECOLLECT_TEST_POSTGRES"):
+        pytest.skip("RECOLLECT_TEST_POSTGRES names a database that is not ours to stop")
+    made = Cluster(is_durable=True)
+    try:
+        made.make()
+        asyncio.run(PostgresDatabase(made.dsn()).migrate())
+        yield made
+    finally:
+        made.stop()
+
+
+def test_row_level_security_is_a_second_line(postgres: str) -> None:
+    """A query that names no tenant, or another, finds nothing in any table; nor may it write there."""
+
+    async def fill(made: World) -> str:
+        await made.put("s1", reply("m-1") + prompt("words"))
+        await made.ask("PUT", "/v1/sessions/s1/file", params={"key": "f"}, content=b"x")
+        return made.org.id
+
+    org = in_world(Kind("postgres", postgres), fill)
+
+    async def seen(setting: str | None) -> dict[str, int]:
+        connection = await asyncpg.connect(postgres)
+        try:
+            if setting is not None:
+                await connection.fetch("SELECT set_config('recollect.org', $1, false)", setting)
+            where = "WHERE {} = $1"
+            return {
+                table: await connection.fetchval(f"SELECT count(*) FROM {table} {where.format(column)}", org)
+                for table, column in TENANT_TABLES.items()
+            }
+        finally:
+            await connection.close()
+
+    async def stolen() -> None:
+        connection = await asyncpg.connect(postgres)
+        try:
+            await connection.fetch("SELECT set_config('recollect.org', 'somebody else', false)")
+            await connection.execute(
+                "INSERT INTO users(id, org, name, role, disabled, created) VALUES('x', $1, 'Mallory', 'admin', 0, 0)",
+                org,
+            )
+        finally:
+            await connection.close()
+
+    async def play() -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await stolen()
+        return await seen(None), await seen("somebody else"), await seen(org)
+
+    nobody, other, own = asyncio.run(play())
+    nothing = dict.fromkeys(TENANT_TABLES, 0)
+    assert (nobody, other) == (nothing, nothing)
+    assert min(own.values()) > 0
+
+
+def test_the_server_knows_whether_it_sees_through_row_level_security(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A superuser does, and its log says so; the role that deploy.md makes does not."""
+
+    async def told(role: str) -> bool:
+        database = PostgresDatabase(cluster.dsn(role))
+        await database.open()
+        try:
+            return await database.bypasses_row_security()
+        finally:
+            await database.close()
+
+    with caplog.at_level("WARNING", "recollect.server"):
+        assert asyncio.run(told("recollect")) is False
+        quiet = [record.message for record in caplog.records]
+        assert asyncio.run(told("postgres")) is True
+    assert quiet == []
+    assert [record.message[:39] for record in caplog.records] == ["the role sees through row-level securit"]
+
+
+def test_large_tables_are_divided_by_session(postgres: str) -> None:
+    """Each has its partitions, and rows of many sessions lie in several of them."""
+
+    async def play() -> tuple[list[int], int]:
+        connection = await asyncpg.connect(postgres)
+        try:
+            counts = [
+                await connection.fetchval(
+                    "SELECT count(*) FROM pg_inherits WHERE inhparent = $1::text::regclass", table
+                )
+                for table in PARTITIONED
+            ]
+            await connection.execute("SET recollect.org = '*'")
+            used = await connection.fetchval("SELECT count(DISTINCT tableoid) FROM segments")
+            return counts, used
+        finally:
+            await connection.close()
+
+    async def fill(made: World) -> None:
+        for number in range(30):
+            await made.put(f"s{number}", prompt("x"))
+
+    in_world(Kind("postgres", postgres), fill)
+    counts, used = asyncio.run(play())
+    assert counts == [PARTITIONS] * len(PARTITIONED)
+    assert used > 3
+
+
+def test_a_migration_is_done_once_and_by_one(postgres: str) -> None:
+    """Servers that start together do not disturb each other; there is nothing left to do."""
+
+    async def play() -> list[int]:
+        return await asyncio.gather(*(PostgresDatabase(postgres).migrate() for _ in range(4)))
+
+    assert asyncio.run(play()) == [0, 0, 0, 0]
+
+
+def test_a_database_of_an_earlier_version_goes_on_where_it_was(cluster: Cluster) -> None:
+    """Its lines were appended row by row; after the last step the same log takes the next ones, as one log."""
+    cluster.psql("CREATE DATABASE earlier OWNER recollect")
+    dsn = cluster.dsn(database="earlier")
+    first, second = reply("m-1") + prompt("old words"), reply("m-1", uuid="a-2") + prompt("new words", "u-2")
+
+    async def earlier() -> None:
+        connection = await asyncpg.connect(dsn)
+        await connection.execute(
+            "CREATE TABLE recollect_version(version INTEGER PRIMARY KEY, at BIGINT NOT NULL)"
+        )
+        for number, step in enumerate(postgres_steps()[:2], 1):
+            await connection.execute(step)
+            await connection.execute("INSERT INTO recollect_version VALUES($1, 0)", number)
+        await connection.close()
+
+    async def appended(database: PostgresDatabase, org: str, data: bytes, at: Position) -> bool:
+        ask = Append(org, "s1", "", at, prepare(data, at), Author("a", "t"))
+        return isinstance(await database.append(ask), Stored)
+
+    async def play() -> list[object]:
+        await earlier()
+        database = PostgresDatabase(dsn)
+        # A server that was started before the migration: it checked the version then.
+        database._pool = await database._made(dsn)
+        org = (await new_org(database)).id
+        done: list[object] = [await appended(database, org, first, START)]
+        done.append(await PostgresDatabase(dsn).migrate())
+        done.append(await appended(database, org, second, after(first)))
+        await database.close()
+        await database.open()
+        segments = [one.data async for one in database.segments(org, "s1", "", 0, 4)]
+        done.append(b"".join(segments) == first + second)
+        done.append(sum(row.messages for row in await database.usage(org, None, None)))
+        await database.close()
+        return done
+
+    assert asyncio.run(play()) == [True, len(postgres_steps()) - 2, True, True, 1]
+
+
+def test_responses_are_looked_up_by_their_message_from_the_first_one_on(cluster: Cluster) -> None:
+    """Planned once while the table is empty, as a server's connection does: not through the index by time."""
+    cluster.psql("CREATE DATABASE unplanned OWNER recollect")
+    dsn = cluster.dsn(database="unplanned")
+
+    async def play() -> str:
+        await PostgresDatabase(dsn).migrate()
+        connection = await asyncpg.connect(dsn)
+        try:
+            await connection.execute("SET plan_cache_mode = force_generic_plan")
+            await connection.execute(f"PREPARE found(text, text[]) AS {USAGE_OF}")
+            rows = await connection.fetch("EXPLAIN EXECUTE found('o', ARRAY['m'])")
+            return "\n".join(row[0] for row in rows)
+        finally:
+            await connection.close()
+
+    plan = asyncio.run(play())
+    assert "usage_pkey" in plan
+    assert "message = ANY" in plan.partition("Index Cond:")[2].splitlines()[0]
+
+
+def test_tables_of_another_version_are_refused(cluster: Cluster) -> None:
+    """A server does not run on tables it does not know, and says what to do."""
+    cluster.psql("CREATE DATABASE empty OWNER recollect")
+
+    async def play() -> None:
+        await PostgresDatabase(cluster.dsn(database="empty")).open()
+
+    with pytest.raises(UsageError, match="--migrate"):
+        asyncio.run(play())
+
+
+def test_appends_go_on_when_the_database_comes_back(cluster: Cluster) -> None:
+    """Killed at once and started again under an open server: no acknowledged line is lost, and nobody notices but by waiting."""
+
+    async def play() -> tuple[bytes, bytes]:
+        database = PostgresDatabase(cluster.dsn(), patience=60.0)
+        await database.open()
+        try:
+            org = (await new_org(database)).id
+            data, killing = b"", None
+            for number in range(30):
+                new = prompt(f"line {number}", f"u-{number}")
+                at = after(data)
+                if number in (10, 20):
+                    killing = asyncio.create_task(asyncio.to_thread(_restart, cluster))
+                outcome = await database.append(Append(org, "s1", "", at, prepare(new, at), Author("a", "t")))
+                assert isinstance(outcome, Stored)
+                data += new
+                if killing is not None and number in (12, 22):
+                    await killing
+            head = await database.head(org, "s1", "")
+            assert head is not None
+            found = [one.data async for one in database.segments(org, "s1", "", 0, head.lines)]
+            return data, b"".join(found)
+        finally:
+            await database.close()
+
+    stored, found = asyncio.run(play())
+    assert found == stored
+
+
+def _restart(cluster: Cluster) -> None:
+    cluster.kill()
+    cluster.start()
+
+
+def test_a_database_that_stays_away_is_said_to(tmp_path: Any) -> None:
+    """Not an endless wait: Unavailable, which the routes answer with 503."""
+
+    async def play() -> None:
+        await PostgresDatabase(f"postgresql://x@/x?host={tmp_path}", patience=0.1).open()
+
+    with pytest.raises(Unavailable):
+        asyncio.run(play())
+
+
+def test_a_database_that_lets_nobody_in_is_said_to(cluster: Cluster) -> None:
+    """Its refusal is no error of ours: migrating says that it could not connect, and why."""
+    stranger = cluster.dsn().replace("recollect@", "nobody_known@")
+
+    assert stranger != cluster.dsn()
+    with pytest.raises(Unavailable, match="nobody_known"):
+        asyncio.run(PostgresDatabase(stranger).migrate())
+
+
+def test_reads_go_to_the_replica_and_come_back_where_it_is_gone(cluster: Cluster) -> None:
+    """Lists, costs and searches are asked of the replica; what decides is asked of the primary."""
+    cluster.psql("CREATE DATABASE copy OWNER recollect")
+    copy = cluster.dsn(database="copy")
+
+    async def play() -> list[object]:
+        await PostgresDatabase(copy).migrate()
+        database = PostgresDatabase(cluster.dsn(), replica=copy)
+        await database.open()
+        try:
+            org = (await new_org(database)).id
+            await database.append(
+                Append(org, "s1", "", START, prepare(reply("m-1"), START), Author("a", "t"))
+            )
+            # The copy is empty: whoever answers "nothing" was asked there.
+            away = [len(await database.heads(org, ("", ""), 10)), len(await database.usage(org, None, None))]
+            head = await database.head(org, "s1", "")
+            await database._replica.close()
+            back = [len(await database.heads(org, ("", ""), 10)), len(await database.usage(org, None, None))]
+            return [away, head is not None, back]
+        finally:
+            await database.close()
+
+    assert asyncio.run(play()) == [[0, 0], True, [1, 1]]
+
+
+def test_a_dump_holds_no_credential_that_can_be_used(cluster: Cluster) -> None:
+    """Everything pg_dump writes, searched for the token and for anything that looks like one."""
+
+    async def fill(made: World) -> str:
+        await made.put("s1", prompt("x"))
+        return made.token
+
+    token = in_world(Kind("postgres", cluster.dsn()), fill)
+    dump = cluster.dump()
+    assert b"COPY public.tokens" in dump
+    assert token.encode() not in dump
+    assert b"rcl_" not in dump
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a b", "('a') & ('b')"),
+        ('"foo bar" -baz', "(('foo' <-> 'bar')) & !('baz')"),
+        ("x*", "('x':*)"),
+        ("a OR b", "('a') | ('b')"),
+        ("a NOT (b OR c)", "(('a')) & !('b') & !('c')"),
+        ("it's", "('it' <-> 's')"),
+    ],
+)
+def test_a_query_is_written_as_postgresql_writes_it(text: str, expected: str) -> None:
+    """Everything in quotes, so that nothing a user types is syntax."""
+    assert tsquery(Query.parse(text)) == expected

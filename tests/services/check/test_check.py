@@ -1,0 +1,539 @@
+"""`services.verify`: every code of the table has a home that raises it, and a sound home raises none."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import os
+import random
+import string
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.model.checks import CODES
+from recollect.model.findings import Severity
+from recollect.services.check import check as verify
+from recollect.services.check.check import MOST_OF_A_CODE, Checked, check
+from recollect.services.homes import Home
+from recollect.storage.changes.journal import ChangeJournal, ChangePlan
+from tests.small_home import (
+    ONE,
+    TALK,
+    TWO,
+    call,
+    lines,
+    link,
+    open_in_this_process,
+    outcome,
+    prompt,
+    put,
+    reply,
+    said,
+    uuid_of,
+)
+
+# What client 2.1.325 never lets happen; their cases are in tests/model/checks/test_api_400.py.
+IN_THE_MODEL = {"api-unpaired-call", "api-unpaired-result", "api-repeated-call", "api-not-checked"}
+Entries = list[dict[str, Any]]
+AGENT = "a1b2c3d"
+
+
+def closed(root: Path) -> None:
+    """Give everything the modes a client gives it."""
+    for path in [root, *root.rglob("*")]:
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def checked(root: Path, *, now: dt.datetime | None = None, secrets: bool = False) -> Checked:
+    """Check a whole home; its data directory lies beside it."""
+    home = Home(root, data=root.parent / "data")
+    return check(home, data=root.parent / "data", now=now, with_secrets=secrets)
+
+
+def log_of(root: Path, data: bytes, session: str = ONE) -> Path:
+    log = put(root, session, [])
+    log.write_bytes(data)
+    return log
+
+
+def sound(root: Path) -> None:
+    """A session with tools, thinking, parallel calls, a sub-agent and a task."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    put(
+        root,
+        ONE,
+        [
+            *TALK,
+            prompt(5, 4, "Q3"),
+            reply(6, 5, thought, answer="msg_x"),
+            reply(7, 6, call("toolu_1"), answer="msg_x"),
+            reply(8, 7, call("toolu_2"), answer="msg_x"),
+            outcome(9, 7, "toolu_1", "R1"),
+            outcome(10, 8, "toolu_2", "R2"),
+            reply(11, 10, said("A3")),
+        ],
+    )
+    agent = root / "projects" / "-srv-app" / ONE / "subagents" / f"agent-{AGENT}.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_bytes(
+        lines([prompt(1, None, "go", isSidechain=True), reply(2, 1, said("done"), isSidechain=True)])
+    )
+    (root / "tasks" / ONE).mkdir(parents=True)
+    (root / "tasks" / ONE / "1.json").write_text("{}")
+    (root / "settings.json").write_text('{"permissions": {"deny": ["Read(./x)"]}, "cleanupPeriodDays": 30}')
+    (root / ".claude.json").write_text("{}")
+
+
+def entries(*more: dict[str, Any]) -> Callable[[Path], None]:
+    """A home whose session is the talk and what is given."""
+    return lambda root: void(put(root, ONE, [*TALK, *more]))
+
+
+def raw(data: bytes) -> Callable[[Path], None]:
+    """A home whose session has these bytes."""
+    return lambda root: void(log_of(root, data))
+
+
+def void(_: object) -> None:
+    """Drop a result."""
+
+
+def without(number: int, name: str) -> bytes:
+    """The talk with one field of one entry left out."""
+    return lines(
+        [
+            {k: v for k, v in one.items() if k != name} if index == number else one
+            for index, one in enumerate(TALK)
+        ]
+    )
+
+
+def answer(*blocks: dict[str, Any]) -> Callable[[Path], None]:
+    """A home whose session ends in a question and such an answer, results of its calls included."""
+    calls = [block["id"] for block in blocks if block.get("type") == "tool_use"]
+    results = [outcome(7, 6, name, "R") for name in calls]
+    return entries(prompt(5, 4, "Q3"), reply(6, 5, *blocks), *results)
+
+
+def asked(*blocks: dict[str, Any]) -> Callable[[Path], None]:
+    """A home whose session holds a prompt of such blocks."""
+    question = link(5, 4, type="user", message={"role": "user", "content": list(blocks)})
+    return entries(question, reply(6, 5, said("A3")))
+
+
+def image(data: str) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+
+
+def png(width: int, height: int) -> str:
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height) + bytes(30)
+    return base64.b64encode(head).decode()
+
+
+def moved(number: int, **fields: Any) -> bytes:
+    """The talk with some fields of one entry changed."""
+    return lines([{**one, **fields} if index == number else one for index, one in enumerate(TALK)])
+
+
+def _at(minutes: int) -> str:
+    return f"2026-11-15T{10 + minutes // 60:02d}:{minutes % 60:02d}:00.000Z"
+
+
+def far_orphan() -> bytes:
+    late = [{**TALK[2], "parentUuid": uuid_of(99), "timestamp": _at(50)}, {**TALK[3], "timestamp": _at(51)}]
+    return lines([*TALK[:2], *late])
+
+
+def with_agent_of(root: Path, owner: str) -> None:
+    sound(root)
+    agent = root / "projects" / "-srv-app" / f"agent-{AGENT}.jsonl"
+    agent.write_bytes(lines([{**prompt(1, None, "go", isSidechain=True), "sessionId": owner}]))
+
+
+def with_empty_newest(root: Path) -> None:
+    old = put(root, ONE, TALK)
+    os.utime(old, (1_700_000_000, 1_700_000_000))
+    log_of(root, b"", TWO)
+
+
+def with_collision(root: Path) -> None:
+    put(root, ONE, TALK, cwd="/srv/my-app")
+    two = put(root, TWO, TALK, cwd="/srv/my.app")
+    assert two.parent.name == "-srv-my-app"
+
+
+def with_file(name: str, text: str) -> Callable[[Path], None]:
+    def build(root: Path) -> None:
+        sound(root)
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    return build
+
+
+def with_directory(root: Path) -> None:
+    """A directory where a log should be."""
+    sound(root)
+    (root / "projects" / "-srv-app" / f"{TWO}.jsonl").mkdir()
+
+
+def with_open_tail(root: Path) -> None:
+    log_of(root, lines(TALK) + b'{"type":"user","mess')
+    open_in_this_process(root, ONE)
+
+
+def with_secret(root: Path) -> None:
+    letters = random.Random(7).choices(string.ascii_letters + string.digits, k=36)
+    put(root, ONE, [*TALK, prompt(5, 4, f"the token is ghp_{''.join(letters)}")])
+
+
+def with_interrupted_change(root: Path) -> None:
+    with_record(root, state="ready")
+
+
+def with_record(root: Path, state: str | None) -> None:
+    """A change of ours, and what a crash could have left of its record."""
+    sound(root)
+    plan = ChangePlan("test", "a subject", root)
+    plan.create(root / "note.txt", b"x")
+    journal = ChangeJournal(root.parent / "data" / "undo")
+    applied = journal.apply(plan)
+    record = next(path for path in (journal.root / applied.id).iterdir() if path.suffix == ".json")
+    if state is None:
+        record.write_bytes(b"nonsense")
+    else:
+        record.write_text(json.dumps({**json.loads(record.read_text()), "state": state}))
+
+
+def lost_by_compaction() -> list[dict[str, Any]]:
+    """A boundary between a call and its result."""
+    cut = link(7, None, type="system", subtype="compact_boundary", content="x", logicalParentUuid=uuid_of(6))
+    return [
+        prompt(5, 4, "Q3"),
+        reply(6, 5, call("toolu_1")),
+        cut,
+        outcome(8, 7, "toolu_1", "R"),
+        reply(9, 8, said("A")),
+    ]
+
+
+TWICE = [prompt(5, 4, "Q3"), reply(6, 5, call("toolu_1")), outcome(7, 6, "toolu_1", "R1")]
+CASES: dict[str, Callable[[Path], None]] = {
+    "invalid-json": raw(lines(TALK[:2]) + b"{nonsense}\n" + lines(TALK[2:])),
+    "glued-objects": raw(lines(TALK[:2]) + b"".join(lines(TALK[2:]).split(b"\n")) + b"\n"),
+    "nul-run": raw(lines(TALK) + b"\0" * 100 + b"\n"),
+    "torn-tail": raw(lines(TALK) + lines(TALK)[:50]),
+    "missing-final-newline": raw(lines(TALK)[:-1]),
+    "not-an-object": raw(lines(TALK) + b"null\n"),
+    "invalid-utf8": raw(lines(TALK).replace(b"A1", b"A\xff")),
+    "oversize-line": raw(lines(TALK) + b'{"type":"x","a":"' + b"a" * (64 << 20) + b'"}\n'),
+    "too-deep": raw(lines(TALK) + b'{"type":"user","a":' + b"[" * 100 + b"]" * 100 + b"}\n"),
+    "unknown-shape": entries(link(5, 4, type="user", message="text")),
+    "unknown-type": entries({"type": "from-the-future"}),
+    "lone-surrogate": raw(lines(TALK).replace(b'"Q1"', b'"\\ud800"')),
+    "byte-order-mark": raw(b"\xef\xbb\xbf" + lines(TALK)),
+    "crlf": raw(lines(TALK).replace(b"\n", b"\r\n")),
+    "being-written": with_open_tail,
+    "invalid-id": raw(lines(TALK).replace(uuid_of(2).encode(), b"two")),
+    "missing-id": raw(without(1, "uuid")),
+    "duplicate-id": entries({**TALK[3], "extra": 1}),
+    "repeated-entry": entries(TALK[3]),
+    "missing-parent": raw(moved(2, parentUuid=uuid_of(99))),
+    "history-cut": raw(far_orphan()),
+    "unlinked-answer": raw(lines([{**one, "parentUuid": None} for one in TALK])),
+    "nothing-said": raw(lines([{k: v for k, v in one.items() if k != "message"} for one in TALK])),
+    "circle": raw(moved(0, parentUuid=uuid_of(4))),
+    "second-root": entries(prompt(5, None, "anew"), reply(6, 5, said("yes"))),
+    "other-session-id": raw(lines([{**one, "sessionId": TWO} for one in TALK])),
+    "session-not-found": raw(without(3, "timestamp")),
+    "no-conversation": raw(lines([{"type": "mode", "mode": "normal"}])),
+    "empty-log": raw(b""),
+    "foreign-name": lambda root: void(log_of(root, lines(TALK), "notes")),
+    "bad-timestamp": raw(moved(1, timestamp="yesterday")),
+    "time-order": raw(moved(1, timestamp="2026-11-15T09:00:00.000Z")),
+    "call-without-result": entries(prompt(5, 4, "Q3"), reply(6, 5, call("toolu_1")), prompt(7, 6, "Q4")),
+    "open-call": entries(prompt(5, 4, "Q3"), reply(6, 5, call("toolu_1"))),
+    "result-without-call": entries(outcome(5, 4, "toolu_9", "R")),
+    "duplicate-call-id": entries(*TWICE, reply(8, 7, call("toolu_1")), outcome(9, 8, "toolu_1", "R2")),
+    "duplicate-result": entries(*TWICE, outcome(8, 7, "toolu_1", "R2")),
+    "result-cut-off": entries(*lost_by_compaction()),
+    "result-not-reached": entries(
+        prompt(5, 4, "Q3"),
+        reply(6, 5, call("toolu_1")),
+        {**outcome(7, 6, "toolu_1", "R"), "isSidechain": True},
+        prompt(8, 6, "Q4"),
+    ),
+    "api-bad-call-id": answer(call("not valid!")),
+    "api-empty-text": answer(said("  "), call("toolu_1")),
+    "api-empty-content": entries(prompt(5, 4, ""), reply(6, 5, said("A3"))),
+    "api-unsigned-thinking": answer({"type": "thinking", "thinking": "hm"}, said("A3")),
+    "api-emptied-thinking": answer({"type": "thinking", "thinking": "", "signature": "s"}, said("A3")),
+    "api-empty-image": asked(image(""), said("Q3")),
+    "api-oversize-image": asked(image(png(9000, 10)), said("Q3")),
+    "captures-continue": with_empty_newest,
+    "unreadable": with_directory,
+    "orphan-agent": lambda root: with_agent_of(root, TWO),
+    "orphan-todos": with_file(f"todos/{TWO}-agent-{TWO}.json", "[]"),
+    "orphan-tasks": with_file(f"tasks/{TWO}/1.json", "{}"),
+    "path-collision": with_collision,
+    "ignored-settings": with_file(
+        "settings.json", '{"cleanupPeriodDays": "30", "permissions": {"deny": ["Bash"]}}'
+    ),
+    "unreadable-config": with_file(".claude.json", '{"projects": {'),
+    "unfinished-change": with_interrupted_change,
+    "damaged-change": lambda root: with_record(root, None),
+}
+ELSEWHERE = {"open-mode", "expiring", "expiring-archived", "secrets"}
+
+
+def test_every_code_has_a_case() -> None:
+    """No rule is in the table without a test that breaks it."""
+    assert set(CODES) == CASES.keys() | ELSEWHERE | IN_THE_MODEL
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_broken_rule_is_found(code: str, tmp_path: Path) -> None:
+    """With the severity of the table, and a fix."""
+    root = tmp_path / "home"
+    root.mkdir()
+    CASES[code](root)
+    closed(root)
+    found = [one for one in checked(root).findings if one.code == code]
+
+    assert found, f"{code} was not found"
+    assert {CODES[code].severity} == {one.severity for one in found}
+    assert all(one.fix and one.what for one in found)
+
+
+@pytest.mark.parametrize("code", [code for code in CASES if CODES[code].fix.startswith("recollect repair")])
+def test_where_the_fix_is_repair_there_is_something_to_repair(code: str, tmp_path: Path) -> None:
+    """And afterwards check does not find it again."""
+    from recollect.services.repair.repair import planned_repair
+
+    root = tmp_path / "home"
+    root.mkdir()
+    CASES[code](root)
+    home = Home(root, data=tmp_path / "data")
+    session = home.session(ONE)
+    with planned_repair(session) as plan:
+        is_needed, mended = plan.is_needed, b"".join(plan.mending.draft.output())
+    session.path.write_bytes(mended)
+    after = check(home, [home.session(ONE)], data=tmp_path / "data").summary.by_code
+
+    assert (True, False) == (is_needed, code in after)
+
+
+def test_a_sound_home_has_no_findings(tmp_path: Path) -> None:
+    """Tools, thinking, parallel calls, agents, tasks and settings as a client writes them."""
+    root = tmp_path / "home"
+    sound(root)
+    closed(root)
+    answer = checked(root, secrets=True)
+
+    assert ([], 0) == (answer.findings, answer.exit_code)
+    assert (1, 2, 13, 13, 0) == (
+        answer.summary.sessions,
+        answer.summary.logs,
+        answer.summary.lines,
+        answer.summary.valid,
+        answer.summary.damaged,
+    )
+
+
+def test_modes_too_open_are_found(tmp_path: Path) -> None:
+    """A log that others may read, below directories that they may enter."""
+    root = tmp_path / "home"
+    sound(root)
+    closed(root)
+    for path in (root, root / "projects", root / "projects" / "-srv-app"):
+        path.chmod(0o755)
+    log = root / "projects" / "-srv-app" / f"{ONE}.jsonl"
+    log.chmod(0o644)
+
+    assert {"open-mode": 1} == checked(root).summary.by_code
+
+
+def test_a_closed_directory_closes_what_is_below_it(tmp_path: Path) -> None:
+    """Open files behind a directory nobody else may enter are no finding."""
+    root = tmp_path / "home"
+    sound(root)
+    closed(root)
+    for path in root.rglob("*"):
+        path.chmod(0o755)
+
+    assert {} == checked(root).summary.by_code
+
+
+def test_sessions_that_the_client_will_delete_are_told(tmp_path: Path) -> None:
+    """By the time of the file: 25 days later there are 5 days left of 30."""
+    root = tmp_path / "home"
+    sound(root)
+    closed(root)
+    written = dt.datetime.fromtimestamp((root / "projects/-srv-app" / f"{ONE}.jsonl").stat().st_mtime, dt.UTC)
+    soon = checked(root, now=written + dt.timedelta(days=25)).findings
+
+    assert ["expiring"] == [one.code for one in soon]
+    assert "1 session expires within 7 days, 1 of them not archived" in soon[0].what
+    assert {} == checked(root, now=written + dt.timedelta(days=22)).summary.by_code
+
+
+def test_archived_sessions_may_expire(tmp_path: Path) -> None:
+    """What the archive has is a remark only."""
+    from recollect.services.archive.archive import add, archive_at
+
+    root = tmp_path / "home"
+    sound(root)
+    closed(root)
+    archive, now = archive_at(tmp_path / "data"), dt.datetime.now(dt.UTC)
+    with archive.adding():
+        add(archive, Home(root).session(ONE), now)
+
+    assert {"expiring-archived": 1} == checked(root, now=now + dt.timedelta(days=29)).summary.by_code
+
+
+def test_secrets_are_counted(tmp_path: Path) -> None:
+    """One token is one; without being asked for, none is looked for."""
+    root = tmp_path / "home"
+    root.mkdir()
+    with_secret(root)
+    closed(root)
+    found = checked(root, secrets=True)
+
+    assert [("secrets", "1 different credential")] == [(one.code, one.what) for one in found.findings]
+    assert (0, {}) == (found.exit_code, checked(root).summary.by_code)
+
+
+def test_the_place_of_a_finding(tmp_path: Path) -> None:
+    """Line from 1, byte from 0, the id of the entry, the log."""
+    root = tmp_path / "home"
+    root.mkdir()
+    log = log_of(root, far_orphan())
+    found = next(one for one in checked(root).findings if one.code == "history-cut")
+
+    expected = (3, len(lines(TALK[:2])), uuid_of(3), str(log), ONE, "recollect repair 3f2a9c1e")
+    assert expected == (found.line, found.offset, found.uuid, found.path, found.session, found.fix)
+
+
+@pytest.mark.parametrize("code", ["invalid-json", "torn-tail"])
+def test_lines_are_counted(code: str, tmp_path: Path) -> None:
+    """A damaged line, or half a line at the end, is one of the lines and none of the valid ones."""
+    root = tmp_path / "home"
+    root.mkdir()
+    CASES[code](root)
+    summary = checked(root).summary
+
+    assert (5, 4, 1) == (summary.lines, summary.valid, summary.damaged)
+
+
+def test_a_rule_that_is_broken_over_and_over_is_cut_off(tmp_path: Path) -> None:
+    """The first are listed, all are counted, and the last that is listed says how many there are besides."""
+    root = tmp_path / "home"
+    root.mkdir()
+    log_of(root, lines(TALK) + b"{\n" * (MOST_OF_A_CODE + 7))
+    answer = checked(root)
+    listed = [one for one in answer.findings if one.code == "invalid-json"]
+
+    assert (MOST_OF_A_CODE, MOST_OF_A_CODE + 7) == (len(listed), answer.summary.by_code["invalid-json"])
+    assert listed[-1].what.endswith("(and 7 more such lines)")
+
+
+def test_only_the_sessions_that_are_named(tmp_path: Path) -> None:
+    """Neither other sessions nor the home are looked at."""
+    root = tmp_path / "home"
+    put(root, ONE, TALK)
+    log_of(root, b"nonsense\n", TWO)
+    home = Home(root, data=tmp_path / "data")
+
+    assert [] == check(home, [home.session(ONE)], data=tmp_path / "data").findings
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    """1 for what matters, 0 for remarks, 4 for what cannot be read."""
+    codes = {}
+    for name in ("history-cut", "time-order", "second-root", "unreadable"):
+        root = tmp_path / name
+        root.mkdir()
+        CASES[name](root)
+        closed(root)
+        codes[name] = checked(root).exit_code
+
+    assert {"history-cut": 1, "time-order": 1, "second-root": 0, "unreadable": 4} == codes
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    """Not a byte, mode or time of a home with damage."""
+    from tests.small_home import state
+
+    root = tmp_path / "home"
+    root.mkdir()
+    CASES["torn-tail"](root)
+    before = state(root)
+    checked(root)
+
+    assert before == state(root)
+
+
+def with_long_texts(root: Path) -> None:
+    """Every rule about what is sent that a conversation can break by itself, between texts of 30 kB."""
+    long = "word " * 6_000
+    put(
+        root,
+        ONE,
+        [
+            prompt(1, None, long),
+            reply(2, 1, {"type": "thinking", "thinking": long}, said(long)),
+            prompt(3, 2, long),
+            reply(4, 3, said("  "), call("toolu_1")),
+            outcome(5, 4, "toolu_1", long),
+            reply(6, 5, call("not valid!")),
+            outcome(7, 6, "not valid!", long),
+            link(8, 7, type="user", message={"role": "user", "content": [image(png(9000, 10)), said(long)]}),
+            reply(9, 8, said(long)),
+        ],
+    )
+
+
+def test_a_conversation_beyond_the_bound_is_checked_with_its_texts_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same findings at the same places, though no text is held whole."""
+    with_long_texts(tmp_path)
+    whole = checked(tmp_path).findings
+    monkeypatch.setattr(verify, "_LARGEST_CONVERSATION", 40_000)
+
+    assert {
+        "api-unsigned-thinking",
+        "api-empty-text",
+        "api-bad-call-id",
+        "api-oversize-image",
+    } <= {one.code for one in whole}
+    assert whole == checked(tmp_path).findings
+
+
+def test_one_of_too_many_lines_is_not_checked_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where cutting texts does not help; the other rules are looked at all the same."""
+    with_long_texts(tmp_path)
+    monkeypatch.setattr(verify, "_LARGEST_CONVERSATION", 2_000)
+
+    found = {one.code for one in checked(tmp_path).findings}
+
+    assert "api-not-checked" in found
+    assert not any(code.startswith("api-") for code in found - {"api-not-checked"})
+
+
+def test_the_samples_have_no_errors_but_empty_logs(shared: Path) -> None:
+    """Sessions that real clients wrote are sound; 2.0.76 left an empty log that captures ``--continue``."""
+    errors = set()
+    for root in sorted((shared / "samples" / "claude-home").glob("*/.claude")):
+        answer = check(Home(root, data="/nonexistent"), data=Path("/nonexistent"), with_secrets=False)
+        errors |= {one.code for one in answer.findings if one.severity == Severity.ERROR and one.session}
+
+    assert errors <= {"captures-continue"}

@@ -1,0 +1,318 @@
+"""Usage read straight from the logs is the usage the index has, line for line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from recollect.services.cost import scan as usage_scan
+from recollect.services.cost import scan_worker
+from recollect.services.cost.scan import ScanSource, scan
+from recollect.services.cost.scan_worker import Task, read
+from recollect.services.indexing.access import open_index
+from recollect.services.indexing.extraction import Job, frames
+from tests.made_corpora import SEEDS, Made, make
+
+_NAMES = ("model", "branch", "version", "tool")
+_REST = "variant, input, output, cache_write_5m, cache_write_1h, cache_read, web_searches, recorded, duration, lines"
+
+
+@pytest.fixture(scope="session", params=SEEDS)
+def made(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A home of the generator."""
+    return make(shared, tmp_path_factory.mktemp("made") / "home", request.param)
+
+
+def rows_of_index(homes: Sequence[Path], cache: Path) -> set[tuple[object, ...]]:
+    """Every row of the table of usage, with names for numbers."""
+    texts = ", ".join(f"(SELECT text FROM names WHERE id = usage.{name})" for name in _NAMES)
+    with open_index(homes, cache=cache) as opened:
+        assert opened.database is not None
+        found = opened.database.rows(
+            f"SELECT path, counted, responses.message, request, speaker, has_stop, forked, at, {texts}, {_REST}"
+            " FROM usage JOIN files ON files.id = usage.file JOIN responses ON responses.id = usage.response"
+        )
+    return set(found)
+
+
+def rows_of_scan(source: ScanSource) -> set[tuple[object, ...]]:
+    paths = [log.path for log in source.log_rows()]
+    placed = [(1, *one) for one in source._rows] + [(0, *one) for one in source._dropped]
+    return {(paths[log], is_counted, *named(row)) for is_counted, log, row in placed}
+
+
+def named(row: Sequence[object]) -> tuple[object, ...]:
+    """An empty name is none: the index keeps no number for it."""
+    return (*row[:6], *(name or None for name in row[6:10]), *row[10:])
+
+
+def test_the_rows_of_a_generated_home(made: Made, tmp_path: Path) -> None:
+    """Every field of every row, counted or not."""
+    expected = rows_of_index([made.home], tmp_path)
+
+    assert expected == rows_of_scan(scan([made.home]))
+    assert len(expected) >= made.truth["responses"]
+
+
+@pytest.mark.parametrize("which", ["corpus/*/projects", "samples/claude-home/*/.claude/projects"])
+def test_the_rows_of_real_homes(shared: Path, which: str, tmp_path: Path) -> None:
+    """Logs of clients from 1.0.24 to 2.1.325, all homes together."""
+    homes = sorted(path.parent for path in shared.glob(which))
+
+    assert rows_of_index(homes, tmp_path) == rows_of_scan(scan(homes))
+
+
+def test_logs_say_the_same_of_themselves(shared: Path, tmp_path: Path) -> None:
+    """Session and directory of every log, old agents' logs in the project's directory included."""
+    homes = sorted(path.parent for path in shared.glob("samples/claude-home/*/.claude/projects"))
+    with open_index(homes, cache=tmp_path) as opened:
+        assert opened.database is not None
+        expected = opened.database.rows(
+            "SELECT path, home, role, session, agent, text FROM files LEFT JOIN names ON names.id = cwd WHERE role < 2"
+        )
+    found = scan(homes).log_rows()
+
+    assert set(expected) == {
+        (log.path, log.home, int(log.is_agent), log.session, log.agent, log.cwd) for log in found
+    }
+
+
+# --- processes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("processes", [2, 3, 40])
+def test_any_number_of_processes_finds_the_same(made: Made, processes: int) -> None:
+    """More of them than logs, too."""
+    assert rows_of_scan(scan([made.home], processes=1)) == rows_of_scan(
+        scan([made.home], processes=processes)
+    )
+
+
+@pytest.mark.parametrize(
+    "program", ["raise SystemExit(3)", "print('nonsense')", "import sys; sys.stdin.buffer.read(9)"]
+)
+def test_a_process_that_fails_costs_time_only(
+    made: Made, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was to read is read here."""
+    expected = rows_of_scan(scan([made.home], processes=1))
+    monkeypatch.setattr(usage_scan, "_PROGRAM", program)
+
+    assert expected == rows_of_scan(scan([made.home], processes=2))
+
+
+def test_where_no_process_can_be_started(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is read here."""
+    expected = rows_of_scan(scan([made.home], processes=1))
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+
+    assert expected == rows_of_scan(scan([made.home], processes=2))
+
+
+def test_nothing_is_imported_from_where_somebody_stands(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory may hold a package of our name: it is not run."""
+    trap, mark = tmp_path / "recollect", tmp_path / "mark"
+    trap.mkdir()
+    (trap / "__init__.py").write_text(f"open({str(mark)!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    scan([made.home], processes=2)
+
+    assert not mark.exists()
+
+
+def test_logs_are_shared_out_by_size() -> None:
+    """The large log for the first; the second, which starts a quarter of all bytes later, gets less than half.
+
+    5.4 MB in all, so the second begins at 1.35: 3.04 against 1.35, 2.29, 3.13; then the first is the lighter one.
+    """
+    assert [[0, 3], [1, 2]] == usage_scan._shares([3_000_000, 900_000, 800_000, 700_000], 2)
+
+
+def test_starting_a_process_costs_no_more_than_so_many_bytes() -> None:
+    """Of a gigabyte in ten logs the one who need not start reads as many as the other: 24 MiB are not half a log."""
+    assert [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]] == usage_scan._shares([100_000_000] * 10, 2)
+
+
+# --- odd lines --------------------------------------------------------------------------------------
+
+
+def frame_rows(path: Path, with_all: bool) -> list[tuple[object, ...]]:
+    """What the index would take from one log of one frame."""
+    rows = [row for frame in frames(Job(str(path))) for row in frame.usage]
+    return sorted((masked(named((*row[:19], row[20])), with_all) for row in rows), key=repr)
+
+
+def scan_rows(path: Path, with_all: bool) -> list[tuple[object, ...]]:
+    """What the scan takes from it."""
+    answer = read(Task(str(path), needs_session=True, with_tools=with_all, with_records=with_all))
+    return sorted((masked(named(row), with_all) for row in answer.rows), key=repr)
+
+
+def masked(row: tuple[object, ...], with_all: bool) -> tuple[object, ...]:
+    """Without the tool and the record, where nobody asked for them."""
+    return row if with_all else (*row[:9], *row[10:17], *row[18:])
+
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 10**6), st.floats(0, 9), st.text('ab"\\\u2028é', max_size=4)
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def mostly(value: object) -> st.SearchStrategy[object]:
+    """A right value nearly always, else anything."""
+    return st.one_of(*[st.just(value)] * 12, anything)
+
+
+MISSING = object()
+
+
+def rarely(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """A field that few lines have."""
+    return mixed(st.just(MISSING), value)
+
+
+def mixed(right: st.SearchStrategy[Any], wrong: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Mostly the one, now and then the other."""
+    return st.one_of(*[right] * 12, wrong)
+
+
+def fields(**given: object) -> st.SearchStrategy[dict[str, Any]]:
+    """An object whose fields are mostly right, now and then wrong or missing."""
+    choices = {
+        name: st.one_of(
+            *[value if isinstance(value, st.SearchStrategy) else mostly(value)] * 8, st.just(MISSING)
+        )
+        for name, value in given.items()
+    }
+    return st.fixed_dictionaries(choices).map(
+        lambda found: {name: value for name, value in found.items() if value is not MISSING}
+    )
+
+
+usages = mixed(
+    fields(
+        input_tokens=st.integers(0, 300_000) | st.sampled_from([-1, 10**9, 10**19]),
+        output_tokens=mixed(st.integers(0, 9), st.sampled_from([-1, 10**8, 10**15])),
+        cache_creation_input_tokens=st.integers(0, 50),
+        cache_read_input_tokens=st.integers(0, 50),
+        cache_creation=fields(ephemeral_5m_input_tokens=30, ephemeral_1h_input_tokens=20),
+        server_tool_use=fields(web_search_requests=2, web_fetch_requests=1),
+        service_tier=st.sampled_from(["standard", "batch", "priority", None]),
+        speed=st.sampled_from(["standard", "fast", None]),
+        inference_geo=st.sampled_from(["us", "", "not_available"]),
+        iterations=[{"type": "message"}],
+    ),
+    st.sampled_from([{}, None, 5, "usage", []]),
+)
+blocks = st.lists(
+    st.one_of(
+        fields(type="text", text="Yes."),
+        fields(type="thinking", thinking="Hm.", signature="x"),
+        fields(type="tool_use", id="t", name=st.sampled_from(["Bash", "Read"]), input={"command": "ls"}),
+        fields(type="server_tool_use", name="web_search", input={}),
+    ),
+    max_size=3,
+)
+messages = fields(
+    id=st.sampled_from(["m1", "m2", None]),
+    model=st.sampled_from(["claude-opus-4-6", "<synthetic>", None]),
+    role="assistant",
+    stop_reason=st.sampled_from([None, "end_turn"]),
+    usage=usages,
+    content=mixed(blocks, st.sampled_from(["Yes.", None, 5, [5]])),
+)
+entries = fields(
+    uuid="5c62b5ca-8f80-411d-a924-536af0155240",
+    parentUuid="fea5edbf-cfe5-4bc3-a8cf-7f5577e737ce",
+    timestamp=st.sampled_from(
+        ["2026-11-15T10:00:00.000Z", "2026-11-15T10:00:01.000Z", "2026-11-15T11:00:00+01:00", "late", None]
+    ),
+    type=st.sampled_from(["assistant", "assistant", "assistant", "user", "progress", "summary"]),
+    isSidechain=st.sampled_from([True, False]),
+    gitBranch=st.sampled_from(["main", ""]),
+    version=st.sampled_from(["2.1.30", "2.0.1", "x"]),
+    requestId=st.sampled_from(["r1", "r2"]),
+    forkedFrom={"sessionId": "s"},
+    message=messages,
+    cwd="/srv/shop",
+    sessionId="s",
+    costUSD=rarely(st.sampled_from([0.25, None, -1, 10**9])),
+    durationMs=rarely(st.sampled_from([1200, 3.5, None, -4, 10**18])),
+    data=fields(type="agent_progress", message=fields(type="assistant", requestId="r1", message=messages)),
+    toolUseResult={"usage": {"input_tokens": 1}},
+    # The flat dialect has these on top.
+    usage=usages,
+    model="claude-opus-4-6",
+    content="Yes.",
+)
+lines = st.one_of(
+    entries.map(lambda entry: json.dumps(entry).encode()),
+    entries.map(lambda entry: json.dumps(entry, separators=(",", ":")).encode()),
+    entries.map(lambda entry: json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace")),
+    entries.map(lambda entry: b"\xef\xbb\xbf" + json.dumps(entry).encode() + b"\r"),
+    st.tuples(entries, st.integers(1, 80)).map(lambda pair: json.dumps(pair[0]).encode()[: -pair[1]]),
+    st.tuples(entries, st.binary(max_size=3)).map(
+        lambda pair: json.dumps(pair[0]).encode() + pair[1].replace(b"\n", b"")
+    ),
+    st.sampled_from([b"", b'"usage"', b'{"usage":' * 80 + b"1" + b"}" * 80, b'{"message":{"usage":"\xff"}}']),
+)
+
+
+SHAPELESS = b'{"uuid":[],"type":"assistant","message":{"id":"m1","model":"claude-opus-4-6","usage":{}}}'
+
+
+@pytest.mark.slow
+@example([SHAPELESS], b"", 16, True)
+@example([SHAPELESS.replace(b"[]", b'"u"').replace(b'"usage"', b'"content":5,"usage"')], b"", 16, False)
+@given(
+    st.lists(lines, max_size=8), st.binary(max_size=30), st.sampled_from([16, 300, 1 << 18]), st.booleans()
+)
+def test_odd_lines_are_read_as_the_index_reads_them(
+    tmp_path_factory: pytest.TempPathFactory, log: list[bytes], tail: bytes, chunk: int, with_all: bool
+) -> None:
+    """Wrong types, missing fields, other dialects, damage, and chunks that end anywhere."""
+    path = tmp_path_factory.mktemp("odd") / "s.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in log) + tail.replace(b"\n", b""))
+    before, scan_worker._CHUNK = scan_worker._CHUNK, chunk
+    try:
+        found = scan_rows(path, with_all)
+    finally:
+        scan_worker._CHUNK = before
+
+    assert frame_rows(path, with_all) == found
+
+
+def test_what_has_no_newline_is_not_there_yet(tmp_path: Path) -> None:
+    """A line that is being written counts once it is whole (S3)."""
+    line = json.dumps(
+        {
+            "type": "assistant",
+            "message": {"id": "m", "model": "x", "usage": {"output_tokens": 1}, "content": []},
+        }
+    )
+    path = tmp_path / "s.jsonl"
+    path.write_text(line)
+    before = len(read(Task(str(path))).rows)
+    path.write_text(line + "\n")
+
+    assert (0, 1) == (before, len(read(Task(str(path))).rows))
+
+
+def test_a_log_that_is_gone_or_no_file_says_nothing(tmp_path: Path) -> None:
+    """It was there when the home was listed."""
+    assert [] == read(Task(str(tmp_path / "s.jsonl"))).rows
+    assert [] == read(Task(str(tmp_path))).rows

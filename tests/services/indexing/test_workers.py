@@ -1,0 +1,136 @@
+"""Logs read in other processes come out as if they were read here, whatever becomes of those processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from recollect.index.frame import Frame
+from recollect.services.indexing import workers
+from recollect.services.indexing.extraction import Job, frames
+from recollect.services.indexing.workers import frames_of
+from recollect.system.pipes import receive, send
+from tests.talk import assistant, encoded, user
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[Job]:
+    """Five logs, a tool's output, a log that starts in its middle, and one that is not there."""
+    found = []
+    for number in range(5):
+        log = tmp_path / f"{number}.jsonl"
+        lines = [
+            user("u", None, 0, "prompt"),
+            *(assistant(f"{number}-{n}", "u", n, f"say {n}") for n in range(300)),
+        ]
+        log.write_bytes(encoded(lines))
+        found.append(Job(str(log)))
+    (tmp_path / "out.txt").write_text("output")
+    start = (tmp_path / "0.jsonl").read_bytes().index(b"\n") + 1
+    return [
+        *found,
+        Job(str(tmp_path / "out.txt"), is_tool_output=True),
+        Job(str(tmp_path / "0.jsonl"), start),
+        Job(str(tmp_path / "missing.jsonl")),
+    ]
+
+
+def here(jobs: list[Job]) -> dict[int, list[Frame | None]]:
+    return {number: [*frames(job), None] for number, job in enumerate(jobs)}
+
+
+def gathered(jobs: list[Job], processes: int | None) -> dict[int, list[Frame | None]]:
+    found: dict[int, list[Frame | None]] = defaultdict(list)
+    for number, frame in frames_of(jobs, processes=processes):
+        found[number].append(frame)
+    return dict(found)
+
+
+@pytest.mark.parametrize("processes", [0, 1, 2, 3, 20])
+def test_frames_are_the_same_wherever_they_are_made(processes: int, jobs: list[Job]) -> None:
+    """Every job's frames in order, then its end; none twice."""
+    assert here(jobs) == gathered(jobs, processes)
+
+
+def test_no_jobs_need_no_process() -> None:
+    """Nothing is started for nothing."""
+    with mock.patch.object(subprocess, "Popen", side_effect=AssertionError):
+        assert [] == list(frames_of([]))
+
+
+def test_where_no_process_can_be_started_logs_are_read_here(jobs: list[Job]) -> None:
+    """Too many processes, or no program to start."""
+    with mock.patch.object(subprocess, "Popen", side_effect=OSError(11, "no more processes")):
+        assert here(jobs) == gathered(jobs, 2)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("count", [1, 2])
+def test_jobs_of_a_process_that_dies_are_finished_here(count: int, jobs: list[Job]) -> None:
+    """All of them, also those nobody was given yet; what was made before may come again."""
+    started: list[subprocess.Popen[bytes]] = []
+    original = workers._started
+
+    def noted(number: int) -> list[subprocess.Popen[bytes]]:
+        started.extend(original(number))
+        return list(started)
+
+    found: dict[int, list[Frame | None]] = defaultdict(list)
+    with mock.patch.object(workers, "_started", noted):
+        for number, frame in frames_of(jobs, processes=count):
+            if not found:
+                for worker in started:
+                    worker.send_signal(signal.SIGKILL)
+            found[number].append(frame)
+
+    expected = here(jobs)
+    assert set(expected) == set(found)
+    for number, made in expected.items():
+        distinct = [frame for place, frame in enumerate(found[number]) if frame not in found[number][:place]]
+        assert sorted(map(repr, made)) == sorted(map(repr, distinct))
+
+
+def test_a_program_that_speaks_nonsense_is_not_believed(jobs: list[Job]) -> None:
+    """Whatever it says instead of frames, the logs are read here."""
+    nonsense = [sys.executable, "-c", "print('no frames here, and more than eight bytes of them')"]
+    original = subprocess.Popen
+
+    def other(command: list[str], **named: int) -> subprocess.Popen[bytes]:
+        return original(nonsense, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    with mock.patch.object(subprocess, "Popen", other):
+        assert here(jobs) == gathered(jobs, 2)
+
+
+def test_processes_end_when_nobody_wants_more_frames(jobs: list[Job]) -> None:
+    """A refresh that fails in the middle leaves none of them behind."""
+    started: list[subprocess.Popen[bytes]] = []
+    original = workers._started
+
+    def noted(number: int) -> list[subprocess.Popen[bytes]]:
+        started.extend(original(number))
+        return list(started)
+
+    with mock.patch.object(workers, "_started", noted):
+        news = frames_of(jobs, processes=2)
+        next(news)
+        news.close()  # type: ignore[attr-defined]
+
+    assert [True, True] == [worker.poll() is not None for worker in started]
+
+
+def test_values_cross_a_pipe_whole_or_not_at_all() -> None:
+    """One cut off by a death reads as the end."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as target:
+        send(target, (1, None, "whole"))
+        target.write((1000).to_bytes(8, "big") + b"half")
+    with os.fdopen(reading, "rb") as source:
+        assert [(1, None, "whole"), None] == [receive(source), receive(source)]

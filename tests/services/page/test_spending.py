@@ -1,0 +1,69 @@
+"""What the list says that sessions cost is what the report says, to the last digit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.model.cost.prices import PriceList
+from recollect.services.cost.report import costs
+from recollect.services.indexing.access import OpenIndex, open_index
+from recollect.services.page import spending
+from recollect.services.page.spending import Spent, spent_by_session
+from tests.made_corpora import SEEDS, make
+from tests.small_home import ONE, TWO, prompt, put, reply, said
+
+
+def _reported(opened: OpenIndex, home: Path) -> Spent:
+    """The same from `cost --by session,model`."""
+    found: Spent = {}
+    for row in costs([home], ["session", "model"], opened=opened).rows:
+        amount = None if row.unpriced_messages else row.pico_usd
+        found.setdefault(row.keys["session"], {})[row.keys["model"]] = amount
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_made_home_costs_the_same(shared: Path, tmp_path: Path, seed: int) -> None:
+    """Forks, agents in both layouts, cache writes, a model without a price."""
+    made = make(shared, tmp_path / "made", seed)
+    with open_index([made.home], cache=tmp_path / "cache") as opened:
+        found = spent_by_session(opened, [made.home])
+        assert found == _reported(opened, made.home)
+    assert found
+
+
+def test_the_samples_cost_the_same(shared: Path, tmp_path: Path) -> None:
+    """Every home that clients wrote."""
+    homes = sorted(path.parent for path in (shared / "samples").rglob("projects"))
+    assert homes
+    for number, home in enumerate(homes):
+        with open_index([home], cache=tmp_path / str(number)) as opened:
+            assert spent_by_session(opened, [home]) == _reported(opened, home), home
+
+
+def _two(home: Path) -> None:
+    put(home, ONE, [prompt(1, None, "Q"), reply(2, 1, said("A"), answer="a")])
+    unknown = reply(2, 1, said("A"), answer="b", sessionId=TWO)
+    unknown["message"]["model"] = "somebody-elses-7"
+    put(home, TWO, [prompt(1, None, "Q", sessionId=TWO), unknown], cwd="/srv/b")
+
+
+def test_amounts_by_hand(tmp_path: Path) -> None:
+    """10 tokens in at $3 and 20 out at $15 a million are 330 millionths of a dollar; a model nobody knows is unpriced."""
+    _two(tmp_path / "home")
+    with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
+        found = spent_by_session(opened, [tmp_path / "home"])
+    assert found == {ONE: {"claude-sonnet-4-5-20250929": 330_000_000}, TWO: {"somebody-elses-7": None}}
+
+
+def test_a_price_with_a_gap_is_left_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where tokens of one kind have no price, sums must be taken apart: the report does it."""
+    _two(tmp_path / "home")
+    gap = type("Gap", (), {"cost": lambda *_: None})()
+    monkeypatch.setattr(spending, "price_list", PriceList)
+    monkeypatch.setattr(PriceList, "find", lambda *_: gap)
+    monkeypatch.setattr(spending, "_reported", lambda *_: {"from the report": {}})
+    with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
+        assert spent_by_session(opened, [tmp_path / "home"]) == {"from the report": {}}

@@ -1,0 +1,196 @@
+"""Repairing files: a copy by default, in place on request, quarantine always, undo byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Busy, DamagedData, UsageError
+from recollect.model.repair import proof
+from recollect.services.homes import Home
+from recollect.services.repair import repair
+from recollect.services.repair.repair import Repaired, planned_repair
+from recollect.services.session import Session
+from recollect.storage.changes.journal import ChangeJournal
+from tests.small_home import ONE, TALK, lines, open_in_this_process, put, state, written
+
+TORN = b'{"type":"user","mess'
+GLUED_AT = 2  # the second line has no newline
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with one session: two lines glued, the last one torn."""
+    log = put(tmp_path / "home", ONE, TALK)
+    data = log.read_bytes().split(b"\n")
+    log.write_bytes(data[0] + b"\n" + data[1] + data[2] + b"\n" + data[3] + b"\n" + TORN)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Our own directory."""
+    return tmp_path / "data"
+
+
+def session_of(home: Path, name: str = ONE) -> Session:
+    return Home(home).session(name)
+
+
+def repaired(home: Path, data: Path, *, in_place: bool) -> Repaired:
+    with planned_repair(session_of(home)) as plan:
+        apply = repair.apply_in_place if in_place else repair.apply_as_copy
+        return apply(plan, data)
+
+
+def spoken(session: Session) -> list[str]:
+    return [one.text for one in session.conversation().messages]
+
+
+def test_a_plan_writes_nothing(home: Path, data: Path) -> None:
+    """Not even into our own directory."""
+    before = state(home)
+    with planned_repair(session_of(home)) as plan:
+        assert (["glued-split", "torn-tail"], True) == (
+            [action.code for action in plan.mending.actions],
+            plan.mending.proof.holds,
+        )
+
+    assert (before, False) == (state(home), data.exists())
+
+
+def test_the_copy_is_a_session_of_its_own(home: Path, data: Path) -> None:
+    """The whole talk under a new id, each line saying where it came from; the original is not touched."""
+    before = state(home)
+    done = repaired(home, data, in_place=False)
+    new = session_of(home, done.session)
+    entries = written(done.path)
+
+    assert ["Q1", "A1", "Q2", "A2"] == spoken(new)
+    assert {done.session} == {entry["sessionId"] for entry in entries}
+    assert [{"sessionId": ONE, "messageUuid": entry["uuid"]} for entry in entries[:4]] == [
+        entry["forkedFrom"] for entry in entries[:4]
+    ]
+    assert "Q1 (repaired)" == new.title
+    assert before == {name: what for name, what in state(home).items() if done.session not in name}
+
+
+def test_backups_of_files_come_along(home: Path, data: Path) -> None:
+    """A rewind works in the copy; undo takes them away again."""
+    backup = home / "file-history" / ONE / "abc@v1"
+    backup.parent.mkdir(parents=True)
+    backup.write_bytes(b"old text")
+    before = {name for name in state(home) if not name.startswith("file-history/")}
+    done = repaired(home, data, in_place=False)
+    copied = (home / "file-history" / done.session / "abc@v1").read_bytes()
+    repair.undo(repair.found_change(done.change.id, data), data)
+
+    assert (b"old text", before) == (
+        copied,
+        {name for name in state(home) if not name.startswith("file-history/")},
+    )
+
+
+def test_in_place_and_back(home: Path, data: Path) -> None:
+    """The log is mended; undo brings back every byte and the time."""
+    before = state(home)
+    log = session_of(home).path
+    mode = log.stat().st_mode
+    done = repaired(home, data, in_place=True)
+    after = log.read_bytes()
+    repair.undo(repair.found_change(done.change.id, data), data)
+
+    assert (lines([{**entry, "sessionId": ONE} for entry in TALK]), mode) == (after, log.stat().st_mode)
+    assert before == state(home)
+
+
+def test_what_is_set_aside_lies_in_quarantine_exactly(home: Path, data: Path) -> None:
+    """With line, byte, length and reason of each piece."""
+    log = session_of(home).path
+    size = log.stat().st_size
+    done = repaired(home, data, in_place=True)
+    assert done.quarantine is not None
+    index = json.loads(done.quarantine.with_suffix(".index.json").read_bytes())
+
+    assert (TORN, data / "quarantine" / ONE) == (done.quarantine.read_bytes(), done.quarantine.parent)
+    assert [
+        {"line": 4, "offset": size - len(TORN), "length": len(TORN), "reason": "torn-tail", "position": 0}
+    ] == index["pieces"]
+    assert 0o600 == done.quarantine.stat().st_mode & 0o777
+
+
+def test_a_second_repair_finds_nothing(home: Path, data: Path) -> None:
+    """Neither of the copy nor of the log itself; asking for it is refused."""
+    new = repaired(home, data, in_place=False).session
+    repaired(home, data, in_place=True)
+    for name in (new, ONE):
+        with planned_repair(session_of(home, name)) as plan:
+            assert () == plan.mending.actions
+            with pytest.raises(UsageError, match="nothing to repair"):
+                repair.apply_in_place(plan, data)
+
+
+def test_a_session_that_is_open_is_not_changed(home: Path, data: Path) -> None:
+    """In place is refused while a client runs; a copy can be made; so can nothing be undone."""
+    done = repaired(home, data, in_place=True)
+    open_in_this_process(home, ONE)
+    with pytest.raises(Busy, match="a client has it open"):
+        repair.undo(repair.found_change(done.change.id, data), data)
+    session_of(home).path.write_bytes(lines(TALK) + TORN)
+    before = state(home)
+
+    with pytest.raises(Busy, match=f"process {os.getpid()}"):
+        repaired(home, data, in_place=True)
+    assert before == state(home)
+    assert ["Q1", "A1", "Q2", "A2"] == spoken(session_of(home, repaired(home, data, in_place=False).session))
+
+
+def test_a_log_that_grew_since_it_was_planned_is_left(home: Path, data: Path) -> None:
+    """What a client wrote meanwhile is not lost, and no quarantine is left behind."""
+    log = session_of(home).path
+    with planned_repair(session_of(home)) as plan:
+        with log.open("ab") as file:
+            file.write(b"more\n")
+        before = state(home)
+        with pytest.raises(Busy):
+            repair.apply_in_place(plan, data)
+
+    assert (before, []) == (state(home), list((data / "quarantine").rglob("*.json*")))
+
+
+def test_a_log_behind_a_link_is_changed_where_it_lies(home: Path, data: Path) -> None:
+    """The link stays a link."""
+    log = session_of(home).path
+    real = home / "elsewhere.jsonl"
+    log.rename(real)
+    log.symlink_to(real)
+    repaired(home, data, in_place=True)
+
+    assert (True, 4) == (log.is_symlink(), len(real.read_bytes().splitlines()))
+
+
+def test_a_repair_that_cannot_be_proved_is_not_made(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason: the plan tells it, and nothing is changed."""
+    monkeypatch.setattr(proof, "broken_rules", lambda messages: ["messages.0: something new"])
+    before = state(home)
+
+    with pytest.raises(DamagedData, match=r"would not be sound: messages\.0: something new"):
+        repaired(home, data, in_place=True)
+    assert before == state(home)
+
+
+def test_only_repairs_are_undone_here(home: Path, data: Path) -> None:
+    """Other changes have their own commands, and the general one."""
+    from recollect.storage.changes.journal import ChangePlan
+
+    plan = ChangePlan("mv", "x", home)
+    plan.create(home / "new", b"x")
+    change = ChangeJournal(data / "undo").apply(plan)
+
+    with pytest.raises(UsageError, match="it is no repair"):
+        repair.found_change(change.id, data)

@@ -1,0 +1,331 @@
+"""A mirror is what the remote keeps, whatever happened to its files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Busy
+from recollect.services.sync.mirror import Mirror
+from recollect.sync.memory_remote import MemoryRemote
+from recollect.sync.remote import NOTHING_TOLD, Told
+from recollect.sync.wire import START, Position, Session, SessionDetail
+from tests.small_home import ONE, TALK, TWO, lines, prompt
+
+FOUR, FIFTH = lines(TALK), lines([prompt(5, 4, "Q3")])
+SHOP = Told(project="/srv/shop")
+
+
+class Noting(MemoryRemote):
+    """Remembers which bytes were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.read_from: list[tuple[str, str, int]] = []
+
+    def session(self, session: str) -> SessionDetail | None:
+        self.asked.append(session)
+        return super().session(session)
+
+    def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
+        self.read_from.append((session, key, after.lines))
+        return super().read(session, key, after)
+
+
+def kept(
+    remote: MemoryRemote, session: str = ONE, data: bytes = FOUR, key: str = "", told: Told = SHOP
+) -> None:
+    remote.append(session, key, remote.head(session, key) or START, data, told)
+
+
+def mirrored(remote: MemoryRemote, place: Path) -> Mirror:
+    made = Mirror(place, remote, rest=0)
+    made.look(60)
+    return made
+
+
+def files(mirror: Mirror) -> dict[str, bytes]:
+    home = mirror.files.home
+    found = {path.relative_to(home).as_posix(): path for path in home.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items()}
+
+
+def test_a_mirror_is_a_home_with_the_same_bytes(tmp_path: Path) -> None:
+    """Logs, agents and side files lie where a client would put them; a flat agent lies below its session."""
+    remote = MemoryRemote()
+    kept(remote)
+    kept(remote, data=b'{"isSidechain":true}\n', key="subagents/agent-1")
+    kept(remote, data=b"no json at all\xff\n", key="flat/agent-2")
+    remote.put_file(ONE, "tool-results/a.txt", b"\x00out", None)
+    remote.put_file(ONE, "file-history/0a_40v1", b"old", None)
+    remote.put_file(ONE, f"todos/{ONE}-agent-{ONE}.json", b"[]", None)
+    assert files(mirrored(remote, tmp_path)) == {
+        f"projects/-srv-shop/{ONE}.jsonl": FOUR,
+        f"projects/-srv-shop/{ONE}/subagents/agent-1.jsonl": b'{"isSidechain":true}\n',
+        f"projects/-srv-shop/{ONE}/subagents/agent-2.jsonl": b"no json at all\xff\n",
+        f"projects/-srv-shop/{ONE}/tool-results/a.txt": b"\x00out",
+        f"file-history/{ONE}/0a@v1": b"old",
+        f"todos/{ONE}-agent-{ONE}.json": b"[]",
+    }
+
+
+def test_only_new_lines_are_fetched(tmp_path: Path) -> None:
+    """A session that did not change is not asked for; one that did is read from where the mirror ends."""
+    remote = Noting()
+    kept(remote)
+    kept(remote, TWO)
+    mirror = mirrored(remote, tmp_path)
+    before = (tmp_path / "home/projects/-srv-shop" / f"{ONE}.jsonl").stat().st_ino
+    remote.asked.clear()
+    remote.read_from.clear()
+    kept(remote, data=FIFTH)
+    mirror.look(60)
+    log = tmp_path / "home/projects/-srv-shop" / f"{ONE}.jsonl"
+    assert (remote.asked, remote.read_from) == ([ONE], [(ONE, "", 4)])
+    assert (log.read_bytes(), log.stat().st_ino) == (FOUR + FIFTH, before)
+
+
+def test_a_session_is_brought_up_to_date_alone(tmp_path: Path) -> None:
+    """Whoever opens one does not wait for the others."""
+    remote = Noting()
+    kept(remote)
+    kept(remote, TWO)
+    mirror = Mirror(tmp_path, remote, rest=0)
+    mirror.look_at(TWO)
+    assert remote.read_from == [(TWO, "", 0)]
+    assert list(files(mirror)) == [f"projects/-srv-shop/{TWO}.jsonl"]
+
+
+@pytest.mark.parametrize("harm", ["cut", "line", "changed", "longer", "gone", "directory"])
+def test_a_mirror_that_was_harmed_is_made_whole(tmp_path: Path, harm: str) -> None:
+    """By a crash, a full disk or a hand: another process finds what is wrong and fetches it anew."""
+    remote = MemoryRemote()
+    kept(remote)
+    log = tmp_path / "home/projects/-srv-shop" / f"{ONE}.jsonl"
+    mirrored(remote, tmp_path)
+    if harm == "cut":
+        os.truncate(log, len(FOUR) - 7)
+    elif harm == "line":
+        log.write_bytes(b"".join(FOUR.splitlines(keepends=True)[:2]))
+    elif harm == "changed":
+        log.write_bytes(FOUR.replace(b"Q1", b"Q9"))
+    elif harm == "longer":
+        log.write_bytes(FOUR + FIFTH)
+    elif harm == "gone":
+        log.unlink()
+    else:
+        shutil.rmtree(tmp_path / "home")
+    assert files(mirrored(remote, tmp_path)) == {f"projects/-srv-shop/{ONE}.jsonl": FOUR}
+
+
+def test_a_log_that_began_anew_is_replaced(tmp_path: Path) -> None:
+    """Purged and pushed again, also where the new one has as many lines."""
+    remote = MemoryRemote()
+    kept(remote)
+    mirror = mirrored(remote, tmp_path)
+    remote.delete(ONE)
+    remote._deleted.clear()
+    kept(remote, data=FOUR.replace(b"Q1", b"R1"))
+    mirror.look(60)
+    assert list(files(mirror).values()) == [FOUR.replace(b"Q1", b"R1")]
+
+
+def test_what_was_deleted_disappears_with_all_it_had(tmp_path: Path) -> None:
+    """The other session stays; whoever keeps an index is told before the look ends."""
+    remote = MemoryRemote()
+    kept(remote)
+    kept(remote, TWO)
+    kept(remote, data=b"{}\n", key="subagents/agent-1")
+    for key in ("file-history/0a_40v1", f"todos/{ONE}-agent-{ONE}.json", "tasks/1.json"):
+        remote.put_file(ONE, key, b"x", None)
+    mirror = mirrored(remote, tmp_path)
+    told: list[list[str]] = []
+    mirror.removed = lambda: told.append(sorted(files(mirror)))
+    remote.delete(ONE)
+    mirror.look(60)
+    assert told == [[f"projects/-srv-shop/{TWO}.jsonl"]]
+    assert sorted(files(mirror)) == [f"projects/-srv-shop/{TWO}.jsonl"]
+
+
+def test_a_side_file_that_was_deleted_or_changed_follows(tmp_path: Path) -> None:
+    """By its bytes: the same name with other bytes is fetched again."""
+    remote = MemoryRemote()
+    kept(remote)
+    remote.put_file(ONE, "tool-results/a.txt", b"one", None)
+    first = remote.put_file(ONE, "tool-results/b.txt", b"one", None)
+    mirror = mirrored(remote, tmp_path)
+    remote._sessions[ONE].files.pop("tool-results/a.txt")
+    remote.put_file(ONE, "tool-results/b.txt", b"two", first.sha256)
+    mirror.look(60)
+    found = {name: data for name, data in files(mirror).items() if "tool-results" in name}
+    assert found == {f"projects/-srv-shop/{ONE}/tool-results/b.txt": b"two"}
+
+
+def test_sealed_sessions_are_counted_and_not_there(tmp_path: Path) -> None:
+    """Also one that became sealed when it was pushed anew."""
+    remote = MemoryRemote()
+    kept(remote)
+    kept(remote, TWO)
+    mirror = mirrored(remote, tmp_path)
+    kept(remote, data=b'{"sealed":1}\n', told=Told(encrypted=True))
+    mirror.look(60)
+    assert (mirror.sealed, sorted(files(mirror))) == (1, [f"projects/-srv-shop/{TWO}.jsonl"])
+
+
+def test_names_that_no_home_has_a_place_for_are_left_out(tmp_path: Path) -> None:
+    """They are counted, stand nowhere, and do not keep the rest from being shown."""
+    remote = MemoryRemote()
+    kept(remote)
+    kept(remote, data=b"{}\n", key="elsewhere/log")
+    kept(remote, "agent-1", b"{}\n")
+    remote.put_file(ONE, f"todos/{TWO}-agent-{TWO}.json", b"[]", None)
+    mirror = mirrored(remote, tmp_path)
+    assert files(mirror) == {f"projects/-srv-shop/{ONE}.jsonl": FOUR}
+    assert mirror.left_out == {(ONE, "elsewhere/log"), (ONE, f"todos/{TWO}-agent-{TWO}.json")}
+
+
+def test_no_name_leads_out_of_the_mirror(tmp_path: Path) -> None:
+    """Sessions, keys and projects that somebody made to be paths: nothing lies outside the home, nothing is overwritten."""
+    remote = MemoryRemote()
+    kept(remote)
+    for key in (
+        "../x",
+        "subagents/../../agent-1",
+        "subagents/agent-_2F_2E_2E_2Fx",
+        "flat/agent-_00",
+        "flat/..",
+    ):
+        kept(remote, data=b"{}\n", key=key)
+    for key in (
+        "tool-results/_2E_2E_2F_2E_2E_2Fsettings.json",
+        "file-history/_2E_2E",
+        "settings.json",
+        "tasks/a/b",
+    ):
+        remote.put_file(ONE, key, b"x", None)
+    for session in ("..", "../other", ".hidden/x", ""):
+        kept(remote, session)
+    kept(remote, TWO, told=Told(project="/../../etc"))
+    place = tmp_path / "place"
+    mirror = mirrored(remote, place)
+    assert sorted(files(mirror)) == [
+        f"projects/-------etc/{TWO}.jsonl",
+        f"projects/-srv-shop/{ONE}.jsonl",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["place"]
+    assert sorted(path.name for path in place.iterdir()) == ["home", "lock"]
+
+
+def test_one_that_is_on_no_page_of_the_list_is_asked_for_by_name(tmp_path: Path) -> None:
+    """A list read in pages can miss a session that changes meanwhile; that one is not removed."""
+
+    class Paging(MemoryRemote):
+        is_missing = False
+
+        def sessions(self, since: int | None = None) -> Iterator[Session]:
+            return (one for one in super().sessions(since) if not (self.is_missing and one.id == ONE))
+
+    remote = Paging()
+    kept(remote)
+    mirror = mirrored(remote, tmp_path)
+    remote.is_missing = True
+    mirror.look(60)
+    assert sorted(files(mirror)) == [f"projects/-srv-shop/{ONE}.jsonl"]
+
+
+def test_names_are_waited_for_and_content_is_not(tmp_path: Path) -> None:
+    """While a large one is fetched, others are there, and whoever comes later does not wait again."""
+    release = threading.Event()
+
+    class Slow(Noting):
+        def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
+            if session == ONE:
+                release.wait(60)
+            return super().read(session, key, after)
+
+    remote = Slow()
+    kept(remote)
+    kept(remote, TWO)
+    mirror = Mirror(tmp_path, remote, rest=0)
+    mirror.look(0.2)
+    mirror.look(0.2)
+    first = mirror.is_filling, sorted(files(mirror))
+    release.set()
+    mirror.wait(60)
+    assert first == (True, [f"projects/-srv-shop/{TWO}.jsonl"])
+    assert len(files(mirror)) == 2
+
+
+def test_without_names_nothing_is_answered(tmp_path: Path) -> None:
+    """What lies here from before may have been deleted since: it is not shown until that is known."""
+
+    class Silent(MemoryRemote):
+        def sessions(self, since: int | None = None) -> Iterator[Session]:
+            raise Busy("no answer", hint="later")
+
+    with pytest.raises(Busy):
+        Mirror(tmp_path, Silent(), rest=0).look(1)
+
+
+def _fill(place: Path, remote: MemoryRemote) -> None:
+    mirror = Mirror(place, remote, rest=0)
+    for number in range(40):
+        kept(remote, data=lines([prompt(100 + number, 4, f"Q{number}")]), told=NOTHING_TOLD)
+        mirror.look_at(ONE)
+        mirror.look(60)
+
+
+def test_several_who_fill_one_mirror_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Two mirrors at one place, as two workers have them: all lines, once, in order."""
+    remote = MemoryRemote()
+    kept(remote)
+    others = [threading.Thread(target=_follow, args=(tmp_path, remote)) for _ in range(2)]
+    for other in others:
+        other.start()
+    _fill(tmp_path, remote)
+    for other in others:
+        other.join()
+    assert list(files(Mirror(tmp_path, remote)).values()) == [b"".join(remote._sessions[ONE].logs[""])]
+
+
+def _follow(place: Path, remote: MemoryRemote) -> None:
+    mirror = Mirror(place, remote, rest=0)
+    for _ in range(40):
+        mirror.look_at(ONE)
+
+
+def _fill_and_die(place: Path, remote: MemoryRemote) -> None:
+    mirror = Mirror(place, remote, rest=0)
+    mirror.files.append(mirror.files.projects / "-srv-shop" / f"{ONE}.jsonl", FIFTH[:20])
+    mirror.files.lock.acquire()
+    os._exit(1)
+
+
+def test_a_process_that_died_while_filling_blocks_nobody(tmp_path: Path) -> None:
+    """Its lock goes with it, and half a line it left is not taken for one."""
+    remote = MemoryRemote()
+    kept(remote)
+    mirrored(remote, tmp_path)
+    process = multiprocessing.get_context("fork").Process(target=_fill_and_die, args=(tmp_path, remote))
+    process.start()
+    process.join()
+    assert list(files(mirrored(remote, tmp_path)).values()) == [FOUR]
+
+
+def test_how_long_sessions_are_kept_is_said_as_a_home_says_it(tmp_path: Path) -> None:
+    """An organisation without a limit keeps them for a hundred years."""
+    mirror = Mirror(tmp_path, MemoryRemote())
+    mirror.keep_days(45)
+    first = files(mirror)["settings.json"]
+    mirror.keep_days(None)
+    assert (first, files(mirror)["settings.json"]) == (
+        b'{"cleanupPeriodDays":45}',
+        b'{"cleanupPeriodDays":36500}',
+    )

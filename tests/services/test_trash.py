@@ -1,0 +1,265 @@
+"""A removed session is gone from the home and comes back byte for byte."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Busy, DamagedData, NotFound, StorageError, UsageError
+from recollect.services.homes import Home
+from recollect.services.trash import planned_removal, remove, restore, trash_at
+from recollect.system import fsops
+from tests.small_home import ONE, TALK, TWO, lines, open_in_this_process, prompt, put, state
+
+AGENT = prompt(9, None, "agent")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home in which one session has left something everywhere, and another session that must stay."""
+    root = tmp_path / "home"
+    log = put(root, ONE, TALK)
+    put(root, TWO, TALK)
+    put(root, "agent-abc1234", []).write_bytes(lines([AGENT]))
+    for name in (
+        f"projects/-srv-app/{ONE}/subagents/agent-a1.jsonl",
+        f"projects/-srv-app/{ONE}/tool-results/x.txt",
+        f"file-history/{ONE}/0123456789abcdef@v1",
+        f"tasks/{ONE}/1.json",
+        f"todos/{ONE}-agent-{ONE}.json",
+        f"todos/{ONE}-agent-b2.json",
+        f"file-history/{TWO}/0123456789abcdef@v1",
+        f"todos/{TWO}-agent-{TWO}.json",
+        "history.jsonl",
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+        (root / name).chmod(0o640)
+    (root / "session-env" / ONE).mkdir(parents=True)
+    os.utime(log, ns=(10**18, 10**18 + 7))
+    return root
+
+
+def data(home: Path) -> Path:
+    return home.parent / "data"
+
+
+def removed(home: Path) -> str:
+    return remove(Home(home).session(ONE), data(home)).batch
+
+
+def test_nothing_with_its_id_is_left(home: Path) -> None:
+    """Log, side files, both layouts of agents, backups, tasks, todos, environment; the other session stays."""
+    kept = {
+        name: seen for name, seen in state(home).items() if ONE not in name and "agent-abc1234" not in name
+    }
+    removed(home)
+
+    assert kept == state(home)
+
+
+def test_it_comes_back_with_bytes_modes_and_times(home: Path) -> None:
+    """The home after the restore is the home before the removal, and the trash is empty."""
+    before = state(home)
+    batch = removed(home)
+    restore(trash_at(data(home)).find(batch), data(home))
+
+    assert before == state(home)
+    assert [] == os.listdir(data(home) / "trash")
+
+
+def test_the_manifest_says_what_is_in_the_trash(home: Path) -> None:
+    """Original paths, sizes and hashes; the hash is that of the bytes (sha256sum of a known file)."""
+    (home / "tasks" / ONE / "1.json").write_bytes(b"abc")
+    batch = trash_at(data(home)).find(removed(home))
+    task = next(file for file in batch.files if file.path == f"tasks/{ONE}/1.json")
+
+    assert (3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad") == (task.size, task.sha256)
+    assert (ONE, "Q1", str(home)) == (batch.session, batch.title, batch.home)
+    assert home / "projects/-srv-app" / f"{ONE}.jsonl" == batch.targets()[0]
+
+
+def test_bytes_kept_and_set_aside_are_the_bytes_before(home: Path) -> None:
+    """Law 3, counted."""
+    before = sum(len(seen[2]) for seen in state(home).values())
+    batch = trash_at(data(home)).find(removed(home))
+
+    assert before == batch.bytes + sum(len(seen[2]) for seen in state(home).values())
+
+
+def test_an_open_session_is_refused(home: Path) -> None:
+    """The client would go on writing; exit 5, and nothing moves."""
+    open_in_this_process(home, ONE)
+    before = state(home)
+    with pytest.raises(Busy, match=f"process {os.getpid()}") as refusal:
+        removed(home)
+
+    assert (5, before) == (refusal.value.exit_code, state(home))
+
+
+def test_a_plan_moves_nothing(home: Path) -> None:
+    """It names what would go, the log first: two agents' places, backups, tasks, two todos, environment."""
+    before = state(home)
+    plan = planned_removal(Home(home).session(ONE))
+
+    assert (f"{ONE}.jsonl", 8) == (plan.items[0].name, len(plan.items))
+    assert before == state(home)
+
+
+def test_what_stands_in_the_way_is_not_overwritten(home: Path) -> None:
+    """A client that made the session anew keeps its file, and the trash keeps ours."""
+    batch = removed(home)
+    put(home, ONE, TALK[:1])
+    before = state(home.parent)
+    with pytest.raises(UsageError, match="is there again"):
+        restore(trash_at(data(home)).find(batch), data(home))
+
+    after = {name: seen for name, seen in state(home.parent).items() if "locks" not in name}
+    assert {name: seen for name, seen in before.items() if "locks" not in name} == after
+
+
+def test_a_changed_file_in_the_trash_is_told(home: Path) -> None:
+    """Bytes that are not those of the manifest are not passed off as the session."""
+    batch = removed(home)
+    (data(home) / "trash" / batch / "files" / "tasks" / ONE / "1.json").write_text("forged")
+    with pytest.raises(DamagedData, match="is not what was put there"):
+        restore(trash_at(data(home)).find(batch), data(home))
+
+
+def test_a_manifest_cannot_lead_out_of_the_home(home: Path) -> None:
+    """A path with ``..`` in it is refused before anything moves."""
+    batch = removed(home)
+    manifest = data(home) / "trash" / batch / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(f'"tasks/{ONE}"', '"../outside"'))
+    with pytest.raises(UsageError, match=r"'\.\.'"):
+        restore(trash_at(data(home)).find(batch), data(home))
+
+
+def test_a_move_that_fails_half_way_is_taken_back(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either all of a session is in the trash or none of it."""
+    before = state(home)
+    move = fsops.move
+
+    def failing(source: Path, target: Path) -> None:
+        if source.name == f"{ONE}-agent-b2.json":
+            raise OSError(errno.EACCES, "Permission denied", str(source))
+        move(source, target)
+
+    monkeypatch.setattr(fsops, "move", failing)
+    with pytest.raises(StorageError, match="Permission denied"):
+        removed(home)
+
+    assert before == state(home)
+    assert [] == trash_at(data(home)).batches()
+
+
+def test_a_crash_half_way_can_be_undone(home: Path) -> None:
+    """The manifest is there before the first move, so a half-moved session is listed and comes back."""
+    before = state(home)
+    batch = removed(home)
+    files = data(home) / "trash" / batch / "files"
+    (files / "tasks" / ONE).rename(home / "tasks" / ONE)  # as if the last moves had not been made
+    restore(trash_at(data(home)).find(batch), data(home))
+
+    assert before == state(home)
+
+
+class TestAnotherFileSystem:
+    """Where a rename is impossible the session is copied, compared, and only then removed."""
+
+    @pytest.fixture(autouse=True)
+    def far_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The trash and the home are on different disks."""
+
+        def far(source: Path, target: Path) -> None:
+            fsops.make_directories(target.parent)
+            raise OSError(errno.EXDEV, "Invalid cross-device link", str(source))
+
+        monkeypatch.setattr(fsops, "move", far)
+
+    def test_it_goes_and_comes_back_the_same(self, home: Path) -> None:
+        """Bytes, modes and times, a link among the files included."""
+        (home / "projects/-srv-app" / ONE / "link").symlink_to("/nowhere")
+        before = state(home)
+        batch = removed(home)
+        gone = not any(ONE in name for name in state(home))
+        restore(trash_at(data(home)).find(batch), data(home))
+
+        assert (True, before) == (gone, state(home))
+
+    def test_an_original_that_grows_meanwhile_stays(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The client's new line is not lost: nothing is removed and the copy is thrown away."""
+        log = home / "projects/-srv-app" / f"{ONE}.jsonl"
+        sync = fsops.sync_file
+
+        def growing(fd: int) -> None:
+            sync(fd)
+            with log.open("ab") as file:
+                file.write(b"{}\n")
+
+        before = log.read_bytes()
+        monkeypatch.setattr(fsops, "sync_file", growing)
+        with pytest.raises(StorageError, match="changed while it was copied"):
+            removed(home)
+
+        assert log.read_bytes().startswith(before + b"{}\n")
+        assert [] == trash_at(data(home)).batches()
+
+    def test_a_full_trash_disk_loses_nothing(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The copy fails, the originals stay."""
+        before = state(home)
+
+        def full(fd: int, data: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        write = fsops.write_all
+
+        def full_later(fd: int, data: bytes) -> None:
+            (full if b"uuid" in data else write)(fd, data)
+
+        monkeypatch.setattr(fsops, "write_all", full_later)
+        with pytest.raises(StorageError, match="No space left"):
+            removed(home)
+
+        assert before == state(home)
+
+
+def test_a_batch_is_found_by_its_start_or_by_its_session(home: Path) -> None:
+    """People remember the session."""
+    batch = removed(home)
+    trash = trash_at(data(home))
+
+    assert (batch, batch) == (trash.find(batch[:16]).batch, trash.find(ONE[:8]).batch)
+
+
+@pytest.mark.parametrize("name", ["", "../..", "none"])
+def test_an_unknown_batch_is_not_found(home: Path, name: str) -> None:
+    """No name given by a person becomes a path."""
+    removed(home)
+    with pytest.raises(NotFound):
+        trash_at(data(home)).find(name)
+
+
+def test_a_file_the_client_wrote_last_is_in_the_manifest_as_it_is(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes added between the hash and the rename move along, and the restore still works."""
+    move = fsops.move
+    log = home / "projects/-srv-app" / f"{ONE}.jsonl"
+
+    def late(source: Path, target: Path) -> None:
+        if source == log and log.exists():
+            with log.open("ab") as file:
+                file.write(b'{"type":"mode"}\n')
+        move(source, target)
+
+    monkeypatch.setattr(fsops, "move", late)
+    batch = removed(home)
+    restore(trash_at(data(home)).find(batch), data(home))
+
+    assert log.read_bytes().endswith(b'{"type":"mode"}\n')

@@ -1,0 +1,331 @@
+"""What is going on: open sessions, what they cost, and nothing new where nothing happened."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from recollect.model.cost.money import Spending
+from recollect.model.cost.prices import PriceList
+from recollect.model.cost.usage import Tokens
+from recollect.services import watch
+from recollect.services.indexing import extraction
+from recollect.services.indexing.access import OpenIndex, index_path, open_index
+from recollect.services.search.quotes import Quotes
+from recollect.services.session import Session
+from recollect.services.watch import Watched, WatchedBlock, WatchedSession, Watcher
+from recollect.storage.home import ClaudeHome
+from tests.small_home import ONE, TWO, lines, link, open_in_this_process, prompt, put
+
+NOW = 1_794_744_420  # 2026-11-15T12:07:00Z
+SONNET = "claude-sonnet-4-5-20250929"
+CENT = 10**10
+
+
+def answer(number: int, at: int, model: str = SONNET, tokens: int = 100_000) -> dict[str, Any]:
+    """An answer to so many tokens of input: 0.30 dollars for a hundred thousand with Sonnet 4.5."""
+    usage = {"input_tokens": tokens, "output_tokens": 0}
+    message = {
+        "id": f"msg_{number}",
+        "model": model,
+        "content": [],
+        "stop_reason": "end_turn",
+        "usage": usage,
+    }
+    entry = link(number, None, type="assistant", message=message, requestId=f"req_{number}", gitBranch="main")
+    return {**entry, "timestamp": dt.datetime.fromtimestamp(at, dt.UTC).isoformat()}
+
+
+@pytest.fixture(autouse=True)
+def in_greenwich(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days begin at midnight UTC: seven minutes past twelve is the same day everywhere we might run."""
+    monkeypatch.setattr(watch, "today", lambda now: (now // 86_400 * 96, now // 86_400 * 96 + 96))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A session that is open in this process, with answers yesterday, at eleven, and twice just now; and one that is not."""
+    home = tmp_path / "home"
+    log = put(
+        home,
+        ONE,
+        [prompt(1, None, "Why?"), answer(2, NOW - 86_400), answer(3, NOW - 4_020), answer(4, NOW - 60)],
+    )
+    agent = log.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_bytes(lines([{**answer(5, NOW - 599), "isSidechain": True, "agentId": "a1"}]))
+    put(home, TWO, [answer(6, NOW - 3_600)])
+    open_in_this_process(home, ONE)
+    return home
+
+
+def watcher(home: Path, cache: Path, prices: PriceList | None = None) -> Watcher:
+    return Watcher([ClaudeHome(home)], lambda: open_index([home], cache=cache), prices or PriceList())
+
+
+def test_a_look_has_every_figure(home: Path, tmp_path: Path) -> None:
+    """Four answers of 0.30 dollars in the session, its agent's included; two of them in the last ten minutes.
+
+    Today: all but yesterday's and with the other session's. The block began at eleven, its first
+    answer came at 11:00: 400,000 tokens and 1.20 dollars in 67 minutes, 233 are left.
+    """
+    seen = watcher(home, tmp_path / "cache").look(NOW + 59)
+
+    assert (
+        WatchedSession(
+            id=ONE,
+            pid=os.getpid(),
+            is_certain=False,
+            state="open",
+            title="Why?",
+            cwd="/srv/app",
+            branch="main",
+            model=SONNET,
+            tokens=Tokens(input=400_000),
+            pico_usd=120 * CENT,
+            recent_pico_usd=60 * CENT,
+            pico_usd_per_hour=360 * CENT,
+            context_tokens=100_000,
+            context_window=200_000,
+        ),
+    ) == seen.sessions
+    assert 120 * CENT == seen.today_pico_usd
+    assert (
+        WatchedBlock(
+            start=NOW - 67 * 60,
+            end=NOW + 233 * 60,
+            pico_usd=120 * CENT,
+            minutes_left=233,
+            tokens_per_minute=400_000 // 67,
+            pico_usd_per_hour=120 * CENT * 60 // 67,
+            projected_pico_usd=120 * CENT + 120 * CENT * 233 // 67,
+        )
+        == seen.block
+    )
+    assert () == seen.notes
+
+
+def test_what_the_client_says_of_itself_is_told(home: Path, tmp_path: Path) -> None:
+    """State and name from its marker; a session without a log yet has a place, and costs nothing yet."""
+    marker = home / "sessions" / f"{os.getpid()}.json"
+    fresh = "00000000-0000-4000-8000-00000000aaaa"
+    said = {"pid": os.getpid(), "sessionId": fresh, "status": "busy", "name": "New", "cwd": "/srv/new"}
+    marker.write_text(json.dumps(said))
+
+    (session,) = watcher(home, tmp_path / "cache").look(NOW).sessions
+
+    assert ("busy", "New", "/srv/new", "", 0) == (
+        session.state,
+        session.title,
+        session.cwd,
+        session.model,
+        session.pico_usd,
+    )
+
+
+def test_a_title_that_was_given_goes_before_the_prompt(home: Path, tmp_path: Path) -> None:
+    """And is followed when it changes, or is taken away."""
+    log = next(home.glob(f"projects/*/{ONE}.jsonl"))
+    looking = watcher(home, tmp_path / "cache")
+    titles = []
+    for text in ("First", "Second", ""):
+        with log.open("ab") as file:
+            file.write(lines([{"type": "custom-title", "customTitle": text, "sessionId": ONE}]))
+        titles.append(looking.look(NOW).sessions[0].title)
+
+    assert ["First", "Second", "Why?"] == titles
+
+
+def test_a_title_is_read_once(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred looks at a log that does not change open it for its title once, and remember one title."""
+    asked = []
+
+    class Noted(Quotes):
+        def title(self, path: str, offsets: Iterable[int | None]) -> str | None:
+            asked.append(path)
+            return super().title(path, offsets)
+
+    monkeypatch.setattr(watch, "Quotes", Noted)
+    looking = watcher(home, tmp_path / "cache")
+
+    for number in range(100):
+        looking.look(NOW + number)
+
+    assert (1, 1) == (len(asked), len(looking._titles))
+
+
+def test_nothing_is_remembered_of_a_session_that_was_closed(home: Path, tmp_path: Path) -> None:
+    """A view that runs for weeks must not gather titles."""
+    looking = watcher(home, tmp_path / "cache")
+    looking.look(NOW)
+    (home / "sessions" / f"{os.getpid()}.json").unlink()
+
+    assert () == looking.look(NOW).sessions
+    assert {} == looking._titles
+
+
+def test_equal_looks_where_nothing_happened(home: Path, tmp_path: Path) -> None:
+    """Within a minute two looks are equal; the next minute the block has less time left."""
+    looking = watcher(home, tmp_path / "cache")
+    first, same, later = looking.look(NOW), looking.look(NOW + 59.9), looking.look(NOW + 60)
+
+    assert first == same
+    assert first != later
+    assert first.block is not None
+    assert later.block is not None
+    assert (233, 232) == (first.block.minutes_left, later.block.minutes_left)
+
+
+def test_a_look_where_nothing_happened_reads_no_log(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty looks: one walk over the home each, and not one line of a log after the first."""
+    looking = watcher(home, tmp_path / "cache")
+    looking.look(NOW)
+    read: list[object] = []
+    monkeypatch.setattr(extraction, "facts_of", read.append)
+    monkeypatch.setattr(Quotes, "title", read.append)
+
+    for _ in range(50):
+        looking.look(NOW)
+
+    assert [] == read
+
+
+def test_what_was_added_is_seen_by_the_next_look(home: Path, tmp_path: Path) -> None:
+    """One more answer of 0.30 dollars."""
+    looking = watcher(home, tmp_path / "cache")
+    before = looking.look(NOW)
+    with next(home.glob(f"projects/*/{ONE}.jsonl")).open("ab") as file:
+        file.write(lines([{**answer(9, NOW - 30), "cwd": "/srv/app"}]))
+    after = looking.look(NOW)
+
+    assert [120 * CENT, 150 * CENT] == [look.sessions[0].pico_usd for look in (before, after)]
+
+
+def test_models_without_a_price_are_named(home: Path, tmp_path: Path) -> None:
+    """In the session that used them and for the day."""
+    with next(home.glob(f"projects/*/{ONE}.jsonl")).open("ab") as file:
+        file.write(lines([{**answer(9, NOW, "claude-nightly-20261101"), "cwd": "/srv/app"}]))
+
+    seen = watcher(home, tmp_path / "cache").look(NOW)
+
+    assert (("claude-nightly-20261101",),) * 2 == (seen.unpriced, seen.sessions[0].unpriced)
+    assert 120 * CENT == seen.sessions[0].pico_usd
+
+
+def test_an_index_that_is_replaced_under_the_view_is_seen(home: Path, tmp_path: Path) -> None:
+    """Each look opens it anew: one that was removed is built again, and nothing is held open."""
+    looking = watcher(home, tmp_path / "cache")
+    before = looking.look(NOW)
+    for path in (tmp_path / "cache").iterdir():
+        path.unlink()
+
+    assert before == looking.look(NOW)
+
+
+def test_without_an_index_the_logs_are_read(home: Path, tmp_path: Path) -> None:
+    """Cost and tokens of the open sessions; what everybody spent is not known, and that is said."""
+
+    @contextlib.contextmanager
+    def none() -> Iterator[OpenIndex]:
+        yield OpenIndex([home], index_path([home], tmp_path))
+
+    looking = Watcher([ClaudeHome(home)], none, PriceList())
+    seen = looking.look(NOW)
+
+    assert (
+        Watched(
+            (
+                WatchedSession(
+                    ONE,
+                    os.getpid(),
+                    False,
+                    "open",
+                    "Why?",
+                    "/srv/app",
+                    "main",
+                    tokens=Tokens(input=400_000),
+                    pico_usd=120 * CENT,
+                ),
+            ),
+            notes=("without the index, what was spent today and in this block is not known",),
+        )
+        == seen
+    )
+    assert seen == looking.look(NOW + 600)
+
+
+def test_without_an_index_logs_that_did_not_change_are_not_read_again(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading them whole every two seconds would be a busy loop."""
+
+    @contextlib.contextmanager
+    def none() -> Iterator[OpenIndex]:
+        yield OpenIndex([home], index_path([home], tmp_path))
+
+    looking = Watcher([ClaudeHome(home)], none, PriceList())
+    looking.look(NOW)
+    read: list[object] = []
+    real = Session.spending
+
+    def spending(session: Session) -> Spending:
+        read.append(session)
+        return real(session)
+
+    monkeypatch.setattr(Session, "spending", spending)
+    for _ in range(20):
+        looking.look(NOW)
+    (agent,) = home.glob("projects/*/*/subagents/agent-a1.jsonl")
+    with agent.open("ab") as file:
+        file.write(lines([{**answer(9, NOW), "isSidechain": True, "agentId": "a1"}]))
+    seen = looking.look(NOW)
+
+    assert (1, 150 * CENT) == (len(read), seen.sessions[0].pico_usd)
+
+
+@pytest.mark.parametrize(
+    ("problem", "note"),
+    [
+        (apsw.CorruptError("page 7"), "damaged (page 7)"),
+        (apsw.IOError("disk"), "read index "),
+        (apsw.BusyError("locked"), "the index cannot be read: locked"),
+    ],
+)
+def test_an_index_that_fails_while_it_is_asked_is_said(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: apsw.Error, note: str
+) -> None:
+    """The logs of the open sessions are read instead; the next look has an index again, a new one if need be."""
+    looking = watcher(home, tmp_path / "cache")
+
+    def failing(*_: object) -> None:
+        raise problem
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Watcher, "_from_index", failing)
+        seen = looking.look(NOW)
+
+    assert (120 * CENT, True, None) == (
+        seen.sessions[0].pico_usd,
+        note in seen.notes[0],
+        seen.today_pico_usd,
+    )
+    assert 120 * CENT == looking.look(NOW).today_pico_usd
+
+
+def test_what_the_index_has_to_say_is_passed_on(home: Path, tmp_path: Path) -> None:
+    """A log that cannot be read is named."""
+    (home / "projects" / "-srv-app" / "x.jsonl").symlink_to(tmp_path / "nowhere")
+
+    (note,) = watcher(home, tmp_path / "cache").look(NOW).notes
+
+    assert note.startswith(f"could not be read: {home}/projects/-srv-app/x.jsonl: ")

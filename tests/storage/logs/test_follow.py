@@ -1,0 +1,317 @@
+"""Following a log: what is appended arrives once and whole, and a log that is another one is announced."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import StorageError
+from recollect.model.damage import Damage, DamageCode, Limits
+from recollect.model.entry import Entry
+from recollect.storage.logs import follow as follow_module
+from recollect.storage.logs.follow import Followed, Follower, FollowFrom, Reset, follow
+from recollect.storage.logs.reader import LogReader, OpenLog
+
+
+def line(number: int) -> bytes:
+    return b'{"type":"user","uuid":"u%d","message":{"content":"hello"}}\n' % number
+
+
+def lines(*numbers: int) -> bytes:
+    return b"".join(line(number) for number in numbers)
+
+
+def told(items: list[Followed]) -> list[str]:
+    """Ids of entries, codes of damage, reasons of resets."""
+    return [
+        item.reason if isinstance(item, Reset) else item.code if isinstance(item, Damage) else item.uuid or ""
+        for item in items
+    ]
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as log:
+        log.write(data)
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Path:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(lines(1, 2))
+    return path
+
+
+def test_what_is_there_comes_first_and_then_what_is_appended(log_file: Path) -> None:
+    """Each entry is handed out once, in the order of the log; a look without news is empty."""
+    with Follower(log_file) as follower:
+        seen = [told(follower.look()), told(follower.look())]
+        append(log_file, lines(3))
+        seen += [told(follower.look()), told(follower.look())]
+
+    assert [["u1", "u2"], [], ["u3"], []] == seen
+
+
+@pytest.mark.parametrize("offset", [-1, "end"])
+def test_from_the_end_only_new_entries_come(log_file: Path, offset: FollowFrom) -> None:
+    """A tail that is still being written counts as new once its newline is there."""
+    append(log_file, line(3)[:20])
+    with Follower(log_file, offset) as follower:
+        seen = [told(follower.look())]
+        append(log_file, line(3)[20:] + line(4))
+        seen.append(told(follower.look()))
+
+    assert [[], ["u3", "u4"]] == seen
+
+
+def test_following_resumes_at_an_offset(log_file: Path) -> None:
+    """The ``end`` of an entry is where a later process goes on; inside a line it means the next one."""
+    for offset in (len(line(1)), len(line(1)) - 5):
+        with Follower(log_file, offset) as follower:
+            seen = [told(follower.look())]
+            append(log_file, b"\n")
+            seen.append(told(follower.look()))
+
+        assert [["u2"], []] == seen
+
+
+@given(pieces=st.lists(st.integers(1, 90), min_size=1, max_size=12))
+def test_only_whole_lines_come_however_they_are_written(pieces: list[int], tmp_path: Path) -> None:
+    """P2: after writes of any lengths, exactly the entries whose newline was written have come."""
+    data = lines(*range(20))
+    log = tmp_path / "pieces.jsonl"
+    log.write_bytes(b"")
+    seen: list[str] = []
+    written = 0
+    with Follower(log) as follower:
+        for size in pieces:
+            append(log, data[written : written + size])
+            written = min(written + size, len(data))
+            seen += told(follower.look())
+
+            assert [f"u{number}" for number in range(data[:written].count(b"\n"))] == seen
+
+
+def test_real_sessions_grow_as_they_did(shared: Path, tmp_path: Path) -> None:
+    """Copies of live sessions, each a prefix of the next: following them gives what reading the last gives."""
+    series = sorted({path.parent for path in shared.glob("corpus/*/growth/*/*.jsonl")})
+    assert series
+    for number, directory in enumerate(series):
+        log = tmp_path / f"{number}.jsonl"
+        seen: list[Followed] = []
+        stages = sorted(directory.glob("*.jsonl"))
+        with Follower(log) as follower:
+            for stage in stages:
+                append(log, stage.read_bytes()[log.stat().st_size if log.exists() else 0 :])
+                while news := follower.look():
+                    seen += news
+
+        assert list(LogReader(stages[-1])) == seen
+
+
+def test_a_truncated_log_is_announced_and_read_from_its_start(log_file: Path) -> None:
+    """A log that became shorter is another log."""
+    with Follower(log_file) as follower:
+        follower.look()
+        log_file.write_bytes(lines(7))
+        seen = [told(follower.look()), told(follower.look())]
+
+    assert [["truncated"], ["u7"]] == seen
+
+
+def test_a_truncated_log_that_grew_beyond_our_place_is_noticed(log_file: Path) -> None:
+    """The bytes before our place are others, so the size alone does not deceive."""
+    with Follower(log_file) as follower:
+        follower.look()
+        log_file.write_bytes(lines(7, 8, 9))
+        seen = [told(follower.look()), told(follower.look())]
+
+    assert [["truncated"], ["u7", "u8", "u9"]] == seen
+
+
+def test_a_log_overwritten_by_as_many_bytes_is_noticed(log_file: Path) -> None:
+    """Same file, same size, other entries."""
+    with Follower(log_file) as follower:
+        follower.look()
+        log_file.write_bytes(lines(7, 8))
+        seen = [told(follower.look()), told(follower.look())]
+
+    assert [["truncated"], ["u7", "u8"]] == seen
+
+
+@given(before=st.integers(0, 6), middle=st.integers(0, 2 * len(line(1))))
+def test_growth_is_never_taken_for_truncation(before: int, middle: int, tmp_path: Path) -> None:
+    """Wherever following begins, inside lines too, plain appends give no reset."""
+    log = tmp_path / "grows.jsonl"
+    log.write_bytes(b"\n" * before + lines(1, 2))
+    with Follower(log, middle) as follower:
+        seen = told(follower.look())
+        append(log, b"\n" + lines(3))
+        seen += told(follower.look())
+        append(log, lines(4))
+        seen += told(follower.look())
+
+    assert ["u3", "u4"] == seen[-2:]
+    assert {"u1", "u2", "u3", "u4"} >= set(seen)
+
+
+def test_a_replaced_log_is_drained_first(log_file: Path, tmp_path: Path) -> None:
+    """What was appended under the old name up to the rename is handed out before the new log begins."""
+    new = tmp_path / "new"
+    new.write_bytes(lines(8))
+    with Follower(log_file, "end") as follower:
+        follower.look()
+        append(log_file, lines(3))
+        os.replace(new, log_file)
+        seen = [told(follower.look()) for _ in range(4)]
+
+    assert [["u3"], ["replaced"], ["u8"], []] == seen
+
+
+def test_a_line_that_lands_during_the_check_is_not_lost(log_file: Path, tmp_path: Path) -> None:
+    """An entry appended after the last look and before the rename is seen all the same."""
+    new = tmp_path / "new"
+    new.write_bytes(lines(8))
+    with Follower(log_file) as follower:
+        follower.look()
+        find_out = follower._renamed
+
+        def renamed_meanwhile(log: OpenLog) -> str | None:
+            if new.exists():
+                append(log_file, lines(3))
+                os.replace(new, log_file)
+            return find_out(log)
+
+        with patch.object(follower, "_renamed", renamed_meanwhile):
+            seen = [told(follower.look()) for _ in range(3)]
+
+    assert [["u3"], ["replaced"], ["u8"]] == seen
+
+
+def test_a_log_may_vanish_and_come_back(log_file: Path) -> None:
+    """Deletion is announced once, absence is waited out, a new log is read from its start."""
+    with Follower(log_file, "end") as follower:
+        seen = [told(follower.look())]
+        log_file.unlink()
+        seen += [told(follower.look()), told(follower.look())]
+        log_file.write_bytes(lines(9))
+        seen += [told(follower.look()), told(follower.look())]
+
+    assert [[], ["vanished"], [], ["u9"], []] == seen
+
+
+def test_a_log_that_does_not_exist_yet_is_waited_for(tmp_path: Path) -> None:
+    """Even from the end: what appears later is new as a whole."""
+    with Follower(tmp_path / "later.jsonl", "end") as follower:
+        seen = [told(follower.look())]
+        append(tmp_path / "later.jsonl", lines(1))
+        seen.append(told(follower.look()))
+
+    assert [[], ["u1"]] == seen
+
+
+def test_resuming_in_a_log_that_is_gone_or_shorter_is_announced(tmp_path: Path, log_file: Path) -> None:
+    """An offset from an earlier process is not trusted where the log cannot have it."""
+    with Follower(tmp_path / "gone.jsonl", 50) as gone, Follower(log_file, 5000) as shorter:
+        seen = [told(gone.look()), told(gone.look()), told(shorter.look()), told(shorter.look())]
+
+    assert [["vanished"], [], ["truncated"], ["u1", "u2"]] == seen
+
+
+def test_damage_comes_in_its_place(log_file: Path) -> None:
+    """Bad and oversize lines are values among the entries, and following goes on behind them."""
+    with Follower(log_file, limits=Limits(line_bytes=100)) as follower:
+        append(log_file, b"bad\n" + b"x" * 200 + b"\n")
+        seen = told(follower.look())
+        append(log_file, lines(3))
+        seen += told(follower.look())
+
+    assert ["u1", "u2", DamageCode.INVALID_JSON, DamageCode.OVERSIZE, "u3"] == seen
+
+
+def test_a_long_log_comes_in_batches(tmp_path: Path) -> None:
+    """However much there is, one look holds a bounded number of entries."""
+    log = tmp_path / "long.jsonl"
+    log.write_bytes(lines(*range(25)))
+
+    with patch.object(follow_module, "_BATCH_ITEMS", 10), Follower(log) as follower:
+        seen = [len(follower.look()) for _ in range(4)]
+
+    assert [10, 10, 5, 0] == seen
+
+
+def test_follow_waits_only_when_there_is_nothing(log_file: Path) -> None:
+    """No busy loop: between looks without news it waits the given time, and ends when told to."""
+    stop = threading.Event()
+    happened: list[object] = []
+
+    def wait(seconds: float) -> None:
+        happened.append(seconds)
+        if happened.count(seconds) == 1:
+            append(log_file, lines(3))
+        if happened.count(seconds) == 3:
+            stop.set()
+
+    with patch.object(follow_module, "_BATCH_ITEMS", 1):
+        for item in follow(log_file, poll=0.5, stop=stop, wait=wait):
+            happened += told([item])
+
+    assert ["u1", "u2", 0.5, "u3", 0.5, 0.5] == happened
+
+
+def test_follow_sleeps_by_its_stop_event(log_file: Path) -> None:
+    """Without a ``wait`` of our own, setting ``stop`` from another thread ends even a long pause."""
+    stop = threading.Event()
+    seen: list[str] = []
+    items = follow(log_file, poll=600, stop=stop)
+    thread = threading.Thread(target=lambda: seen.extend(told(list(items))))
+
+    thread.start()
+    stop.set()
+    thread.join(60)
+
+    assert not thread.is_alive()
+    assert ["u1", "u2"][: len(seen)] == seen
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
+def test_descriptors_are_given_back(log_file: Path, tmp_path: Path) -> None:
+    """Through replacement, deletion and an iteration left early, no descriptor stays open."""
+    before = len(os.listdir("/proc/self/fd"))
+    new = tmp_path / "new"
+    new.write_bytes(lines(5))
+
+    items = follow(log_file, wait=lambda _seconds: None)
+    seen = [next(items), next(items)]
+    os.replace(new, log_file)
+    seen += [next(items), next(items)]
+    items.close()
+
+    assert ["u1", "u2", "replaced", "u5"] == told(seen)
+    assert before == len(os.listdir("/proc/self/fd"))
+
+
+def test_a_directory_in_the_place_of_a_log_is_an_error(log_file: Path) -> None:
+    """What is not a log is not waited for."""
+    with Follower(log_file) as follower:
+        follower.look()
+        log_file.unlink()
+        log_file.mkdir()
+        follower.look()
+
+        with pytest.raises(StorageError):
+            follower.look()
+
+
+def test_items_are_those_of_the_reader(log_file: Path) -> None:
+    """Following gives the very entries, offsets included, that reading gives."""
+    with Follower(log_file) as follower:
+        seen = follower.look()
+
+    assert all(isinstance(item, Entry) for item in seen)
+    assert list(LogReader(log_file)) == seen
