@@ -165,14 +165,14 @@ def main() -> None:
 
 def _way(stage: str, home: Path, opened: OpenIndex) -> Callable[[str], object]:
     """One way to ask: only where the hits are, or the whole answer with titles and snippets."""
-    from recollect.index.text_queries import Only, TextRows
-    from recollect.model.search.query import Query
+    from recollect.index.text_queries import TextFilter, TextQueries
+    from recollect.model.search.query import WordQuery
     from recollect.services.search.search import search
 
     database = opened.database
     assert database is not None
     if stage == "found":
-        return lambda query: TextRows(database).newest(Query.parse(query).fts(), Only(), 20)
+        return lambda query: TextQueries(database).newest(WordQuery.parse(query).fts(), TextFilter(), 20)
     return lambda query: search(query, homes=[home], opened=opened, limit=20, rank=stage == "ranked")
 
 

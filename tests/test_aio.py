@@ -184,7 +184,7 @@ def test_work_under_one_key_is_done_in_order_and_under_two_side_by_side() -> Non
     """The first of ``a`` waits until ``b`` has run; the second of ``a`` comes after the first."""
 
     async def story() -> list[str]:
-        turns, done, other = aio.InOrder(), list[str](), threading.Event()
+        turns, done, other = aio.KeyedExecutor(), list[str](), threading.Event()
 
         def slow() -> None:
             other.wait(30)
@@ -206,7 +206,7 @@ def test_a_cancelled_call_has_ended_when_the_cancellation_arrives() -> None:
     """The thread is waited for, also when cancelled twice; whoever waits behind it then runs."""
 
     async def story() -> list[str]:
-        turns, done = aio.InOrder(), list[str]()
+        turns, done = aio.KeyedExecutor(), list[str]()
         started, go_on = threading.Event(), threading.Event()
 
         def work() -> None:
@@ -233,7 +233,7 @@ def test_a_cancelled_call_has_ended_when_the_cancellation_arrives() -> None:
 
 def test_one_object_serves_one_event_loop_after_another(tmp_path: Path) -> None:
     """A script may call ``asyncio.run`` many times, each time with calls that wait for each other."""
-    turns = aio.InOrder()
+    turns = aio.KeyedExecutor()
     done: list[int] = []
 
     async def story(start: int) -> None:

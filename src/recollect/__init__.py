@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         Conversation as Conversation,
     )
     from recollect.model.conversation.conversation import (
-        Spoken as Spoken,
+        Message as Message,
     )
     from recollect.model.convert import (
         claude_to_flat as claude_to_flat,
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
         Notice as Notice,
     )
     from recollect.model.damage import (
-        Pending as Pending,
+        PendingTail as PendingTail,
     )
     from recollect.model.draft import (
         Draft as Draft,
@@ -212,13 +212,13 @@ if TYPE_CHECKING:
         LogReader as LogReader,
     )
     from recollect.storage.logs.summary import (
-        Glance as Glance,
+        LogSummary as LogSummary,
     )
     from recollect.storage.logs.summary import (
         glance as glance,
     )
     from recollect.storage.store import (
-        Placed as Placed,
+        PlacedDraft as PlacedDraft,
     )
     from recollect.storage.store import (
         SessionLog as SessionLog,
@@ -230,7 +230,7 @@ if TYPE_CHECKING:
         StoredSession as StoredSession,
     )
     from recollect.storage.store import (
-        Trashed as Trashed,
+        TrashedSession as TrashedSession,
     )
     from recollect.system.paths import (
         claude_homes as claude_homes,
@@ -244,7 +244,7 @@ _ROOMS = {
     ),
     "recollect.model.codec": "changed decode encode",
     "recollect.model.convert": "claude_to_flat flat_to_claude",
-    "recollect.model.damage": "Damage DamageCode Limits Line Notice Pending",
+    "recollect.model.damage": "Damage DamageCode Limits Line Notice PendingTail",
     "recollect.model.draft": "Draft assistant custom_title image metadata system tag text thinking tool_result tool_use user",
     "recollect.model.entry": "Dialect Entry Kind",
     "recollect.model.ids": "AgentId EntryId ProjectKey SessionId",
@@ -253,18 +253,18 @@ _ROOMS = {
     "recollect.model.cost.usage": "Tokens Usage",
     "recollect.services.homes": "Home",
     "recollect.services.session": "Session",
-    "recollect.model.conversation.conversation": "Conversation Spoken",
+    "recollect.model.conversation.conversation": "Conversation Message",
     "recollect.storage.logs.aio_log": "AsyncLog",
     "recollect.storage.logs.aio_reader": "AsyncLogReader",
     "recollect.storage.logs.conversation_cache": "ConversationCache",
     "recollect.storage.logs.follow": "Reset follow",
-    "recollect.storage.logs.summary": "Glance glance",
+    "recollect.storage.logs.summary": "LogSummary glance",
     "recollect.storage.home": "ClaudeHome",
     "recollect.storage.logs.loader": "ConversationLoader",
     "recollect.storage.logs.log": "Log SyncPolicy",
     "recollect.system.paths": "claude_homes",
     "recollect.storage.logs.reader": "LogReader",
-    "recollect.storage.store": "Placed SessionLog Store StoredSession Trashed",
+    "recollect.storage.store": "PlacedDraft SessionLog Store StoredSession TrashedSession",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -288,7 +288,6 @@ __all__ = [
     "Draft",
     "Entry",
     "EntryId",
-    "Glance",
     "Home",
     "IdConflict",
     "IllegalTransition",
@@ -299,12 +298,14 @@ __all__ = [
     "Log",
     "LogLocked",
     "LogReader",
+    "LogSummary",
     "LogUnusable",
+    "Message",
     "NotFound",
     "Notice",
     "Outcome",
-    "Pending",
-    "Placed",
+    "PendingTail",
+    "PlacedDraft",
     "ProjectKey",
     "RecollectError",
     "Reset",
@@ -313,14 +314,13 @@ __all__ = [
     "SessionLog",
     "SessionState",
     "Spending",
-    "Spoken",
     "StorageError",
     "Store",
     "StoredSession",
     "SyncFailed",
     "SyncPolicy",
     "Tokens",
-    "Trashed",
+    "TrashedSession",
     "Usage",
     "UsageError",
     "__version__",

@@ -31,12 +31,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from recollect.model.conversation.conversation import Branch, BranchDifference, Spoken
+from recollect.model.conversation.conversation import Branch, BranchDifference, Message
 from recollect.model.conversation.conversation import Conversation as SyncConversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.influence import Influence
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import Call
+from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.cost.money import Spending
 from recollect.model.cost.report import CostReport
 from recollect.model.damage import Damage
@@ -45,29 +45,34 @@ from recollect.model.entry import Entry
 from recollect.model.ids import SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.services.homes import Home as SyncHome
-from recollect.services.search.search import Found
+from recollect.services.search.search import SearchResult
 from recollect.services.session import Compaction
 from recollect.services.session import Session as SyncSession
 from recollect.storage.home import AgentFile
 from recollect.storage.logs.aio_log import AsyncLog
 from recollect.storage.logs.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow, streamed
 from recollect.storage.logs.log import SyncPolicy
-from recollect.storage.logs.summary import Glance
+from recollect.storage.logs.summary import LogSummary
 from recollect.storage.prompt_history import Prompt
 from recollect.storage.store import SessionLog as SyncSessionLog
 from recollect.storage.store import Store as SyncStore
-from recollect.storage.store import StoredSession, Trashed
+from recollect.storage.store import StoredSession, TrashedSession
 from recollect.storage.store_layout import StoreLayout
 from recollect.system.paths import HomeRoot
 from recollect.system.thread_hop import in_thread
 
 __all__ = [
+    "AsyncConversation",
     "AsyncConversationLoader",
+    "AsyncHome",
     "AsyncLog",
     "AsyncLogReader",
+    "AsyncSession",
+    "AsyncSessionLog",
+    "AsyncStore",
     "Conversation",
     "Home",
-    "InOrder",
+    "KeyedExecutor",
     "Session",
     "SessionLog",
     "Store",
@@ -79,7 +84,7 @@ _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
 
-class InOrder:
+class KeyedExecutor:
     """Runs work in threads: for one key one after another in the order of the calls, else side by side.
 
     It orders the calls of one event loop; several loops may share it, but no
@@ -100,7 +105,7 @@ class InOrder:
             return await in_thread(work)
 
 
-class Home:
+class AsyncHome:
     """The Claude homes of this machine, or those given, for an event loop. Nothing is written to them."""
 
     def __init__(self, *directories: str | Path) -> None:
@@ -111,28 +116,28 @@ class Home:
         """The directories looked at, also those that are not there."""
         return self._home.roots
 
-    async def sessions(self, project: str | Path | None = None) -> AsyncGenerator[Session, None]:
+    async def sessions(self, project: str | Path | None = None) -> AsyncGenerator[AsyncSession, None]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
         async for session in streamed(self._home.sessions(project)):
-            yield Session(session)
+            yield AsyncSession(session)
 
-    async def archived_only(self, project: str | Path | None = None) -> AsyncGenerator[Session, None]:
+    async def archived_only(self, project: str | Path | None = None) -> AsyncGenerator[AsyncSession, None]:
         """Sessions of these homes that only the archive still has, by project and name."""
         async for session in streamed(self._home.archived_only(project)):
-            yield Session(session)
+            yield AsyncSession(session)
 
-    async def session(self, name: str) -> Session:
+    async def session(self, name: str) -> AsyncSession:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
-        return Session(await in_thread(lambda: self._home.session(name)))
+        return AsyncSession(await in_thread(lambda: self._home.session(name)))
 
-    async def own_session(self, name: str) -> Session:
+    async def own_session(self, name: str) -> AsyncSession:
         """See ``Home.own_session``."""
-        return Session(await in_thread(lambda: self._home.own_session(name)))
+        return AsyncSession(await in_thread(lambda: self._home.own_session(name)))
 
-    async def latest(self, cwd: str | Path) -> Session | None:
+    async def latest(self, cwd: str | Path) -> AsyncSession | None:
         """The session ``claude --continue`` would take in a directory."""
         found = await in_thread(lambda: self._home.latest(cwd))
-        return None if found is None else Session(found)
+        return None if found is None else AsyncSession(found)
 
     async def prompts(self) -> AsyncGenerator[Prompt, None]:
         """See ``Home.prompts``."""
@@ -143,7 +148,7 @@ class Home:
         """See ``Home.costs``, whose options these are."""
         return await in_thread(lambda: self._home.costs(*by, **options))
 
-    async def search(self, query: str, **options: Any) -> Found:
+    async def search(self, query: str, **options: Any) -> SearchResult:
         """See ``Home.search``, whose options these are."""
         return await in_thread(lambda: self._home.search(query, **options))
 
@@ -152,7 +157,7 @@ class Home:
         return await in_thread(self._home.live_ids)
 
 
-class Session:
+class AsyncSession:
     """One session of a Claude home, for an event loop. Make one with ``Home.session``."""
 
     def __init__(self, session: SyncSession) -> None:
@@ -173,7 +178,7 @@ class Session:
         """Its log."""
         return self._session.path
 
-    async def glance(self) -> Glance:
+    async def glance(self) -> LogSummary:
         """What a list shows of it: title, times, directory."""
         return await in_thread(lambda: self._session.glance)
 
@@ -201,9 +206,9 @@ class Session:
         """The lines that cannot be read."""
         return await in_thread(self._session.damage)
 
-    async def conversation(self, leaf: str | None = None, *, whole: bool = False) -> Conversation:
+    async def conversation(self, leaf: str | None = None, *, whole: bool = False) -> AsyncConversation:
         """The conversation as client 2.1.325 would load it, or the one that ends at ``leaf``."""
-        return Conversation(await in_thread(lambda: self._session.conversation(leaf, whole=whole)))
+        return AsyncConversation(await in_thread(lambda: self._session.conversation(leaf, whole=whole)))
 
     async def branches(self) -> list[Branch]:
         """Every end of the conversation, the active one first."""
@@ -217,7 +222,7 @@ class Session:
         """Every compaction, in file order."""
         return await in_thread(self._session.compactions)
 
-    async def tool_calls(self) -> list[Call]:
+    async def tool_calls(self) -> list[ToolCall]:
         """See ``Session.tool_calls``."""
         return await in_thread(self._session.tool_calls)
 
@@ -238,7 +243,7 @@ class Session:
         return await in_thread(lambda: self._session.spending(with_agents=with_agents))
 
 
-class Conversation:
+class AsyncConversation:
     """The entries from a root to one leaf, for an event loop; contents are read when asked for."""
 
     def __init__(self, conversation: SyncConversation) -> None:
@@ -273,7 +278,7 @@ class Conversation:
         """How many entries the last compaction keeps from the model."""
         return self._conversation.hidden
 
-    async def messages(self, start: int | None = None, stop: int | None = None) -> list[Spoken]:
+    async def messages(self, start: int | None = None, stop: int | None = None) -> list[Message]:
         """The messages from ``start`` to ``stop``, counted as in a slice; only those are read."""
         return await in_thread(lambda: self._conversation.messages[start:stop])
 
@@ -286,7 +291,7 @@ class Conversation:
         return await in_thread(self._conversation.to_api)
 
 
-class Store:
+class AsyncStore:
     """A directory of sessions of our own, for an event loop. Takes what ``recollect.Store`` takes."""
 
     def __init__(
@@ -307,15 +312,15 @@ class Store:
 
     async def create(
         self, project: str | Path, *, session: str | None = None, git_branch: str = ""
-    ) -> SessionLog:
+    ) -> AsyncSessionLog:
         """A new session of the project. Nothing is written before the first entry."""
-        return SessionLog(
+        return AsyncSessionLog(
             await in_thread(lambda: self._store.create(project, session=session, git_branch=git_branch))
         )
 
-    async def open(self, session: str) -> SessionLog:
+    async def open(self, session: str) -> AsyncSessionLog:
         """Resume a session by id, or by the start of an id that fits only one."""
-        return SessionLog(await in_thread(lambda: self._store.open(session)))
+        return AsyncSessionLog(await in_thread(lambda: self._store.open(session)))
 
     async def find(self, session: str) -> StoredSession:
         """The one session with this id, or with an id that starts so."""
@@ -325,11 +330,11 @@ class Store:
         """Every session, or those of one project, newest entry first."""
         return await in_thread(lambda: self._store.sessions(project))
 
-    async def delete(self, session: str) -> Trashed:
+    async def delete(self, session: str) -> TrashedSession:
         """Move a session and its side files to the trash."""
         return await in_thread(lambda: self._store.delete(session))
 
-    async def trash(self) -> list[Trashed]:
+    async def trash(self) -> list[TrashedSession]:
         """What can be restored, oldest first."""
         return await in_thread(self._store.trash)
 
@@ -338,12 +343,12 @@ class Store:
         return await in_thread(lambda: self._store.restore(batch))
 
 
-class SessionLog:
+class AsyncSessionLog:
     """One open session, for an event loop: entries are chained in the order of the calls."""
 
     def __init__(self, log: SyncSessionLog) -> None:
         self._log = log
-        self._turns = InOrder()
+        self._turns = KeyedExecutor()
 
     @property
     def id(self) -> SessionId:
@@ -365,9 +370,9 @@ class SessionLog:
         """Tokens and money of what was in the log at the last append, each response counted once."""
         return self._log.spending
 
-    async def agent_log(self, agent: str) -> SessionLog:
+    async def agent_log(self, agent: str) -> AsyncSessionLog:
         """The log of a sub-agent of this session (claude layout)."""
-        return SessionLog(await in_thread(lambda: self._log.agent_log(agent)))
+        return AsyncSessionLog(await in_thread(lambda: self._log.agent_log(agent)))
 
     async def append(self, draft: Draft, *, entry_id: str | None = None) -> str:
         """Store one entry and return its id, after the sync. With ``entry_id`` a repeat is harmless."""
@@ -393,3 +398,11 @@ class SessionLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+# Callers write ``aio.Home`` as they write ``recollect.Home``; the classes have names of their own.
+Conversation = AsyncConversation
+Home = AsyncHome
+Session = AsyncSession
+SessionLog = AsyncSessionLog
+Store = AsyncStore

@@ -46,10 +46,10 @@ class FeatureManager:
     ) -> None:
         self._home, self._clock, self._ttl = home, clock, ttl
         self._overrides = dict(overrides or {})
-        self._read: _flags.Flags | None = None
+        self._read: _flags.FeatureFlags | None = None
 
     @property
-    def cache(self) -> _flags.Flags:
+    def cache(self) -> _flags.FeatureFlags:
         """What the cache says, and since when."""
         if self._read is None:
             roots = claude_homes() if self._home is None else [home_at(self._home)]

@@ -19,21 +19,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recollect.errors import UsageError
-from recollect.policy.decision import Decision, Part, RuleSource, Scope, Verdict
-from recollect.policy.engine import Engine as _Engine
-from recollect.policy.engine import Explanation, Mode, RuleSet, Workspace, approval_rules, combine_hook
+from recollect.policy.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
+from recollect.policy.engine import (
+    Explanation,
+    Mode,
+    PolicyEngine,
+    RuleSet,
+    Workspace,
+    approval_rules,
+    combine_hook,
+)
 from recollect.policy.rules import RuleProblem, parse_rule
-from recollect.services.permissions.engine import Permit, call_of, permit
+from recollect.services.permissions.engine import ProjectEngine, call_of, permit
 from recollect.services.permissions.file_world import FileWorld
 from recollect.storage.home import ClaudeHome
 from recollect.system.paths import claude_homes, home_at
 
 __all__ = [
     "Decision",
+    "DecisionPart",
     "Engine",
     "Explanation",
     "Mode",
-    "Part",
     "RuleSource",
     "Verdict",
     "approval_rules",
@@ -71,7 +78,9 @@ class Engine:
         workspace = Workspace(
             place, tuple(str(Path(place, one)) for one in directories), str(home or Path.home()), trusted=True
         )
-        self._engine: _Engine | Permit = _Engine(RuleSet(kept), workspace, Mode(mode), FileWorld())
+        self._engine: PolicyEngine | ProjectEngine = PolicyEngine(
+            RuleSet(kept), workspace, Mode(mode), FileWorld()
+        )
 
     @staticmethod
     def from_settings(
@@ -85,7 +94,7 @@ class Engine:
         # There or not: a project has settings of its own, and so may the machine.
         root = home_at(home) if home is not None else next(iter(claude_homes()), home_at("~/.claude"))
         where = ClaudeHome(root.path, root.config_file)
-        return _FromSettings(permit(where, cwd, mode=mode, command_line=settings))
+        return _SettingsEngine(permit(where, cwd, mode=mode, command_line=settings))
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
         """May this call run? Never raises for whatever the arguments hold."""
@@ -105,12 +114,13 @@ class Engine:
 
     def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, object]) -> bool:
         """Whether a decision was made for this very call, and the files it names are still the same."""
-        engine = self._engine.engine if isinstance(self._engine, Permit) else self._engine
+        engine = self._engine.engine if isinstance(self._engine, ProjectEngine) else self._engine
         return engine.still_holds(decision, tool, arguments)
 
 
-class _FromSettings(Engine):
+class _SettingsEngine(Engine):
     """An engine made from settings instead of lists."""
 
-    def __init__(self, made: Permit) -> None:  # it has all it needs already, so the other way in is not taken
+    def __init__(self, made: ProjectEngine) -> None:
+        # It has all it needs already, so the constructor of the base class is not called.
         self._engine = made

@@ -28,14 +28,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from recollect.aio import InOrder, in_thread
+from recollect.aio import KeyedExecutor, in_thread
 from recollect.services.cost.conversation_stats import ConversationStats
 from recollect.services.provider.chat_message import UNKNOWN_MODEL, ChatMessage, utc
 from recollect.services.provider.message_filter import MessageFilter
 from recollect.services.provider.message_store import MessageStore
 from recollect.services.provider.project_sessions import SessionInfo
 from recollect.storage.logs.log import SyncPolicy
-from recollect.storage.store import Store, StoredSession, Trashed
+from recollect.storage.store import Store, StoredSession, TrashedSession
 from recollect.system.paths import data_dir
 
 __all__ = ["UNKNOWN_MODEL", "ChatMessage", "ClaudeStorageProvider", "ConversationStats", "SessionInfo"]
@@ -57,7 +57,7 @@ class ClaudeStorageProvider:
     ) -> None:
         root = data_dir() / "store" if base_dir is None else Path(base_dir).expanduser()
         self._messages = MessageStore(Store(root, sync=sync, lock_timeout=lock_timeout, clock=clock))
-        self._turns = InOrder()
+        self._turns = KeyedExecutor()
 
     @property
     def base_dir(self) -> Path:
@@ -141,7 +141,7 @@ class ClaudeStorageProvider:
         """Counts, tokens and cost of one session, or of the whole project."""
         return await in_thread(lambda: self._messages.statistics(str(project_path), session_id))
 
-    async def reset(self, project_path: str | Path) -> list[Trashed]:
+    async def reset(self, project_path: str | Path) -> list[TrashedSession]:
         """Move every session of a project to the trash, with logs of sub-agents and todos."""
         return await in_thread(lambda: self._messages.reset(str(project_path)))
 

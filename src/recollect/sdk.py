@@ -31,7 +31,7 @@ import importlib
 from pathlib import Path
 from typing import cast
 
-from recollect.aio import InOrder, in_thread
+from recollect.aio import KeyedExecutor, in_thread
 from recollect.errors import UsageError
 from recollect.model.damage import Damage
 from recollect.storage.logs.log import SyncPolicy
@@ -74,7 +74,7 @@ class SessionStore:
         directory = data_dir() / "store" if root is None else Path(root).expanduser()
         self._root = directory.absolute() if _transcripts is None else None
         self._transcripts = _transcripts or Transcripts(directory.absolute(), sync, lock_timeout)
-        self._turns = InOrder()
+        self._turns = KeyedExecutor()
 
     @classmethod
     def remote(

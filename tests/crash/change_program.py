@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recollect.errors import Busy
-from recollect.storage.changes.journal import ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import ChangeJournal, ChangePlan, FileState
 from tests.crash.change_loop import plan_of, told
 
 MARK = "begin-of-the-change"
@@ -32,7 +32,7 @@ def count(path: Path, journal: Path, times: int) -> None:
     changes = ChangeJournal(journal, lock_timeout=120)
     refused = 0
     while times:
-        seen = Seen.at(path)
+        seen = FileState.at(path)
         plan = ChangePlan("count", "up", path.parent)
         plan.replace(path, b"%d" % (int(path.read_bytes()) + 1), expected=seen)
         try:

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.services.indexing import extraction
 from recollect.services.indexing import refresh as indexing
 from recollect.services.indexing.access import index_path, open_index
@@ -182,7 +182,7 @@ def look(world: World, cache: Path) -> Counter[str]:
     if not path.exists() or not path.stat().st_size:
         counts["kills before there was an index"] += 1
         return counts
-    index = Database(path)
+    index = IndexDatabase(path)
     counts["kills that left half an index"] += index.meta("complete") is None
     counts["indexes that are damaged"] += index.value("PRAGMA quick_check") != "ok"
     counts["broken invariants"] += len(faults(index))
@@ -196,7 +196,7 @@ def come_through(world: World, cache: Path) -> Counter[str]:
     counts["refreshes that failed"] += os.waitpid(in_child(build, world, cache), 0)[1] != 0
     with open_index(world.homes, cache=cache, is_refreshed=False) as opened:
         assert opened.database is not None
-        fresh = Database(":memory:")
+        fresh = IndexDatabase(":memory:")
         refresh(fresh, world.homes)
         counts["rows unlike a fresh index"] += len(
             differences(projection(fresh), projection(opened.database))
@@ -222,7 +222,7 @@ def read_without_pause(world: World, cache: Path, stop: Path) -> None:
     while not stop.exists() or not reads:
         if not path.exists() or not path.stat().st_size:
             continue
-        with contextlib.closing(Database(path, read_only=True)) as index:
+        with contextlib.closing(IndexDatabase(path, read_only=True)) as index:
             if index.value("SELECT 1 FROM sqlite_master WHERE name = 'texts'") is None:
                 continue
             for _ in range(20):

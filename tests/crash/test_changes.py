@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from recollect.errors import Busy, StorageError
-from recollect.storage.changes.journal import ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import ChangeJournal, ChangePlan, FileState
 from recollect.system import fsops
 from tests.crash.change_loop import Calls, Tree, end_process, lay_down, plan_of, tree_of
 from tests.crash.change_program import LINE, MARK
@@ -239,7 +239,7 @@ def test_no_line_of_a_client_is_lost_while_its_log_is_replaced(quick_directory: 
 def replaced(journal: ChangeJournal, log: Path) -> str:
     """Repair a log: the same lines once more."""
     plan = ChangePlan("repair", "log", log.parent)
-    seen = Seen.at(log)
+    seen = FileState.at(log)
     plan.replace(log, log.read_bytes(), expected=seen)
     try:
         journal.apply(plan)

@@ -140,7 +140,7 @@ def python(world: World, backend: str, code: str, **limits: Any) -> execution.Ru
         [interpreter(), "-I", "-S", "-c", code],
         cwd=world.tree,
         confinement=confined(world, backend),
-        limits=execution.Limits(**limits),
+        limits=execution.RunLimits(**limits),
     )
 
 
@@ -311,7 +311,7 @@ def main(backend: str, top: Path) -> None:
         [interpreter(), "-I", "-S", str(program), str(facts)],
         cwd=world.tree,
         confinement=confined(world, backend),
-        limits=execution.Limits(seconds=60),
+        limits=execution.RunLimits(seconds=60),
     )
     time.sleep(0.1)
     after = world.state()

@@ -14,7 +14,7 @@ import pytest
 
 from recollect import execution
 from recollect.execution import launch, seccomp
-from recollect.execution.cgroup import Group
+from recollect.execution.cgroup import ControlGroup
 from recollect.execution.process_tree import tasks_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux")
@@ -27,9 +27,9 @@ def test_a_process_born_while_its_parent_is_put_into_the_group_is_put_in_as_well
     looks = [[2], [2, 3], [2, 3]]
     monkeypatch.setattr(launch, "descendants", lambda _pid: looks.pop(0))
     taken: list[list[int]] = []
-    monkeypatch.setattr(Group, "take", lambda _group, pids: taken.append(pids))
+    monkeypatch.setattr(ControlGroup, "take", lambda _group, pids: taken.append(pids))
 
-    launch._take_all(Group([], frozenset()), 1)
+    launch._take_all(ControlGroup([], frozenset()), 1)
 
     assert [[1, 2], [3]] == taken
 

@@ -11,7 +11,7 @@ import pytest
 
 from recollect import execution
 from recollect.errors import UsageError
-from recollect.execution.proxy import AllowList, Proxy, Refused, canonical, checked_address
+from recollect.execution.proxy import AllowList, Proxy, ProxyRefused, canonical, checked_address
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_one_host_has_one_spelling(written: str, meant: str) -> None:
 )
 def test_private_addresses_are_refused(host: str) -> None:
     """However they are written; also the address clouds hand out keys at."""
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ProxyRefused) as refusal:
         checked_address(host, 80, private=False)
 
     assert refusal.value.status in (403, 502)
@@ -79,7 +79,7 @@ def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch: pytest.M
     """The address is looked at, not the name."""
     answer = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.168.0.1", 443))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: answer)
-    with pytest.raises(Refused):
+    with pytest.raises(ProxyRefused):
         checked_address("public.example", 443, private=False)
 
 

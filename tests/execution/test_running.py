@@ -15,7 +15,7 @@ import pytest
 
 from recollect import execution
 from recollect.errors import NoSandbox, NotFound, UsageError
-from recollect.execution import Confinement, Limits, backends
+from recollect.execution import Confinement, RunLimits, backends
 from recollect.execution.process_tree import descendants
 
 CYCLES = 1_000 if os.environ.get("RECOLLECT_TORTURE") else 50
@@ -32,7 +32,7 @@ def backend(request: pytest.FixtureRequest) -> execution.Backend:
 
 
 def sh(text: str, tree: Path, backend: execution.Backend, **more: object) -> execution.RunResult:
-    limits = Limits(**more)  # type: ignore[arg-type] # tests name the one limit they are about
+    limits = RunLimits(**more)  # type: ignore[arg-type] # tests name the one limit they are about
     return execution.run(
         ["/bin/sh", "-c", text],
         cwd=tree,
@@ -220,7 +220,7 @@ def test_a_server_is_spoken_with_and_ended(tmp_path: Path, backend: execution.Ba
 
 def test_a_server_outlives_the_thread_that_started_it(tmp_path: Path, backend: execution.Backend) -> None:
     """ "Die with the parent" means the thread to the kernel; it must mean the process to us."""
-    started: list[execution.Running] = []
+    started: list[execution.RunningProcess] = []
 
     def start() -> None:
         started.append(execution.start(["cat"], cwd=tmp_path, confinement=Confinement(backend=backend)))

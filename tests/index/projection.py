@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.schema import QUARTER_MS, SPAN_BITS
-from recollect.model.cost.copies import Copy, counted
+from recollect.model.cost.copies import ResponseCopy, counted
 
 COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 Row = tuple[Any, ...]
 
 
-def rows(index: Database, sql: str) -> list[Row]:
+def rows(index: IndexDatabase, sql: str) -> list[Row]:
     """All rows of a question, as whatever they are."""
     return list(index.connection.execute(sql))
 
@@ -33,7 +33,7 @@ class Projection(NamedTuple):
     cost_states: list[Row]
 
 
-def projection(index: Database) -> Projection:
+def projection(index: IndexDatabase) -> Projection:
     """Everything about logs that are not gone."""
     return Projection(files(index), messages(index), words(index), usage(index), cost_states(index))
 
@@ -50,7 +50,7 @@ def differences(expected: Projection, actual: Projection) -> list[str]:
     return found
 
 
-def files(index: Database) -> list[Row]:
+def files(index: IndexDatabase) -> list[Row]:
     return sorted(
         rows(
             index,
@@ -61,7 +61,7 @@ def files(index: Database) -> list[Row]:
     )
 
 
-def messages(index: Database) -> list[Row]:
+def messages(index: IndexDatabase) -> list[Row]:
     """Each with the first place of its text: copies share one text row."""
     first = first_places(index)
     found = rows(
@@ -71,7 +71,7 @@ def messages(index: Database) -> list[Row]:
     return sorted(((*row[:8], first.get(row[8])) for row in found), key=lambda row: row[:2])
 
 
-def first_places(index: Database) -> dict[Any, Row]:
+def first_places(index: IndexDatabase) -> dict[Any, Row]:
     found: dict[Any, Row] = {}
     for text, *place in rows(
         index,
@@ -82,7 +82,7 @@ def first_places(index: Database) -> dict[Any, Row]:
     return found
 
 
-def words(index: Database) -> Counter[Row]:
+def words(index: IndexDatabase) -> Counter[Row]:
     """Every word with its place in every text, as the full-text table itself has it."""
     first = first_places(index)
     index.connection.execute(
@@ -94,7 +94,7 @@ def words(index: Database) -> Counter[Row]:
     )
 
 
-def usage(index: Database) -> list[Row]:
+def usage(index: IndexDatabase) -> list[Row]:
     """Every copy of every response; which one counts is checked by itself."""
     return sorted(
         rows(
@@ -110,7 +110,7 @@ def usage(index: Database) -> list[Row]:
     )
 
 
-def cost_states(index: Database) -> list[Row]:
+def cost_states(index: IndexDatabase) -> list[Row]:
     return sorted(
         rows(
             index,
@@ -121,7 +121,7 @@ def cost_states(index: Database) -> list[Row]:
     )
 
 
-def counting(index: Database) -> list[Row]:
+def counting(index: IndexDatabase) -> list[Row]:
     """Which copies count, and the sums; equal in two indexes only where neither keeps gone logs."""
     marks = rows(
         index,
@@ -137,7 +137,7 @@ def counting(index: Database) -> list[Row]:
     return [*sorted(marks, key=repr), *sorted(sums, key=repr)]
 
 
-def totals(index: Database) -> dict[str | None, Row]:
+def totals(index: IndexDatabase) -> dict[str | None, Row]:
     """What is reported: the sums by model, gone logs included."""
     sums = ", ".join(f"sum({name.strip()})" for name in f"messages, {COUNTS}".split(","))
     found = rows(
@@ -146,7 +146,7 @@ def totals(index: Database) -> dict[str | None, Row]:
     return {model: tuple(counts) for model, *counts in found}
 
 
-def faults(index: Database) -> list[str]:
+def faults(index: IndexDatabase) -> list[str]:
     """Which invariants of index/ingest.py do not hold; empty where all is well."""
     found: list[str] = []
     found += _check_texts(index)
@@ -156,7 +156,7 @@ def faults(index: Database) -> list[str]:
     return found
 
 
-def _check_texts(index: Database) -> list[str]:
+def _check_texts(index: IndexDatabase) -> list[str]:
     texts = {row[0] for row in rows(index, "SELECT id FROM texts_docsize")}
     used = {row[0] for row in rows(index, "SELECT text FROM messages WHERE text NOT NULL")}
     found = [f"text {one} has no message" for one in texts - used]
@@ -172,8 +172,8 @@ def _check_texts(index: Database) -> list[str]:
     return found
 
 
-def _check_counted(index: Database) -> list[str]:
-    copies: dict[Any, list[tuple[Any, Copy, bool]]] = defaultdict(list)
+def _check_counted(index: IndexDatabase) -> list[str]:
+    copies: dict[Any, list[tuple[Any, ResponseCopy, bool]]] = defaultdict(list)
     for response, message, *row in rows(
         index,
         "SELECT response, message, request, speaker, output, has_stop, coalesce(at, 0), forked, path, counted, usage.id"
@@ -182,7 +182,7 @@ def _check_counted(index: Database) -> list[str]:
         *fields, is_counted, number = row
         if message is None and not is_counted:
             return [f"usage {number} has no message id and does not count"]
-        copies[response].append((number, Copy(*fields), bool(is_counted)))
+        copies[response].append((number, ResponseCopy(*fields), bool(is_counted)))
     found = []
     for response, known in copies.items():
         right = {known[place][0] for place in counted([copy for _, copy, _ in known])}
@@ -192,7 +192,7 @@ def _check_counted(index: Database) -> list[str]:
     return found
 
 
-def _check_rollup(index: Database) -> list[str]:
+def _check_rollup(index: IndexDatabase) -> list[str]:
     expected: dict[Row, list[int]] = {}
     for at, file, model, branch, variant, *counts, recorded in rows(
         index, f"SELECT at, file, model, branch, variant, {COUNTS}, recorded FROM usage WHERE counted"
@@ -204,7 +204,7 @@ def _check_rollup(index: Database) -> list[str]:
     return [] if expected == actual else [f"rollup is {actual}, should be {expected}"]
 
 
-def _check_rows(index: Database) -> list[str]:
+def _check_rows(index: IndexDatabase) -> list[str]:
     """No row without what it belongs to."""
     questions = {
         "message without a log": "SELECT id FROM messages WHERE file NOT IN (SELECT id FROM files)",

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.index.database import Database, is_about_the_place, is_busy, is_full
+from recollect.index.database import IndexDatabase, is_about_the_place, is_busy, is_full
 from recollect.index.schema import TABLES, VERSION
 
 
@@ -19,8 +19,8 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_new_file_has_all_tables_and_its_version(path: Path) -> None:
     """Opening it again makes nothing twice."""
-    Database(path).close()
-    again = Database(path)
+    IndexDatabase(path).close()
+    again = IndexDatabase(path)
     made = {
         row[0]
         for row in again.rows(
@@ -38,7 +38,7 @@ def test_a_new_file_has_all_tables_and_its_version(path: Path) -> None:
 
 def test_a_reader_sees_one_moment(path: Path) -> None:
     """What is committed meanwhile is not there until the next look; the writer does not wait."""
-    writer, reader = Database(path), Database(path, read_only=True)
+    writer, reader = IndexDatabase(path), IndexDatabase(path, read_only=True)
     with reader.reading():
         before = reader.meta("x")
         with writer.transaction():
@@ -53,7 +53,7 @@ def test_a_reader_sees_one_moment(path: Path) -> None:
 
 def test_a_look_that_fails_ends_all_the_same(path: Path) -> None:
     """The next one starts anew."""
-    index = Database(path)
+    index = IndexDatabase(path)
 
     def fail() -> None:
         with index.reading():
@@ -68,8 +68,8 @@ def test_a_look_that_fails_ends_all_the_same(path: Path) -> None:
 
 def test_a_reader_cannot_write(path: Path) -> None:
     """Whoever only looks changes nothing by accident."""
-    Database(path).close()
-    reader = Database(path, read_only=True)
+    IndexDatabase(path).close()
+    reader = IndexDatabase(path, read_only=True)
     with pytest.raises(apsw.ReadOnlyError) as caught:
         reader.set_meta("x", 1)
     reader.close()
@@ -79,7 +79,7 @@ def test_a_reader_cannot_write(path: Path) -> None:
 
 def test_a_second_writer_is_told_that_it_is_busy(path: Path) -> None:
     """After its patience, not at once and not for ever."""
-    one, two = Database(path), Database(path)
+    one, two = IndexDatabase(path), IndexDatabase(path)
     two.connection.set_busy_timeout(10)
     with one.transaction(), pytest.raises(apsw.BusyError) as caught:
         two.set_meta("x", 1)
@@ -91,7 +91,7 @@ def test_a_second_writer_is_told_that_it_is_busy(path: Path) -> None:
 
 def test_a_file_that_is_cut_while_it_is_open_is_about_the_file(path: Path) -> None:
     """Not about the disk: another file would do."""
-    index = Database(path)
+    index = IndexDatabase(path)
     with index.transaction():
         index.connection.executemany(
             "INSERT INTO names(text) VALUES(?)", ((f"{n}" * 500,) for n in range(500))
@@ -100,7 +100,7 @@ def test_a_file_that_is_cut_while_it_is_open_is_about_the_file(path: Path) -> No
     index.close()
     os.truncate(path, 8_192)
     with pytest.raises(apsw.Error) as caught:
-        Database(path).rows("SELECT * FROM names")
+        IndexDatabase(path).rows("SELECT * FROM names")
 
     assert (False, False) == (is_about_the_place(caught.value), is_full(caught.value))
 

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recollect.index import glimpse
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.prices import PriceList
 from recollect.services.cost.report import costs
@@ -119,7 +119,7 @@ def test_a_session_nobody_has_seen_has_no_figures(index: apsw.Connection) -> Non
 
 def test_an_index_that_was_built_to_its_end_says_so(index: apsw.Connection, tmp_path: Path) -> None:
     """One that was only begun does not."""
-    Database(tmp_path / "begun.sqlite").close()
+    IndexDatabase(tmp_path / "begun.sqlite").close()
 
     assert (True, False) == (
         glimpse.is_complete(index),
@@ -173,7 +173,7 @@ def test_the_running_block_is_the_one_the_rule_of_blocks_gives(
 
 def test_usage_between_takes_its_first_quarter_and_leaves_its_last(tmp_path: Path) -> None:
     """Two logs in three quarters; what one model used in one quarter comes as one row."""
-    database = Database(tmp_path / "index.sqlite")
+    database = IndexDatabase(tmp_path / "index.sqlite")
     rows = [(QUARTER, 1, 1), (QUARTER, 2, 1), (QUARTER + 1, 1, 1), (QUARTER + 2, 1, 1)]
     with database.transaction():
         database.connection.execute("INSERT INTO names VALUES(1, 'm')")

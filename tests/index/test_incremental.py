@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from recollect.errors import StorageError
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.ingest import Ingest
 from recollect.services.indexing import extraction, workers
 from recollect.services.indexing import refresh as indexing
@@ -90,7 +90,7 @@ class IndexMachine(RuleBasedStateMachine):
         super().__init__()
         self.base = Path(tempfile.mkdtemp(prefix="recollect-index-"))
         self.world = World(self.base)
-        self.index = Database(self.base / "index.sqlite")
+        self.index = IndexDatabase(self.base / "index.sqlite")
         self.kept: dict[str, bytes] = {}  # by path, what the index has read of each log that was there
         self.inodes: dict[str, int] = {}
         self.gone: dict[str, bytes] = {}
@@ -307,7 +307,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     def _reopen(self) -> None:
         self.index.close()
-        self.index = Database(self.base / "index.sqlite")
+        self.index = IndexDatabase(self.base / "index.sqlite")
 
     def _refresh(self) -> None:
         # Directories that were left alone are not read again; the index that is built anew always reads them.
@@ -356,7 +356,7 @@ class IndexMachine(RuleBasedStateMachine):
     def _compare(self) -> None:
         whole = {str(log): log.read_bytes() for log in self.world.logs()}
         assert {path: data[: data.rfind(b"\n") + 1] for path, data in whole.items()} == self.kept
-        fresh = Database(":memory:")
+        fresh = IndexDatabase(":memory:")
         refresh(fresh, self.world.homes)
         assert [] == differences(projection(fresh), projection(self.index))
         assert [] == faults(self.index)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import UsageError
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.frame import KIND_CODES, Frame, MessageRow
 from recollect.index.ingest import Ingest
-from recollect.index.placed import Placed
+from recollect.index.placed import ScannedLog
 from recollect.index.schema import SESSION
-from recollect.index.text_queries import COUNTED, RANKED, Answer, Only, TextRows
+from recollect.index.text_queries import COUNTED, RANKED, TextFilter, TextQueries, TextQueryResult
 
 PROSE, TOOL_RESULT, TITLE = 0, 3, 4
-EVERYTHING = Only()
+EVERYTHING = TextFilter()
 
 
 def said(text: str, at: int | None, uuid: int | str | None, column: int = PROSE) -> MessageRow:
@@ -32,13 +32,13 @@ class SmallIndex:
     """An index of logs that exist only in it; logs are numbered from 1 in the order they are added."""
 
     def __init__(self, path: Path) -> None:
-        self.database = Database(path)
+        self.database = IndexDatabase(path)
         self._ingest = Ingest(self.database)
         self._count = 0
 
     def log(self, *lines: MessageRow, session: str = "s", cwd: str | None = None) -> int:
         self._count += 1
-        placed = Placed(f"/{self._count}.jsonl", "/home", SESSION, session, None, 1, self._count, 10, 1)
+        placed = ScannedLog(f"/{self._count}.jsonl", "/home", SESSION, session, None, 1, self._count, 10, 1)
         with self.database.transaction():
             self._ingest.begin()
             file = self._ingest.add_file(placed)
@@ -51,11 +51,11 @@ class SmallIndex:
             self._ingest.begin()
             self._ingest.forget(file)
 
-    def newest(self, match: str, only: Only = EVERYTHING, limit: int = 20) -> Answer:
-        return TextRows(self.database).newest(match, only, limit)
+    def newest(self, match: str, only: TextFilter = EVERYTHING, limit: int = 20) -> TextQueryResult:
+        return TextQueries(self.database).newest(match, only, limit)
 
-    def ranked(self, match: str, limit: int = 20) -> Answer:
-        return TextRows(self.database).ranked(match, EVERYTHING, limit)
+    def ranked(self, match: str, limit: int = 20) -> TextQueryResult:
+        return TextQueries(self.database).ranked(match, EVERYTHING, limit)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def index(tmp_path: Path) -> Iterator[SmallIndex]:
     made.database.close()
 
 
-def times(answer: Answer) -> list[int | None]:
+def times(answer: TextQueryResult) -> list[int | None]:
     return [text.copies[0].at for text in answer.texts]
 
 
@@ -117,8 +117,10 @@ def test_a_filter_chooses_among_the_copies(index: SmallIndex) -> None:
     fork = index.log(said("word", 5, 1), session="fork")
     other = index.log(said("else", 6, 2))
 
-    assert [fork] == [text.copies[0].file for text in index.newest('"word"', Only(frozenset([fork]))).texts]
-    assert [] == index.newest('"word"', Only(frozenset([other]))).texts
+    assert [fork] == [
+        text.copies[0].file for text in index.newest('"word"', TextFilter(frozenset([fork]))).texts
+    ]
+    assert [] == index.newest('"word"', TextFilter(frozenset([other]))).texts
 
 
 def test_a_copy_is_found_when_the_log_it_was_read_from_first_is_gone(index: SmallIndex) -> None:
@@ -153,7 +155,7 @@ def test_times_are_from_since_on_and_before_until(index: SmallIndex) -> None:
     """The first moment belongs to the range, the last one does not; what has no time is in no range."""
     index.log(*(said("word", at, at) for at in (4, 5, 6, 7)), said("word", None, None))
 
-    answer = index.newest('"word"', Only(since=5, until=7))
+    answer = index.newest('"word"', TextFilter(since=5, until=7))
 
     assert ([6, 5], 2) == (times(answer), answer.total)
 
@@ -161,7 +163,7 @@ def test_times_are_from_since_on_and_before_until(index: SmallIndex) -> None:
 def test_since_holds_in_the_middle_of_many_rows(index: SmallIndex) -> None:
     """Whole spans below the time are skipped, none that may hold it."""
     index.log(*(said("word", at, at) for at in range(1, 4_000)))
-    answer = index.newest('"word"', Only(since=3_500), limit=1_000)
+    answer = index.newest('"word"', TextFilter(since=3_500), limit=1_000)
 
     assert (list(range(3_999, 3_499, -1)), 500, True) == (times(answer), answer.total, answer.is_exact)
 
@@ -211,7 +213,7 @@ def test_a_ranked_message_is_listed_once(index: SmallIndex) -> None:
 def test_every_match_can_be_listed(index: SmallIndex) -> None:
     """Beyond any limit, with its place."""
     index.log(*(said("word", at, at) for at in range(1, 1_301)))
-    rows = TextRows(index.database).all('"word"', EVERYTHING)
+    rows = TextQueries(index.database).all('"word"', EVERYTHING)
 
     assert list(range(1_300, 0, -1)) == [text.at for text in rows]
 
@@ -225,7 +227,7 @@ def test_an_expression_the_table_cannot_parse_is_a_usage_error(index: SmallIndex
 def test_logs_know_the_log_of_their_session(index: SmallIndex) -> None:
     """Directory and place of the session itself stand beside each log."""
     file = index.log(said("word", 1, 1), session="mine", cwd="/srv/app")
-    log = TextRows(index.database).logs([file, 99])[file]
+    log = TextQueries(index.database).logs([file, 99])[file]
 
     assert ("mine", "/srv/app", "/1.jsonl", "/srv/app") == (
         log.session,
@@ -240,7 +242,7 @@ def test_a_session_is_all_its_logs(index: SmallIndex) -> None:
     one = index.log(said("word", 1, 1), session="mine", cwd="/srv/app")
     two = index.log(said("word", 1, 2), session="mine")
     index.log(said("word", 1, 3), session="other", cwd="/srv/other")
-    rows = TextRows(index.database)
+    rows = TextQueries(index.database)
 
     assert frozenset([one, two]) == rows.logs_of("mine")
     assert [(1, "/srv/app"), (2, "/srv/app"), (3, "/srv/other")] == rows.places()

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 import anyio
 
 from recollect import execution
-from recollect.mcp import Host, Limits
+from recollect.mcp import Host, McpLimits
 from recollect.policy.decision import Decision, Verdict
 from recollect.services.settings import mcp_servers
-from recollect.storage.config.mcp_trust import Grants
+from recollect.storage.config.mcp_trust import ServerGrants
 from recollect.system.paths import HomeRoot
 
 Answer = TypeVar("Answer")
 HOSTILE = Path(__file__).with_name("hostile_server.py")
 # Small enough that what never comes is given up soon, large enough for a busy machine.
-LIMITS = Limits(start_seconds=20, call_seconds=20, list_seconds=20, stop_seconds=0.2, backoff_seconds=0.02)
+LIMITS = McpLimits(start_seconds=20, call_seconds=20, list_seconds=20, stop_seconds=0.2, backoff_seconds=0.02)
 
 
 class Rules:
@@ -69,7 +69,7 @@ class Project:
     def trust(self, **grants: Any) -> Project:
         """Trust every server as it is written now."""
         confined = bool(execution.available().works)
-        given = Grants(**{"write": (str(self.root),), "unconfined": not confined, **grants})
+        given = ServerGrants(**{"write": (str(self.root),), "unconfined": not confined, **grants})
         project = self.known()
         for server in project.servers:
             mcp_servers.trust(project, server, given, dt.datetime(2026, 1, 31, tzinfo=dt.UTC))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.mcp.framing import BrokenFrame, Lines, Rate, require_small
-from recollect.mcp.limits import Limits
+from recollect.mcp.framing import BrokenFrame, LineSplitter, MessageRateLimit, require_small
+from recollect.mcp.limits import McpLimits
 
-SMALL = Limits(message_bytes=100, depth=4, values=10, messages_per_second=10, message_burst=5)
+SMALL = McpLimits(message_bytes=100, depth=4, values=10, messages_per_second=10, message_burst=5)
 
 
 @given(
@@ -20,7 +20,7 @@ SMALL = Limits(message_bytes=100, depth=4, values=10, messages_per_second=10, me
 )
 def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
     """A pipe may cut anywhere."""
-    stream, cutter, found = b"".join(line + b"\n" for line in lines), Lines(SMALL), list[bytes]()
+    stream, cutter, found = b"".join(line + b"\n" for line in lines), LineSplitter(SMALL), list[bytes]()
     while stream:
         length = data.draw(st.integers(1, len(stream)))
         found += cutter.feed(stream[:length])
@@ -34,7 +34,7 @@ def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes],
 )
 def test_a_line_that_does_not_end_is_given_up(chunks: list[bytes]) -> None:
     """When it is too long, whether or not its newline has come."""
-    cutter = Lines(SMALL)
+    cutter = LineSplitter(SMALL)
 
     with pytest.raises(BrokenFrame, match="more than 100 bytes"):
         [cutter.feed(chunk) for chunk in chunks]
@@ -65,7 +65,7 @@ def test_brackets_and_commas_inside_a_text_do_not_count(text: str) -> None:
 
 def test_a_burst_is_taken_and_a_flood_is_not() -> None:
     """Five at once, ten a second for good; the sixth within the same moment is one too many."""
-    rate = Rate(SMALL)
+    rate = MessageRateLimit(SMALL)
     for _ in range(5):
         rate.count(100.0)
     for step in range(1, 50):

@@ -14,10 +14,10 @@ import anyio
 import pytest
 
 from recollect.errors import NotFound, RecollectError, ServerFailed, UsageError
-from recollect.mcp import Host, Limits
+from recollect.mcp import Host, McpLimits
 from recollect.policy.decision import Decision, Verdict
-from recollect.services.settings.mcp_servers import State
-from recollect.storage.config.mcp_trust import Trusted
+from recollect.services.settings.mcp_servers import ServerState
+from recollect.storage.config.mcp_trust import TrustedServer
 from tests.mcp.project import Project, Rules, hostile, processes_with
 
 ECHO = "mcp__one__echo"
@@ -171,7 +171,7 @@ def test_the_same_entry_in_another_directory_asks_again(tmp_path: Path) -> None:
     other = Project(tmp_path / "b", one=hostile("fine"))
     other.data = trusted.data
 
-    assert (State.READY, State.UNTRUSTED) == (
+    assert (ServerState.READY, ServerState.UNTRUSTED) == (
         trusted.known().servers[0].state,
         other.known().servers[0].state,
     )
@@ -188,7 +188,7 @@ def test_a_repository_whose_address_was_trusted_elsewhere_still_needs_workspace_
     before = other.known().servers[0].state
     other.config.write_text(json.dumps({"projects": {str(other.root): {"hasTrustDialogAccepted": True}}}))
 
-    assert (State.WORKSPACE_UNTRUSTED, State.READY) == (before, other.known().servers[0].state)
+    assert (ServerState.WORKSPACE_UNTRUSTED, ServerState.READY) == (before, other.known().servers[0].state)
 
 
 @pytest.mark.parametrize("value", [1, "true", "yes", [True], None])
@@ -199,9 +199,9 @@ def test_only_true_is_a_consent(tmp_path: Path, value: object) -> None:
         json.dumps({"projects": {str(project.root): {"hasTrustDialogAccepted": value}}})
     )
     known = project.known()
-    known.store.trust(known.servers[0].hash, Trusted("one", str(project.root), "2026-01-31"))
+    known.store.trust(known.servers[0].hash, TrustedServer("one", str(project.root), "2026-01-31"))
 
-    assert State.WORKSPACE_UNTRUSTED == project.known().servers[0].state
+    assert ServerState.WORKSPACE_UNTRUSTED == project.known().servers[0].state
 
 
 @pytest.mark.parametrize("place", ["config", "settings", "local"])
@@ -239,10 +239,10 @@ def test_the_users_own_entries_are_found_and_stand_before_the_repositorys(tmp_pa
     found = {server.name: (server.config.command, server.state) for server in project.known().servers}
 
     assert {
-        "one": ("local", State.UNTRUSTED),
-        "two": ("repository", State.UNTRUSTED),
-        "three": ("local", State.UNTRUSTED),
-        "four": ("user", State.UNTRUSTED),
+        "one": ("local", ServerState.UNTRUSTED),
+        "two": ("repository", ServerState.UNTRUSTED),
+        "three": ("local", ServerState.UNTRUSTED),
+        "four": ("user", ServerState.UNTRUSTED),
     } == found
 
 
@@ -253,7 +253,7 @@ def test_a_variable_that_is_not_set_is_named(tmp_path: Path, monkeypatch: pytest
     incomplete = project.known().servers[0]
     monkeypatch.setenv("TOKEN_OF_TEST", "x")
 
-    assert (State.INCOMPLETE, "not set: TOKEN_OF_TEST") == (incomplete.state, incomplete.why)
+    assert (ServerState.INCOMPLETE, "not set: TOKEN_OF_TEST") == (incomplete.state, incomplete.why)
     assert "hi" == project.trust().ask(echoed)
 
 
@@ -393,7 +393,7 @@ def test_a_server_that_died_is_started_again(tmp_path: Path) -> None:
 def test_a_server_that_keeps_dying_is_given_up(tmp_path: Path) -> None:
     """After the restarts it may have; it was started that often and once more."""
     project = Project(tmp_path, one=hostile("dead-at-start")).trust()
-    limits = Limits(restarts=2, backoff_seconds=0.001, start_seconds=20)
+    limits = McpLimits(restarts=2, backoff_seconds=0.001, start_seconds=20)
 
     async def insist(host: Host) -> list[str]:
         said = []
@@ -416,7 +416,7 @@ def test_a_server_that_keeps_dying_is_given_up(tmp_path: Path) -> None:
 )
 def test_pauses_double_up_to_a_bound(failures: int, seconds: float) -> None:
     """Half a second at first, half a minute at most."""
-    assert seconds == Limits().backoff(failures)
+    assert seconds == McpLimits().backoff(failures)
 
 
 def test_a_call_can_be_given_up_and_the_server_lives_on(tmp_path: Path) -> None:
@@ -505,7 +505,7 @@ def test_no_orphans_after_many_cycles(tmp_path: Path, behaviour: str) -> None:
                 await echoed(host)
 
     async def all_cycles() -> None:
-        limits = Limits(stop_seconds=0.05, call_seconds=10)
+        limits = McpLimits(stop_seconds=0.05, call_seconds=10)
         for number in range(cycles):
             async with project.host(limits=limits) as host:
                 await cycle(host, number)

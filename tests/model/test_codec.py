@@ -20,12 +20,12 @@ from recollect.model.entry import (
     CostState,
     Dialect,
     Entry,
-    FileHistory,
+    FileHistoryNote,
     Kind,
     Summary,
     System,
-    Unknown,
-    UnknownShape,
+    UnknownBody,
+    UnknownShapeBody,
     User,
 )
 from tests.transcripts import lines_of, session_logs
@@ -171,7 +171,7 @@ def test_a_known_type_in_another_shape_keeps_its_links(line: bytes) -> None:
     """It becomes an unknown shape that still tells its id and parent, since a chain may run through it."""
     entry = entry_of(line)
 
-    assert isinstance(entry.body, UnknownShape)
+    assert isinstance(entry.body, UnknownShapeBody)
     assert (Kind.UNKNOWN_SHAPE, "user", "u", "p") == (
         entry.kind,
         entry.body.type_name,
@@ -195,7 +195,7 @@ def test_an_unknown_type_is_an_entry(line: bytes) -> None:
     """Types from the future are kept, with their links where they have them."""
     entry = entry_of(line)
 
-    assert isinstance(entry.body, Unknown)
+    assert isinstance(entry.body, UnknownBody)
     assert encode(entry) == line + b"\n"
 
 
@@ -212,7 +212,7 @@ def test_shapes_that_only_other_writers_use_become_the_same_kinds() -> None:
     assert (summary.summary, summary.message_count, summary.leaf_uuid) == ("Short", 10, "m")
     assert isinstance(system, System)
     assert system.text == "Note"
-    assert isinstance(history, FileHistory)
+    assert isinstance(history, FileHistoryNote)
     assert (history.path, history.operation, history.snippet) == ("/a", "edit", "+x")
     assert isinstance(answer, Assistant)
     assert (answer.cost_usd, answer.duration_ms) == (0.01, 1500)

@@ -16,14 +16,14 @@ from recollect.model.entry import (
     Body,
     Dialect,
     Entry,
-    FileHistory,
+    FileHistoryNote,
     Kind,
-    Message,
+    RawMessage,
     Summary,
     System,
-    ToolCall,
-    ToolResult,
-    Unknown,
+    ToolCallBody,
+    ToolResultBody,
+    UnknownBody,
     User,
 )
 
@@ -53,7 +53,7 @@ class TestFlat:
             User, Dialect.FLAT, type="user", content="Who am I?", timestamp="2025-11-16T10:30:00.000Z"
         )
 
-        assert (Message("Who am I?", "user"), "2025-11-16T10:30:00.000Z") == (body.message, body.timestamp)
+        assert (RawMessage("Who am I?", "user"), "2025-11-16T10:30:00.000Z") == (body.message, body.timestamp)
 
     def test_a_prompt_may_say_where_it_comes_from(self) -> None:
         """``metadata`` holds the session and the program a prompt came from."""
@@ -82,7 +82,7 @@ class TestFlat:
     def test_a_call_stands_on_its_own_line(self) -> None:
         """``tool``, ``arguments`` and ``toolCallId`` make a call."""
         body = body_of(
-            ToolCall,
+            ToolCallBody,
             Dialect.FLAT,
             type="tool_call",
             tool="Read",
@@ -95,7 +95,7 @@ class TestFlat:
     def test_a_result_has_any_json(self) -> None:
         """``result`` is kept as it stands, whatever it is."""
         body = body_of(
-            ToolResult, Dialect.FLAT, type="tool_result", tool="Read", result=[1, None], duration_ms=543
+            ToolResultBody, Dialect.FLAT, type="tool_result", tool="Read", result=[1, None], duration_ms=543
         )
 
         assert (b"[1, null]", 543, None) == (bytes(body.content or b""), body.duration_ms, body.call_id)
@@ -103,14 +103,14 @@ class TestFlat:
     def test_a_failure_has_an_error_instead(self) -> None:
         """``error`` is text; there is no result beside it."""
         body = body_of(
-            ToolResult, Dialect.FLAT, type="tool_result", tool="Read", error="gone", toolCallId="call_7"
+            ToolResultBody, Dialect.FLAT, type="tool_result", tool="Read", error="gone", toolCallId="call_7"
         )
 
         assert ("gone", "call_7", None) == (body.error, body.call_id, body.content or None)
 
     def test_a_call_without_a_name_is_not_one(self) -> None:
         """A line of a flat type in another shape is kept as unknown, never dropped."""
-        body = body_of(Unknown, Dialect.CLAUDE, type="tool_call", arguments={})
+        body = body_of(UnknownBody, Dialect.CLAUDE, type="tool_call", arguments={})
 
         assert "tool_call" == body.type_name
 
@@ -129,7 +129,7 @@ class TestEvents:
         message = {"role": "user", "content": "List it"}
         body = body_of(User, Dialect.EVENTS, type="user", message=message, **EVENT)
 
-        assert (Message("List it", "user"), "s-1", "e-1") == (body.message, body.session_id, body.uuid)
+        assert (RawMessage("List it", "user"), "s-1", "e-1") == (body.message, body.session_id, body.uuid)
 
     def test_an_answer_has_a_message(self) -> None:
         """An assistant event's blocks are read as everywhere else."""
@@ -143,7 +143,7 @@ class TestEvents:
     def test_a_call_is_an_event(self) -> None:
         """``tool_use`` events carry id, name and input on the top level."""
         body = body_of(
-            ToolCall,
+            ToolCallBody,
             Dialect.EVENTS,
             type="tool_use",
             tool_use_id="toolu_01",
@@ -155,14 +155,16 @@ class TestEvents:
 
     def test_a_result_is_an_event(self) -> None:
         """``tool_result`` events name their call by ``tool_use_id``; that alone tells the dialect."""
-        body = body_of(ToolResult, Dialect.EVENTS, type="tool_result", tool_use_id="toolu_01", content="a\nb")
+        body = body_of(
+            ToolResultBody, Dialect.EVENTS, type="tool_result", tool_use_id="toolu_01", content="a\nb"
+        )
 
         assert ("toolu_01", b'"a\\nb"', None) == (body.call_id, bytes(body.content or b""), body.error)
 
     def test_a_failed_result_tells_its_error(self) -> None:
         """``is_error`` turns the content into the error."""
         body = body_of(
-            ToolResult,
+            ToolResultBody,
             Dialect.EVENTS,
             type="tool_result",
             tool_use_id="toolu_01",
@@ -218,7 +220,7 @@ class TestClaude:
     def test_file_history_names_a_file(self) -> None:
         """A ``file-history`` line tells which file was touched and how."""
         body = body_of(
-            FileHistory, Dialect.CLAUDE, type="file-history", path="/a/b", operation="edit", snippet="+1"
+            FileHistoryNote, Dialect.CLAUDE, type="file-history", path="/a/b", operation="edit", snippet="+1"
         )
 
         assert ("/a/b", "edit", "+1") == (body.path, body.operation, body.snippet)

@@ -18,7 +18,7 @@ import pytest
 
 from recollect.execution import Confinement
 from recollect.runtime import Agent, AgentResult, ToolRunner, new_session, resumed_session
-from recollect.runtime.api_client import Answer, ApiClient
+from recollect.runtime.api_client import ApiClient, ModelResponse
 from recollect.runtime.offered import tool_list
 from recollect.services.homes import Home
 from recollect.services.permissions.engine import permit
@@ -36,7 +36,7 @@ class _StopsAfterTheAnswer(ApiClient):
     def __init__(self, api: ApiClient) -> None:
         super().__init__(api._client)
 
-    def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> Answer:
+    def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> ModelResponse:
         answer = super().ask(request, cancelled)
         cancelled.set()
         return answer

@@ -20,7 +20,7 @@ import pytest
 from recollect.model import draft
 from recollect.model.draft import Stamp, claude_line
 from recollect.model.entry import User
-from recollect.model.files.history import FileVersion, Source, rewound, snapshot
+from recollect.model.files.history import FileVersion, VersionSource, rewound, snapshot
 from recollect.model.ids import SessionId
 from recollect.model.todo import TodoStatus
 from recollect.storage.file_backups import backup_body, session_entries, store_backup, touched_files
@@ -239,9 +239,13 @@ def test_the_versions_of_a_session_name_their_sources(workshop: Workshop) -> Non
 
     versions = touched_files(workshop.home, workshop.session)[str(workshop.cwd / "a.txt")]
 
-    assert [Source.READ, Source.BACKUP, Source.EDIT, Source.BACKUP, Source.EDIT] == [
-        version.source for version in versions
-    ]
+    assert [
+        VersionSource.READ,
+        VersionSource.BACKUP,
+        VersionSource.EDIT,
+        VersionSource.BACKUP,
+        VersionSource.EDIT,
+    ] == [version.source for version in versions]
 
 
 def test_tasks_of_ours_are_listed_and_continued(workshop: Workshop) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.services import migrate
 from recollect.services.homes import Home
-from recollect.storage.changes.journal import Applied
+from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.migrations.registry import step_named
 from tests.oracle.client_runner import Client
 from tests.oracle.test_files_and_tasks import Workshop, workshop
@@ -44,7 +44,7 @@ def put(client: Client, entries: list[dict[str, Any]]) -> Path:
     return client.put(SESSION, [json.dumps(entry).encode() for entry in own])
 
 
-def migrated(client: Client, step: str, data: Path) -> Applied:
+def migrated(client: Client, step: str, data: Path) -> AppliedChange:
     """Carry a step out on the client's session."""
     session = Home(client.config).session(SESSION)
     done = migrate.carried_out(step_named(step), session, data, str(client.cwd))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
-from recollect.policy.engine import Engine, Mode, RuleSet, Workspace
+from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, parse_rule
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
@@ -274,7 +274,7 @@ class Permitted(Client):
         parsed = [parse_rule(text, verdict, source) for verdict, texts in lists for text in texts]
         rules = RuleSet(tuple(rule for rule in parsed if isinstance(rule, Rule)), ())
         workspace = Workspace(str(self.cwd), (), str(self._home), group.trusted)
-        engine = Engine(rules, workspace, Mode(group.mode), DiskWorld())
+        engine = PolicyEngine(rules, workspace, Mode(group.mode), DiskWorld())
         return [engine.decide(*self.placed(call)).verdict is Verdict.ALLOW for call in group.calls]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
-from recollect.policy.engine import Engine, Mode, RuleSet, Workspace, combine_hook
+from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace, combine_hook
 from recollect.policy.rules import Rule, parse_rule
 from tests.policy.worlds import DiskWorld
 
@@ -63,7 +63,7 @@ def prepared(case: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     return {"arguments": {}, **filled, "places": places}
 
 
-def engine_for(case: dict[str, Any]) -> Engine:
+def engine_for(case: dict[str, Any]) -> PolicyEngine:
     source = RuleSource(Scope(case.get("scope", "user")), anchor=case.get("anchor"))
     rules = case.get("rules", case)
     parsed = [
@@ -74,7 +74,7 @@ def engine_for(case: dict[str, Any]) -> Engine:
     extra = () if case.get("extra_from_project") else tuple(case.get("directories", ()))
     workspace = Workspace(places["$CWD"], extra, places["$HOME"], case.get("trusted", True))
     found = RuleSet(tuple(rule for rule in parsed if isinstance(rule, Rule)), ())
-    return Engine(found, workspace, Mode(case.get("mode", "default")), DiskWorld())
+    return PolicyEngine(found, workspace, Mode(case.get("mode", "default")), DiskWorld())
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
-from recollect.policy.engine import Engine, Mode, RuleSet, Workspace, approval_rules, combine_hook
+from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace, approval_rules, combine_hook
 from recollect.policy.rules import Rule, parse_rule
 from tests.policy.worlds import CWD, HOME, TableWorld, engine, verdict
 
@@ -98,11 +98,11 @@ def test_r19_a_hook_cannot_wave_through_what_is_always_asked() -> None:
     assert Verdict.ASK is combine_hook(decision, Verdict.ALLOW).verdict
 
 
-def _two(held: str, held_scope: Scope, given_scope: Scope) -> Engine:
+def _two(held: str, held_scope: Scope, given_scope: Scope) -> PolicyEngine:
     texts = [(Verdict(held), held_scope), (Verdict.ALLOW, given_scope)]
     parsed = [parse_rule("Bash(npm:*)", each, RuleSource(scope)) for each, scope in texts]
     rules = tuple(each for each in parsed if isinstance(each, Rule))
-    return Engine(RuleSet(rules, ()), Workspace(CWD, (), HOME, True), Mode.DEFAULT, TableWorld())
+    return PolicyEngine(RuleSet(rules, ()), Workspace(CWD, (), HOME, True), Mode.DEFAULT, TableWorld())
 
 
 @pytest.mark.parametrize("held_scope", list(Scope))
@@ -116,7 +116,7 @@ def test_r20_no_scope_takes_back_what_another_holds(held: str, held_scope: Scope
 def test_r20_managed_settings_may_stand_alone() -> None:
     """When the administrator forbids all other rules, only managed ones are left."""
     made = _two("deny", Scope.USER, Scope.MANAGED)
-    alone = Engine(made.rules.managed_only(), made.workspace, Mode.DEFAULT, TableWorld())
+    alone = PolicyEngine(made.rules.managed_only(), made.workspace, Mode.DEFAULT, TableWorld())
     assert "allow" == verdict(alone, "Bash", "npm i")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
-from recollect.policy.engine import Engine, Mode, RuleSet, Workspace
+from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, RuleProblem, parse_rule
 
 CWD, HOME = "/w/repo", "/home/me"
@@ -96,12 +96,12 @@ def engine(
     home: str = HOME,
     directories: tuple[str, ...] = (),
     trusted: bool = True,
-) -> Engine:
+) -> PolicyEngine:
     workspace = Workspace(cwd, directories, home, trusted)
-    return Engine(rule_set(allow, ask, deny, scope, anchor), workspace, mode, world or TableWorld())
+    return PolicyEngine(rule_set(allow, ask, deny, scope, anchor), workspace, mode, world or TableWorld())
 
 
-def verdict(made: Engine, tool: str, arguments: Mapping[str, object] | str) -> str:
+def verdict(made: PolicyEngine, tool: str, arguments: Mapping[str, object] | str) -> str:
     """The verdict as a word. A text is the command of Bash, the path of a file tool, the URL of WebFetch."""
     if isinstance(arguments, str):
         key = {"Bash": "command", "WebFetch": "url", "Grep": "path", "Glob": "path", "LS": "path"}.get(

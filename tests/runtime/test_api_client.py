@@ -16,7 +16,7 @@ import pytest
 
 from recollect.errors import UsageError
 from recollect.model.cost.usage import CacheCreation, Usage
-from recollect.runtime.api_client import Answer, ApiClient, ApiFailed, Cancelled, connected
+from recollect.runtime.api_client import ApiClient, ApiFailed, Cancelled, ModelResponse, connected
 from tests.runtime.workshop import stub_module
 
 
@@ -38,7 +38,7 @@ def api(stub: Any) -> Iterator[ApiClient]:
     client.close()
 
 
-def ask(api: ApiClient, *steps: dict[str, Any], cancelled: threading.Event | None = None) -> Answer:
+def ask(api: ApiClient, *steps: dict[str, Any], cancelled: threading.Event | None = None) -> ModelResponse:
     request = {
         "model": "claude-sonnet-5-5",
         "max_tokens": 100,
@@ -54,7 +54,7 @@ def test_an_answer_comes_back_as_plain_data(api: ApiClient) -> None:
     answer = ask(api, {"thinking": "hm", "text": "I look.", "tools": tools})
 
     assert (
-        Answer(
+        ModelResponse(
             id="msg_stub000001",
             model="claude-sonnet-5-5",
             content=[

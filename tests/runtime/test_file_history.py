@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.model import draft
-from recollect.model.files.history import FileVersion, Source, rewound
+from recollect.model.files.history import FileVersion, VersionSource, rewound
 from recollect.runtime import ToolRunner
 from recollect.storage.file_backups import backup_body, touched_files
 from tests.runtime.workshop import Workshop, call
@@ -105,7 +105,7 @@ def test_readers_tell_the_versions(tmp_path: Path) -> None:
 
     versions = touched_files(workshop.home, workshop.read_back().file)[path]
 
-    assert [(Source.BACKUP, b"1"), (Source.EDIT, "2")] == [
+    assert [(VersionSource.BACKUP, b"1"), (VersionSource.EDIT, "2")] == [
         (version.source, version.content) for version in versions
     ]
 

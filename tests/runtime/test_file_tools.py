@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from recollect.runtime import Question, ToolRunner
-from recollect.runtime.outcome import Ran
+from recollect.runtime import PermissionQuestion, ToolRunner
+from recollect.runtime.outcome import AnsweredCall
 from tests.runtime.workshop import Workshop, call
 
 FOUND_TWICE = (
@@ -25,15 +25,15 @@ def editor(place: Path) -> Workshop:
     return Workshop(place, mode="acceptEdits")
 
 
-def read(runner: ToolRunner, path: str, **more: Any) -> Ran:
+def read(runner: ToolRunner, path: str, **more: Any) -> AnsweredCall:
     return runner.run(call("Read", {"file_path": path, **more}))
 
 
-def write(runner: ToolRunner, path: str, content: str) -> Ran:
+def write(runner: ToolRunner, path: str, content: str) -> AnsweredCall:
     return runner.run(call("Write", {"file_path": path, "content": content}))
 
 
-def edit(runner: ToolRunner, path: str, old: str, new: str, **more: Any) -> Ran:
+def edit(runner: ToolRunner, path: str, old: str, new: str, **more: Any) -> AnsweredCall:
     return runner.run(call("Edit", {"file_path": path, "old_string": old, "new_string": new, **more}))
 
 
@@ -410,7 +410,7 @@ def test_a_directory_that_becomes_a_link_is_refused(tmp_path: Path) -> None:
     inside = workshop.project / "sub"
     inside.mkdir()
 
-    def swaps(_: Question) -> bool:
+    def swaps(_: PermissionQuestion) -> bool:
         inside.rmdir()
         inside.symlink_to(outside)
         return True

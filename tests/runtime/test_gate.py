@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recollect.policy.decision import Verdict
-from recollect.runtime.gate import Gate
+from recollect.runtime.gate import PermissionGate
 from tests.runtime.workshop import Workshop
 
 
@@ -18,7 +18,9 @@ def test_a_deny_of_the_first_directory_holds_after_cd(tmp_path: Path, command: s
     workshop.file("secret", "s")
     workshop.file("sub/x", "")
 
-    decision = Gate(workshop.permit).decide("Bash", {"command": command}, str(workshop.project / "sub"))
+    decision = PermissionGate(workshop.permit).decide(
+        "Bash", {"command": command}, str(workshop.project / "sub")
+    )
 
     assert Verdict.DENY is decision.verdict
 
@@ -29,7 +31,7 @@ def test_an_ask_of_the_first_directory_holds_after_cd(tmp_path: Path) -> None:
     workshop.file("secret", "s")
     workshop.file("sub/x", "")
 
-    decision = Gate(workshop.permit).decide(
+    decision = PermissionGate(workshop.permit).decide(
         "Bash", {"command": "cat ../secret"}, str(workshop.project / "sub")
     )
 
@@ -41,7 +43,7 @@ def test_looking_around_inside_is_still_allowed(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     workshop.file("a.txt", "")
     workshop.file("sub/x", "")
-    gate = Gate(workshop.permit)
+    gate = PermissionGate(workshop.permit)
 
     verdicts = {
         command: gate.decide("Bash", {"command": command}, str(workshop.project / "sub")).verdict
@@ -60,7 +62,7 @@ def test_a_decision_holds_only_for_its_directory(tmp_path: Path) -> None:
     """The same words elsewhere are another call (E10)."""
     workshop = Workshop(tmp_path)
     workshop.file("sub/x", "")
-    gate, arguments = Gate(workshop.permit), {"command": "ls"}
+    gate, arguments = PermissionGate(workshop.permit), {"command": "ls"}
     here, there = str(workshop.project), str(workshop.project / "sub")
     decision = gate.decide("Bash", arguments, here)
 
@@ -76,7 +78,7 @@ def test_directories_are_compared_by_components(tmp_path: Path) -> None:
     workshop.file("sub/x", "")
     (tmp_path / "work-evil").mkdir()
     (workshop.project / "out").symlink_to(tmp_path)
-    gate = Gate(workshop.permit)
+    gate = PermissionGate(workshop.permit)
 
     paths = [workshop.project / "sub", tmp_path / "work-evil", workshop.project / "out", workshop.project]
 

@@ -13,10 +13,10 @@ import pytest
 
 from recollect import execution
 from recollect.runtime import ToolRunner
-from recollect.runtime.gate import Gate
+from recollect.runtime.gate import PermissionGate
 from recollect.runtime.mcp_tools import McpTools
 from recollect.services.settings import mcp_servers
-from recollect.storage.config.mcp_trust import Grants
+from recollect.storage.config.mcp_trust import ServerGrants
 from recollect.system.paths import HomeRoot
 from tests.mcp.project import processes_with
 from tests.runtime.workshop import SHARED, Workshop, call
@@ -44,13 +44,13 @@ class Servers(Workshop):
         import datetime as dt
 
         known = mcp_servers.project_servers(self.project, self.roots, data=self.data)
-        grants = Grants(unconfined=not execution.available().works)
+        grants = ServerGrants(unconfined=not execution.available().works)
         for server in known.servers:
             mcp_servers.trust(known, server, grants, dt.datetime(2026, 1, 31, tzinfo=dt.UTC))
 
     @contextmanager
     def opened(self) -> Iterator[tuple[ToolRunner, McpTools]]:
-        gate = Gate(self.permit)
+        gate = PermissionGate(self.permit)
         with McpTools(self.project, gate, homes=self.roots, data=self.data) as mcp:
             yield self.runner(mcp=mcp, gate=gate), mcp
 
@@ -92,7 +92,7 @@ def test_what_no_rule_allows_is_not_called(tmp_path: Path) -> None:
 def test_a_yes_is_passed_on_to_the_host(tmp_path: Path) -> None:
     """For this very call; the next one is asked about again."""
     workshop = Servers(tmp_path)
-    gate = Gate(workshop.permit)
+    gate = PermissionGate(workshop.permit)
     answers = iter([True, False])
     with McpTools(workshop.project, gate, homes=workshop.roots, data=workshop.data) as mcp:
         runner = workshop.runner(mcp=mcp, gate=gate, ask=lambda _: next(answers))
@@ -125,7 +125,7 @@ def test_a_stop_ends_a_call_that_is_out(tmp_path: Path) -> None:
     """The call is written down as rejected, and leaving ends the server."""
     workshop = Servers(tmp_path, allow=("mcp__demo",))
     stop = threading.Event()
-    gate = Gate(workshop.permit)
+    gate = PermissionGate(workshop.permit)
     with McpTools(workshop.project, gate, homes=workshop.roots, data=workshop.data) as mcp:
         runner = workshop.runner(mcp=mcp, gate=gate, cancelled=stop)
         mcp.listing()

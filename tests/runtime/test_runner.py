@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.model.blocks import ToolUseBlock
-from recollect.model.conversation.tool_calls import CallStatus
+from recollect.model.conversation.tool_calls import ToolCallStatus
 from recollect.model.strict_json import json_of
 from recollect.policy.decision import Verdict
-from recollect.runtime import Question, ToolRunner
-from recollect.runtime.gate import Gate
+from recollect.runtime import PermissionQuestion, ToolRunner
+from recollect.runtime.gate import PermissionGate
 from recollect.storage.store import Store
 from tests.runtime.workshop import Workshop, bash, call, needs_sandbox
 
@@ -116,9 +116,9 @@ def test_a_deny_rule_is_said_in_the_clients_words(tmp_path: Path) -> None:
 def test_a_deny_is_not_asked_about(tmp_path: Path) -> None:
     """Somebody who says yes to everything is not even heard."""
     workshop = Workshop(tmp_path, deny=["Bash(rm:*)"])
-    asked: list[Question] = []
+    asked: list[PermissionQuestion] = []
 
-    def yes(question: Question) -> bool:
+    def yes(question: PermissionQuestion) -> bool:
         asked.append(question)
         return True
 
@@ -131,9 +131,9 @@ def test_a_deny_is_not_asked_about(tmp_path: Path) -> None:
 def test_a_yes_lets_the_call_run(tmp_path: Path) -> None:
     """The question names tool, arguments, directory and decision."""
     workshop = Workshop(tmp_path)
-    asked: list[Question] = []
+    asked: list[PermissionQuestion] = []
 
-    def yes(question: Question) -> bool:
+    def yes(question: PermissionQuestion) -> bool:
         asked.append(question)
         return True
 
@@ -164,7 +164,7 @@ def test_an_approval_does_not_reach_another_file(tmp_path: Path) -> None:
     outside.write_text("theirs")
     target = workshop.project / "a.txt"
 
-    def swaps(_: Question) -> bool:
+    def swaps(_: PermissionQuestion) -> bool:
         target.symlink_to(outside)
         return True
 
@@ -182,7 +182,7 @@ def test_a_changed_file_stops_a_command_too(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     path = workshop.file("a.txt", "one")
 
-    def swaps(_: Question) -> bool:
+    def swaps(_: PermissionQuestion) -> bool:
         os.replace(workshop.file("b.txt", "two"), path)
         return True
 
@@ -288,7 +288,7 @@ def test_readers_see_what_became_of_each_call(tmp_path: Path) -> None:
 
     found = {one.id: one.status for one in workshop.read_back().tool_calls()}
 
-    assert {"toolu_a": CallStatus.OK, "toolu_b": CallStatus.DENIED} == {
+    assert {"toolu_a": ToolCallStatus.OK, "toolu_b": ToolCallStatus.DENIED} == {
         name: found[name] for name in ("toolu_a", "toolu_b")
     }
 
@@ -311,7 +311,7 @@ def test_a_settings_file_that_cannot_be_read_turns_an_allow_into_a_no(tmp_path: 
     settings.mkdir(parents=True)
     workshop = Workshop(tmp_path, allow=["Bash(touch:*)"])
 
-    ran = bash(workshop.runner(gate=Gate(workshop.permit)), "touch made")
+    ran = bash(workshop.runner(gate=PermissionGate(workshop.permit)), "touch made")
 
     assert (True, False) == (ran.outcome.denied, (workshop.project / "made").exists())
 

@@ -22,14 +22,14 @@ from recollect.execution import Confinement
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage
 from recollect.policy.engine import Mode, RuleSet
-from recollect.runtime import Agent, OpenedSession, ToolRunner, new_session
-from recollect.runtime.api_client import Answer, ApiClient, ApiFailed
-from recollect.runtime.gate import Gate
+from recollect.runtime import Agent, AgentSession, ToolRunner, new_session
+from recollect.runtime.api_client import ApiClient, ApiFailed, ModelResponse
+from recollect.runtime.gate import PermissionGate
 from recollect.runtime.mcp_tools import McpTools
 from recollect.runtime.offered import tool_list
-from recollect.runtime.outcome import Ask, Ran
+from recollect.runtime.outcome import AnsweredCall, Ask
 from recollect.services.homes import Home
-from recollect.services.permissions.engine import Permit, permit
+from recollect.services.permissions.engine import ProjectEngine, permit
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 
@@ -54,14 +54,14 @@ class Workshop:
         self.home.root.mkdir(parents=True, exist_ok=True)
         self.data = place / "data"
         rules = {"allow": list(allow), "deny": list(deny), "ask": list(asks)}
-        self.permit: Permit = permit(
+        self.permit: ProjectEngine = permit(
             self.home,
             self.project,
             mode=mode,
             command_line=json.dumps({"permissions": rules}),
             managed=place / "no-managed-settings.json",
         )
-        self.session: OpenedSession = new_session(self.home, self.project, data=self.data)
+        self.session: AgentSession = new_session(self.home, self.project, data=self.data)
 
     def runner(
         self,
@@ -69,7 +69,7 @@ class Workshop:
         ask: Ask | None = None,
         cancelled: threading.Event | None = None,
         mcp: McpTools | None = None,
-        gate: Gate | None = None,
+        gate: PermissionGate | None = None,
         backend: execution.Backend = "auto",
     ) -> ToolRunner:
         return ToolRunner(
@@ -106,7 +106,7 @@ class Workshop:
         return self.read_back().damage()
 
 
-def without_rules(made: Permit) -> Permit:
+def without_rules(made: ProjectEngine) -> ProjectEngine:
     """The same engine with no rule and no mode that gives anything away."""
     engine = type(made.engine)(RuleSet(), made.engine.workspace, Mode.DEFAULT, made.engine.world)
     return replace(made, engine=engine)
@@ -116,7 +116,7 @@ def call(name: str, arguments: Mapping[str, Any] | None = None, call_id: str = "
     return {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments or {})}
 
 
-def bash(runner: ToolRunner, command: str, **more: Any) -> Ran:
+def bash(runner: ToolRunner, command: str, **more: Any) -> AnsweredCall:
     return runner.run(call("Bash", {"command": command, **more}))
 
 
@@ -126,7 +126,7 @@ class Script:
     def __init__(self, *steps: Any) -> None:
         self.steps, self.asked = list(steps), []  # type: list[Any], list[dict[str, Any]]
 
-    def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> Answer:
+    def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> ModelResponse:
         self.asked.append(json.loads(json.dumps(request)))
         step = self.steps.pop(0)
         if callable(step):
@@ -139,10 +139,10 @@ class Script:
             stop = content.pop()["stop"]
         return self.answer(content, stop)
 
-    def answer(self, content: list[dict[str, Any]], stop: str) -> Answer:
+    def answer(self, content: list[dict[str, Any]], stop: str) -> ModelResponse:
         number = len(self.asked)
         usage = Usage(input_tokens=10, output_tokens=5)
-        return Answer(f"msg_{number}", "claude-sonnet-5-5", content, stop, usage, f"req_{number}")
+        return ModelResponse(f"msg_{number}", "claude-sonnet-5-5", content, stop, usage, f"req_{number}")
 
     def close(self) -> None:
         """Nothing is held."""

@@ -75,10 +75,10 @@ class LiveServer:
 
 _TRIAL = """
 import os, sys
-from recollect.server.limits import Limits
-from recollect.server.run import Settings, open_database, run
-limits = Limits(requests_per_second=10**9, failures_per_second=10**9, follow_seconds=0)
-run(open_database(os.environ["RECOLLECT_DATABASE"]), Settings(port=int(sys.argv[1]), is_quiet=True), limits)
+from recollect.server.limits import ServerLimits
+from recollect.server.run import ServerSettings, open_database, run
+limits = ServerLimits(requests_per_second=10**9, failures_per_second=10**9, follow_seconds=0)
+run(open_database(os.environ["RECOLLECT_DATABASE"]), ServerSettings(port=int(sys.argv[1]), is_quiet=True), limits)
 """
 
 

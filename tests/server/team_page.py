@@ -11,10 +11,10 @@ import httpx
 
 from recollect.cli.look.web import exports
 from recollect.server.app import make_app
-from recollect.server.page_access import PageDoor
-from recollect.services.page.members import Member, MirrorDesk, MirrorDesks
+from recollect.server.page_access import TokenAuthenticator
+from recollect.services.page.members import Member, MirrorBackend, MirrorBackends
 from recollect.web.built_files import BuiltFiles
-from recollect.web.members import MembersPage, address_of
+from recollect.web.members import MembersApp, address_of
 from tests.server.live import LiveServer
 from tests.server.world import World
 from tests.small_home import ONE, TALK, TWO, lines
@@ -40,15 +40,15 @@ class TeamPage:
 
     def __init__(self, made: World, place: Path, origin: str = ORIGIN) -> None:
         self.world, self.place = made, place
-        self.desks: dict[str, MirrorDesk] = {}
-        door, kept = PageDoor(made.service), self.desks
+        self.desks: dict[str, MirrorBackend] = {}
+        door, kept = TokenAuthenticator(made.service), self.desks
 
-        class Noted(MirrorDesks):
-            def desk(self, member: Member) -> MirrorDesk:
+        class Noted(MirrorBackends):
+            def desk(self, member: Member) -> MirrorBackend:
                 kept[member.organization] = super().desk(member)
                 return kept[member.organization]
 
-        self.page = MembersPage(
+        self.page = MembersApp(
             door,
             Noted(place, door.sessions_of, rest=0),
             address_of(origin),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.server.database.records import Append, Author, Conflict, Stored
+from recollect.server.database.records import AppendConflict, AppendRequest, Author, StoredAppend
 from recollect.server.database.sql import SqlDatabase
 from recollect.server.database.sql_usage import Row
 from recollect.server.facts import prepare
-from recollect.server.limits import Impatience
+from recollect.server.limits import TaskTimeouts
 from recollect.server.tenancy import secret_hash
 from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind, kind_named
@@ -21,8 +21,10 @@ from tests.server.world import World, in_world, prompt, reply
 ELSEWHERE = Position(1, bytes(range(32)))
 
 
-def ask(made: World, session: str, data: bytes, key: str = "", at: Position = START) -> Append:
-    return Append(made.org.id, session, key, at, prepare(data, at, path=f"{session}/{key}"), Author("a", "t"))
+def ask(made: World, session: str, data: bytes, key: str = "", at: Position = START) -> AppendRequest:
+    return AppendRequest(
+        made.org.id, session, key, at, prepare(data, at, path=f"{session}/{key}"), Author("a", "t")
+    )
 
 
 def test_many_appends_at_once_are_all_stored_and_one_that_is_elsewhere_disturbs_nobody(kind: Kind) -> None:
@@ -36,8 +38,8 @@ def test_many_appends_at_once_are_all_stored_and_one_that_is_elsewhere_disturbs_
         ]
         outcomes = await asyncio.gather(*(made.database.append(one) for one in asks))
         by_name = dict(zip(datas, outcomes, strict=True))
-        stored = {name for name, outcome in by_name.items() if isinstance(outcome, Stored)}
-        refused = {name for name, outcome in by_name.items() if isinstance(outcome, Conflict)}
+        stored = {name for name, outcome in by_name.items() if isinstance(outcome, StoredAppend)}
+        refused = {name for name, outcome in by_name.items() if isinstance(outcome, AppendConflict)}
         whole = [(await made.read(name)).content == datas[name] for name in sorted(stored)]
         found = (await made.ask("GET", "/v1/search", params={"q": "words1*", "limit": "100"})).json()["hits"]
         return stored, refused, whole, len(found)
@@ -89,7 +91,7 @@ def test_a_loser_tells_nothing_of_the_session_it_shares_with_a_winner(kind: Kind
         return [*map(type, outcomes), session["last_at"], [hit["key"] for hit in found]]
 
     # 2026-01-10 at noon.
-    assert in_world(kind, scene) == [Stored, Conflict, 1_768_046_400_000, [""]]
+    assert in_world(kind, scene) == [StoredAppend, AppendConflict, 1_768_046_400_000, [""]]
 
 
 def test_an_append_of_many_responses_counts_each_once(kind: Kind) -> None:
@@ -99,7 +101,7 @@ def test_an_append_of_many_responses_counts_each_once(kind: Kind) -> None:
         totals = []
         for session, output in (("s1", 10), ("s2", 12)):
             data = b"".join(reply(f"m-{number}", output=output) for number in range(300))
-            assert isinstance(await made.database.append(ask(made, session, data)), Stored)
+            assert isinstance(await made.database.append(ask(made, session, data)), StoredAppend)
             total = (await made.ask("GET", "/v1/cost")).json()["total"]
             totals.append((total["responses"], total["tokens"]["output"]))
         return totals
@@ -146,7 +148,7 @@ def test_a_token_that_many_ask_for_at_once_is_looked_up_once(
 def test_who_waits_too_long_is_ended_and_nobody_else() -> None:
     """A wait past its time is cut off and says so; one that ended before, or was ended by others, does not."""
 
-    async def wait(impatience: Impatience, seconds: float, patience: float) -> str:
+    async def wait(impatience: TaskTimeouts, seconds: float, patience: float) -> str:
         task = impatience.until(asyncio.get_running_loop().time() + patience)
         try:
             await asyncio.sleep(seconds)
@@ -155,7 +157,7 @@ def test_who_waits_too_long_is_ended_and_nobody_else() -> None:
         return "late" if impatience.over(task) else "in time"
 
     async def play() -> list[str]:
-        impatience = Impatience()
+        impatience = TaskTimeouts()
         waits = [
             asyncio.create_task(wait(impatience, *times)) for times in ((0.0, 0.1), (30.0, 0.1), (30.0, 60.0))
         ]

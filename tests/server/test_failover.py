@@ -21,7 +21,7 @@ import pytest
 from recollect.cli.main import main
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import Append, Author, Stored
+from recollect.server.database.records import AppendRequest, Author, StoredAppend
 from recollect.server.facts import prepare
 from recollect.sync.wire import POSITION, START, Position
 from tests.server.live import LiveServer, free_port
@@ -165,9 +165,9 @@ def test_a_repeat_is_acknowledged_no_sooner_than_a_standby_has_it(pair: list[Clu
         try:
             org = (await new_org(database)).id
             first = prepare(line(type="user", uuid="u-1"), START)
-            await database.append(Append(org, "s1", "", START, first, Author("a", "t")))
+            await database.append(AppendRequest(org, "s1", "", START, first, Author("a", "t")))
             second = prepare(line(type="user", uuid="u-2"), first.after)
-            ask = Append(org, "s1", "", first.after, second, Author("a", "t"))
+            ask = AppendRequest(org, "s1", "", first.after, second, Author("a", "t"))
             await asyncio.to_thread(standby.kill)
             outcomes: list[object] = [await _tried(database, ask), await _tried(database, ask)]
             seen = await database.head(org, "s1", "")
@@ -182,12 +182,12 @@ def test_a_repeat_is_acknowledged_no_sooner_than_a_standby_has_it(pair: list[Clu
     assert asyncio.run(play()) == ["not acknowledged", "not acknowledged", 2, "repeated"]
 
 
-async def _tried(database: PostgresDatabase, ask: Append) -> str:
+async def _tried(database: PostgresDatabase, ask: AppendRequest) -> str:
     try:
         outcome = await database.append(ask)
     except Unavailable:
         return "not acknowledged"
-    return "repeated" if isinstance(outcome, Stored) and outcome.repeated else type(outcome).__name__
+    return "repeated" if isinstance(outcome, StoredAppend) and outcome.repeated else type(outcome).__name__
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

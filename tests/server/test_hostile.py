@@ -15,8 +15,8 @@ import pytest
 import zstandard
 
 from recollect.server import bodies
-from recollect.server.limits import Budget, Limits
-from recollect.server.refusals import Refused
+from recollect.server.limits import ByteBudget, ServerLimits
+from recollect.server.refusals import RequestRefused
 from recollect.sync.wire import POSITION, START
 from tests.server.conftest import Kind
 from tests.server.live import LiveServer
@@ -24,7 +24,7 @@ from tests.server.test_live import client_of, put, token_for
 from tests.server.world import PLENTY, World, after, in_world, prompt
 
 MIB = 1 << 20
-SMALL = Limits(
+SMALL = ServerLimits(
     body_bytes=MIB, line_bytes=MIB // 2, lines=1_000, requests_per_second=1_000_000, slow_grace_seconds=1
 )
 
@@ -39,7 +39,7 @@ def zstd_bomb(size: int) -> bytes:
     return b"".join(machine.compress(bytes(MIB)) for _ in range(size // MIB)) + machine.flush()
 
 
-def sent(limits: Limits, data: bytes, **headers: str) -> int:
+def sent(limits: ServerLimits, data: bytes, **headers: str) -> int:
     async def scene(made: World) -> int:
         return (await made.put("s1", data, headers=headers)).status_code
 
@@ -97,10 +97,10 @@ def test_every_size_comes_out_whole_and_no_byte_may_follow(encoding: str, size: 
     raw = gzip.compress(data) if encoding == "gzip" else zstandard.compress(data)
     unpack = bodies._gunzipped if encoding == "gzip" else bodies._unzstd
     assert unpack(raw, size) == data
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         unpack(raw + b"x", size)
     assert refused.value.status == 415
-    with pytest.raises(bodies._Larger):
+    with pytest.raises(bodies._BodyTooLarge):
         unpack(raw, size - 1)
 
 
@@ -182,7 +182,7 @@ def test_all_bodies_together_are_bounded() -> None:
     """When the bytes of all requests are used up the next one waits; given back, it goes on; too late, it is told so."""
 
     async def play() -> list[bool]:
-        budget = Budget(100_000, patience=0.05)
+        budget = ByteBudget(100_000, patience=0.05)
         with budget.share() as one, budget.share() as other:
             first = await one.hold(100_000, 100_000)
             refused = await other.hold(50_000, 50_000)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from recollect.cli.main import main
-from recollect.server.limits import Limits
+from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import new_id
 from recollect.sync.wire import POSITION, START
 from tests.server.live import LiveServer
@@ -206,5 +206,5 @@ def test_limits_are_told(address: str, tmp_path: Path, capsys: pytest.CaptureFix
             "/v1/sessions/s1/log", content=b"x" * (2 << 20) + b"\n", headers={POSITION: str(START)}
         )
     assert limits["body_bytes"] == 2 << 20
-    assert limits["lines"] == Limits().lines
+    assert limits["lines"] == ServerLimits().lines
     assert large.status_code == 413

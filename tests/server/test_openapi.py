@@ -25,10 +25,10 @@ from schemathesis.specs.openapi.checks import (
 from recollect.server.app import ROUTES, make_app
 from recollect.server.database.contract import Database
 from recollect.server.database.memory import MemoryDatabase
-from recollect.server.database.records import Append, Author, Changes, User
+from recollect.server.database.records import AppendRequest, Author, OrgUser, SessionChanges
 from recollect.server.database.sql import now_ms
 from recollect.server.facts import prepare
-from recollect.server.limits import Limits
+from recollect.server.limits import ServerLimits
 from recollect.server.openapi import document
 from recollect.server.service import Service
 from recollect.server.tenancy import SCOPES, founded, issued, new_id, secret_hash
@@ -45,7 +45,7 @@ CHECKED = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-LIMITS = Limits(requests_per_second=10**9, failures_per_second=10**9, follow_seconds=0)
+LIMITS = ServerLimits(requests_per_second=10**9, failures_per_second=10**9, follow_seconds=0)
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -56,7 +56,7 @@ def ndjson(_: Any, value: Any) -> bytes:
 
 def test_every_route_is_in_the_document_and_no_other() -> None:
     """Method by method."""
-    paths: dict[str, dict[str, Any]] = document(Limits())["paths"]
+    paths: dict[str, dict[str, Any]] = document(ServerLimits())["paths"]
     written = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     assert written == {(route.method, route.path) for route in ROUTES}
 
@@ -83,11 +83,11 @@ async def furnished(database: Database) -> tuple[str, dict[str, list[str]]]:
     assert grant is not None
     org, author = grant.org.id, Author("operator", "test")
     for name in ("s1", "held", "gone"):
-        await database.append(Append(org, name, "", START, prepare(TEXT, START), author))
+        await database.append(AppendRequest(org, name, "", START, prepare(TEXT, START), author))
         await database.put_file(org, name, "f", b"bytes", only_if=None, author=author)
-    await database.describe(org, "held", Changes(held=True), author)
+    await database.describe(org, "held", SessionChanges(held=True), author)
     await database.delete(org, "gone", purge=False, only_own=False, author=author)
-    user = User(new_id(), org, "eve", "member", False, now_ms())
+    user = OrgUser(new_id(), org, "eve", "member", False, now_ms())
     await database.add_user(user, author)
     _, second = await issued(database, user, ("read",), author)
     return token, {"session_id": ["s1", "held", "gone"], "user_id": [user.id], "token_id": [second.id]}

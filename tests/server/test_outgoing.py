@@ -9,8 +9,8 @@ from base64 import b64decode
 import pytest
 
 from recollect.server.database.records import FileBytes
-from recollect.server.limits import Budget, Limits
-from recollect.server.outgoing import PIECE, Outlet, TooSlow, event_pieces, fetched, pieces_of
+from recollect.server.limits import ByteBudget, ServerLimits
+from recollect.server.outgoing import PIECE, OutgoingBuffer, TooSlow, event_pieces, fetched, pieces_of
 from tests.server.conftest import Kind
 from tests.server.world import World, after, in_world, prompt
 
@@ -84,14 +84,14 @@ def test_a_file_waits_for_room_without_its_bytes() -> None:
     file = FileBytes("f", "0" * 64, 0, b"x" * 60_000)
 
     async def play() -> list[object]:
-        budget, fetches = Budget(100_000, patience=0.2), 0
+        budget, fetches = ByteBudget(100_000, patience=0.2), 0
 
         async def fetch() -> FileBytes:
             nonlocal fetches
             fetches += 1
             return file
 
-        first, second, third = (Outlet(budget, Limits()) for _ in range(3))
+        first, second, third = (OutgoingBuffer(budget, ServerLimits()) for _ in range(3))
         found: list[object] = [await fetched(first, fetch) is file]
         waiting = asyncio.create_task(fetched(second, fetch))
         await asyncio.sleep(0.05)

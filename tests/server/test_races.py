@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recollect.server.database.contract import Database
-from recollect.server.database.records import Append, Author, Conflict, Stored
+from recollect.server.database.records import AppendConflict, AppendRequest, Author, StoredAppend
 from recollect.server.facts import prepare
 from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind, kind_named
@@ -19,9 +19,9 @@ RACES = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 1_000
 AT_ONCE = 25
 
 
-def ask(org: str, session: str, at: Position, text: str, author: str) -> Append:
+def ask(org: str, session: str, at: Position, text: str, author: str) -> AppendRequest:
     data = prompt(text, f"u-{text}")
-    return Append(org, session, "", at, prepare(data, at), Author(author, author))
+    return AppendRequest(org, session, "", at, prepare(data, at), Author(author, author))
 
 
 @pytest.mark.slow
@@ -36,11 +36,11 @@ def test_of_two_conditional_appends_one_wins(
         session = f"s{number % AT_ONCE}"
         asks = [ask(org, session, at, f"{number}-{who}", who) for who in ("a", "b")]
         first, second = await asyncio.gather(one.append(asks[0]), other.append(asks[1]))
-        won = [index for index, outcome in enumerate((first, second)) if isinstance(outcome, Stored)]
+        won = [index for index, outcome in enumerate((first, second)) if isinstance(outcome, StoredAppend)]
         assert len(won) == 1, (first, second)
         lost = (first, second)[1 - won[0]]
         winner = asks[won[0]].prepared.after
-        assert isinstance(lost, Conflict)
+        assert isinstance(lost, AppendConflict)
         assert lost.head.position == winner
         return winner
 
@@ -87,7 +87,7 @@ def test_two_servers_that_learn_of_one_response_count_it_once(
             for number in range(20):
                 data = b"".join(reply(f"m-{number}-{n}") for n in range(3))
                 asks = [
-                    Append(org, f"s{number}-{who}", "", START, prepare(data, START), Author(who, who))
+                    AppendRequest(org, f"s{number}-{who}", "", START, prepare(data, START), Author(who, who))
                     for who in ("a", "b", "c")
                 ]
                 await asyncio.gather(

@@ -12,9 +12,9 @@ from starlette.routing import Route
 from recollect.server import tenancy
 from recollect.server.app import ROUTES, Endpoint, make_app
 from recollect.server.database.memory import MemoryDatabase
-from recollect.server.database.records import Token
+from recollect.server.database.records import ApiToken
 from recollect.server.database.sql import now_ms
-from recollect.server.limits import Limits
+from recollect.server.limits import ServerLimits
 from recollect.server.service import Service
 from recollect.server.tenancy import SCOPES, new_id, new_secret
 from recollect.sync.wire import ORGANIZATION, POSITION, START
@@ -210,7 +210,7 @@ def test_a_server_asks_again_after_a_second(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tenancy, "now_ms", lambda: clock[0])
 
     async def scene(made: World) -> list[int]:
-        made.service.doorkeeper = tenancy.Doorkeeper(made.database, 3_600_000)
+        made.service.doorkeeper = tenancy.CallerAuthenticator(made.database, 3_600_000)
         secret, token = await made.secret(await made.member("Eve"))
         statuses = [(await made.ask("GET", "/v1/org", token=secret)).status_code]
         await made.database.revoke_token(made.org.id, token.id, OPERATOR)
@@ -253,7 +253,7 @@ def test_too_many_requests_are_told_to_wait() -> None:
         calm = (await made.ask("GET", "/v1/org", token=other)).status_code
         return answers[0].status_code, late.status_code, late.headers["retry-after"], calm
 
-    assert in_world(Kind("memory"), scene, Limits(requests_per_second=10)) == (200, 429, "1", 200)
+    assert in_world(Kind("memory"), scene, ServerLimits(requests_per_second=10)) == (200, 429, "1", 200)
 
 
 def test_guessing_tokens_is_slowed_down() -> None:
@@ -267,7 +267,7 @@ def test_guessing_tokens_is_slowed_down() -> None:
             (await made.ask("GET", "/v1/org")).status_code,
         ]
 
-    assert in_world(Kind("memory"), scene, Limits(failures_per_second=2)) == [401, 429, 429]
+    assert in_world(Kind("memory"), scene, ServerLimits(failures_per_second=2)) == [401, 429, 429]
 
 
 def test_no_route_stands_beside_the_door() -> None:
@@ -293,7 +293,7 @@ def test_an_expired_token_has_five_minutes(kind: Kind) -> None:
 def test_service_and_token_show_no_secret() -> None:
     """Neither is printable by accident: what is kept of a token is not the token."""
     secret, hashed = new_secret()
-    token = Token(new_id(), "o", "u", ("read",), None, 0)
+    token = ApiToken(new_id(), "o", "u", ("read",), None, 0)
     assert secret not in repr(token)
     assert secret.encode() not in hashed
     assert Service.__repr__ is object.__repr__

@@ -16,9 +16,9 @@ from recollect.cli.main import main
 from recollect.errors import UsageError
 from recollect.sample import sample_home
 from recollect.server.database.sql import now_ms
-from recollect.server.limits import Limits
+from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import SKEW_MS
-from recollect.services.sync.selection import Scan
+from recollect.services.sync.selection import PushScan
 from recollect.sync.wire import ENCRYPTED
 from recollect.web.gate import LOGIN
 from recollect.web.members import OFFERED, REFUSED, address_of
@@ -36,7 +36,7 @@ def on_page(
     kind: Kind,
     place: Path,
     scene: Callable[[World, TeamPage], Awaitable[Result]],
-    limits: Limits = PLENTY,
+    limits: ServerLimits = PLENTY,
     *,
     is_signed_in: bool = True,
 ) -> Result:
@@ -162,7 +162,7 @@ def test_guessing_tokens_is_slowed_down(kind: Kind, tmp_path: Path) -> None:
             guesses = await asyncio.gather(*(page.sign_in("rcl_" + "C" * 43) for _ in range(20)))
         return {one.status_code for one in guesses}
 
-    assert 429 in on_page(kind, tmp_path, scene, Limits(failures_per_second=1), is_signed_in=False)
+    assert 429 in on_page(kind, tmp_path, scene, ServerLimits(failures_per_second=1), is_signed_in=False)
 
 
 @pytest.mark.parametrize(
@@ -477,7 +477,7 @@ def test_every_answer_is_as_the_description_says(tmp_path: Path) -> None:
 
 async def _push(made: World, home: Path) -> None:
     """Everything of a home that `recollect sync push` would send, as it is."""
-    for file in Scan(home).files():
+    for file in PushScan(home).files():
         data = Path(file.path).read_bytes()
         session = file.session or json.loads(data.splitlines()[0])["sessionId"]
         if file.is_log:

@@ -12,10 +12,10 @@ import httpx
 
 from recollect.server.app import make_app
 from recollect.server.database.contract import Database
-from recollect.server.database.records import Author, Org, Token, User
+from recollect.server.database.records import ApiToken, Author, Org, OrgUser
 from recollect.server.database.sql import now_ms
 from recollect.server.facts import lines_of
-from recollect.server.limits import Limits
+from recollect.server.limits import ServerLimits
 from recollect.server.service import Service
 from recollect.server.tenancy import new_id, new_secret
 from recollect.sync.wire import POSITION, START, Position
@@ -24,7 +24,7 @@ from tests.server.conftest import Kind
 Result = TypeVar("Result")
 OPERATOR = Author("operator", "test")
 EVERYTHING = ("read", "write", "delete", "admin")
-PLENTY = Limits(requests_per_second=1_000_000, failures_per_second=1_000_000)
+PLENTY = ServerLimits(requests_per_second=1_000_000, failures_per_second=1_000_000)
 
 
 class World:
@@ -36,20 +36,20 @@ class World:
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://team")
         self.token = ""
 
-    async def member(self, name: str, role: str = "admin", org: Org | None = None) -> User:
-        user = User(new_id(), (org or self.org).id, name, role, False, now_ms())
+    async def member(self, name: str, role: str = "admin", org: Org | None = None) -> OrgUser:
+        user = OrgUser(new_id(), (org or self.org).id, name, role, False, now_ms())
         await self.database.add_user(user, OPERATOR)
         return user
 
     async def secret(
         self,
-        user: User,
+        user: OrgUser,
         scopes: tuple[str, ...] = EVERYTHING,
         *,
         machine: str | None = None,
         expires: int | None = None,
-    ) -> tuple[str, Token]:
-        token = Token(new_id(), user.org, user.id, scopes, machine, now_ms(), expires)
+    ) -> tuple[str, ApiToken]:
+        token = ApiToken(new_id(), user.org, user.id, scopes, machine, now_ms(), expires)
         secret, hashed = new_secret()
         await self.database.add_token(token, hashed, OPERATOR)
         return secret, token
@@ -72,7 +72,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(kind: Kind, limits: Limits = PLENTY) -> AsyncIterator[World]:
+async def world(kind: Kind, limits: ServerLimits = PLENTY) -> AsyncIterator[World]:
     """An organisation of its own, with one admin, on a database of that kind."""
     database = kind.make()
     await database.open()
@@ -92,7 +92,9 @@ async def new_org(database: Database) -> Org:
     return org
 
 
-def in_world(kind: Kind, scene: Callable[[World], Awaitable[Result]], limits: Limits = PLENTY) -> Result:
+def in_world(
+    kind: Kind, scene: Callable[[World], Awaitable[Result]], limits: ServerLimits = PLENTY
+) -> Result:
     """Play a scene in a world of its own."""
 
     async def play() -> Result:

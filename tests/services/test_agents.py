@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.conversation.agents import Link
+from recollect.model.conversation.agents import AgentLink
 from recollect.services.agents import agents_of
 from recollect.services.homes import Home
 
@@ -14,14 +14,14 @@ from recollect.services.homes import Home
 @pytest.mark.parametrize(
     ("version", "session", "layout", "link", "calls"),
     [
-        ("1.0.128-print", "69271253", "inline", Link.PROMPT, ["38x0", "43x0", "43x1"]),
-        ("2.0.76-print", "3165f5cd", "flat", Link.RESULT, ["50x0", "56x0", "56x1"]),
-        ("2.1.30-print", "8f6e1405", "nested", Link.RESULT, ["38x0", "42x0", "42x1"]),
-        ("2.1.325-print", "fd3cf568", "nested", Link.META, ["36x0", "38x0", "38x1"]),
+        ("1.0.128-print", "69271253", "inline", AgentLink.PROMPT, ["38x0", "43x0", "43x1"]),
+        ("2.0.76-print", "3165f5cd", "flat", AgentLink.RESULT, ["50x0", "56x0", "56x1"]),
+        ("2.1.30-print", "8f6e1405", "nested", AgentLink.RESULT, ["38x0", "42x0", "42x1"]),
+        ("2.1.325-print", "fd3cf568", "nested", AgentLink.META, ["36x0", "38x0", "38x1"]),
     ],
 )
 def test_every_agent_is_tied_to_its_call(
-    shared: Path, version: str, session: str, layout: str, link: Link, calls: list[str]
+    shared: Path, version: str, session: str, layout: str, link: AgentLink, calls: list[str]
 ) -> None:
     """Three agents a session, each with the call that sent it, four messages long."""
     home = Home(shared / "samples" / "claude-home" / version / ".claude")

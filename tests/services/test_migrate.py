@@ -12,7 +12,7 @@ from recollect.services import migrate
 from recollect.services.homes import Home
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan
 from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.storage.migrations.migration import Meaning, Migration
+from recollect.storage.migrations.migration import Migration, SessionMeaning
 from recollect.storage.migrations.registry import MigrationStep, step_named
 from tests.small_home import ONE, TALK, TWO, open_in_this_process, put, state
 from tests.storage.migrations.old_sessions import put_inline
@@ -37,10 +37,10 @@ def data(tmp_path: Path) -> Path:
 def forgetful(failure: Exception | None) -> MigrationStep:
     """A step whose result means something else, or cannot be read."""
 
-    def after() -> Meaning:
+    def after() -> SessionMeaning:
         if failure is not None:
             raise failure
-        return Meaning()
+        return SessionMeaning()
 
     def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | None:
         plan = SIDE_CHAINS.planned(home, log, cwd)

@@ -19,9 +19,9 @@ from recollect.model.cost.usage import Tokens
 from recollect.services import watch
 from recollect.services.indexing import extraction
 from recollect.services.indexing.access import OpenIndex, index_path, open_index
-from recollect.services.search.quotes import Quotes
+from recollect.services.search.quotes import QuoteReader
 from recollect.services.session import Session
-from recollect.services.watch import Watched, WatchedBlock, WatchedSession, Watcher
+from recollect.services.watch import ActiveBlock, WatchedSession, Watcher, WatchSnapshot
 from recollect.storage.home import ClaudeHome
 from tests.small_home import ONE, TWO, lines, link, open_in_this_process, prompt, put
 
@@ -99,7 +99,7 @@ def test_a_look_has_every_figure(home: Path, tmp_path: Path) -> None:
     ) == seen.sessions
     assert 120 * CENT == seen.today_pico_usd
     assert (
-        WatchedBlock(
+        ActiveBlock(
             start=NOW - 67 * 60,
             end=NOW + 233 * 60,
             pico_usd=120 * CENT,
@@ -148,12 +148,12 @@ def test_a_title_is_read_once(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
     """A hundred looks at a log that does not change open it for its title once, and remember one title."""
     asked = []
 
-    class Noted(Quotes):
+    class Noted(QuoteReader):
         def title(self, path: str, offsets: Iterable[int | None]) -> str | None:
             asked.append(path)
             return super().title(path, offsets)
 
-    monkeypatch.setattr(watch, "Quotes", Noted)
+    monkeypatch.setattr(watch, "QuoteReader", Noted)
     looking = watcher(home, tmp_path / "cache")
 
     for number in range(100):
@@ -192,7 +192,7 @@ def test_a_look_where_nothing_happened_reads_no_log(
     looking.look(NOW)
     read: list[object] = []
     monkeypatch.setattr(extraction, "facts_of", read.append)
-    monkeypatch.setattr(Quotes, "title", read.append)
+    monkeypatch.setattr(QuoteReader, "title", read.append)
 
     for _ in range(50):
         looking.look(NOW)
@@ -243,7 +243,7 @@ def test_without_an_index_the_logs_are_read(home: Path, tmp_path: Path) -> None:
     seen = looking.look(NOW)
 
     assert (
-        Watched(
+        WatchSnapshot(
             (
                 WatchedSession(
                     ONE,

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.files.events import backup_name
-from recollect.model.files.history import FileVersion, Source
+from recollect.model.files.history import FileVersion, VersionSource
 from recollect.model.ids import SessionId
 from recollect.storage.file_backups import (
-    Restored,
+    RestoredFile,
     backup_body,
     restore,
     store_backup,
@@ -52,7 +52,7 @@ def chosen(tmp_path: Path) -> Path:
 
 
 def version_of(content: str | bytes | None, **more: Any) -> FileVersion:
-    return FileVersion(path="/w/a.txt", source=Source.WRITE, content=content, **more)
+    return FileVersion(path="/w/a.txt", source=VersionSource.WRITE, content=content, **more)
 
 
 def everything(root: Path) -> dict[str, bytes | str]:
@@ -211,14 +211,14 @@ def test_a_version_is_written_where_it_was_told(chosen: Path) -> None:
     """Missing directories are made; the bytes are the version's."""
     done = restore(version_of("caf\u00e9\n"), chosen, "src/deep/a.txt")
 
-    assert Restored(chosen / "src/deep/a.txt", None) == done
+    assert RestoredFile(chosen / "src/deep/a.txt", None) == done
     assert {"src/deep/a.txt": "caf\u00e9\n".encode()} == everything(chosen)
 
 
 @pytest.mark.parametrize(("path", "name"), [("/w/x/a.txt", "a.txt"), (r"D:\p\b.go", "b.go")])
 def test_without_a_name_the_files_own_is_taken(chosen: Path, path: str, name: str) -> None:
     """The last part of its path, in the notation it came in."""
-    restore(FileVersion(path=path, source=Source.WRITE, content=b"x"), chosen)
+    restore(FileVersion(path=path, source=VersionSource.WRITE, content=b"x"), chosen)
 
     assert {name: b"x"} == everything(chosen)
 
@@ -319,7 +319,7 @@ def test_a_file_that_appears_at_the_last_moment_stays(chosen: Path, monkeypatch:
     [
         (version_of(None, existed=False), "did not exist"),
         (version_of(None), "not recorded"),
-        (FileVersion(path="/a", source=Source.BACKUP, backup_name=NAME), "was not read"),
+        (FileVersion(path="/a", source=VersionSource.BACKUP, backup_name=NAME), "was not read"),
     ],
 )
 def test_what_is_not_known_is_not_restored(chosen: Path, version: FileVersion, reason: str) -> None:

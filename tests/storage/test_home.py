@@ -18,7 +18,7 @@ from recollect.model.ids import EntryId, ProjectKey, SessionId
 from recollect.model.line_views.scan import Envelope
 from recollect.model.project_key import project_key, sdk_project_key
 from recollect.storage import home as home_module
-from recollect.storage.home import ClaudeHome, Content, ProjectDir
+from recollect.storage.home import ClaudeHome, LogContent, ProjectDir
 from recollect.system import peek
 
 ONE = "11111111-1111-4111-8111-111111111111"
@@ -441,8 +441,8 @@ NOT_TAKEN = {
     "a torn line": [message()[:-9]],
 }
 TAKEN_EMPTY = {
-    Content.EMPTY: [],
-    Content.NO_TIMESTAMPS: [
+    LogContent.EMPTY: [],
+    LogContent.NO_TIMESTAMPS: [
         message(timestamp=None),
         message(timestamp="yesterday"),
         message(isSidechain=True),
@@ -470,7 +470,7 @@ class TestLatest:
         latest = home.latest_session(workdir)
 
         assert latest is not None
-        assert (TWO, Content.CONVERSATION, False) == (latest.file.id, latest.content, latest.empty)
+        assert (TWO, LogContent.CONVERSATION, False) == (latest.file.id, latest.content, latest.empty)
 
     @pytest.mark.parametrize("name", ["agent-024fb80", "notes", TWO.upper().replace("2", "A"), "2025-11-16"])
     def test_a_newer_file_of_another_name_is_passed_over(
@@ -506,7 +506,7 @@ class TestLatest:
         ("content", "lines"), TAKEN_EMPTY.items(), ids=lambda value: getattr(value, "name", "")
     )
     def test_a_newer_log_that_yields_nothing_is_taken_and_reported(
-        self, home: ClaudeHome, workdir: str, own: ProjectDir, content: Content, lines: list[bytes]
+        self, home: ClaudeHome, workdir: str, own: ProjectDir, content: LogContent, lines: list[bytes]
     ) -> None:
         """The client takes an empty file, or one without timestamps, and silently starts with no history."""
         write(own.log(SessionId(TWO)), *lines, at=3000)
@@ -534,7 +534,7 @@ class TestLatest:
         latest = home.latest_session(workdir)
 
         assert latest is not None
-        assert (TWO, Content.CONVERSATION) == (latest.file.id, latest.content)
+        assert (TWO, LogContent.CONVERSATION) == (latest.file.id, latest.content)
 
     def test_no_more_is_read_than_decides(
         self, home: ClaudeHome, workdir: str, own: ProjectDir, monkeypatch: pytest.MonkeyPatch

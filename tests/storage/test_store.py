@@ -15,7 +15,7 @@ from recollect.model.cost.usage import Tokens, Usage
 from recollect.model.entry import Dialect, Entry
 from recollect.model.lifecycle import SessionState
 from recollect.storage.logs.reader import LogReader
-from recollect.storage.store import Placed, Store
+from recollect.storage.store import PlacedDraft, Store
 
 SONNET = "claude-sonnet-4-5-20250929"
 START = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
@@ -106,9 +106,9 @@ def test_a_placed_draft_chooses_its_parent_and_its_time(tmp_path: Path) -> None:
     earlier = START - dt.timedelta(days=1)
     with Store(tmp_path, clock=clock).create("/srv/app") as log:
         first = log.append(draft.user("a"))
-        second = log.append(Placed(draft=draft.user("b"), at=earlier))
-        third = log.append(Placed(draft=draft.user("c"), parent=first))
-        fourth = log.append(Placed(draft=draft.system("d"), parent=None, at=earlier))
+        second = log.append(PlacedDraft(draft=draft.user("b"), at=earlier))
+        third = log.append(PlacedDraft(draft=draft.user("c"), parent=first))
+        fourth = log.append(PlacedDraft(draft=draft.system("d"), parent=None, at=earlier))
         log.append(draft.user("e"))
 
     assert [
@@ -127,7 +127,7 @@ def test_lines_of_a_placed_draft_are_one_chain(tmp_path: Path) -> None:
         first = log.append(draft.user("a"))
         log.append(draft.user("b"))
         branch = log.append(
-            Placed(draft=draft.user([draft.text("c"), draft.text("d")]), parent=first, at=START)
+            PlacedDraft(draft=draft.user([draft.text("c"), draft.text("d")]), parent=first, at=START)
         )
     written = entries(log.path)
 
@@ -140,9 +140,9 @@ def test_a_placed_draft_is_stored_once_under_its_id(tmp_path: Path) -> None:
     entry_id = "11111111-2222-4333-8444-555555555555"
     with Store(tmp_path).create("/srv/app") as log:
         for at in (START, None):
-            assert entry_id == log.append(Placed(draft=draft.user("a"), at=at), entry_id=entry_id)
+            assert entry_id == log.append(PlacedDraft(draft=draft.user("a"), at=at), entry_id=entry_id)
         with pytest.raises(IdConflict):
-            log.append(Placed(draft=draft.user("b")), entry_id=entry_id)
+            log.append(PlacedDraft(draft=draft.user("b")), entry_id=entry_id)
 
     assert [START] == [entry.at for entry in entries(log.path)]
 

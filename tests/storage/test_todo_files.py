@@ -27,7 +27,7 @@ from recollect.model.ids import AgentId, SessionId
 from recollect.model.todo import TodoItem, TodoStatus
 from recollect.storage.home import ClaudeHome
 from recollect.storage.task_lock import locked_tasks
-from recollect.storage.todo_files import Orphan, TodoFiles
+from recollect.storage.todo_files import OrphanTodoList, TodoFiles
 
 S = SessionId("11111111-2222-4333-8444-555555555555")
 OTHER = SessionId("99999999-2222-4333-8444-555555555555")
@@ -368,9 +368,9 @@ def test_lists_of_deleted_sessions_are_orphans(files: TodoFiles) -> None:
 
     todos = files.home.todos_dir
     assert [
-        Orphan("todos", OTHER, todos / f"{OTHER}-agent-{OTHER}.json", empty=True),
-        Orphan("todos", OTHER, todos / f"{OTHER}-agent-a1.json", empty=False),
-        Orphan("tasks", OTHER, files.home.tasks_dir(OTHER), empty=False),
+        OrphanTodoList("todos", OTHER, todos / f"{OTHER}-agent-{OTHER}.json", empty=True),
+        OrphanTodoList("todos", OTHER, todos / f"{OTHER}-agent-a1.json", empty=False),
+        OrphanTodoList("tasks", OTHER, files.home.tasks_dir(OTHER), empty=False),
     ] == files.orphans()
 
 

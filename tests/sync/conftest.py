@@ -11,7 +11,7 @@ import pytest
 
 from recollect.server.database.contract import Database
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import Token, User
+from recollect.server.database.records import ApiToken, OrgUser
 from recollect.server.database.sql import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import new_id, new_secret
@@ -48,10 +48,10 @@ async def _tokens(address: str, count: int, name: str, role: str) -> list[str]:
 
 async def _token(database: Database, name: str, role: str) -> str:
     org = await new_org(database)
-    user = User(new_id(), org.id, name, role, False, now_ms())
+    user = OrgUser(new_id(), org.id, name, role, False, now_ms())
     await database.add_user(user, OPERATOR)
     secret, hashed = new_secret()
-    token = Token(new_id(), org.id, user.id, EVERYTHING, None, now_ms(), None)
+    token = ApiToken(new_id(), org.id, user.id, EVERYTHING, None, now_ms(), None)
     await database.add_token(token, hashed, OPERATOR)
     return secret
 

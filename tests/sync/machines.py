@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recollect.services.sync.install import Install
+from recollect.services.sync.install import Installer
 from recollect.services.sync.lines import OutgoingSecrets
-from recollect.services.sync.pull import Pull, Pulled
-from recollect.services.sync.push import Push, Pushed, PushOptions
-from recollect.storage.config.sync_settings import Projects
+from recollect.services.sync.pull import Pull, PullResult
+from recollect.services.sync.push import Push, PushOptions, PushResult
+from recollect.storage.config.sync_settings import SyncProjects
 from recollect.storage.home import ClaudeHome
 from recollect.storage.sync_state import StateFile, machine_id
 from recollect.sync.remote import Remote
@@ -32,17 +32,17 @@ class Machine:
         self.id = machine_id(self.data)
 
     def push(
-        self, *, redact: bool = False, sealer: Sealer | None = None, projects: Projects | None = None
-    ) -> Pushed:
+        self, *, redact: bool = False, sealer: Sealer | None = None, projects: SyncProjects | None = None
+    ) -> PushResult:
         secrets = (lambda: OutgoingSecrets(self.data)) if redact else None
-        options = PushOptions(self.id, "", projects or Projects(), secrets, sealer)
+        options = PushOptions(self.id, "", projects or SyncProjects(), secrets, sealer)
         return Push([self.home], self.kept, options, self.connect).run()
 
-    def pull(self, sealer: Sealer | None = None) -> Pulled:
+    def pull(self, sealer: Sealer | None = None) -> PullResult:
         return Pull(self.connect(), self.kept, self.data, sealer).run()
 
     def install(self, directory: Path | None = None, *, apply: bool = True) -> Any:
-        install = Install(
+        install = Installer(
             ClaudeHome(self.home), self.kept, self.connect(), machine_id=self.id, directory=directory
         )
         planned = install.planned()

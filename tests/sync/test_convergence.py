@@ -17,7 +17,7 @@ import pytest
 
 from recollect.errors import Busy
 from recollect.sync.http_remote import HttpRemote
-from recollect.sync.remote import Remote, Told
+from recollect.sync.remote import Remote, SessionDescription
 from recollect.sync.wire import Position
 from tests.server.live import LiveServer
 from tests.small_home import ONE
@@ -36,7 +36,7 @@ class Noting(HttpRemote):
         super().__init__(url, token, patience=120)
         self._acknowledged = acknowledged
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
+    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
         after = super().append(session, key, at, data, told)
         self._acknowledged.append((session, key, after))
         return after

@@ -15,7 +15,7 @@ from recollect.services.sync.repositories import identity_of, normalised
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.sync.keys import key_of, names_of
 from recollect.sync.memory_remote import MemoryRemote
-from recollect.sync.remote import Told
+from recollect.sync.remote import SessionDescription
 from recollect.sync.sealing import Sealer
 from recollect.sync.wire import START
 from tests import secret_home
@@ -64,7 +64,7 @@ def test_what_this_machine_sent_is_not_pulled(tmp_path: Path) -> None:
     assert machine.pull().sessions == []
     head = remote.head(ONE, "")
     assert head is not None
-    remote.append(ONE, "", head, b'{"by":"another"}\n', Told())
+    remote.append(ONE, "", head, b'{"by":"another"}\n', SessionDescription())
     assert machine.pull().sessions == [ONE]
     assert machine.pulled() == machine.log().read_bytes() + b'{"by":"another"}\n'
 
@@ -104,7 +104,7 @@ def test_a_pull_without_its_memory_stores_nothing_twice(tmp_path: Path) -> None:
 def test_a_remote_cannot_write_outside_a_session(tmp_path: Path, key: str) -> None:
     """A key that would lead out of its directory, or to something that is no session's, makes no file."""
     remote = MemoryRemote()
-    remote.append(ONE, "", START, b"{}\n", Told())
+    remote.append(ONE, "", START, b"{}\n", SessionDescription())
     remote.put_file(ONE, key, b"evil", None)
     machine = Machine(tmp_path, lambda: remote)
     done = machine.pull()

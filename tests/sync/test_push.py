@@ -12,10 +12,10 @@ import pytest
 from recollect.errors import Busy
 from recollect.services.sync import send
 from recollect.services.sync.folder import FolderRemote
-from recollect.services.sync.selection import Scan, place_of
-from recollect.storage.config.sync_settings import Projects
+from recollect.services.sync.selection import PushScan, place_of
+from recollect.storage.config.sync_settings import SyncProjects
 from recollect.sync.memory_remote import MemoryRemote
-from recollect.sync.remote import Gone, Remote, Told
+from recollect.sync.remote import Remote, SessionDescription, SessionGone
 from recollect.sync.wire import START, Position
 from tests import secret_home
 from tests.small_home import ONE, TWO, lines, prompt, state
@@ -29,7 +29,7 @@ class Counting(MemoryRemote):
         super().__init__()
         self.taken: list[bytes] = []
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
+    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
         self.taken.append(repr(told).encode() + data)
         return super().append(session, key, at, data, told)
 
@@ -184,10 +184,10 @@ def test_the_lists_hold_sessions_back(tmp_path: Path) -> None:
     machine = Machine(tmp_path, lambda: remote)
     machine.talk(ONE, "/srv/app/sub")
     machine.talk(TWO, "/srv/app/private/x")
-    done = machine.push(projects=Projects(("/srv",), ("/srv/*/private",)))
+    done = machine.push(projects=SyncProjects(("/srv",), ("/srv/*/private",)))
     assert done.denied == 1
     assert [one.id for one in remote.sessions()] == [ONE]
-    assert machine.push(projects=Projects(("/home",))).denied == 1
+    assert machine.push(projects=SyncProjects(("/home",))).denied == 1
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_the_lists_hold_sessions_back(tmp_path: Path) -> None:
 )
 def test_an_entry_of_a_list_covers_all_below_it(entry: str, directory: str, covered: bool) -> None:
     """By parts of the path, so that app-old is not below app."""
-    assert Projects((entry,)).allows(directory) is covered
-    assert Projects((), (entry,)).allows(directory) is not covered
+    assert SyncProjects((entry,)).allows(directory) is covered
+    assert SyncProjects((), (entry,)).allows(directory) is not covered
 
 
 def test_two_machines_that_went_on_differently_lose_nothing(tmp_path: Path) -> None:
@@ -269,8 +269,8 @@ def test_what_was_deleted_there_is_not_sent_again(tmp_path: Path) -> None:
     assert machine.push().gone == [ONE]
     machine.add(6)
     assert (machine.push().gone, remote.session(ONE)) == ([], None)
-    with pytest.raises(Gone):
-        remote.append(ONE, "", START, b"x\n", Told())
+    with pytest.raises(SessionGone):
+        remote.append(ONE, "", START, b"x\n", SessionDescription())
 
 
 def test_a_log_written_anew_becomes_a_branch(tmp_path: Path) -> None:
@@ -309,7 +309,9 @@ def test_what_was_cut_off_between_two_batches_is_sent_by_the_next_push(
     class Leaving(MemoryRemote):
         left = 1
 
-        def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
+        def append(
+            self, session: str, key: str, at: Position, data: bytes, told: SessionDescription
+        ) -> Position:
             if not self.left:
                 raise Busy("away", hint="later")
             self.left -= 1
@@ -331,7 +333,7 @@ def test_what_was_cut_off_between_two_batches_is_sent_by_the_next_push(
 def test_every_file_of_a_session_finds_its_way_back(tmp_path: Path) -> None:
     """The place that a key gives in a home is the place the file came from."""
     secret_home.make(tmp_path)
-    found = [one for one in Scan(tmp_path).files() if one.session == ONE]
+    found = [one for one in PushScan(tmp_path).files() if one.session == ONE]
     places = [
         str(place_of(one.key, tmp_path, Path(one.owner).parent, ONE, is_log=one.is_log)) for one in found
     ]

@@ -15,7 +15,7 @@ from recollect.sdk import SessionKey, SessionStore
 from recollect.services.sync.folder import FolderRemote
 from recollect.sync.http_remote import HttpRemote
 from recollect.sync.memory_remote import MemoryRemote
-from recollect.sync.remote import Changed, Elsewhere, Gone, Remote, Told
+from recollect.sync.remote import PositionConflict, Remote, SessionDescription, SessionGone, SideFileChanged
 from recollect.sync.wire import START, Position
 from tests.server.live import free_port
 from tests.small_home import ONE, TWO
@@ -43,9 +43,9 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remote]:
 
 def test_bytes_come_back_as_they_were_sent(remote: Remote) -> None:
     """Lines of any kind, in one append or two, read from any place."""
-    at = remote.append(ONE, "", START, A + B, Told("/srv/app", "github.com/a/b"))
+    at = remote.append(ONE, "", START, A + B, SessionDescription("/srv/app", "github.com/a/b"))
     assert at == START.after((A, B))
-    assert remote.append(ONE, "", at, C, Told()) == START.after((A, B, C))
+    assert remote.append(ONE, "", at, C, SessionDescription()) == START.after((A, B, C))
     assert remote_log(remote) == A + B + C
     assert b"".join(remote.read(ONE, "", START.after((A,)))) == B + C
     assert remote.head(ONE, "") == START.after((A, B, C))
@@ -53,34 +53,34 @@ def test_bytes_come_back_as_they_were_sent(remote: Remote) -> None:
 
 def test_a_repeated_append_is_recognised_and_another_refused(remote: Remote) -> None:
     """The same lines at the same place: as if nothing happened. Others: the position the log has."""
-    remote.append(ONE, "", START, A + B, Told())
-    assert remote.append(ONE, "", START, A, Told()) == START.after((A,))
-    with pytest.raises(Elsewhere) as refused:
-        remote.append(ONE, "", START, C, Told())
+    remote.append(ONE, "", START, A + B, SessionDescription())
+    assert remote.append(ONE, "", START, A, SessionDescription()) == START.after((A,))
+    with pytest.raises(PositionConflict) as refused:
+        remote.append(ONE, "", START, C, SessionDescription())
     assert refused.value.head.position == START.after((A, B))
     assert remote_log(remote) == A + B
 
 
 def test_a_position_is_known_or_not(remote: Remote) -> None:
     """Every place the log came by, and no other; a missing log has none."""
-    remote.append(ONE, "", START, A + B, Told())
+    remote.append(ONE, "", START, A + B, SessionDescription())
     assert remote.is_at(ONE, "", START.after((A,)))
     assert not remote.is_at(ONE, "", START.after((B,)))
     assert not remote.is_at(ONE, "", START.after((A, B, C)))
     assert not remote.is_at(TWO, "", START.after((A,)))
     assert remote.head(TWO, "") is None
-    with pytest.raises(Gone):
+    with pytest.raises(SessionGone):
         list(remote.read(TWO, "", START))
-    with pytest.raises(Elsewhere):
+    with pytest.raises(PositionConflict):
         list(remote.read(ONE, "", START.after((B,))))
 
 
 def test_side_files_are_replaced_only_by_those_who_know_them(remote: Remote) -> None:
     """New, the same again, another without knowing, another knowing."""
-    remote.append(ONE, "", START, A, Told())
+    remote.append(ONE, "", START, A, SessionDescription())
     assert remote.put_file(ONE, "tasks/1.json", b"one", None).sha256 == sha256(b"one").hexdigest()
     remote.put_file(ONE, "tasks/1.json", b"one", None)
-    with pytest.raises(Changed):
+    with pytest.raises(SideFileChanged):
         remote.put_file(ONE, "tasks/1.json", b"two", None)
     remote.put_file(ONE, "tasks/1.json", b"two", sha256(b"one").hexdigest())
     assert remote.file(ONE, "tasks/1.json") == b"two"
@@ -89,8 +89,8 @@ def test_side_files_are_replaced_only_by_those_who_know_them(remote: Remote) -> 
 
 def test_a_session_tells_its_logs_and_files(remote: Remote) -> None:
     """With where they end; the list shows it with what was told."""
-    remote.append(ONE, "", START, A, Told("/srv/app", "github.com/a/b", "laptop"))
-    remote.append(ONE, "subagents/agent-1", START, A + B, Told())
+    remote.append(ONE, "", START, A, SessionDescription("/srv/app", "github.com/a/b", "laptop"))
+    remote.append(ONE, "subagents/agent-1", START, A + B, SessionDescription())
     remote.put_file(ONE, "tool-results/x.txt", b"text", None)
     detail = remote.session(ONE)
     assert detail is not None
@@ -146,7 +146,7 @@ def test_every_fault_of_the_network_is_lived_through(team: Team, fault: str) -> 
         at, sent = START, b""
         for number in range(20):
             line = b'{"n":%d,"pad":"%s"}\n' % (number, b"x" * 2_000)
-            at = remote.append(ONE, "", at, line, Told())
+            at = remote.append(ONE, "", at, line, SessionDescription())
             sent += line
             remote.close()  # the next request is another connection
         assert b"".join(remote.read(ONE, "", START)) == sent
@@ -158,7 +158,7 @@ def test_an_answer_is_whole_or_none_wherever_it_is_cut(team: Team) -> None:
     """Cut after every few bytes of the answer, headers too: never an error, never an answer that is not the server's."""
     token = team.token()
     direct = HttpRemote(team.url, token)
-    at = direct.append(ONE, "", START, A + B, Told())
+    at = direct.append(ONE, "", START, A + B, SessionDescription())
     with FaultProxy(team.url, Faults(every=2, only="cut", after_answer=True)) as proxy:
         for cut in range(0, 700, 29):
             proxy.cut_after = cut
@@ -168,7 +168,7 @@ def test_an_answer_is_whole_or_none_wherever_it_is_cut(team: Team) -> None:
             for ask in (
                 lambda remote=remote: remote.head(ONE, "") == at,
                 lambda remote=remote: list(remote.read(ONE, "", START)) == [A + B],
-                lambda remote=remote: remote.append(ONE, "", START, A + B, Told()) == at,
+                lambda remote=remote: remote.append(ONE, "", START, A + B, SessionDescription()) == at,
             ):
                 remote.close()
                 proxy.connections = 1
@@ -183,7 +183,9 @@ def test_what_is_left_of_an_answer_is_never_taken_for_the_next(team: Team) -> No
     an HTTP response.
     """
     remote = HttpRemote(team.url, team.token())
-    remote.append(ONE, "", START, b"HTTP/1.1 200 OK\n" * 40_000 + b"x" * (1 << 21) + b"\n", Told())
+    remote.append(
+        ONE, "", START, b"HTTP/1.1 200 OK\n" * 40_000 + b"x" * (1 << 21) + b"\n", SessionDescription()
+    )
     pieces = remote.read(ONE, "", START)
     next(pieces)
     assert remote._connection is not None

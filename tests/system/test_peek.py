@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from recollect.model.damage import DEFAULT_LIMITS
 from recollect.model.line_views.scan import Envelope, envelope_of
-from recollect.system.peek import Problems, list_directory, open_regular, peek_lines
+from recollect.system.peek import ReadProblems, list_directory, open_regular, peek_lines
 
 USER = b'{"type":"user","cwd":"/srv"}'
 
@@ -124,7 +124,7 @@ def test_a_directory_that_can_be_read_again_is_no_longer_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Problems are those of the last look."""
-    problems = Problems()
+    problems = ReadProblems()
     with monkeypatch.context() as closed:
         closed.setattr(os, "scandir", refuse)
         list_directory(tmp_path, problems)

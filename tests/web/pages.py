@@ -12,8 +12,8 @@ import httpx
 
 from recollect.cli.look.web import exports
 from recollect.services.homes import Home
-from recollect.services.page.desk import Desk
-from recollect.web.app import Served
+from recollect.services.page.desk import PageBackend
+from recollect.web.app import ServedPage
 from recollect.web.built_files import BuiltFiles
 from tests.small_home import ONE, TWO, call, outcome, prompt, put, reply, said
 
@@ -43,19 +43,19 @@ def two_sessions(home: Path) -> None:
     )
 
 
-def served(home: Path, data: Path, *, is_built: bool = True, static: Path | None = None) -> Served:
+def served(home: Path, data: Path, *, is_built: bool = True, static: Path | None = None) -> ServedPage:
     """A page over a home, its index brought up to date where wanted."""
-    desk = Desk(Home(home, data=data), data=data, cache=data / "cache", words=["--home", str(home)])
+    desk = PageBackend(Home(home, data=data), data=data, cache=data / "cache", words=["--home", str(home)])
     if is_built:
         desk.index.refresh()
         desk.index.wait(60)
-    return Served(desk, PORT, "0.0.0", exports(), BuiltFiles(static or data / "no-static"))
+    return ServedPage(desk, PORT, "0.0.0", exports(), BuiltFiles(static or data / "no-static"))
 
 
 class Browser:
     """Sends requests as the page's own script does, one at a time."""
 
-    def __init__(self, page: Served) -> None:
+    def __init__(self, page: ServedPage) -> None:
         self.page = page
         self.headers: dict[str, str] = {}
 

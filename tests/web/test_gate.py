@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from recollect.web.gate import LOGIN, Gate, Keys, Message, Receive, Scope, Send
+from recollect.web.gate import LOGIN, LaunchKeys, Message, PageGate, Receive, Scope, Send
 from recollect.web.routes import OPERATIONS
 from tests.small_home import ONE, state
 from tests.web.pages import BASE, PORT, Browser, served
@@ -80,7 +80,7 @@ class _Behind:
         await send({"type": "http.response.body", "body": b"{}"})
 
 
-def _status(gate: Gate, scope: dict[str, object]) -> int:
+def _status(gate: PageGate, scope: dict[str, object]) -> int:
     """What the gate answers, without a network and without a loop: nothing here ever waits."""
     sent: list[Message] = []
 
@@ -97,8 +97,8 @@ def _status(gate: Gate, scope: dict[str, object]) -> int:
 
 def test_the_whole_matrix_of_host_origin_and_site_is_as_specified() -> None:
     """12 hosts x 9 origins x 6 sites on every route: each is refused, or passes, as the design says."""
-    keys, behind = Keys(), _Behind()
-    gate = Gate(behind, keys, PORT)
+    keys, behind = LaunchKeys(), _Behind()
+    gate = PageGate(behind, keys, PORT)
     cookie = keys.exchanged(keys.key)
     own = {
         "cookie": f"recollect_{PORT}={cookie}",
@@ -137,7 +137,7 @@ def test_no_route_stands_outside_the_gate(browser: Browser) -> None:
 
 def test_two_host_headers_are_refused() -> None:
     """A request that names two hosts, one of them ours, is refused."""
-    gate = Gate(_Behind(), Keys(), PORT)
+    gate = PageGate(_Behind(), LaunchKeys(), PORT)
     scope = _scope("GET", "/", {})
     scope["headers"] = [(b"host", f"127.0.0.1:{PORT}".encode()), (b"host", b"evil.example")]
     assert _status(gate, scope) == 421
@@ -275,7 +275,9 @@ def test_a_websocket_is_closed() -> None:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await Gate(_Behind(), Keys(), PORT)({"type": "websocket", "path": "/", "headers": []}, receive, send)
+        await PageGate(_Behind(), LaunchKeys(), PORT)(
+            {"type": "websocket", "path": "/", "headers": []}, receive, send
+        )
 
     anyio.run(talk)
     assert [{"type": "websocket.close", "code": 1008}] == sent

@@ -19,9 +19,9 @@ import httpx
 import pytest
 
 from recollect.services.homes import Home
-from recollect.services.page.conversation import View, talk_of
+from recollect.services.page.conversation import ConversationView, talk_of
 from recollect.services.page.log import OpenSessions
-from recollect.services.page.messages import Window
+from recollect.services.page.messages import MessageWindow
 from recollect.web.events import first_change
 from tests.small_home import (
     ONE,
@@ -173,10 +173,10 @@ def test_a_result_changes_the_answer_that_called(home: Path) -> None:
     log = put(home, ONE, talk)
     opened = OpenSessions()
     session = next(one for one in Home(home).sessions() if one.id == ONE)
-    before = talk_of(opened.opened(session), View())
+    before = talk_of(opened.opened(session), ConversationView())
     with log.open("ab") as out:
         out.write(lines([{**outcome(3, 2, "t", "x"), "sessionId": ONE}]))
-    after = talk_of(opened.opened(session), View())
+    after = talk_of(opened.opened(session), ConversationView())
     assert (len(before), len(after)) == (2, 3)
     assert first_change(before, after) == 1
     assert first_change(after, after) == 3
@@ -224,7 +224,7 @@ def test_memory_stays_flat_while_somebody_scrolls(home: Path) -> None:
 
     def scrolled(start: int, stop: int) -> None:
         for place in range(start, stop, 100):
-            Window(opened.opened(session), View()).document(place, 100)
+            MessageWindow(opened.opened(session), ConversationView()).document(place, 100)
 
     scrolled(0, 500)
     tracemalloc.start()

@@ -211,22 +211,22 @@ def command_parser(command: str) -> ArgumentParser:
 
     module = importlib.import_module(COMMANDS[command][0])
 
-    class Parser(argparse.ArgumentParser):
+    class CommandParser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
             from recollect.cli.terminal.text import visible
 
             super().error(visible(message))
 
-    class Formatter(argparse.RawDescriptionHelpFormatter):
+    class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
         def __init__(self, prog: str) -> None:
             # With a width given, argparse does not import shutil to ask for one: it makes a formatter for
             # every option, help or not.
             super().__init__(prog, width=_columns() - 2)
 
-    parser = Parser(
+    parser = CommandParser(
         prog=f"recollect {command}",
         description=module.__doc__,
-        formatter_class=Formatter,
+        formatter_class=CommandHelpFormatter,
         allow_abbrev=False,
     )
     module.add_options(parser)

@@ -13,19 +13,19 @@ Whether a command *may* run is not decided here: that is the permission engine's
 from __future__ import annotations
 
 from recollect.errors import NoSandbox
-from recollect.execution.backends import Available, available
+from recollect.execution.backends import BackendAvailability, available
 from recollect.execution.beneath import open_beneath
-from recollect.execution.running import Running, run, start
-from recollect.execution.terms import Backend, Confinement, Limits, RunResult
+from recollect.execution.running import RunningProcess, run, start
+from recollect.execution.terms import Backend, Confinement, RunLimits, RunResult
 
 __all__ = [
-    "Available",
     "Backend",
+    "BackendAvailability",
     "Confinement",
-    "Limits",
     "NoSandbox",
+    "RunLimits",
     "RunResult",
-    "Running",
+    "RunningProcess",
     "available",
     "open_beneath",
     "run",

@@ -16,18 +16,18 @@ from pathlib import Path
 
 from recollect.errors import NoSandbox, RecollectError, UsageError
 from recollect.execution import bubblewrap, landlock, seccomp
-from recollect.execution.terms import Chosen, Confinement, Limits
+from recollect.execution.terms import Chosen, Confinement, RunLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from recollect.execution.launch import Order
+    from recollect.execution.launch import LaunchSpec
 
 _tried: dict[tuple[int, str], str | None] = {}
 _trying = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Available:
+class BackendAvailability:
     """Back end -> None when it works here, else why not."""
 
     why_not: Mapping[str, str | None]
@@ -38,9 +38,9 @@ class Available:
         return tuple(name for name, reason in self.why_not.items() if reason is None)
 
 
-def available() -> Available:
+def available() -> BackendAvailability:
     """Try every back end, once per process and user."""
-    return Available({name: _why_not(name) for name in ("bubblewrap", "landlock")})
+    return BackendAvailability({name: _why_not(name) for name in ("bubblewrap", "landlock")})
 
 
 def chosen(confinement: Confinement) -> Chosen:
@@ -62,7 +62,7 @@ def chosen(confinement: Confinement) -> Chosen:
     raise NoSandbox(reasons)
 
 
-def not_held(order: Order) -> tuple[str, ...]:
+def not_held(order: LaunchSpec) -> tuple[str, ...]:
     """What the chosen back end cannot promise on this machine and for this user."""
     if order.backend == "unconfined":
         return ("nothing is confined: files, network and other processes are open to it",)
@@ -108,15 +108,15 @@ def _trial(name: str) -> str | None:
 
 
 def _trial_run(name: str) -> str | None:
-    from recollect.execution.launch import HELPER, Order, interpreter, launch
+    from recollect.execution.launch import HELPER, LaunchSpec, interpreter, launch
 
     backend: Chosen = "bubblewrap" if name == "bubblewrap" else "landlock"
-    order = Order(
+    order = LaunchSpec(
         argv=("/bin/true",),
         cwd=Path("/"),
         environment={},
         backend=backend,
-        limits=Limits(seconds=10),
+        limits=RunLimits(seconds=10),
         mounts=bubblewrap.Mounts((), (), (), (), bubblewrap.shown_of_tmp((str(HELPER), interpreter()), ())),
     )
     try:

@@ -30,7 +30,7 @@ _PATH = getattr(os, "O_PATH", 0)
 _FALL_BACK = frozenset([errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP])  # EPERM: containers that do not know it
 
 
-class _How(ctypes.Structure):
+class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
@@ -64,7 +64,7 @@ def descend(top: int, parts: tuple[str, ...], flags: int, mode: int = 0) -> int:
 
 
 def _by_kernel(top: int, relative: str, flags: int, mode: int) -> int | None:
-    how = _How(flags, mode if flags & os.O_CREAT else 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+    how = _OpenHow(flags, mode if flags & os.O_CREAT else 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
     libc = ctypes.CDLL(None, use_errno=True)
     name = os.fsencode(relative)
     opened: int = libc.syscall(_OPENAT2, top, name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))

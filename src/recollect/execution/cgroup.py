@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 @dataclass
-class Group:
+class ControlGroup:
     """The directories of one run's group: one for version 2, one per controller for version 1."""
 
     directories: list[Path]
@@ -53,7 +53,7 @@ def _end_members(directory: Path) -> None:
             os.kill(int(pid), signal.SIGKILL)
 
 
-def make(memory_bytes: int, processes: int) -> Group | None:
+def make(memory_bytes: int, processes: int) -> ControlGroup | None:
     """A new group with these bounds, or None where this user may not make one."""
     name = f"recollect-{os.getpid()}-{next(_numbers)}"
     try:
@@ -75,7 +75,7 @@ def _sweep(parent: Path) -> None:
                 left.rmdir()
 
 
-def _version_2(directory: Path, memory_bytes: int, processes: int) -> Group | None:
+def _version_2(directory: Path, memory_bytes: int, processes: int) -> ControlGroup | None:
     bounds = {"memory.max": memory_bytes, "memory.swap.max": 0, "pids.max": processes}
     _sweep(directory.parent)
     try:
@@ -86,10 +86,10 @@ def _version_2(directory: Path, memory_bytes: int, processes: int) -> Group | No
         with contextlib.suppress(OSError):
             directory.rmdir()
         return None
-    return Group([directory], frozenset(["memory", "processes"]))
+    return ControlGroup([directory], frozenset(["memory", "processes"]))
 
 
-def _version_1(places: dict[str, str], name: str, memory_bytes: int, processes: int) -> Group | None:
+def _version_1(places: dict[str, str], name: str, memory_bytes: int, processes: int) -> ControlGroup | None:
     made: list[Path] = []
     bounds: set[str] = set()
     wanted = (("memory", "memory.limit_in_bytes", memory_bytes), ("pids", "pids.max", processes))
@@ -104,4 +104,4 @@ def _version_1(places: dict[str, str], name: str, memory_bytes: int, processes: 
         with contextlib.suppress(OSError):
             (directory / file).write_text(str(value), encoding="ascii")
             bounds.add("processes" if controller == "pids" else controller)
-    return Group(made, frozenset(bounds)) if made else None
+    return ControlGroup(made, frozenset(bounds)) if made else None

@@ -60,7 +60,7 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _Int  # a long would take the -1 of a function that answers with an int for 4,294,967,295
 
 
-class _Program(_ctypes.Structure):
+class _FilterProgram(_ctypes.Structure):
     _fields_ = (("length", _Short), ("instructions", _Bytes))
 
 
@@ -272,7 +272,7 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> None:
 
 
 def _filter(instructions: bytes) -> None:
-    program = _Program(len(instructions) // 8, instructions)
+    program = _FilterProgram(len(instructions) // 8, instructions)
     _checked(_prctl(_SET_SECCOMP, 2, _ctypes.byref(program), 0, 0), "install the system call filter")
 
 

@@ -76,24 +76,24 @@ def _readable(write: Sequence[Path], hidden: Sequence[Path]) -> Iterable[Path]:
     yield from write
 
 
-class _Branches(dict[str, "_Branches"]):
+class _ExclusionTree(dict[str, "_ExclusionTree"]):
     """Names on the way to what is left out; one with nothing below it is left out itself."""
 
 
-def _branches(left_out: Iterable[Path]) -> _Branches:
-    top = _Branches()
+def _branches(left_out: Iterable[Path]) -> _ExclusionTree:
+    top = _ExclusionTree()
     for path in sorted(left_out, key=lambda path: len(path.parts)):
         branch = top
         for depth, name in enumerate(path.parts[1:], 2):
             if name in branch and not branch[name]:
                 break  # it lies inside something that is left out already
-            branch = branch.setdefault(name, _Branches())
+            branch = branch.setdefault(name, _ExclusionTree())
             if depth == len(path.parts):
                 branch.clear()
     return top
 
 
-def _without(tree: str, branches: _Branches) -> Iterable[str]:
+def _without(tree: str, branches: _ExclusionTree) -> Iterable[str]:
     try:
         entries = list(os.scandir(tree))
     except OSError as problem:

@@ -25,11 +25,11 @@ from typing import IO
 
 from recollect.errors import NoSandbox
 from recollect.execution import bubblewrap, environment, landlock, seccomp
-from recollect.execution.cgroup import Group
+from recollect.execution.cgroup import ControlGroup
 from recollect.execution.private_directory import PrivateDirectory
 from recollect.execution.process_tree import descendants, tasks_of
 from recollect.execution.proxy import PORT
-from recollect.execution.terms import Chosen, Limits
+from recollect.execution.terms import Chosen, RunLimits
 
 HELPER = Path(__file__).resolve().with_name("confine.py")
 # Imported, not run as a script: then its compiled form is kept.
@@ -38,23 +38,23 @@ _ANSWER_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LaunchSpec:
     """One process to be started, with everything decided."""
 
     argv: tuple[str, ...]
     cwd: Path
     environment: Mapping[str, str]
     backend: Chosen
-    limits: Limits
+    limits: RunLimits
     mounts: bubblewrap.Mounts
     network: bool = False
     private: PrivateDirectory | None = None
     """The private directory on the host, for back ends without a /tmp of their own."""
-    group: Group | None = None
+    group: ControlGroup | None = None
 
 
 @dataclass(slots=True)
-class Launched:
+class LaunchedProcess:
     """A process that runs: ``process`` is ours to wait for, ``root`` the one whose end ends all others."""
 
     process: subprocess.Popen[bytes]
@@ -62,7 +62,7 @@ class Launched:
     listener: socket.socket | None
 
 
-def launch(order: Order, *, stdin: int | IO[bytes]) -> Launched:
+def launch(order: LaunchSpec, *, stdin: int | IO[bytes]) -> LaunchedProcess:
     """Start it and return when the command itself is about to run; raises when it could not be confined."""
     ours, theirs = socket.socketpair()
     info_read, info_write = os.pipe() if order.backend == "bubblewrap" else (-1, -1)
@@ -98,7 +98,7 @@ def launch(order: Order, *, stdin: int | IO[bytes]) -> Launched:
                 os.close(descriptor)
 
 
-def _argv(order: Order, control: int, info: int) -> list[str]:
+def _argv(order: LaunchSpec, control: int, info: int) -> list[str]:
     importlib.import_module("recollect.execution.confine")  # compiles it, where its directory can be written
     helper = [
         interpreter(),
@@ -126,7 +126,9 @@ def interpreter() -> str:
     return sys.executable
 
 
-def _instructed(order: Order, process: subprocess.Popen[bytes], ours: socket.socket, info: int) -> Launched:
+def _instructed(
+    order: LaunchSpec, process: subprocess.Popen[bytes], ours: socket.socket, info: int
+) -> LaunchedProcess:
     ours.settimeout(_ANSWER_SECONDS)
     root = _root(info, process) if order.backend == "bubblewrap" else None
     if order.group is not None:
@@ -144,10 +146,10 @@ def _instructed(order: Order, process: subprocess.Popen[bytes], ours: socket.soc
         if root is not None:
             os.close(root)
         raise _failed(order, process, answer)
-    return Launched(process, root, listener)
+    return LaunchedProcess(process, root, listener)
 
 
-def _take_all(group: Group, pid: int) -> None:
+def _take_all(group: ControlGroup, pid: int) -> None:
     """Put a process and its descendants into the group, and again those that were made meanwhile.
 
     Whoever is born to a member is a member; so when a look finds nobody new, nobody new can come.
@@ -175,7 +177,7 @@ def _root(info: int, process: subprocess.Popen[bytes]) -> int | None:
     return None
 
 
-def _document(order: Order) -> dict[str, object]:
+def _document(order: LaunchSpec) -> dict[str, object]:
     own_network = order.backend == "bubblewrap"
     instructions = seccomp.program(own_network=own_network) if order.backend != "unconfined" else None
     return {
@@ -192,7 +194,7 @@ def _document(order: Order) -> dict[str, object]:
     }
 
 
-def _landlock(order: Order) -> dict[str, object] | None:
+def _landlock(order: LaunchSpec) -> dict[str, object] | None:
     version = landlock.abi()
     if order.backend == "unconfined" or version < 1:
         return None
@@ -202,7 +204,7 @@ def _landlock(order: Order) -> dict[str, object] | None:
     )
 
 
-def _rlimits(order: Order) -> dict[str, int]:
+def _rlimits(order: LaunchSpec) -> dict[str, int]:
     limits = order.limits
     others = 0 if order.backend == "bubblewrap" else tasks_of(os.getuid())  # a jail's user counts anew
     numbers = {
@@ -233,7 +235,7 @@ def _line(ours: socket.socket) -> bytes:
     return data.strip()
 
 
-def _failed(order: Order, process: subprocess.Popen[bytes], answer: bytes) -> NoSandbox:
+def _failed(order: LaunchSpec, process: subprocess.Popen[bytes], answer: bytes) -> NoSandbox:
     process.kill()
     said = answer or (process.stderr.read(4000) if process.stderr else b"")
     reason = said.decode("utf-8", "replace").strip() or "it ended without a word"

@@ -69,7 +69,7 @@ Stand = tuple[str, int, bytes] | None
 
 
 @dataclass
-class Guarded:
+class ProtectedNames:
     """The protected names of one run, prepared before it and settled after it."""
 
     held: list[Path] = field(default_factory=list)
@@ -95,9 +95,9 @@ class Guarded:
         return tuple(changed)
 
 
-def prepare(trees: Sequence[Path], *, has_mounts: bool) -> Guarded:
+def prepare(trees: Sequence[Path], *, has_mounts: bool) -> ProtectedNames:
     """Look at every protected name of every tree; with mounts, make placeholders for the missing."""
-    guarded = Guarded()
+    guarded = ProtectedNames()
     try:
         for tree in trees:
             for name in PROTECTED:
@@ -111,7 +111,7 @@ def prepare(trees: Sequence[Path], *, has_mounts: bool) -> Guarded:
     return guarded
 
 
-def _prepare(guarded: Guarded, tree: Path, name: str, *, has_mounts: bool) -> None:
+def _prepare(guarded: ProtectedNames, tree: Path, name: str, *, has_mounts: bool) -> None:
     if not has_mounts:
         _watch(guarded, tree, name)
         return
@@ -138,7 +138,7 @@ def _prepare(guarded: Guarded, tree: Path, name: str, *, has_mounts: bool) -> No
             guarded.pinned.append(path)
 
 
-def _prepare_ourselves(guarded: Guarded, tree: Path) -> None:
+def _prepare_ourselves(guarded: ProtectedNames, tree: Path) -> None:
     """recollect may live in the very tree (a project's .venv): nobody rewrites what confines him."""
     for place in {Path(__file__).resolve().parents[1], Path(sys.prefix).resolve()}:
         if tree in place.parents and place not in guarded.held:
@@ -146,13 +146,13 @@ def _prepare_ourselves(guarded: Guarded, tree: Path) -> None:
             guarded.pinned += [p for p in place.parents if tree in p.parents and p not in guarded.pinned]
 
 
-def _hold(guarded: Guarded, path: Path, mode: int) -> None:
+def _hold(guarded: ProtectedNames, path: Path, mode: int) -> None:
     guarded.held.append(path)
     if stat.S_ISDIR(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE:
         _share(guarded, path)  # another run's placeholder, or one a crash left: the last one removes it
 
 
-def _hold_missing(guarded: Guarded, path: Path) -> None:
+def _hold_missing(guarded: ProtectedNames, path: Path) -> None:
     for _ in range(100):
         with contextlib.suppress(FileExistsError):
             path.mkdir(PLACEHOLDER_MODE)
@@ -164,7 +164,7 @@ def _hold_missing(guarded: Guarded, path: Path) -> None:
     raise OSError(errno.EBUSY, "cannot keep a placeholder", str(path))
 
 
-def _share(guarded: Guarded, path: Path) -> bool:
+def _share(guarded: ProtectedNames, path: Path) -> bool:
     """Say that we need a placeholder as well; False when it went away meanwhile."""
     import fcntl
 
@@ -194,7 +194,7 @@ def _take_away(path: Path, descriptor: int) -> None:
     os.close(descriptor)
 
 
-def _watch(guarded: Guarded, tree: Path, name: str) -> None:
+def _watch(guarded: ProtectedNames, tree: Path, name: str) -> None:
     if name == "HEAD" and (tree / ".git" / "HEAD").exists():
         return
     if not any((tree, name) == (known, other) for known, other, _ in guarded.watched):

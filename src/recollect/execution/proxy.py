@@ -30,7 +30,7 @@ _CONNECT_SECONDS = 15.0
 _USUAL_PORTS = frozenset([80, 443])
 
 
-class Refused(Exception):
+class ProxyRefused(Exception):
     """The request is answered with this status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -126,7 +126,7 @@ class Proxy:
         try:
             client.settimeout(_IDLE_SECONDS)
             self._answer(client)
-        except Refused as refusal:
+        except ProxyRefused as refusal:
             with contextlib.suppress(OSError):
                 client.sendall(f"HTTP/1.1 {refusal.status} {refusal}\r\nConnection: close\r\n\r\n".encode())
         except OSError:
@@ -141,7 +141,7 @@ class Proxy:
         line, _, headers = head.partition(b"\r\n")
         words = line.decode("latin-1").split(" ")
         if len(words) != 3:
-            raise Refused(400, "Bad request")
+            raise ProxyRefused(400, "Bad request")
         method, target, _ = words
         if method == "CONNECT":
             host, port = _authority(target)
@@ -165,14 +165,14 @@ class Proxy:
 
     def _dialled(self, host: str, port: int) -> socket.socket:
         if not self._allowed.names(host, port):
-            raise Refused(403, f"{host}:{port} was not named with --allow-net")
+            raise ProxyRefused(403, f"{host}:{port} was not named with --allow-net")
         address = checked_address(
             host, port, private=self._allowed.names_exactly(host, port) and _is_local(host)
         )
         try:
             server = socket.create_connection(address, timeout=_CONNECT_SECONDS)
         except OSError as cause:
-            raise Refused(502, "Cannot reach the host") from cause
+            raise ProxyRefused(502, "Cannot reach the host") from cause
         server.settimeout(_IDLE_SECONDS)
         return server
 
@@ -190,11 +190,11 @@ def checked_address(host: str, port: int, *, private: bool) -> tuple[str, int]:
     try:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as cause:
-        raise Refused(502, "No such host") from cause
+        raise ProxyRefused(502, "No such host") from cause
     addresses = [ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
     fit = [address for address in addresses if private or _is_public(address)]
     if not fit:
-        raise Refused(403, f"{host} is a private address")
+        raise ProxyRefused(403, f"{host} is a private address")
     return str(fit[0]), port
 
 
@@ -207,10 +207,10 @@ def _head(client: socket.socket) -> tuple[bytes, bytes]:
     data = b""
     while b"\r\n\r\n" not in data:
         if len(data) > _HEADER_BYTES:
-            raise Refused(431, "Header too large")
+            raise ProxyRefused(431, "Header too large")
         piece = client.recv(4096)
         if not piece:
-            raise Refused(400, "Bad request")
+            raise ProxyRefused(400, "Bad request")
         data += piece
     head, _, rest = data.partition(b"\r\n\r\n")
     return head, rest
@@ -220,7 +220,7 @@ def _authority(target: str) -> tuple[str, int]:
     name, port = _split_port(target)
     host = canonical(name)
     if host is None or port is None or port > 65_535:
-        raise Refused(400, "Bad host")
+        raise ProxyRefused(400, "Bad host")
     return host, port
 
 
@@ -229,9 +229,9 @@ def _absolute(target: str) -> tuple[str, int, str]:
         parts = urlsplit(target)
         host, port = canonical(parts.hostname or ""), parts.port or 80
     except ValueError as cause:
-        raise Refused(400, "Bad address") from cause
+        raise ProxyRefused(400, "Bad address") from cause
     if parts.scheme != "http" or host is None or "@" in parts.netloc or "\\" in target:
-        raise Refused(400, "Bad address")
+        raise ProxyRefused(400, "Bad address")
     return host, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 

@@ -22,10 +22,10 @@ from typing import IO
 
 from recollect.errors import NotFound, UsageError
 from recollect.execution import backends, bubblewrap, cgroup, environment, private_directory, protected
-from recollect.execution.launch import HELPER, Launched, Order, interpreter, launch
+from recollect.execution.launch import HELPER, LaunchedProcess, LaunchSpec, interpreter, launch
 from recollect.execution.process_tree import descendants, own_memory
 from recollect.execution.proxy import PORT, AllowList, Proxy
-from recollect.execution.terms import Chosen, Confinement, Limits, RunResult
+from recollect.execution.terms import Chosen, Confinement, RunLimits, RunResult
 
 OnOutput = Callable[[str, bytes], None]
 _BLINK = 0.02
@@ -33,7 +33,7 @@ _WATCH_SECONDS = 0.15
 _LAST_WORDS_SECONDS = 2.0
 
 
-class Kept:
+class CapturedStream:
     """One stream, read to its end in a thread; the first bytes are kept, the rest is dropped."""
 
     def __init__(self, stream: IO[bytes], name: str, limit: int, on_output: OnOutput | None) -> None:
@@ -73,11 +73,15 @@ class Kept:
             return b""
 
 
-class Running:
+class RunningProcess:
     """A started process. ``stdin`` and ``stdout`` are its pipes; its stderr is kept, up to the limit."""
 
     def __init__(
-        self, launched: Launched, order: Order, guarded: protected.Guarded, proxy: Proxy | None
+        self,
+        launched: LaunchedProcess,
+        order: LaunchSpec,
+        guarded: protected.ProtectedNames,
+        proxy: Proxy | None,
     ) -> None:
         self.process, self._root = launched.process, launched.root
         self._order, self._guarded, self._proxy = order, guarded, proxy
@@ -85,7 +89,7 @@ class Running:
         self._ending = threading.Lock()
         self._floors = {tree: _floor(tree, order.limits.keep_free_bytes) for tree in order.mounts.write}
         self._ended = False
-        self._said: Kept | None = None
+        self._said: CapturedStream | None = None
         self.put_back: tuple[str, ...] = ()
         self.pid = launched.process.pid
         self.sandbox: Chosen = order.backend
@@ -172,17 +176,17 @@ class Running:
             self.process.send_signal(signal.SIGTERM)  # the supervisor ends all its descendants, then itself
         self.process.wait()
 
-    def keep(self, stream: str, on_output: OnOutput | None = None) -> Kept:
+    def keep(self, stream: str, on_output: OnOutput | None = None) -> CapturedStream:
         """Read one of its streams from now on, up to the limit."""
         pipe = self.process.stdout if stream == "stdout" else self.process.stderr
         if pipe is None:
             raise UsageError(f"this process has no {stream} of its own", hint="start it anew")
-        kept = Kept(pipe, stream, self._order.limits.output_bytes, on_output)
+        kept = CapturedStream(pipe, stream, self._order.limits.output_bytes, on_output)
         if stream == "stderr":
             self._said = kept
         return kept
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> RunningProcess:
         return self
 
     def __exit__(
@@ -196,14 +200,14 @@ def start(
     *,
     cwd: Path,
     confinement: Confinement,
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Running:
+) -> RunningProcess:
     """Start a process that lives on: its stdin and stdout are pipes, its stderr is kept and capped.
 
     Time limits are the caller's (``why_end`` says when one is passed); all others hold.
     """
-    own = limits or Limits(seconds=None)
+    own = limits or RunLimits(seconds=None)
     running = _started(argv, cwd, own, confinement, environment, stdin=subprocess.PIPE)
     running.keep("stderr")
     return running
@@ -214,7 +218,7 @@ def run(
     *,
     cwd: Path,
     confinement: Confinement,
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     environment: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     cancelled: threading.Event | None = None,
@@ -224,7 +228,7 @@ def run(
 
     ``on_output`` gets ("stdout" or "stderr", bytes) as they come, from another thread.
     """
-    own = limits or Limits()
+    own = limits or RunLimits()
     source = subprocess.PIPE if stdin else subprocess.DEVNULL
     began = time.monotonic()
     running = _started(argv, cwd, own, confinement, environment, stdin=source)
@@ -267,7 +271,7 @@ def _wait_on(descriptor: int, seconds: float | None) -> None:
     waiting.poll(None if seconds is None else int(seconds * 1000))
 
 
-def _wait(running: Running, cancelled: threading.Event | None) -> str | None:
+def _wait(running: RunningProcess, cancelled: threading.Event | None) -> str | None:
     look_again = 0.0
     while running.wait(_BLINK) is None:
         if cancelled is not None and cancelled.is_set():
@@ -294,25 +298,25 @@ def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
 def _started(
     argv: Sequence[str],
     cwd: Path,
-    limits: Limits,
+    limits: RunLimits,
     confinement: Confinement,
     asked: Mapping[str, str] | None,
     *,
     stdin: int,
-) -> Running:
+) -> RunningProcess:
     words = _checked_argv(argv)
     backend = backends.chosen(confinement)
     hosts = AllowList(confinement.allow_hosts) if confinement.allow_hosts else None
     directory = _real_directory(cwd, "working directory")
     trees = tuple(dict.fromkeys(_writable(tree) for tree in confinement.write))
-    guarded = protected.Guarded()
+    guarded = protected.ProtectedNames()
     private = group = launched = None
     try:
         if backend != "unconfined" and confinement.protect:
             guarded = protected.prepare(trees, has_mounts=backend == "bubblewrap")
         private = None if backend == "bubblewrap" else private_directory.make()
         group = cgroup.make(limits.memory_bytes, limits.processes)
-        order = Order(
+        order = LaunchSpec(
             argv=words,
             cwd=directory,
             environment=environment.clean(
@@ -331,7 +335,7 @@ def _started(
         proxy = (
             Proxy(launched.listener, hosts) if launched.listener is not None and hosts is not None else None
         )
-        return Running(launched, order, guarded, proxy)
+        return RunningProcess(launched, order, guarded, proxy)
     except BaseException:
         guarded.settle()
         if private is not None:
@@ -342,7 +346,10 @@ def _started(
 
 
 def _mounts(
-    confinement: Confinement, trees: tuple[Path, ...], named: tuple[str, ...], guarded: protected.Guarded
+    confinement: Confinement,
+    trees: tuple[Path, ...],
+    named: tuple[str, ...],
+    guarded: protected.ProtectedNames,
 ) -> bubblewrap.Mounts:
     places = environment.secret_places() if confinement.hidden is None else confinement.hidden
     return bubblewrap.Mounts(

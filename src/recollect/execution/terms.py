@@ -18,7 +18,7 @@ GIB = 1024 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """What a run may use up. ``seconds=None`` is for servers that live as long as their host."""
 
     seconds: float | None = 120

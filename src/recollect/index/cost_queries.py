@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, cast
 
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, QUARTER_MS, TOOL_OUTPUT
 
 Row = tuple[int, ...]
@@ -35,7 +35,7 @@ _ASKED_AT = (
 )
 
 
-class Wanted(NamedTuple):
+class UsageRowFilter(NamedTuple):
     """Which rows are wanted. ``files`` and ``models`` are numbers; None means all."""
 
     columns: frozenset[str] = frozenset()  # of file, branch, tool: what rows are told apart by
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
     models: Collection[int] | None = None
 
 
-def rolled(database: Database, spans: Sequence[Span], wanted: Wanted) -> list[Row]:
+def rolled(database: IndexDatabase, spans: Sequence[Span], wanted: UsageRowFilter) -> list[Row]:
     """Counted usage in spans of quarters, one row for each span, model, variant and wanted column.
 
     Rows end with the counts: records are the business of ``spoken``.
@@ -63,8 +63,8 @@ def rolled(database: Database, spans: Sequence[Span], wanted: Wanted) -> list[Ro
 
 
 def spoken(
-    database: Database,
-    wanted: Wanted,
+    database: IndexDatabase,
+    wanted: UsageRowFilter,
     *,
     since: int | None = None,
     until: int | None = None,
@@ -104,7 +104,7 @@ def spoken(
     )
 
 
-def days(database: Database) -> list[int]:
+def days(database: IndexDatabase) -> list[int]:
     """The UTC days (numbered since 1970) with counted usage, found by skipping from one to the next."""
     next_day = f"({_DAY} + 1) * {_QUARTERS_A_DAY}"
     return _numbers(
@@ -116,12 +116,12 @@ def days(database: Database) -> list[int]:
     )
 
 
-def quarters(database: Database) -> list[int]:
+def quarters(database: IndexDatabase) -> list[int]:
     """The quarters with counted usage, in order."""
     return _numbers(database, "SELECT DISTINCT quarter FROM rollup ORDER BY quarter")
 
 
-def first_at(database: Database, quarter: int) -> int | None:
+def first_at(database: IndexDatabase, quarter: int) -> int | None:
     """The time of the first counted response in a quarter."""
     found = database.value(
         "SELECT min(at) FROM usage WHERE counted AND at >= ? AND at < ?"
@@ -133,7 +133,7 @@ def first_at(database: Database, quarter: int) -> int | None:
     return cast("int | None", found)
 
 
-class LogRow(NamedTuple):
+class UsageLogRow(NamedTuple):
     """A log as the index knows it."""
 
     number: int
@@ -146,7 +146,7 @@ class LogRow(NamedTuple):
     is_gone: bool
 
 
-def logs(database: Database) -> list[LogRow]:
+def logs(database: IndexDatabase) -> list[UsageLogRow]:
     """All logs that can speak of responses."""
     found = database.rows(
         "SELECT files.id, path, home, role = ?, session, agent, text, gone"
@@ -154,20 +154,20 @@ def logs(database: Database) -> list[LogRow]:
         AGENT,
         TOOL_OUTPUT,
     )
-    return [LogRow(*row) for row in found]  # type: ignore[arg-type]
+    return [UsageLogRow(*row) for row in found]  # type: ignore[arg-type]
 
 
-def names(database: Database) -> dict[int, str]:
+def names(database: IndexDatabase) -> dict[int, str]:
     """Every name by its number."""
     return dict(cast("list[tuple[int, str]]", database.rows("SELECT id, text FROM names")))
 
 
-def models(database: Database) -> list[int]:
+def models(database: IndexDatabase) -> list[int]:
     """The models of all counted usage."""
     return _numbers(database, "SELECT DISTINCT model FROM rollup")
 
 
-def cost_states(database: Database) -> list[tuple[int, int | None, int, int]]:
+def cost_states(database: IndexDatabase) -> list[tuple[int, int | None, int, int]]:
     """The clients' own running totals: log, time, model, pico-dollars."""
     found = database.rows(
         "SELECT file, coalesce(cost_states.at, last_at), model, recorded"
@@ -176,7 +176,7 @@ def cost_states(database: Database) -> list[tuple[int, int | None, int, int]]:
     return cast("list[tuple[int, int | None, int, int]]", found)
 
 
-def gone(database: Database, files: Collection[int] | None, since: int | None, until: int | None) -> int:
+def gone(database: IndexDatabase, files: Collection[int] | None, since: int | None, until: int | None) -> int:
     """How many sessions were deleted but still have counted usage in a time."""
     limits = [] if files is None else [f"id IN ({_listed(files)})"]
     times = [f"at >= {since}"] * (since is not None) + [f"at < {until}"] * (until is not None)
@@ -190,17 +190,17 @@ def gone(database: Database, files: Collection[int] | None, since: int | None, u
     )
 
 
-def uncertain_versions(database: Database, bit: int) -> list[tuple[int, int]]:
+def uncertain_versions(database: IndexDatabase, bit: int) -> list[tuple[int, int]]:
     """Models and client versions of counted responses whose variant has a bit."""
     found = database.rows("SELECT DISTINCT model, version FROM usage WHERE counted AND variant & ?", bit)
     return cast("list[tuple[int, int]]", found)
 
 
-def _rows(database: Database, sql: str) -> list[Row]:
+def _rows(database: IndexDatabase, sql: str) -> list[Row]:
     return cast("list[Row]", database.rows(sql))
 
 
-def _numbers(database: Database, sql: str) -> list[int]:
+def _numbers(database: IndexDatabase, sql: str) -> list[int]:
     return [cast("int", row[0]) for row in database.rows(sql)]
 
 
@@ -210,15 +210,15 @@ def _start(spans: Sequence[Span]) -> str:
     return f"CASE {' '.join(f'WHEN {_QUARTER} < {end} THEN {start}' for start, end in spans)} END"
 
 
-def _kept(column: str, wanted: Wanted) -> str:
+def _kept(column: str, wanted: UsageRowFilter) -> str:
     return column if column in wanted.columns else "NULL"
 
 
-def _group(wanted: Wanted, columns: Iterable[str]) -> str:
+def _group(wanted: UsageRowFilter, columns: Iterable[str]) -> str:
     return "".join(f", {name}" for name in columns if name in wanted.columns)
 
 
-def _limits(wanted: Wanted) -> str:
+def _limits(wanted: UsageRowFilter) -> str:
     limits = [
         f"{name} IN ({_listed(numbers)})"
         for name, numbers in (("file", wanted.files), ("model", wanted.models))

@@ -46,7 +46,7 @@ def is_about_the_place(problem: Exception) -> bool:
     return isinstance(problem, UNUSABLE)
 
 
-class Database:
+class IndexDatabase:
     """A connection and the few habits all tables share. Not for two threads at once."""
 
     def __init__(self, path: Path | str, *, read_only: bool = False) -> None:

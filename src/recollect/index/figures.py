@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 
 # Table -> where its rows are counted; the full-text table keeps no rows of its own.
@@ -21,7 +21,7 @@ _TABLES = {
 }
 
 
-class Figures(NamedTuple):
+class IndexFigures(NamedTuple):
     """Counts of what there is. ``segments``: pieces of the full-text table a search has to look at."""
 
     is_complete: bool
@@ -33,14 +33,14 @@ class Figures(NamedTuple):
     segments: int
 
 
-def figures(index: Database) -> Figures:
+def figures(index: IndexDatabase) -> IndexFigures:
     """All of them at one moment."""
     with index.reading():
         sessions, agents, outputs = (
             _count(index, f"SELECT count(*) FROM files WHERE NOT gone AND role = {role}")  # noqa: S608 - numbers from the schema
             for role in (SESSION, AGENT, TOOL_OUTPUT)
         )
-        return Figures(
+        return IndexFigures(
             index.meta("complete") is not None,
             {name: _count(index, f"SELECT count(*) FROM {table}") for name, table in _TABLES.items()},  # noqa: S608 - names from above
             sessions,
@@ -55,5 +55,5 @@ def figures(index: Database) -> Figures:
         )
 
 
-def _count(index: Database, sql: str) -> int:
+def _count(index: IndexDatabase, sql: str) -> int:
     return cast("int", index.value(sql))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, cast
 
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.frame import Frame, UsageRow
 from recollect.index.ingest import Ingest
-from recollect.index.placed import Placed
+from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION
 
 _FILES = (
@@ -31,15 +31,15 @@ _USAGE = (
 _COST_STATES = "SELECT at, coalesce((SELECT text FROM names WHERE id = model), ''), recorded FROM cost_states WHERE file = ?"
 
 
-class KeptLog(NamedTuple):
+class GoneLog(NamedTuple):
     """A log that is gone: where it was, and what it said of money."""
 
-    log: Placed
+    log: ScannedLog
     frame: Frame
     messages: int
 
 
-def kept_logs(index: Database, there: Collection[str]) -> Iterator[KeptLog]:
+def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]:
     """Every log of an index that is not ``there`` any more and cost something."""
     for row in index.rows(_FILES):
         (
@@ -66,10 +66,10 @@ def kept_logs(index: Database, there: Collection[str]) -> Iterator[KeptLog]:
             continue
         total = (states[0][0], [(model, amount) for _, model, amount in states]) if states else None
         frame = Frame(0, consumed, [], usage, total, cwd, branch, session, agent, first, last, damaged)  # type: ignore[arg-type]
-        yield KeptLog(Placed(path, home, role, session, agent, *places), frame, cast("int", messages))  # type: ignore[arg-type]
+        yield GoneLog(ScannedLog(path, home, role, session, agent, *places), frame, cast("int", messages))  # type: ignore[arg-type]
 
 
-def keep(index: Database, logs: Iterable[KeptLog]) -> None:
+def keep(index: IndexDatabase, logs: Iterable[GoneLog]) -> None:
     """Take logs over as gone. All of them or none."""
     ingest = Ingest(index)
     with index.transaction():

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.frame import CLEARED, Frame, MessageRow, UsageRow
-from recollect.index.placed import Placed
+from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
 from recollect.index.schema import SPAN_BITS
-from recollect.model.cost.copies import Copy, counted, preference
+from recollect.model.cost.copies import ResponseCopy, counted, preference
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 _KEPT = f"at, model, branch, variant, {_COUNTS}, recorded"
@@ -26,9 +26,9 @@ _MET_BYTES = 1 << (32 - _MET_SHIFT)
 
 
 class Ingest:
-    """Writes to one index. Every method expects to run inside ``Database.transaction``."""
+    """Writes to one index. Every method expects to run inside ``IndexDatabase.transaction``."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: IndexDatabase) -> None:
         self._db = database
         self._run = database.connection.execute
         self._many = database.connection.executemany
@@ -49,7 +49,7 @@ class Ingest:
 
     # --- logs -----------------------------------------------------------------------------------
 
-    def add_file(self, log: Placed) -> int:
+    def add_file(self, log: ScannedLog) -> int:
         """A log that was not known; it is read from its start."""
         self._run(
             "INSERT INTO files(path, home, role, session, agent, device, inode, size, mtime)"
@@ -58,7 +58,7 @@ class Ingest:
         )
         return self._db.connection.last_insert_rowid()
 
-    def seen(self, file: int, log: Placed) -> None:
+    def seen(self, file: int, log: ScannedLog) -> None:
         """The log as it is now, about to be read; where reading goes on stays the same."""
         self._run(
             "UPDATE files SET device = ?, inode = ?, size = ?, mtime = ?, gone = 0, session = coalesce(?, session)"
@@ -66,11 +66,11 @@ class Ingest:
             (log.device, log.inode, log.size, ~log.mtime, log.session, file),
         )
 
-    def finished(self, file: int, log: Placed) -> None:
+    def finished(self, file: int, log: ScannedLog) -> None:
         """The log was read to its end. Until then its time is stored as a complement that no time is equal to."""
         self._run("UPDATE files SET mtime = ? WHERE id = ?", (log.mtime, file))
 
-    def moved(self, file: int, log: Placed) -> None:
+    def moved(self, file: int, log: ScannedLog) -> None:
         """The log lies elsewhere now. Its place decides between equal copies, so they are counted anew."""
         self._run(
             "UPDATE files SET path = ?, home = ?, role = ?, session = coalesce(?, session),"
@@ -300,8 +300,8 @@ class Ingest:
             self._insert_usage(response, file, row, is_counted=False)
             return
         number, speaker, output, has_stop, at, forked, tool, asked, lines = found[0]
-        before = Copy(row.request, speaker, output, bool(has_stop), at or 0, bool(forked), "")  # type: ignore[arg-type]
-        after = Copy(row.request, row.speaker, row.output, row.has_stop, row.at or 0, row.forked, "")
+        before = ResponseCopy(row.request, speaker, output, bool(has_stop), at or 0, bool(forked), "")  # type: ignore[arg-type]
+        after = ResponseCopy(row.request, row.speaker, row.output, row.has_stop, row.at or 0, row.forked, "")
         # As within a frame: where lines are cut into frames must not decide.
         if preference(after)[:4] >= preference(before)[:4]:
             self._run("DELETE FROM usage WHERE id = ?", (number,))
@@ -367,7 +367,7 @@ class Ingest:
         return known
 
 
-def _copy_of(*columns: Any) -> Copy:
+def _copy_of(*columns: Any) -> ResponseCopy:
     """A row of ``usage`` as the ledger compares it; no time is the oldest."""
     request, speaker, output, has_stop, at, forked, path, *_ = columns
-    return Copy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)
+    return ResponseCopy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)

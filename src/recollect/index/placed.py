@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Placed(NamedTuple):
+class ScannedLog(NamedTuple):
     """A log as it was seen in a home."""
 
     path: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.schema import QUARTER_MS
 
 _Key = tuple[int, int, int, int, int]
@@ -18,7 +18,7 @@ _SUMS = 9  # messages, six counts, recorded, unrecorded
 class Rollup:
     """Gathered changes to the sums."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: IndexDatabase) -> None:
         self._db = database
         self._changes: dict[_Key, list[int]] = {}
 

@@ -7,7 +7,7 @@ matches backwards, and the walk ends where ``spans`` proves that nothing below i
 than what was kept: exact by the messages' own times, and a few hundred rows long whatever
 the word. Messages without a time come last and fit no time that is asked for.
 
-Nothing is read here but the index. ``match`` is an expression from ``Query.fts``.
+Nothing is read here but the index. ``match`` is an expression from ``WordQuery.fts``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 import apsw
 
 from recollect.errors import UsageError
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.schema import SPAN_BITS, TOOL_OUTPUT
 
 UNDATED = -(1 << 62)  # older than every time
@@ -64,7 +64,7 @@ SELECT files.id, coalesce(own.text, (
 """
 
 
-class Only(NamedTuple):
+class TextFilter(NamedTuple):
     """Which messages are wanted: of these logs (None: of all), from ``since`` on, before ``until``."""
 
     files: frozenset[int] | None = None
@@ -80,7 +80,7 @@ class Only(NamedTuple):
         )
 
 
-class Copy(NamedTuple):
+class MessageCopy(NamedTuple):
     """Where a message stands in one log. ``uuid`` is as the index keeps it."""
 
     id: int
@@ -95,24 +95,24 @@ class Copy(NamedTuple):
 _Own = tuple[int | None, int | None, bytes | str | None]  # log, time, id
 
 
-class Text(NamedTuple):
+class TextMatch(NamedTuple):
     """A text row and the copies of its message that are wanted, the one that was read first in front."""
 
     row: int
     at: int
-    copies: tuple[Copy, ...]
+    copies: tuple[MessageCopy, ...]
 
 
-class Answer(NamedTuple):
+class TextQueryResult(NamedTuple):
     """What was found. ``total`` is a lower bound where it is not exact."""
 
-    texts: list[Text]
+    texts: list[TextMatch]
     total: int
     is_exact: bool
     is_all_ranked: bool = True
 
 
-class LogRow(NamedTuple):
+class TextLogRow(NamedTuple):
     """A log, and what the log of its session says. Titles are offsets of lines in that one, strongest first."""
 
     id: int
@@ -130,18 +130,18 @@ class LogRow(NamedTuple):
     titles: tuple[int | None, ...]
 
 
-class TextRows:
+class TextQueries:
     """Questions to one index. Holds nothing but what one answer needs: make a new one for the next."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: IndexDatabase) -> None:
         self._db = database
         self._bounds: tuple[list[int], list[int]] | None = None
 
     # --- hits -----------------------------------------------------------------------------------
 
-    def newest(self, match: str, only: Only, limit: int) -> Answer:
+    def newest(self, match: str, only: TextFilter, limit: int) -> TextQueryResult:
         """The newest messages, newest first, each once."""
-        stream, kept, seen = self._rows(match, only), _Newest(limit), _Counted(limit)
+        stream, kept, seen = self._rows(match, only), _NewestRows(limit), _RowCounter(limit)
         size = _FIRST
         while rows := seen.taken(stream, size):
             if kept.is_full and self._newest_up_to(rows[0] >> SPAN_BITS) <= kept.oldest:
@@ -150,7 +150,7 @@ class TextRows:
             size = min(2 * size, _AT_ONCE)
         return self._answer(kept.rows(), stream, only, seen)
 
-    def _weigh(self, rows: Sequence[int], only: Only, kept: _Newest, seen: _Counted) -> None:
+    def _weigh(self, rows: Sequence[int], only: TextFilter, kept: _NewestRows, seen: _RowCounter) -> None:
         known = self._own_copies(rows)
         seen.ids |= {row: uuid for row, (_, _, uuid) in known.items()}
         for row in rows:
@@ -162,12 +162,12 @@ class TextRows:
             elif not kept.is_full or (at is not None and at > kept.oldest):
                 kept.add(UNDATED if at is None else at, row, uuid)
 
-    def ranked(self, match: str, only: Only, limit: int) -> Answer:
+    def ranked(self, match: str, only: TextFilter, limit: int) -> TextQueryResult:
         """The best by BM25 of the newest ``RANKED`` matches, each message once."""
         last = self._run(
             "SELECT rowid FROM texts(:match) ORDER BY rowid DESC LIMIT 1 OFFSET :rows",
             match,
-            Only(),
+            TextFilter(),
             rows=RANKED,
         )
         below = next((row for (row,) in last), 0)
@@ -178,29 +178,31 @@ class TextRows:
             known = self._own_copies(rows)
             for row in rows:
                 best.setdefault(_message(row, known.get(row)), row)
-        seen = _Counted(limit)
+        seen = _RowCounter(limit)
         answer = self._answer(list(best.values())[:limit], self._rows(match, only), only, seen)
         return answer._replace(is_all_ranked=not below)
 
-    def all(self, match: str, only: Only) -> Iterator[Text]:
+    def all(self, match: str, only: TextFilter) -> Iterator[TextMatch]:
         """Every text that matches, the one that was read last first; versions of one message all of them."""
         stream = self._rows(match, only)
         while rows := list(itertools.islice(stream, _AT_ONCE)):
             yield from self._texts(rows, only)
 
-    def _answer(self, shown: Sequence[int], stream: Iterator[int], only: Only, seen: _Counted) -> Answer:
+    def _answer(
+        self, shown: Sequence[int], stream: Iterator[int], only: TextFilter, seen: _RowCounter
+    ) -> TextQueryResult:
         """The texts to be shown, and the count of all: of few by their ids, of many without looking further."""
         while seen.is_counting and seen.taken(stream, _AT_ONCE):
             pass
         texts = self._texts(shown, only)
         if not seen.is_counting:
-            return Answer(texts, seen.most, False)
+            return TextQueryResult(texts, seen.most, False)
         missing = [row for row in seen.rows if row not in seen.ids]
         known = self._own_copies(missing)
         messages = {_message(row, known.get(row) or (0, 0, seen.ids.get(row))) for row in seen.rows}
-        return Answer(texts, len(messages), True)
+        return TextQueryResult(texts, len(messages), True)
 
-    def _rows(self, match: str, only: Only) -> Iterator[int]:
+    def _rows(self, match: str, only: TextFilter) -> Iterator[int]:
         """Rows that match, last one first."""
         sql = f"SELECT texts.rowid {_from(only)} AND texts.rowid >= :lowest ORDER BY texts.rowid DESC"
         return (row for (row,) in self._run(sql, match, only, lowest=self._lowest(only.since)))
@@ -211,15 +213,15 @@ class TextRows:
             cast("int", row): cast("_Own", tuple(own)) for row, *own in self._db.rows(_OWN, _json_list(rows))
         }
 
-    def _texts(self, rows: Sequence[int], only: Only) -> list[Text]:
+    def _texts(self, rows: Sequence[int], only: TextFilter) -> list[TextMatch]:
         """Texts with their copies, in the order of the rows; a row that is gone by now is left out."""
-        copies: dict[int, list[Copy]] = {row: [] for row in rows}
+        copies: dict[int, list[MessageCopy]] = {row: [] for row in rows}
         for row, *values in self._db.rows(_COPIES, _json_list(rows)):
-            copy = Copy(*values)  # type: ignore[arg-type]
+            copy = MessageCopy(*values)  # type: ignore[arg-type]
             if only.fits(copy.file, copy.at):
                 copies[cast("int", row)].append(copy)
         return [
-            Text(row, UNDATED if first.at is None else first.at, tuple(sorted(found)))
+            TextMatch(row, UNDATED if first.at is None else first.at, tuple(sorted(found)))
             for row, found in copies.items()
             if found and (first := min(found))
         ]
@@ -252,10 +254,10 @@ class TextRows:
 
     # --- logs -----------------------------------------------------------------------------------
 
-    def logs(self, files: Iterable[int]) -> dict[int, LogRow]:
+    def logs(self, files: Iterable[int]) -> dict[int, TextLogRow]:
         """Logs by their numbers, as far as they are there."""
         found = (
-            LogRow(*facts, titles)  # type: ignore[arg-type, call-arg]
+            TextLogRow(*facts, titles)  # type: ignore[arg-type, call-arg]
             for *facts, custom, ai, last, first in self._db.rows(_LOGS, _json_list(list(files)))
             for titles in [(custom, ai, last, first)]
         )
@@ -278,7 +280,7 @@ class TextRows:
 
     # --- statements -----------------------------------------------------------------------------
 
-    def _run(self, sql: str, match: str, only: Only, **values: int) -> Iterator[Any]:
+    def _run(self, sql: str, match: str, only: TextFilter, **values: int) -> Iterator[Any]:
         files = None if only.files is None else _json_list(sorted(only.files))
         bound = {"match": match, "files": files, "since": only.since, "until": only.until, **values}
         try:
@@ -287,16 +289,16 @@ class TextRows:
             raise UsageError(f"search {match!a}: {problem}", hint="use fewer words, or --substring") from None
 
 
-def _from(only: Only) -> str:
+def _from(only: TextFilter) -> str:
     """Matches that fit; the copy that was read first is asked before the others."""
-    if only == Only():
+    if only == TextFilter():
         return "FROM texts(:match) WHERE 1"
     own = "EXISTS (SELECT 1 FROM messages AS copy WHERE copy.id = texts.rowid"
     others = "EXISTS (SELECT 1 FROM messages AS copy WHERE copy.text = texts.rowid AND copy.text <> copy.id"
     return f"FROM texts(:match) WHERE ({own} AND {_fits(only)}) OR {others} AND {_fits(only)}))"
 
 
-def _fits(only: Only) -> str:
+def _fits(only: TextFilter) -> str:
     tests = []
     if only.files is not None:
         tests.append("copy.file IN (SELECT value FROM json_each(:files))")
@@ -312,7 +314,7 @@ def _message(row: int, own: _Own | None) -> object:
     return own[2] if own is not None and isinstance(own[2], bytes) else row
 
 
-class _Counted:
+class _RowCounter:
     """The rows that were seen so far, as long as they are few enough to be counted one by one."""
 
     def __init__(self, limit: int) -> None:
@@ -332,7 +334,7 @@ class _Counted:
         return rows
 
 
-class _Newest:
+class _NewestRows:
     """The newest so many of the rows seen so far. Of two versions of a message the first one stays."""
 
     def __init__(self, limit: int) -> None:

@@ -11,9 +11,9 @@ how long and how much a server may talk, what its tools may be called, and the d
 
 from __future__ import annotations
 
-from recollect.mcp.host import Host, Listing, ServerProblem
-from recollect.mcp.limits import Limits
+from recollect.mcp.host import Host, ServerProblem, ToolListing
+from recollect.mcp.limits import McpLimits
 from recollect.mcp.result import CallResult
 from recollect.mcp.tools import Tool
 
-__all__ = ["CallResult", "Host", "Limits", "Listing", "ServerProblem", "Tool"]
+__all__ = ["CallResult", "Host", "McpLimits", "ServerProblem", "Tool", "ToolListing"]

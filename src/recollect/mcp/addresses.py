@@ -19,7 +19,7 @@ class AddressRefused(Exception):
     """The address may not be used; the text is ours and says why."""
 
 
-class Origin(NamedTuple):
+class UrlOrigin(NamedTuple):
     """Scheme, host and port: what a request must not leave."""
 
     scheme: str
@@ -27,7 +27,7 @@ class Origin(NamedTuple):
     port: int
 
 
-async def usable_address(origin: Origin, *, private_allowed: bool) -> str:
+async def usable_address(origin: UrlOrigin, *, private_allowed: bool) -> str:
     """An address of the host that may be used; plain http never leaves for the public network."""
     addresses = await _resolved(origin)
     for address in addresses:
@@ -39,7 +39,7 @@ async def usable_address(origin: Origin, *, private_allowed: bool) -> str:
     return addresses[0]
 
 
-async def _resolved(origin: Origin) -> list[str]:
+async def _resolved(origin: UrlOrigin) -> list[str]:
     try:
         return [str(ipaddress.ip_address(origin.host))]
     except ValueError:

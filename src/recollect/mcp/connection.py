@@ -1,7 +1,7 @@
 """One connection to one server: started or connected, greeted, and ended without leaving anything behind.
 
 Everything a server can do wrong between its start and the greeting ends here as ``ServerFailed``; what it
-does wrong later is noticed by ``Fault``.
+does wrong later is noticed by ``ConnectionFault``.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from recollect.mcp.fault import Fault
-from recollect.mcp.launch import Order, Program
+from recollect.mcp.fault import ConnectionFault
+from recollect.mcp.launch import ProgramSpec, ServerProgram
 from recollect.mcp.plain import plain
-from recollect.model.settings.mcp_config import Kind, Origin
+from recollect.model.settings.mcp_config import ServerOrigin, ServerTransport
 
 if TYPE_CHECKING:
     from mcp import ClientSession
     from mcp.client._transport import TransportStreams
 
-Launch = Callable[[Order], Program]
+Launch = Callable[[ProgramSpec], ServerProgram]
 Notice = Callable[[], None]
 _WATCH_SECONDS = 1.0
 
 
 @asynccontextmanager
 async def connected(
-    order: Order, launch: Launch, fault: Fault, tools_changed: Notice
+    order: ProgramSpec, launch: Launch, fault: ConnectionFault, tools_changed: Notice
 ) -> AsyncIterator[ClientSession]:
     """A greeted session; whatever happens inside, the program is gone when this ends. The time is the caller's."""
     _keep_quiet()
@@ -43,8 +43,10 @@ async def connected(
 
 
 @asynccontextmanager
-async def _streams(order: Order, launch: Launch, fault: Fault) -> AsyncIterator[TransportStreams]:
-    if order.server.config.kind is Kind.STDIO:
+async def _streams(
+    order: ProgramSpec, launch: Launch, fault: ConnectionFault
+) -> AsyncIterator[TransportStreams]:
+    if order.server.config.kind is ServerTransport.STDIO:
         from recollect.mcp.stdio import pipe_streams
 
         async with (
@@ -57,7 +59,7 @@ async def _streams(order: Order, launch: Launch, fault: Fault) -> AsyncIterator[
     from recollect.mcp.web import web_streams
 
     known = order.server
-    private = known.written.origin is not Origin.PROJECT or known.grants.private_address
+    private = known.written.origin is not ServerOrigin.PROJECT or known.grants.private_address
     async with (
         web_streams(known.config, order.limits, fault, private_allowed=private) as raw,
         counted(raw, order.limits, fault) as streams,
@@ -66,7 +68,9 @@ async def _streams(order: Order, launch: Launch, fault: Fault) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def _running(order: Order, launch: Launch, fault: Fault) -> AsyncIterator[Program]:
+async def _running(
+    order: ProgramSpec, launch: Launch, fault: ConnectionFault
+) -> AsyncIterator[ServerProgram]:
     # Shielded: a cancellation between the start and the ``try`` would leave the program behind.
     with anyio.CancelScope(shield=True):
         program = await anyio.to_thread.run_sync(launch, order)
@@ -81,7 +85,7 @@ async def _running(order: Order, launch: Launch, fault: Fault) -> AsyncIterator[
             _add_last_words(program, fault)
 
 
-async def _watch(program: Program, fault: Fault) -> None:
+async def _watch(program: ServerProgram, fault: ConnectionFault) -> None:
     """Where the kernel does not hold a limit for us, somebody has to look."""
     while True:
         await anyio.sleep(_WATCH_SECONDS)
@@ -91,7 +95,7 @@ async def _watch(program: Program, fault: Fault) -> None:
             return
 
 
-async def _stopped(program: Program, seconds: float) -> None:
+async def _stopped(program: ServerProgram, seconds: float) -> None:
     """As the protocol asks: close its input, give it a moment, then end it; its children end in any case."""
     with contextlib.suppress(OSError):
         program.stdin.close()
@@ -101,7 +105,7 @@ async def _stopped(program: Program, seconds: float) -> None:
     await anyio.to_thread.run_sync(program.end)
 
 
-def _add_last_words(program: Program, fault: Fault) -> None:
+def _add_last_words(program: ServerProgram, fault: ConnectionFault) -> None:
     lines = plain(program.said(), 20_000).strip().splitlines()
     if lines and fault.why:
         # The line that says what went wrong is seldom the last one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 
 
-class Fault:
+class ConnectionFault:
     """One sentence, written once; later ones are consequences of the first. ``ended`` can be waited for."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from recollect.mcp.limits import Limits
+from recollect.mcp.limits import McpLimits
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _OPENING_OR_CLOSING = re.compile(rb"[\[\]{}]")
@@ -19,10 +19,10 @@ class BrokenFrame(Exception):
     """The server broke a limit of the protocol; its connection ends. The text is ours, not the server's."""
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream of bytes at its newlines."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: McpLimits) -> None:
         self._most = limits.message_bytes
         self._parts: list[bytes] = []
         self._length = 0
@@ -47,7 +47,7 @@ class Lines:
             self._parts.append(piece)
 
 
-def require_small(message: bytes, limits: Limits) -> None:
+def require_small(message: bytes, limits: McpLimits) -> None:
     """Refuse a message that is nested too deep or holds too many values, before anything is made of it."""
     if len(message) > limits.message_bytes:
         raise BrokenFrame(f"a message of more than {limits.message_bytes:,} bytes")
@@ -65,17 +65,17 @@ def require_small(message: bytes, limits: Limits) -> None:
             raise BrokenFrame(f"a message nested deeper than {limits.depth}")
 
 
-def require_few_tools(result: object, limits: Limits) -> None:
+def require_few_tools(result: object, limits: McpLimits) -> None:
     """Refuse a list of tools that is too long before each of them becomes an object of the SDK."""
     tools = result.get("tools") if isinstance(result, dict) else None
     if isinstance(tools, list) and len(tools) > limits.tools:
         raise BrokenFrame(f"more than {limits.tools:,} tools")
 
 
-class Rate:
+class MessageRateLimit:
     """Counts messages: so many at once, so many a second for good."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: McpLimits) -> None:
         self._per_second = limits.messages_per_second
         self._burst = float(limits.message_burst)
         self._left = self._burst

@@ -20,18 +20,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from recollect.errors import NotFound, RecollectError, UsageError
-from recollect.mcp.limits import Limits
+from recollect.mcp.limits import McpLimits
 from recollect.mcp.result import CallResult
-from recollect.mcp.tools import Refused, Tool, judged, split_name, unpinned
+from recollect.mcp.tools import RefusedTool, Tool, judged, split_name, unpinned
 from recollect.policy.decision import Decision, Verdict
-from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, State, project_servers
+from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, ServerState, project_servers
 from recollect.system.paths import HomeRoot, claude_homes, home_at
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from recollect.mcp.connection import Launch
-    from recollect.mcp.server import Server
+    from recollect.mcp.server import McpServer
 
 
 class Decider(Protocol):
@@ -53,11 +53,11 @@ class ServerProblem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ToolListing:
     """The tools that may be asked for, those that are refused, and the servers that gave none."""
 
     tools: tuple[Tool, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedTool, ...]
     problems: tuple[ServerProblem, ...]
 
 
@@ -72,19 +72,19 @@ class Host:
         data: Path | None = None,
         engine: Decider | None = None,
         approve: Approve | None = None,
-        limits: Limits | None = None,
+        limits: McpLimits | None = None,
         environ: Mapping[str, str] | None = None,
         launch: Launch | None = None,
     ) -> None:
         _require_sdk()
         roots = list(homes) if homes is not None else claude_homes(environ)
         self.project: ProjectServers = project_servers(Path(project), roots, data=data, environ=environ)
-        self.limits = limits or Limits()
+        self.limits = limits or McpLimits()
         self._engine = engine if engine is not None else _engine(self.project.project, roots, environ)
         self._approve = approve
         self._launch = launch
-        self._servers: dict[str, Server] = {}
-        self._accepted: dict[str, tuple[tuple[Tool, ...], tuple[Refused, ...]]] = {}
+        self._servers: dict[str, McpServer] = {}
+        self._accepted: dict[str, tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]] = {}
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -113,12 +113,12 @@ class Host:
         """All servers of the project, also those that may not be started."""
         return self.project.servers
 
-    async def tools(self, *names: str) -> Listing:
+    async def tools(self, *names: str) -> ToolListing:
         """The tools of these servers, or of all; the servers are asked at the same time."""
         import anyio
 
         known = [self.project.named(name) for name in names] if names else list(self.servers)
-        found: dict[str, tuple[tuple[Tool, ...], tuple[Refused, ...]]] = {}
+        found: dict[str, tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]] = {}
         problems: dict[str, ServerProblem] = {}
 
         async def ask(server: KnownServer) -> None:
@@ -131,7 +131,7 @@ class Host:
             for server in known:
                 tasks.start_soon(ask, server)
         order = [server.name for server in known]
-        return Listing(
+        return ToolListing(
             tuple(tool for name in order if name in found for tool in found[name][0]),
             tuple(one for name in order if name in found for one in found[name][1]),
             tuple(problems[name] for name in order if name in problems),
@@ -151,24 +151,24 @@ class Host:
             raise _no_such_tool(name, tool_name, refused)
         return await self._server(known).call(tool_name, arguments, seconds or self.limits.call_seconds)
 
-    async def accept_tools(self, name: str) -> Listing:
+    async def accept_tools(self, name: str) -> ToolListing:
         """Accept the tools of a server as it describes them now; returns what was accepted."""
         known = self.project.named(name)
         require_ready(known)
         tools, refused = await self._described(known)
         self.project.store.pin(known.hash, {tool.tool: tool.fingerprint for tool in tools})
         self._accepted[name] = (tools, refused)
-        return Listing(tools, refused, ())
+        return ToolListing(tools, refused, ())
 
-    async def described(self, name: str) -> Listing:
+    async def described(self, name: str) -> ToolListing:
         """The tools of a server as it describes them now, accepted or not; for showing, not for calling."""
         known = self.project.named(name)
         require_ready(known)
         tools, refused = await self._described(known)
         self._accepted.pop(name, None)
-        return Listing(tools, refused, ())
+        return ToolListing(tools, refused, ())
 
-    async def _listed(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[Refused, ...]]:
+    async def _listed(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
         require_ready(known)
         server = self._server(known)
         if server.listing_is_current and known.name in self._accepted:
@@ -181,22 +181,22 @@ class Host:
         self._accepted[known.name] = kept, refused + changed
         return self._accepted[known.name]
 
-    async def _described(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[Refused, ...]]:
+    async def _described(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
         server = self._server(known)
         # Before the question: a notice of change that comes with the answer must not be lost.
         await server.session()
         server.listing_is_current = True
         return judged(known.name, await server.list_tools(), self.limits)
 
-    def _server(self, known: KnownServer) -> Server:
-        from recollect.mcp.launch import Order, start
-        from recollect.mcp.server import Server
+    def _server(self, known: KnownServer) -> McpServer:
+        from recollect.mcp.launch import ProgramSpec, start
+        from recollect.mcp.server import McpServer
 
         if self._tasks is None:
             raise UsageError("the MCP host is not open", hint="use it inside `async with Host(...) as host:`")
         if known.name not in self._servers:
-            order = Order(known, self.project.project, self.limits)
-            server = Server(order, self._launch or start)
+            order = ProgramSpec(known, self.project.project, self.limits)
+            server = McpServer(order, self._launch or start)
             self._servers[known.name] = server
             self._tasks.start_soon(server.keep)
         return self._servers[known.name]
@@ -236,18 +236,18 @@ class Host:
 
 def require_ready(known: KnownServer) -> None:
     """Raise unless the server may be started, and say what would change that."""
-    if known.state is State.READY:
+    if known.state is ServerState.READY:
         return
     hints = {
-        State.UNTRUSTED: f"look at it and trust it with `recollect mcp trust {known.name}`",
-        State.WORKSPACE_UNTRUSTED: f"look at it and trust it here with `recollect mcp trust {known.name}`",
-        State.DISABLED: "take it off that list to use it",
-        State.INCOMPLETE: "set the variables, or give them a default as ${NAME:-default}",
+        ServerState.UNTRUSTED: f"look at it and trust it with `recollect mcp trust {known.name}`",
+        ServerState.WORKSPACE_UNTRUSTED: f"look at it and trust it here with `recollect mcp trust {known.name}`",
+        ServerState.DISABLED: "take it off that list to use it",
+        ServerState.INCOMPLETE: "set the variables, or give them a default as ${NAME:-default}",
     }
     raise UsageError(f"MCP server {known.name} is not started: {known.why}", hint=hints[known.state])
 
 
-def _no_such_tool(name: str, tool_name: str, refused: Sequence[Refused]) -> RecollectError:
+def _no_such_tool(name: str, tool_name: str, refused: Sequence[RefusedTool]) -> RecollectError:
     for one in refused:
         if one.name == tool_name:
             again = f"; accept it with `recollect mcp trust {one.server} --tools`" if one.changed else ""
@@ -255,7 +255,7 @@ def _no_such_tool(name: str, tool_name: str, refused: Sequence[Refused]) -> Reco
     return NotFound(f"{ascii(name)[:160]}: the server has no such tool", hint="see `recollect mcp tools`")
 
 
-class _Strictest:
+class _StrictestDecider:
     """Several engines as one, for a machine with several homes: the strictest answer counts."""
 
     def __init__(self, engines: Sequence[Decider]) -> None:
@@ -273,7 +273,7 @@ def _engine(project: Path, homes: Sequence[HomeRoot], environ: Mapping[str, str]
     from recollect.storage.home import ClaudeHome
 
     roots = homes or [home_at("~/.claude", environ)]
-    return _Strictest([permit(ClaudeHome(root.path, root.config_file), project) for root in roots])
+    return _StrictestDecider([permit(ClaudeHome(root.path, root.config_file), project) for root in roots])
 
 
 def _require_sdk() -> None:

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from recollect.mcp.limits import Limits
+from recollect.mcp.limits import McpLimits
 from recollect.services.settings.mcp_servers import KnownServer
 
 if TYPE_CHECKING:
-    from recollect.execution import Running
+    from recollect.execution import RunningProcess
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ProgramSpec:
     """What to start, and where."""
 
     server: KnownServer
     project: Path
-    limits: Limits
+    limits: McpLimits
 
 
 class RawFile(Protocol):
@@ -40,10 +40,10 @@ class RawFile(Protocol):
         """Let the other end see the end."""
 
 
-class Program:
+class ServerProgram:
     """A running server program: its pipes, what it said on stderr, and its end."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: RunningProcess) -> None:
         self._running = running
         stdin = running.stdin
         self.stdin: RawFile = stdin.raw if isinstance(stdin, io.BufferedWriter) else stdin
@@ -67,7 +67,7 @@ class Program:
         self._running.stdout.close()
 
 
-def start(order: Order) -> Program:
+def start(order: ProgramSpec) -> ServerProgram:
     """Start the program of a trusted entry. The caller has checked that it is trusted."""
     from recollect import execution
 
@@ -77,7 +77,7 @@ def start(order: Order) -> Program:
         allow_hosts=grants.allow_hosts,
         backend="unconfined" if grants.unconfined else "auto",
     )
-    limits = execution.Limits(
+    limits = execution.RunLimits(
         seconds=None, memory_bytes=order.limits.memory_bytes, output_bytes=order.limits.stderr_bytes
     )
     running = execution.start(
@@ -87,4 +87,4 @@ def start(order: Order) -> Program:
         limits=limits,
         environment=dict(config.env),
     )
-    return Program(running)
+    return ServerProgram(running)

@@ -8,7 +8,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class McpLimits:
     """What a server that goes beyond is answered with: the connection ends, the others go on.
 
     A line of stdio and an answer over HTTP have the same bound. ``values`` counts what a message holds

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
-from recollect.mcp.fault import Fault
-from recollect.mcp.framing import BrokenFrame, Rate, require_few_tools
-from recollect.mcp.limits import Limits
+from recollect.mcp.fault import ConnectionFault
+from recollect.mcp.framing import BrokenFrame, MessageRateLimit, require_few_tools
+from recollect.mcp.limits import McpLimits
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def counted(streams: TransportStreams, limits: Limits, fault: Fault) -> AsyncIterator[TransportStreams]:
+async def counted(
+    streams: TransportStreams, limits: McpLimits, fault: ConnectionFault
+) -> AsyncIterator[TransportStreams]:
     """The same streams; a server that sends too much ends its own connection."""
     source, sink = streams
     forward, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
@@ -39,10 +41,10 @@ async def counted(streams: TransportStreams, limits: Limits, fault: Fault) -> As
 async def _forward(
     source: ReadStream[SessionMessage | Exception],
     forward: MemoryObjectSendStream[SessionMessage | Exception],
-    limits: Limits,
-    fault: Fault,
+    limits: McpLimits,
+    fault: ConnectionFault,
 ) -> None:
-    rate = Rate(limits)
+    rate = MessageRateLimit(limits)
     async with forward:
         try:
             async for message in source:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from recollect.mcp.limits import Limits
+from recollect.mcp.limits import McpLimits
 from recollect.mcp.plain import plain
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=-]*+")
@@ -25,7 +25,7 @@ class CallResult:
 
 
 def call_result(
-    name: str, blocks: Sequence[dict[str, object]], structured: object, is_error: bool, limits: Limits
+    name: str, blocks: Sequence[dict[str, object]], structured: object, is_error: bool, limits: McpLimits
 ) -> CallResult:
     """The answer of a server, bounded: all texts together have at most ``limits.result_chars`` characters."""
     left = limits.result_chars

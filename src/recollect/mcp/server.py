@@ -16,18 +16,18 @@ import anyio
 from recollect.errors import RecollectError, ServerFailed
 from recollect.mcp.addresses import AddressRefused
 from recollect.mcp.connection import Launch, connected
-from recollect.mcp.fault import Fault
+from recollect.mcp.fault import ConnectionFault
 from recollect.mcp.framing import BrokenFrame
-from recollect.mcp.launch import Order
+from recollect.mcp.launch import ProgramSpec
 from recollect.mcp.plain import plain
 from recollect.mcp.result import CallResult, call_result
-from recollect.mcp.tools import Described, full_name
+from recollect.mcp.tools import ToolDescription, full_name
 
 if TYPE_CHECKING:
     from mcp import ClientSession
 
 
-class _Attempt:
+class _ConnectionAttempt:
     """One try to connect, which several callers may wait for."""
 
     def __init__(self) -> None:
@@ -41,17 +41,17 @@ class _Attempt:
         self.settled.set()
 
 
-class Server:
+class McpServer:
     """A server of the project that may be started; made inside a running event loop."""
 
-    def __init__(self, order: Order, launch: Launch) -> None:
+    def __init__(self, order: ProgramSpec, launch: Launch) -> None:
         self.order = order
         self.name = order.server.name
         self.listing_is_current = False
         self._launch = launch
         self._wanted = anyio.Event()
-        self._attempt = _Attempt()
-        self._fault = Fault()
+        self._attempt = _ConnectionAttempt()
+        self._fault = ConnectionFault()
         self._failures = 0
 
     async def keep(self) -> None:
@@ -59,17 +59,17 @@ class Server:
         while True:
             await self._wanted.wait()
             await anyio.sleep(self.order.limits.backoff(self._failures))
-            attempt, self._fault = self._attempt, Fault()
+            attempt, self._fault = self._attempt, ConnectionFault()
             problem = await self._connection(attempt)
             self._fault.settled.set()
-            self._wanted, self._attempt = anyio.Event(), _Attempt()
+            self._wanted, self._attempt = anyio.Event(), _ConnectionAttempt()
             self._failures += 1
             self.listing_is_current = False
             attempt.settle(None, problem)
             # Errors and their frames hold each other, and with them what a hostile server sent: megabytes.
             gc.collect()
 
-    async def _connection(self, attempt: _Attempt) -> RecollectError:
+    async def _connection(self, attempt: _ConnectionAttempt) -> RecollectError:
         """Serve one connection until it ends; says why it did."""
         fault = self._fault
         greeting = anyio.CancelScope(deadline=anyio.current_time() + self.order.limits.start_seconds)
@@ -110,11 +110,11 @@ class Server:
             raise attempt.problem or self._failed("it ended")
         return attempt.session
 
-    async def list_tools(self) -> list[Described]:
+    async def list_tools(self) -> list[ToolDescription]:
         """All pages of its tools, within the limits."""
         import mcp_types as types
 
-        limits, found = self.order.limits, list[Described]()
+        limits, found = self.order.limits, list[ToolDescription]()
         cursor: str | None = None
         for _ in range(limits.pages):
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
@@ -153,7 +153,7 @@ class Server:
         self._failures = 0
         return answer
 
-    async def _from_protocol(self, problem: Any, fault: Fault, seconds: float) -> ServerFailed:
+    async def _from_protocol(self, problem: Any, fault: ConnectionFault, seconds: float) -> ServerFailed:
         from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
         if problem.code == REQUEST_TIMEOUT:
@@ -173,9 +173,9 @@ class Server:
         return ServerFailed(self.name, why or "it ended")
 
 
-def _described(tool: Any) -> Described:
+def _described(tool: Any) -> ToolDescription:
     hints = tool.annotations.model_dump(mode="json", exclude_none=True) if tool.annotations else {}
-    return Described(tool.name, tool.title or "", tool.description or "", tool.input_schema, hints)
+    return ToolDescription(tool.name, tool.title or "", tool.description or "", tool.input_schema, hints)
 
 
 def _first(problem: BaseException) -> BaseException:

@@ -17,10 +17,16 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from recollect.mcp.fault import Fault
-from recollect.mcp.framing import BrokenFrame, Lines, Rate, require_few_tools, require_small
+from recollect.mcp.fault import ConnectionFault
+from recollect.mcp.framing import (
+    BrokenFrame,
+    LineSplitter,
+    MessageRateLimit,
+    require_few_tools,
+    require_small,
+)
 from recollect.mcp.launch import RawFile
-from recollect.mcp.limits import Limits
+from recollect.mcp.limits import McpLimits
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -32,7 +38,7 @@ _WRITE_SECONDS = 10.0
 
 @asynccontextmanager
 async def pipe_streams(
-    stdin: RawFile, stdout: int, limits: Limits, fault: Fault
+    stdin: RawFile, stdout: int, limits: McpLimits, fault: ConnectionFault
 ) -> AsyncIterator[TransportStreams]:
     """The streams over a running program's pipes; its end is the end of the read stream."""
     os.set_blocking(stdin.fileno(), False)
@@ -51,9 +57,12 @@ async def pipe_streams(
 
 
 async def _read(
-    stdout: int, to_session: MemoryObjectSendStream[SessionMessage | Exception], limits: Limits, fault: Fault
+    stdout: int,
+    to_session: MemoryObjectSendStream[SessionMessage | Exception],
+    limits: McpLimits,
+    fault: ConnectionFault,
 ) -> None:
-    lines, rate = Lines(limits), Rate(limits)
+    lines, rate = LineSplitter(limits), MessageRateLimit(limits)
     async with to_session:
         try:
             async for data in _chunks(stdout):
@@ -96,7 +105,7 @@ async def _write(
     stdin: RawFile,
     from_session: MemoryObjectReceiveStream[SessionMessage],
     to_session: MemoryObjectSendStream[SessionMessage | Exception],
-    fault: Fault,
+    fault: ConnectionFault,
 ) -> None:
     async with from_session:
         try:

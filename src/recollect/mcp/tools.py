@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from recollect.mcp.limits import Limits
+from recollect.mcp.limits import McpLimits
 from recollect.mcp.plain import plain
 from recollect.model.settings.mcp_config import SEPARATOR
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 PREFIX = "mcp__"
 
 
-class Described(NamedTuple):
+class ToolDescription(NamedTuple):
     """A tool as the server describes it; hostile in every part."""
 
     name: str
@@ -46,7 +46,7 @@ class Tool:
     fingerprint: str
 
 
-class Refused(NamedTuple):
+class RefusedTool(NamedTuple):
     """A tool that is not used, and why. ``name`` is the server's, made plain."""
 
     server: str
@@ -69,38 +69,40 @@ def split_name(name: str) -> tuple[str, str] | None:
 
 
 def judged(
-    server: str, described: Sequence[Described], limits: Limits
-) -> tuple[tuple[Tool, ...], tuple[Refused, ...]]:
+    server: str, described: Sequence[ToolDescription], limits: McpLimits
+) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
     """The tools with usable names, and those that are refused."""
     times = collections.Counter(one.name for one in described)
     tools: list[Tool] = []
-    refused: dict[tuple[str, str], Refused] = {}
+    refused: dict[tuple[str, str], RefusedTool] = {}
     for one in described:
         why = _fault(one, times[one.name], limits)
         if why is None:
             tools.append(_tool(server, one, limits))
         else:
             shown = plain(one.name[:80], 80).replace("\n", " ").replace("\t", " ")
-            refused[shown, why] = Refused(server, shown, why)
+            refused[shown, why] = RefusedTool(server, shown, why)
     return tuple(tools), tuple(refused.values())
 
 
-def unpinned(tools: Sequence[Tool], pins: Mapping[str, str]) -> tuple[tuple[Tool, ...], tuple[Refused, ...]]:
+def unpinned(
+    tools: Sequence[Tool], pins: Mapping[str, str]
+) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
     """The tools that say what they said when they were accepted, and the others."""
     kept: list[Tool] = []
-    changed: list[Refused] = []
+    changed: list[RefusedTool] = []
     for tool in tools:
         if pins.get(tool.tool) == tool.fingerprint:
             kept.append(tool)
         else:
             what = "its description changed" if tool.tool in pins else "it is new"
             changed.append(
-                Refused(tool.server, tool.tool, f"{what} since its server was accepted", changed=True)
+                RefusedTool(tool.server, tool.tool, f"{what} since its server was accepted", changed=True)
             )
     return tuple(kept), tuple(changed)
 
 
-def _fault(one: Described, times: int, limits: Limits) -> str | None:
+def _fault(one: ToolDescription, times: int, limits: McpLimits) -> str | None:
     if SEPARATOR in one.name:
         return "its name contains '__', which separates server and tool"
     if not _NAME.fullmatch(one.name):
@@ -112,12 +114,12 @@ def _fault(one: Described, times: int, limits: Limits) -> str | None:
     return None
 
 
-def _tool(server: str, one: Described, limits: Limits) -> Tool:
+def _tool(server: str, one: ToolDescription, limits: McpLimits) -> Tool:
     description = plain(one.description or one.title, limits.description_chars)
     return Tool(full_name(server, one.name), server, one.name, description, one.schema, _fingerprint(one))
 
 
-def _fingerprint(one: Described) -> str:
+def _fingerprint(one: ToolDescription) -> str:
     shown = [one.name, one.title, one.description, one.schema, one.hints]
     return hashlib.sha256(_canonical(shown)).hexdigest()
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from recollect.mcp.addresses import AddressRefused, Origin, usable_address
-from recollect.mcp.fault import Fault
+from recollect.mcp.addresses import AddressRefused, UrlOrigin, usable_address
+from recollect.mcp.fault import ConnectionFault
 from recollect.mcp.framing import BrokenFrame, require_small
-from recollect.mcp.limits import Limits
-from recollect.model.settings.mcp_config import Kind, ServerConfig
+from recollect.mcp.limits import McpLimits
+from recollect.model.settings.mcp_config import ServerConfig, ServerTransport
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -27,7 +27,7 @@ _CONNECT_SECONDS = 15.0
 _IDLE_SECONDS = 300.0
 
 
-def origin_of(url: str) -> Origin:
+def origin_of(url: str) -> UrlOrigin:
     """Scheme, host and port of a configured address, or why it is none."""
     try:
         parsed = httpx2.URL(url)
@@ -40,12 +40,12 @@ def origin_of(url: str) -> Origin:
     port = parsed.port or _PORTS[parsed.scheme]
     if not 0 < port < 65_536:
         raise AddressRefused("its port is none")
-    return Origin(parsed.scheme, parsed.host, port)
+    return UrlOrigin(parsed.scheme, parsed.host, port)
 
 
 @asynccontextmanager
 async def web_streams(
-    config: ServerConfig, limits: Limits, fault: Fault, *, private_allowed: bool
+    config: ServerConfig, limits: McpLimits, fault: ConnectionFault, *, private_allowed: bool
 ) -> AsyncIterator[TransportStreams]:
     """The streams of a server by address."""
     origin = origin_of(config.url)
@@ -58,14 +58,14 @@ async def web_streams(
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
-            transport=_Guarded(origin, limits, fault, private_allowed=private_allowed),
+            transport=_GuardedTransport(origin, limits, fault, private_allowed=private_allowed),
             headers={**dict(config.headers), "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_IDLE_SECONDS),
             follow_redirects=False,
             trust_env=False,
         )
 
-    if config.kind is Kind.SSE:
+    if config.kind is ServerTransport.SSE:
         from mcp.client.sse import sse_client
 
         async with sse_client(config.url, httpx_client_factory=client) as streams:
@@ -82,10 +82,12 @@ async def web_streams(
             yield streams
 
 
-class _Guarded(httpx2.AsyncBaseTransport):
+class _GuardedTransport(httpx2.AsyncBaseTransport):
     """Connects to a looked-at address of one origin, and bounds what comes back."""
 
-    def __init__(self, origin: Origin, limits: Limits, fault: Fault, *, private_allowed: bool) -> None:
+    def __init__(
+        self, origin: UrlOrigin, limits: McpLimits, fault: ConnectionFault, *, private_allowed: bool
+    ) -> None:
         self._origin, self._limits, self._private_allowed = origin, limits, private_allowed
         self._fault = fault
         self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
@@ -112,24 +114,26 @@ class _Guarded(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def _bounded(response: httpx2.Response, limits: Limits, fault: Fault) -> httpx2.Response:
+def _bounded(response: httpx2.Response, limits: McpLimits, fault: ConnectionFault) -> httpx2.Response:
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     stream: httpx2.AsyncByteStream
     if encoding not in ("", "identity"):
-        stream = _Refusing(response, "a compressed answer nobody asked for", fault)
+        stream = _RefusingStream(response, "a compressed answer nobody asked for", fault)
     else:
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        stream = _Bounded(response, limits, fault, is_events=is_events)
+        stream = _BoundedStream(response, limits, fault, is_events=is_events)
     headers = [(name, value) for name, value in response.headers.raw if name.lower() != b"content-encoding"]
     return httpx2.Response(
         response.status_code, headers=headers, stream=stream, extensions=response.extensions
     )
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """Hands on whole answers, or whole events, after they were found small enough to parse."""
 
-    def __init__(self, response: httpx2.Response, limits: Limits, fault: Fault, *, is_events: bool) -> None:
+    def __init__(
+        self, response: httpx2.Response, limits: McpLimits, fault: ConnectionFault, *, is_events: bool
+    ) -> None:
         self._response, self._limits, self._is_events = response, limits, is_events
         self._fault = fault
 
@@ -169,8 +173,8 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-class _Refusing(httpx2.AsyncByteStream):
-    def __init__(self, response: httpx2.Response, why: str, fault: Fault) -> None:
+class _RefusingStream(httpx2.AsyncByteStream):
+    def __init__(self, response: httpx2.Response, why: str, fault: ConnectionFault) -> None:
         self._response, self._why, self._fault = response, why, fault
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -154,12 +154,12 @@ KnownBlock = (
 Block = KnownBlock | UnknownBlock
 
 
-class _Typed(Struct):
+class _BlockType(Struct):
     type: str
 
 
 _one = msgspec.json.Decoder(KnownBlock)
-_type = msgspec.json.Decoder(_Typed)
+_type = msgspec.json.Decoder(_BlockType)
 _text_or_parts = msgspec.json.Decoder(str | list[Raw] | None)
 
 

@@ -79,7 +79,7 @@ class Damage(msgspec.Struct, frozen=True):
         return self.offset + self.length
 
 
-class Pending(msgspec.Struct, frozen=True):
+class PendingTail(msgspec.Struct, frozen=True):
     """An unterminated tail. A writer may be in the middle of it, so it is not damage (S3)."""
 
     offset: int

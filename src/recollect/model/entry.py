@@ -8,8 +8,8 @@ Fields that recollect reasons about are typed here. The many others that
 clients write stay in ``raw`` and are reached by ``fields()``; they come out
 again untouched because an unchanged entry is written as its own bytes.
 
-Two kinds stand for what we do not understand. ``Unknown`` is a type that did
-not exist when this was written. ``UnknownShape`` is a known type whose contents
+Two kinds stand for what we do not understand. ``UnknownBody`` is a type that did
+not exist when this was written. ``UnknownShapeBody`` is a known type whose contents
 are not what that type promises; it still tells id, parent and time where it
 can, because the chain of a conversation may run through it.
 """
@@ -79,7 +79,7 @@ class Body(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
     timestamp: str | None = None
 
 
-class ForkedFrom(Struct, frozen=True, rename="camel"):
+class ForkOrigin(Struct, frozen=True, rename="camel"):
     """Where a copied entry came from."""
 
     session_id: str | None = None
@@ -101,12 +101,12 @@ class ChainBody(Body, frozen=True, kw_only=True):
     user_type: str | None = None
     entrypoint: str | None = None
     slug: str | None = None
-    forked_from: ForkedFrom | None = None
+    forked_from: ForkOrigin | None = None
     team_name: str | None = None
     agent_name: str | None = None
 
 
-class Message(Struct, frozen=True):
+class RawMessage(Struct, frozen=True):
     """What was said. ``content`` is text or blocks, as it stood in the line."""
 
     content: str | list[Block]
@@ -118,7 +118,7 @@ class Message(Struct, frozen=True):
         return [TextBlock(self.content)] if isinstance(self.content, str) else self.content
 
 
-class ApiMessage(Message, frozen=True):
+class ApiMessage(RawMessage, frozen=True):
     """An answer of the API; several lines share one ``id`` and repeat its usage."""
 
     id: str | None = None
@@ -131,7 +131,7 @@ class ApiMessage(Message, frozen=True):
 class User(ChainBody, frozen=True, kw_only=True, tag="user"):
     """A prompt, a tool result, or something the client said in the user's name."""
 
-    message: Message
+    message: RawMessage
     tool_use_result: Raw | UnsetType = UNSET
     source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
     is_compact_summary: bool | None = None
@@ -168,7 +168,7 @@ class System(ChainBody, frozen=True, kw_only=True, tag="system"):
     subtype: str | None = None
     content: Raw | UnsetType = UNSET
     level: str | None = None
-    message: Message | None = None
+    message: RawMessage | None = None
     compact_metadata: CompactMetadata | None = None
     duration_ms: float | int | None = None
 
@@ -195,7 +195,7 @@ class Progress(ChainBody, frozen=True, kw_only=True, tag="progress"):
     parent_tool_use_id: str | None = field(default=None, name="parentToolUseID")
 
 
-class ToolCall(ChainBody, frozen=True, kw_only=True):
+class ToolCallBody(ChainBody, frozen=True, kw_only=True):
     """A call that stands on a line of its own (``flat`` and ``events`` dialects)."""
 
     name: str
@@ -203,7 +203,7 @@ class ToolCall(ChainBody, frozen=True, kw_only=True):
     input: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
-class ToolResult(ChainBody, frozen=True, kw_only=True):
+class ToolResultBody(ChainBody, frozen=True, kw_only=True):
     """A result that stands on a line of its own (``flat`` and ``events`` dialects)."""
 
     name: str | None = None
@@ -281,7 +281,7 @@ class FrameLink(Body, frozen=True, kw_only=True, tag="frame-link"):
     title: str | None = None
 
 
-class Mode(Body, frozen=True, kw_only=True, tag="mode"):
+class ClientMode(Body, frozen=True, kw_only=True, tag="mode"):
     """The client's mode."""
 
     mode: str
@@ -317,7 +317,7 @@ class FileHistoryDelta(Body, frozen=True, kw_only=True, tag="file-history-delta"
     snapshot_message_id: str | None = None
 
 
-class FileHistory(Body, frozen=True, kw_only=True, tag="file-history"):
+class FileHistoryNote(Body, frozen=True, kw_only=True, tag="file-history"):
     """Another writer's note that a file was edited, created or deleted."""
 
     path: str
@@ -381,13 +381,13 @@ class AtisLatch(Body, frozen=True, kw_only=True, tag="atis-latch"):
     atis: str | None = None
 
 
-class Unknown(ChainBody, frozen=True, kw_only=True):
+class UnknownBody(ChainBody, frozen=True, kw_only=True):
     """A type that is not known here. ``type_name`` is empty where the line names none."""
 
     type_name: str = ""
 
 
-class UnknownShape(ChainBody, frozen=True, kw_only=True):
+class UnknownShapeBody(ChainBody, frozen=True, kw_only=True):
     """A known type whose contents are not what that type promises."""
 
     type_name: str
@@ -444,7 +444,7 @@ class Entry(Struct, frozen=True):
         return parsed_time(self.body.timestamp)
 
     @property
-    def message(self) -> Message | None:
+    def message(self) -> RawMessage | None:
         """What was said, for the kinds that say something."""
         body = self.body
         return body.message if isinstance(body, User | Assistant | System) else None
@@ -483,12 +483,12 @@ TAGGED: tuple[type[Body], ...] = (
     LastPrompt,
     PrLink,
     FrameLink,
-    Mode,
+    ClientMode,
     PermissionMode,
     QueueOperation,
     FileHistorySnapshot,
     FileHistoryDelta,
-    FileHistory,
+    FileHistoryNote,
     ContentReplacement,
     CostState,
     ToolsUsed,
@@ -500,8 +500,8 @@ TAGGED: tuple[type[Body], ...] = (
 KIND_OF: dict[type[Body], Kind] = {
     **{body: Kind(str(body.__struct_config__.tag)) for body in TAGGED},
     Summary: Kind.SUMMARY,
-    ToolCall: Kind.TOOL_CALL,
-    ToolResult: Kind.TOOL_RESULT,
-    Unknown: Kind.UNKNOWN,
-    UnknownShape: Kind.UNKNOWN_SHAPE,
+    ToolCallBody: Kind.TOOL_CALL,
+    ToolResultBody: Kind.TOOL_RESULT,
+    UnknownBody: Kind.UNKNOWN,
+    UnknownShapeBody: Kind.UNKNOWN_SHAPE,
 }

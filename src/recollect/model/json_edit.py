@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 
-from recollect.model.json_places import Located, located, text_of
+from recollect.model.json_places import LocatedValue, located, text_of
 
 _BOM = b"\xef\xbb\xbf"
 Steps = tuple[str, ...]
@@ -72,13 +72,13 @@ def without_key(data: bytes, path: Steps) -> bytes:
 # ---- the text ----------------------------------------------------------------------------------------------
 
 
-def _read(data: bytes) -> tuple[str, Located]:
+def _read(data: bytes) -> tuple[str, LocatedValue]:
     if not data.strip().removeprefix(_BOM):
         data = b"{}\n"
     return text_of(data), located(data)
 
 
-def _depth(root: Located, path: Steps) -> int:
+def _depth(root: LocatedValue, path: Steps) -> int:
     """How many steps of the path are there already."""
     depth = 0
     while depth < len(path) and root.at(path[: depth + 1]) is not None:
@@ -89,7 +89,7 @@ def _depth(root: Located, path: Steps) -> int:
     return depth
 
 
-def _inserted(text: str, root: Located, into: Located, name: str | None, value: object) -> str:
+def _inserted(text: str, root: LocatedValue, into: LocatedValue, name: str | None, value: object) -> str:
     """The text with one more member or item at the end of an object or list."""
     others = list(into.members.values()) or into.items
     starts = [one.key_start if one.key_start >= 0 else one.start for one in others]
@@ -107,7 +107,7 @@ def _inserted(text: str, root: Located, into: Located, name: str | None, value: 
     return f"{text[: last.end]}, {key}{json.dumps(value, ensure_ascii=False)}{text[last.end :]}"
 
 
-def _cut(text: str, above: Located, others: list[Located], number: int) -> str:
+def _cut(text: str, above: LocatedValue, others: list[LocatedValue], number: int) -> str:
     """The text without one member or item, and without the comma that set it apart."""
     one = others[number]
     start = one.key_start if one.key_start >= 0 else one.start
@@ -131,14 +131,14 @@ def _indent_at(text: str, position: int) -> str:
     return text[start:end]
 
 
-def _unit(text: str, root: Located) -> str:
+def _unit(text: str, root: LocatedValue) -> str:
     first = next(iter(root.members.values()), None)
     if first is None or "\n" not in text[root.start : first.key_start]:
         return "  "
     return _indent_at(text, first.key_start) or "  "
 
 
-def _shown(value: object, text: str, root: Located, indent: str) -> str:
+def _shown(value: object, text: str, root: LocatedValue, indent: str) -> str:
     unit = _unit(text, root)
     shown = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=unit)
     break_ = "\r\n" if "\r\n" in text else "\n"

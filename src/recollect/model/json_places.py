@@ -34,7 +34,7 @@ class BadJson(ValueError):
 
 
 @dataclass(slots=True)
-class Located:
+class LocatedValue:
     """A value and its place. ``start`` and ``end`` are characters of the text; ``line`` counts from 1.
 
     ``members`` are those of an object (``key_line``: where the name stands), ``items`` those of a list.
@@ -44,14 +44,14 @@ class Located:
     line: int
     start: int
     end: int
-    members: dict[str, Located] = field(default_factory=dict)
-    items: list[Located] = field(default_factory=list)
+    members: dict[str, LocatedValue] = field(default_factory=dict)
+    items: list[LocatedValue] = field(default_factory=list)
     key_start: int = -1
     key_line: int = 0
 
-    def at(self, path: tuple[str | int, ...]) -> Located | None:
+    def at(self, path: tuple[str | int, ...]) -> LocatedValue | None:
         """What stands at a path of names and positions; None where nothing does."""
-        found: Located | None = self
+        found: LocatedValue | None = self
         for step in path:
             if found is None:
                 return None
@@ -67,14 +67,14 @@ class Located:
         return self.key_line or self.line
 
 
-def located(data: bytes) -> Located:
+def located(data: bytes) -> LocatedValue:
     """The one value of a file; ``BadJson`` where there is none, or more."""
     try:
         text = text_of(data)
     except UnicodeDecodeError as problem:
         line = data.count(b"\n", 0, problem.start) + 1
         raise BadJson("a byte that is not UTF-8", line, 1) from None
-    reader = _Reader(text)
+    reader = _JsonReader(text)
     start = reader.skip(0)
     if start == len(text):
         raise reader.bad("the text ends before a value", start)
@@ -90,7 +90,7 @@ def text_of(data: bytes) -> str:
     return data.removeprefix(b"\xef\xbb\xbf").decode()
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -106,7 +106,7 @@ class _Reader:
         found = _SPACE.match(self._text, position)
         return found.end() if found else position
 
-    def value(self, position: int, depth: int) -> tuple[Located, int]:
+    def value(self, position: int, depth: int) -> tuple[LocatedValue, int]:
         """The value that begins here, and where it ends."""
         if depth > DEFAULT_LIMITS.depth:
             raise self.bad(f"more than {DEFAULT_LIMITS.depth} levels", position)
@@ -126,8 +126,8 @@ class _Reader:
             raise self.bad("a value was expected", position)
         return self._plain(_number(number.group()), position, number.end())
 
-    def _plain(self, value: object, start: int, end: int) -> tuple[Located, int]:
-        return Located(value, self.line(start), start, end), end
+    def _plain(self, value: object, start: int, end: int) -> tuple[LocatedValue, int]:
+        return LocatedValue(value, self.line(start), start, end), end
 
     def _string(self, position: int) -> tuple[str, int]:
         try:
@@ -136,8 +136,8 @@ class _Reader:
             raise self.bad(problem.msg.lower().removesuffix(" at"), problem.pos) from None
         return str(text), end
 
-    def _object(self, start: int, depth: int) -> tuple[Located, int]:
-        members: dict[str, Located] = {}
+    def _object(self, start: int, depth: int) -> tuple[LocatedValue, int]:
+        members: dict[str, LocatedValue] = {}
         position = self.skip(start + 1)
         while not (self._text.startswith("}", position) and not members):
             if not self._text.startswith('"', position):
@@ -156,10 +156,10 @@ class _Reader:
                 break
             position = self._comma(position, "}")
         values = {name: member.value for name, member in members.items()}
-        return Located(values, self.line(start), start, position + 1, members=members), position + 1
+        return LocatedValue(values, self.line(start), start, position + 1, members=members), position + 1
 
-    def _list(self, start: int, depth: int) -> tuple[Located, int]:
-        items: list[Located] = []
+    def _list(self, start: int, depth: int) -> tuple[LocatedValue, int]:
+        items: list[LocatedValue] = []
         position = self.skip(start + 1)
         while not (self._text.startswith("]", position) and not items):
             item, position = self.value(position, depth + 1)
@@ -169,7 +169,7 @@ class _Reader:
                 break
             position = self._comma(position, "]")
         values = [item.value for item in items]
-        return Located(values, self.line(start), start, position + 1, items=items), position + 1
+        return LocatedValue(values, self.line(start), start, position + 1, items=items), position + 1
 
     def _comma(self, position: int, closing: str) -> int:
         if not self._text.startswith(",", position):

@@ -18,7 +18,7 @@ from recollect.policy.analysis import Analysis, Command, Redirect, Word
 from recollect.policy.decision import Verdict
 from recollect.policy.directory_tracking import Directories, git_after_leaving
 from recollect.policy.file_commands import accepted_edit, removes_everything
-from recollect.policy.findings import Finding, by_nature, by_rule
+from recollect.policy.findings import PolicyFinding, by_nature, by_rule
 from recollect.policy.looked_at import (
     UNKNOWN,
     listed,
@@ -41,10 +41,10 @@ _OPTIONS_WITH_VALUE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedText:
+class BashJudgement:
     """What was found for each part; ``files`` are the absolute paths that it names."""
 
-    parts: tuple[tuple[str, Finding], ...]
+    parts: tuple[tuple[str, PolicyFinding], ...]
     unanalysable: tuple[str, ...]
     files: tuple[str, ...]
 
@@ -67,15 +67,15 @@ class BashJudge:
         self._paths = paths
         self._mode = mode
 
-    def judge(self, text: str) -> JudgedText:
+    def judge(self, text: str) -> BashJudgement:
         """Every part of the text with its finding; never empty."""
         analysis = analysed(text)
         covered = self._indexes[Verdict.ALLOW].whole_tool("Bash")
         directories = Directories(self._paths)
-        parts: list[tuple[str, Finding]] = []
+        parts: list[tuple[str, PolicyFinding]] = []
         files: list[str] = []
         # A text may repeat one command a hundred thousand times; it is judged once per directory.
-        known: dict[tuple[Command, int], Finding] = {}
+        known: dict[tuple[Command, int], PolicyFinding] = {}
         views: list[Command] = []
         for command in analysis.commands:
             place = (command, len(directories.possible))
@@ -93,13 +93,13 @@ class BashJudge:
         if git_after_leaving(views, directories):
             why = "git would run with the settings and hooks of another directory"
             parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
-        return JudgedText(
+        return BashJudgement(
             tuple(parts), analysis.unanalysable + _unknown(analysis), tuple(dict.fromkeys(files))
         )
 
     # One command
 
-    def _part(self, seen: _Seen, directories: Directories, covered: Rule | None) -> Finding:
+    def _part(self, seen: _CommandReading, directories: Directories, covered: Rule | None) -> PolicyFinding:
         for verdict in (Verdict.DENY, Verdict.ASK):
             rule = self._speaks_of(verdict, seen.views) or self._touches(verdict, seen, directories)
             if rule:
@@ -112,7 +112,7 @@ class BashJudge:
         if covered:
             return by_rule(covered, "every use of Bash is allowed")
         found = self._allowed(seen.command, directories)
-        return found or Finding(self._mode.unspoken(), self._unspoken_why())
+        return found or PolicyFinding(self._mode.unspoken(), self._unspoken_why())
 
     def _unspoken_why(self) -> str:
         return "nothing is asked in this mode" if self._mode is Mode.BYPASS else "no rule allows it"
@@ -132,7 +132,7 @@ class BashJudge:
                     found = entry
         return found[1] if found else None
 
-    def _touches(self, verdict: Verdict, seen: _Seen, directories: Directories) -> Rule | None:
+    def _touches(self, verdict: Verdict, seen: _CommandReading, directories: Directories) -> Rule | None:
         index = self._indexes[verdict]
         if not index.paths["Read"] and not index.paths["Edit"]:
             return None
@@ -160,7 +160,7 @@ class BashJudge:
                 return rule
         return None
 
-    def _floor(self, seen: _Seen, directories: Directories) -> Finding | None:
+    def _floor(self, seen: _CommandReading, directories: Directories) -> PolicyFinding | None:
         """What is asked whatever the rules and the mode say."""
         if None in directories.possible and self._lost(seen):
             why = "it names a file in a directory that is not known, and some files are denied"
@@ -188,7 +188,7 @@ class BashJudge:
         files = (self._paths.file(path, cwd) for cwd in directories.possible if cwd is not None)
         return next((rule for rule in map(self._paths.denied_below, files) if rule), None)
 
-    def _lost(self, seen: _Seen) -> bool:
+    def _lost(self, seen: _CommandReading) -> bool:
         """Whether a relative file may turn out to be a denied one."""
         paths = self._indexes[Verdict.DENY].paths
         relative = any(not path.startswith(("/", "~")) for operands in seen.operands for _, path in operands)
@@ -196,7 +196,7 @@ class BashJudge:
 
     # Allowing
 
-    def _allowed(self, command: Command, directories: Directories) -> Finding | None:
+    def _allowed(self, command: Command, directories: Directories) -> PolicyFinding | None:
         exact = self._exact_rule(command) if command.argv is not None else None
         if exact:
             return by_rule(exact, "the rule is this very command")
@@ -228,7 +228,7 @@ class BashJudge:
                     return rule
         return None
 
-    def _harmless(self, command: Command, directories: Directories) -> Finding | None:
+    def _harmless(self, command: Command, directories: Directories) -> PolicyFinding | None:
         """Why it may run without a rule: it only looks, and only where the session may look (R10, R11)."""
         view = commands.allow_view(command)
         if command.assignments or view is None or not view.words or any(map(_substitutes, view.words)):
@@ -237,11 +237,11 @@ class BashJudge:
             return None
         if directories.changes(command):
             inside = directories.stays_inside(command)
-            return Finding(Verdict.ALLOW, "it changes to a working directory") if inside else None
+            return PolicyFinding(Verdict.ALLOW, "it changes to a working directory") if inside else None
         if not commands.read_only(replace(view, redirects=())):
             return None
         if all(self._readable(path, directories) for path in looked_at(view)):
-            return Finding(Verdict.ALLOW, "it only looks")
+            return PolicyFinding(Verdict.ALLOW, "it only looks")
         return None
 
     def _readable(self, path: str, directories: Directories) -> bool:
@@ -273,18 +273,18 @@ class BashJudge:
             for cwd in directories.possible
         )
 
-    def _accepted_edit(self, command: Command, directories: Directories) -> Finding | None:
+    def _accepted_edit(self, command: Command, directories: Directories) -> PolicyFinding | None:
         if not self._mode.file_commands_run or command.assignments or not accepted_edit(command):
             return None
         for _, path in commands.file_operands(command):
             for cwd in directories.possible:
                 if cwd is None or not self._paths.in_workspace(self._paths.file(path, cwd)):
                     return None
-        return Finding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
+        return PolicyFinding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
 
     # The text as a whole
 
-    def _whole(self, analysis: Analysis, covered: Rule | None) -> Finding:
+    def _whole(self, analysis: Analysis, covered: Rule | None) -> PolicyFinding:
         found = next(self._suspected(analysis), None)
         if found:
             return found
@@ -294,10 +294,10 @@ class BashJudge:
         if covered:
             return by_rule(covered, "every use of Bash is allowed")
         if self._mode is Mode.BYPASS:
-            return Finding(Verdict.ALLOW, self._unspoken_why())
-        return Finding(Verdict.ASK, f"it is not fully understood: {reasons}")
+            return PolicyFinding(Verdict.ALLOW, self._unspoken_why())
+        return PolicyFinding(Verdict.ASK, f"it is not fully understood: {reasons}")
 
-    def _suspected(self, analysis: Analysis) -> Iterator[Finding]:
+    def _suspected(self, analysis: Analysis) -> Iterator[PolicyFinding]:
         """Deny and ask rules that could mean something in the text that no parsed command shows."""
         opaque = bool(analysis.unanalysable)
         readings = readings_of(analysis.text, self._paths.place) if opaque else None
@@ -334,7 +334,7 @@ class BashJudge:
                 return rule
         return None
 
-    def _files(self, seen: _Seen, directories: Directories) -> list[str]:
+    def _files(self, seen: _CommandReading, directories: Directories) -> list[str]:
         paths = dict.fromkeys(path for operands in seen.operands for _, path in operands)
         return [self._paths.written(path, cwd or "/") for path in paths for cwd in directories.possible]
 
@@ -357,7 +357,7 @@ def _unknown(analysis: Analysis) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _CommandReading:
     """A command, all that it may turn out to be, and the files of each, looked up once."""
 
     command: Command
@@ -365,11 +365,11 @@ class _Seen:
     operands: tuple[tuple[tuple[str, str], ...], ...]
 
 
-def _seen(command: Command) -> _Seen:
+def _seen(command: Command) -> _CommandReading:
     command = with_known_heredocs(command)
     views = commands.deny_views(command)
     views = views if command in views else (command, *views)
-    return _Seen(command, views, tuple(map(_operands, views)))
+    return _CommandReading(command, views, tuple(map(_operands, views)))
 
 
 def _operands(view: Command) -> tuple[tuple[str, str], ...]:

@@ -40,7 +40,7 @@ class RuleSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DecisionPart:
     """One simple command of a call (or the whole call), and what was decided about it."""
 
     text: str
@@ -62,6 +62,6 @@ class Decision:
     rule: str | None
     source: RuleSource | None
     why: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[DecisionPart, ...] = ()
     unanalysable: tuple[str, ...] = ()
     bound_to: str = ""

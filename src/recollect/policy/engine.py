@@ -13,23 +13,23 @@ from functools import cached_property
 
 from recollect.policy.approvals import approval_rules
 from recollect.policy.binding import seal
-from recollect.policy.decision import Decision, Part, Scope, Verdict
+from recollect.policy.decision import Decision, DecisionPart, Scope, Verdict
 from recollect.policy.findings import by_nature, strictest
-from recollect.policy.glance import Glance
+from recollect.policy.glance import MemoizedWorld
 from recollect.policy.modes import Mode
 from recollect.policy.path_judge import PathJudge, Workspace
 from recollect.policy.paths import collapsed
 from recollect.policy.rule_index import RuleIndex
 from recollect.policy.rules import Rule, RuleProblem
-from recollect.policy.tool_judge import Judged, ToolJudge
+from recollect.policy.tool_judge import ToolJudge, ToolJudgement
 from recollect.policy.tool_names import covers
 from recollect.policy.world import World
 
 __all__ = [
-    "Engine",
     "Explanation",
     "Mode",
-    "RuleLook",
+    "PolicyEngine",
+    "RuleEvaluation",
     "RuleSet",
     "Workspace",
     "approval_rules",
@@ -71,7 +71,7 @@ def needs_trust(rule: Rule) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleLook:
+class RuleEvaluation:
     """One rule, whether it matched, and why."""
 
     rule: Rule
@@ -84,10 +84,10 @@ class Explanation:
     """The decision, and every rule that was looked at for it."""
 
     decision: Decision
-    looks: tuple[RuleLook, ...]
+    looks: tuple[RuleEvaluation, ...]
 
 
-class Engine:
+class PolicyEngine:
     """One rule set in one workspace in one mode. Cheap to ask, safe to ask from several threads."""
 
     def __init__(self, rules: RuleSet, workspace: Workspace, mode: Mode, world: World) -> None:
@@ -100,13 +100,13 @@ class Engine:
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
         """The verdict for one call, with the rule, the parts and the seal."""
-        glance = Glance(self.world)
+        glance = MemoizedWorld(self.world)
         try:
             judge = ToolJudge(self._indexes, self._paths.seeing(glance), self.workspace.cwd, self.mode)
             judged = judge.judged(tool, arguments)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong in judging, the answer is no
             why = f"the call could not be judged ({type(error).__name__})"
-            judged = Judged(((str(tool), by_nature(Verdict.DENY, "not judged", why)),))
+            judged = ToolJudgement(((str(tool), by_nature(Verdict.DENY, "not judged", why)),))
         return self._decision(str(tool), arguments, judged, glance)
 
     def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
@@ -118,19 +118,23 @@ class Engine:
         """Whether the decision was made for this very call, and the files are still the same ones."""
         return bool(decision.bound_to) and self.decide(tool, arguments).bound_to == decision.bound_to
 
-    def _look(self, rule: Rule, tool: str, arguments: Mapping[str, object]) -> RuleLook:
+    def _look(self, rule: Rule, tool: str, arguments: Mapping[str, object]) -> RuleEvaluation:
         if needs_trust(rule) and not self.workspace.trusted:
-            return RuleLook(rule, False, "a project's allow rules wait for the workspace to be trusted")
-        alone = Engine(RuleSet((rule,)), replace(self.workspace, trusted=True), Mode.DEFAULT, self.world)
+            return RuleEvaluation(rule, False, "a project's allow rules wait for the workspace to be trusted")
+        alone = PolicyEngine(
+            RuleSet((rule,)), replace(self.workspace, trusted=True), Mode.DEFAULT, self.world
+        )
         parts = alone.decide(tool, arguments).parts
         found = next((part for part in parts if part.rule == rule.text), None)
         if found:
-            return RuleLook(rule, True, found.why)
+            return RuleEvaluation(rule, True, found.why)
         about = covers(rule.tool, tool) or rule.tool in ("Read", "Edit")
-        return RuleLook(rule, False, "no part of the call matches" if about else "it speaks of another tool")
+        return RuleEvaluation(
+            rule, False, "no part of the call matches" if about else "it speaks of another tool"
+        )
 
     def _decision(
-        self, tool: str, arguments: Mapping[str, object], judged: Judged, glance: Glance
+        self, tool: str, arguments: Mapping[str, object], judged: ToolJudgement, glance: MemoizedWorld
     ) -> Decision:
         findings = [finding for _, finding in judged.parts]
         decisive = strictest(findings) or by_nature(Verdict.DENY, "not judged", "nothing was found")
@@ -147,7 +151,8 @@ class Engine:
             source=decisive.source,
             why=why,
             parts=tuple(
-                Part(text, found.verdict, found.rule, found.source, found.why) for text, found in judged.parts
+                DecisionPart(text, found.verdict, found.rule, found.source, found.why)
+                for text, found in judged.parts
             ),
             unanalysable=judged.unanalysable,
             bound_to=seal(tool, arguments, cwd, judged.files, glance),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from recollect.policy.analysis import Command
-from recollect.policy.paths import Place, absolute, collapsed
+from recollect.policy.paths import PathBase, absolute, collapsed
 
 _ACCEPTED = {
     "mkdir": frozenset({"-p", "-v", "-pv", "-vp", "--parents", "--verbose"}),
@@ -29,7 +29,7 @@ def accepted_edit(command: Command) -> bool:
     return all(flag in _ACCEPTED[argv[0]] for flag in flags)
 
 
-def removes_everything(command: Command, place: Place) -> bool:
+def removes_everything(command: Command, place: PathBase) -> bool:
     """``rm -r`` of the root, of home, of a directory just below the root, or of what only a shell knows (R18)."""
     if not command.words or (command.words[0].text or "").rsplit("/", 1)[-1] != "rm":
         return False
@@ -48,7 +48,7 @@ def _recursive(flag: str) -> bool:
     return re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r\w*", flag) is not None
 
 
-def _everything(path: str, place: Place) -> bool:
+def _everything(path: str, place: PathBase) -> bool:
     full = collapsed(absolute(re.sub(r"/\*+$", "/", path), place))
     above_home = place.home == full or place.home.startswith(full.rstrip("/") + "/")
     return above_home or (full.count("/") == 1 and path.startswith("/"))

@@ -13,7 +13,7 @@ BUILT_IN = "built-in: "
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PolicyFinding:
     """A verdict and its reason. ``rule`` is a rule's text, or the name of a built-in one."""
 
     verdict: Verdict
@@ -22,17 +22,17 @@ class Finding:
     source: RuleSource | None = None
 
 
-def by_rule(rule: Rule, why: str) -> Finding:
+def by_rule(rule: Rule, why: str) -> PolicyFinding:
     """A finding that a rule of the settings made."""
-    return Finding(rule.verdict, why, rule.text, rule.source)
+    return PolicyFinding(rule.verdict, why, rule.text, rule.source)
 
 
-def by_nature(verdict: Verdict, name: str, why: str) -> Finding:
+def by_nature(verdict: Verdict, name: str, why: str) -> PolicyFinding:
     """A finding that holds whatever the settings say."""
-    return Finding(verdict, why, BUILT_IN + name)
+    return PolicyFinding(verdict, why, BUILT_IN + name)
 
 
-def strictest(findings: Iterable[Finding]) -> Finding | None:
+def strictest(findings: Iterable[PolicyFinding]) -> PolicyFinding | None:
     """The finding that decides: the strictest; of equals one by rule, then the first."""
     ranked = list(findings)
     if not ranked:

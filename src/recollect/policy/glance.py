@@ -10,7 +10,7 @@ from __future__ import annotations
 from recollect.policy.world import World
 
 
-class Glance:
+class MemoizedWorld:
     """A world that remembers what it was told."""
 
     def __init__(self, world: World) -> None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from recollect.policy.decision import Verdict
-from recollect.policy.findings import Finding, by_nature, by_rule
-from recollect.policy.glance import Glance
+from recollect.policy.findings import PolicyFinding, by_nature, by_rule
+from recollect.policy.glance import MemoizedWorld
 from recollect.policy.path_pattern import Anchor, PathPattern, escaped
 from recollect.policy.path_tails import PathRule
 from recollect.policy.paths import (
     NamedFile,
-    Place,
+    PathBase,
     absolute,
     collapsed,
     folded,
@@ -48,7 +48,7 @@ class Workspace:
 class PathJudge:
     """All path rules of an engine, their anchors looked up once."""
 
-    place: Place
+    place: PathBase
     _indexes: dict[Verdict, RuleIndex]
     _world: World
     _roots: tuple[str, ...]
@@ -58,12 +58,12 @@ class PathJudge:
     @classmethod
     def of(cls, indexes: dict[Verdict, RuleIndex], workspace: Workspace, world: World) -> PathJudge:
         """The rules in a workspace. Ask about files only what ``seeing`` gives."""
-        place = Place(collapsed(workspace.cwd), collapsed(workspace.home))
+        place = PathBase(collapsed(workspace.cwd), collapsed(workspace.home))
         roots = [place.cwd, *(collapsed(directory) for directory in workspace.directories)]
         forms = {form for root in roots for form in (root, collapsed(world.resolved(root)))}
         return cls(place, indexes, world, tuple(forms))
 
-    def seeing(self, glance: Glance) -> PathJudge:
+    def seeing(self, glance: MemoizedWorld) -> PathJudge:
         """The same rules for one decision: a file is looked at once, however many of them ask."""
         return replace(self, _world=glance, _files={})
 
@@ -79,12 +79,12 @@ class PathJudge:
         found = self._files.get((path, cwd))
         return found.forms if found else path_forms(path, self._place(cwd), self._world)
 
-    def _place(self, cwd: str | None) -> Place:
-        return self.place if cwd is None else Place(cwd, self.place.home)
+    def _place(self, cwd: str | None) -> PathBase:
+        return self.place if cwd is None else PathBase(cwd, self.place.home)
 
     def written(self, path: str, cwd: str) -> str:
         """The absolute path that the argument stands for, links not followed."""
-        return collapsed(absolute(path, Place(cwd, self.place.home)))
+        return collapsed(absolute(path, PathBase(cwd, self.place.home)))
 
     def in_workspace(self, file: NamedFile) -> bool:
         """Whether the file is in a working directory by every name it has."""
@@ -177,7 +177,7 @@ class PathJudge:
                 return rule
         return None
 
-    def readable(self, file: NamedFile) -> Finding | None:
+    def readable(self, file: NamedFile) -> PolicyFinding | None:
         """Why the file may be read, or None when somebody must be asked."""
         if file.special:
             return None
@@ -185,23 +185,25 @@ class PathJudge:
         if rule:
             return by_rule(rule, f"{file.given} may be read")
         if self.in_workspace(file):
-            return Finding(Verdict.ALLOW, f"{file.given} is in a working directory")
+            return PolicyFinding(Verdict.ALLOW, f"{file.given} is in a working directory")
         return None
 
-    def writable(self, file: NamedFile, *, edits_run: bool) -> Finding | None:
+    def writable(self, file: NamedFile, *, edits_run: bool) -> PolicyFinding | None:
         """Why the file may be written, or None when somebody must be asked."""
         if file.written in _ALWAYS_WRITABLE:
-            return Finding(Verdict.ALLOW, f"{file.written} keeps nothing")
+            return PolicyFinding(Verdict.ALLOW, f"{file.written} keeps nothing")
         if file.special or self.guarded(file):
             return None
         rule = self.permits(file, "Edit")
         if rule:
             return by_rule(rule, f"{file.given} may be edited")
         if edits_run and self.in_workspace(file):
-            return Finding(Verdict.ALLOW, f"the mode accepts edits in the working directories: {file.given}")
+            return PolicyFinding(
+                Verdict.ALLOW, f"the mode accepts edits in the working directories: {file.given}"
+            )
         return None
 
-    def guarded(self, file: NamedFile) -> Finding | None:
+    def guarded(self, file: NamedFile) -> PolicyFinding | None:
         """The built-in ask for names that decide what other programs run."""
         for form in file.forms:
             name = protected_name(self._own_part(form))

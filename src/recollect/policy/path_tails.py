@@ -14,7 +14,7 @@ PathRule = tuple[int, Rule, PathPattern]
 _REMEMBERED = 4096
 
 
-class Tails:
+class PathTails:
     """Path rules by their last component, which every path that they mean must have."""
 
     def __init__(self, rules: Sequence[PathRule]) -> None:

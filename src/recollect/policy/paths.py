@@ -21,7 +21,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathBase:
     """Where relative paths and ``~`` start."""
 
     cwd: str
@@ -56,7 +56,7 @@ def collapsed(path: str) -> str:
     return "/" + "/".join(kept)
 
 
-def absolute(path: str, place: Place) -> str:
+def absolute(path: str, place: PathBase) -> str:
     """The path from the root on, its own ``..`` still in it: only the file system knows where they lead."""
     if path == "~" or path.startswith("~/"):
         path = place.home + path[1:]
@@ -67,7 +67,7 @@ def absolute(path: str, place: Place) -> str:
     return path if path.startswith("/") else f"{place.cwd.rstrip('/')}/{path}"
 
 
-def named_file(path: str, place: Place, world: World) -> NamedFile:
+def named_file(path: str, place: PathBase, world: World) -> NamedFile:
     """The file a tool would open for this argument."""
     full, forms = _forms(path, place, world)
     special = None
@@ -80,12 +80,12 @@ def named_file(path: str, place: Place, world: World) -> NamedFile:
     return NamedFile(path, forms, special)
 
 
-def path_forms(path: str, place: Place, world: World) -> tuple[str, ...]:
+def path_forms(path: str, place: PathBase, world: World) -> tuple[str, ...]:
     """The different paths of the file, for a rule that need not know what kind of file it is."""
     return _forms(path, place, world)[1]
 
 
-def _forms(path: str, place: Place, world: World) -> tuple[str, tuple[str, ...]]:
+def _forms(path: str, place: PathBase, world: World) -> tuple[str, tuple[str, ...]]:
     """The argument from the root on, and every path it may lead to."""
     full = _without_detours(absolute(path, place), place)
     written = collapsed(full)
@@ -96,7 +96,7 @@ def _forms(path: str, place: Place, world: World) -> tuple[str, tuple[str, ...]]
     return full, tuple(dict.fromkeys((written, *map(collapsed, led))))
 
 
-def _without_detours(path: str, place: Place) -> str:
+def _without_detours(path: str, place: PathBase) -> str:
     """``/proc/self/root/x`` is ``/x``, and ``/proc/self/cwd/x`` is in the working directory (C03)."""
     if "proc" not in path:
         return path

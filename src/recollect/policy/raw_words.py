@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from recollect.policy.paths import Place
+from recollect.policy.paths import PathBase
 
 _BORDER = re.compile(r"[\s;|&()<>{}`$,=\"']+")
 _EXPANSION = re.compile(r"\$\([^()]*\)|\$\{[^{}]*\}|`[^`]*`|\$\w+|\$[@*#?!-]")
@@ -24,7 +24,7 @@ class Readings:
     words: set[str]
 
 
-def readings_of(text: str, place: Place) -> Readings:
+def readings_of(text: str, place: PathBase) -> Readings:
     """The text read plainly, with quoting removed, and with expansions gone."""
     joined = text.replace("\\\n", "")
     unquoted = re.sub(r"[\"'\\]", "", joined)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.host_rules import DomainPattern
 from recollect.policy.path_pattern import PathPattern
-from recollect.policy.path_tails import PathRule, Tails
+from recollect.policy.path_tails import PathRule, PathTails
 from recollect.policy.rules import ParameterPattern, Rule
 from recollect.policy.tool_names import covers, is_mcp
 
@@ -30,7 +30,7 @@ class RuleIndex:
         self._loose: list[CommandRule] = []
         self.paths: dict[str, list[PathRule]] = {"Read": [], "Edit": []}
         self.domains: list[tuple[int, Rule, DomainPattern]] = []
-        self._tails: dict[str, Tails] = {}
+        self._tails: dict[str, PathTails] = {}
         self.any_command = False
         for order, rule in enumerate(rules):
             self._add(order, rule)
@@ -68,11 +68,11 @@ class RuleIndex:
                 return rule
         return None
 
-    def tails(self, kind: str) -> Tails:
+    def tails(self, kind: str) -> PathTails:
         """The path rules of one kind, by what their patterns end in; laid out when first asked for."""
         found = self._tails.get(kind)
         if found is None:
-            found = self._tails[kind] = Tails(self.paths[kind])
+            found = self._tails[kind] = PathTails(self.paths[kind])
         return found
 
     def for_programs(self, programs: Iterable[str]) -> Iterator[CommandRule]:

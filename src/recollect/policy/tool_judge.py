@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from recollect.policy.bash_judge import BashJudge
 from recollect.policy.decision import Verdict
-from recollect.policy.findings import BUILT_IN, Finding, by_nature, by_rule
+from recollect.policy.findings import BUILT_IN, PolicyFinding, by_nature, by_rule
 from recollect.policy.host_rules import host_of, hosts_suspected, is_private_host
 from recollect.policy.modes import Mode
 from recollect.policy.path_judge import PathJudge
@@ -19,10 +19,10 @@ from recollect.policy.tool_names import EDITING_TOOLS, HARMLESS_TOOLS, PATH_ARGU
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ToolJudgement:
     """The parts of a call with their findings, what was not understood, and the files it names."""
 
-    parts: tuple[tuple[str, Finding], ...]
+    parts: tuple[tuple[str, PolicyFinding], ...]
     unanalysable: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -36,7 +36,7 @@ class ToolJudge:
         self._cwd = cwd
         self._mode = mode
 
-    def judged(self, tool: str, arguments: Mapping[str, object]) -> Judged:
+    def judged(self, tool: str, arguments: Mapping[str, object]) -> ToolJudgement:
         """Every part of the call with its finding."""
         for verdict in (Verdict.DENY, Verdict.ASK):
             index = self._indexes[verdict]
@@ -44,41 +44,41 @@ class ToolJudge:
             if not rule and tool in EDITING_TOOLS:
                 rule = index.whole_tool("Read")  # who may not read a file may not write it either (R13)
             if rule and verdict is Verdict.DENY:
-                return Judged(((tool, by_rule(rule, "the tool is denied")),))
+                return ToolJudgement(((tool, by_rule(rule, "the tool is denied")),))
             if rule:
                 inner = self._by_kind(tool, arguments)
                 return replace(inner, parts=((tool, by_rule(rule, "the tool is asked about")), *inner.parts))
         return self._by_kind(tool, arguments)
 
-    def _by_kind(self, tool: str, arguments: Mapping[str, object]) -> Judged:
+    def _by_kind(self, tool: str, arguments: Mapping[str, object]) -> ToolJudgement:
         if tool == "Bash":
             return self._shell(arguments)
         if tool in READING_TOOLS | EDITING_TOOLS:
             return self._file_tool(tool, arguments)
         if tool == "WebFetch":
-            return Judged((self._fetch(arguments),))
-        return Judged(((tool, self._plain_tool(tool, arguments)),))
+            return ToolJudgement((self._fetch(arguments),))
+        return ToolJudgement(((tool, self._plain_tool(tool, arguments)),))
 
     # Kinds of tools
 
-    def _shell(self, arguments: Mapping[str, object]) -> Judged:
+    def _shell(self, arguments: Mapping[str, object]) -> ToolJudgement:
         text = arguments.get("command")
         if not isinstance(text, str):
-            return Judged((("Bash", _malformed("command")),))
+            return ToolJudgement((("Bash", _malformed("command")),))
         judged = BashJudge(self._indexes, self._paths, self._mode).judge(text)
-        return Judged(judged.parts, judged.unanalysable, judged.files)
+        return ToolJudgement(judged.parts, judged.unanalysable, judged.files)
 
-    def _file_tool(self, tool: str, arguments: Mapping[str, object]) -> Judged:
+    def _file_tool(self, tool: str, arguments: Mapping[str, object]) -> ToolJudgement:
         given = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
         if not given and tool in ("Grep", "Glob", "LS"):
             given = [self._cwd]
         if not given or not all(isinstance(path, str) and path for path in given):
-            return Judged(((tool, _malformed("path")),))
+            return ToolJudgement(((tool, _malformed("path")),))
         paths = [str(path) for path in given] + _searched(tool, arguments)
         parts = tuple((path, self._file(tool, path)) for path in paths)
-        return Judged(parts, files=tuple(self._paths.file(path).written for path in paths))
+        return ToolJudgement(parts, files=tuple(self._paths.file(path).written for path in paths))
 
-    def _file(self, tool: str, path: str) -> Finding:
+    def _file(self, tool: str, path: str) -> PolicyFinding:
         editing = tool in EDITING_TOOLS
         file = self._paths.file(path)
         kinds = ("Edit", "Read") if editing else ("Read",)
@@ -91,27 +91,27 @@ class ToolJudge:
             if file.special and verdict is Verdict.DENY and tool not in ("Grep", "Glob", "LS"):
                 return by_nature(Verdict.DENY, "not a file", f"{path}: {file.special}")
         found = self._write_finding(tool, path) if editing else self._read_finding(tool, path)
-        return found or Finding(self._mode.unspoken(), self._why_unspoken())
+        return found or PolicyFinding(self._mode.unspoken(), self._why_unspoken())
 
-    def _read_finding(self, tool: str, path: str) -> Finding | None:
+    def _read_finding(self, tool: str, path: str) -> PolicyFinding | None:
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
         return (
             by_rule(whole, "the tool is allowed") if whole else self._paths.readable(self._paths.file(path))
         )
 
-    def _write_finding(self, tool: str, path: str) -> Finding | None:
+    def _write_finding(self, tool: str, path: str) -> PolicyFinding | None:
         file = self._paths.file(path)
         guarded = self._paths.guarded(file)
         if guarded and self._mode is not Mode.BYPASS:
             return guarded
         if self._mode is Mode.PLAN:
-            return Finding(Verdict.ASK, "nothing is changed in plan mode")
+            return PolicyFinding(Verdict.ASK, "nothing is changed in plan mode")
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
         if whole:
             return by_rule(whole, "the tool is allowed")
         return self._paths.writable(file, edits_run=self._mode.edits_run)
 
-    def _fetch(self, arguments: Mapping[str, object]) -> tuple[str, Finding]:
+    def _fetch(self, arguments: Mapping[str, object]) -> tuple[str, PolicyFinding]:
         url = arguments.get("url")
         if not isinstance(url, str):
             return "WebFetch", _malformed("url")
@@ -122,7 +122,7 @@ class ToolJudge:
                     return url, by_rule(rule, "the host matches")
         return url, self._private(hosts) or self._host(host_of(url))
 
-    def _private(self, hosts: frozenset[str]) -> Finding | None:
+    def _private(self, hosts: frozenset[str]) -> PolicyFinding | None:
         named = {pattern.named for _, _, pattern in self._indexes[Verdict.ALLOW].domains}
         hidden = [host for host in hosts if is_private_host(host) and host not in named]
         if not hidden:
@@ -130,10 +130,10 @@ class ToolJudge:
         why = f"{hidden[0]} is not a public host, and no rule names it"
         return by_nature(Verdict.DENY, "private address", why)
 
-    def _host(self, host: str | None) -> Finding:
+    def _host(self, host: str | None) -> PolicyFinding:
         whole = self._indexes[Verdict.ALLOW].whole_tool("WebFetch")
         if host is None:
-            return Finding(
+            return PolicyFinding(
                 Verdict.ASK, "where the URL leads can be read in more than one way", BUILT_IN + "odd URL"
             )
         for _, rule, pattern in self._indexes[Verdict.ALLOW].domains:
@@ -141,22 +141,22 @@ class ToolJudge:
                 return by_rule(rule, "the host matches")
         if whole:
             return by_rule(whole, "the tool is allowed")
-        return Finding(self._mode.unspoken(), self._why_unspoken())
+        return PolicyFinding(self._mode.unspoken(), self._why_unspoken())
 
-    def _plain_tool(self, tool: str, arguments: Mapping[str, object]) -> Finding:
+    def _plain_tool(self, tool: str, arguments: Mapping[str, object]) -> PolicyFinding:
         allow = self._indexes[Verdict.ALLOW]
         rule = allow.whole_tool(tool) or allow.parameter(tool, arguments)
         if rule:
             return by_rule(rule, "the tool is allowed")
         if tool in HARMLESS_TOOLS:
-            return Finding(Verdict.ALLOW, "the tool touches nothing outside the session")
-        return Finding(self._mode.unspoken(), self._why_unspoken())
+            return PolicyFinding(Verdict.ALLOW, "the tool touches nothing outside the session")
+        return PolicyFinding(self._mode.unspoken(), self._why_unspoken())
 
     def _why_unspoken(self) -> str:
         return "nothing is asked in this mode" if self._mode is Mode.BYPASS else "no rule allows it"
 
 
-def _malformed(name: str) -> Finding:
+def _malformed(name: str) -> PolicyFinding:
     return by_nature(Verdict.DENY, "malformed call", f"the call has no usable {name}")
 
 

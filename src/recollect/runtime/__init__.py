@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from recollect.runtime.agent_log import AgentLog, HomeStore
 from recollect.runtime.loop import Agent, AgentResult
-from recollect.runtime.outcome import Question, Ran
+from recollect.runtime.outcome import AnsweredCall, PermissionQuestion
 from recollect.runtime.runner import ToolRunner
-from recollect.runtime.sessions import OpenedSession, new_session, resumed_session
+from recollect.runtime.sessions import AgentSession, new_session, resumed_session
 
 __all__ = [
     "Agent",
     "AgentLog",
     "AgentResult",
+    "AgentSession",
+    "AnsweredCall",
     "HomeStore",
-    "OpenedSession",
-    "Question",
-    "Ran",
+    "PermissionQuestion",
     "ToolRunner",
     "new_session",
     "resumed_session",

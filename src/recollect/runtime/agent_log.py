@@ -1,7 +1,7 @@
 """A session's log as the runtime writes it: a straight chain of its own, with the client's further fields.
 
 Two things are added to ``SessionLog``. Each entry follows the last one *we* wrote, whatever another program
-appended meanwhile, so that a result never becomes the child of somebody else's prompt. And a draft can be ``Marked``
+appended meanwhile, so that a result never becomes the child of somebody else's prompt. And a ``MarkedDraft`` is a draft
 with fields that drafts have no name for (``toolDenialKind``, ``isApiErrorMessage``).
 
 ``HomeStore`` is a store whose logs lie in a Claude home: the same files, but the locks lie in our house (law 5).
@@ -23,14 +23,14 @@ from recollect.model.lifecycle import SessionState
 from recollect.model.strict_json import json_of
 from recollect.storage.home_locks import lock_path
 from recollect.storage.logs.log import Log
-from recollect.storage.store import Place, Placed, SessionLog, Store
+from recollect.storage.store import LogContext, PlacedDraft, SessionLog, Store
 from recollect.storage.store_layout import StoreLayout
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.refusals import as_storage_error
 
 
-class Marked(Draft, frozen=True, kw_only=True):
+class MarkedDraft(Draft, frozen=True, kw_only=True):
     """A draft of one line with further top-level fields."""
 
     draft: Draft
@@ -40,7 +40,7 @@ class Marked(Draft, frozen=True, kw_only=True):
 def marked(draft: Draft, **fields: object) -> Draft:
     """The draft with these fields; without any, the draft itself."""
     told = {name: json_of(name, value) for name, value in fields.items() if value is not None}
-    return Marked(draft=draft, fields=told) if told else draft
+    return MarkedDraft(draft=draft, fields=told) if told else draft
 
 
 def milliseconds_now() -> dt.datetime:
@@ -71,7 +71,7 @@ class AgentLog(SessionLog):
     def __init__(
         self,
         store: Store,
-        place: Place,
+        place: LogContext,
         state: SessionState,
         *,
         tip: str | None = None,
@@ -121,7 +121,7 @@ class AgentLog(SessionLog):
         self.place = structs.replace(self.place, cwd=cwd)
 
     def _lines(self, draft: Draft, entry_id: str, parent: str | None, at: dt.datetime) -> list[bytes]:
-        if not isinstance(draft, Marked):
+        if not isinstance(draft, MarkedDraft):
             return super()._lines(draft, entry_id, parent, at)
         lines = super()._lines(draft.draft, entry_id, parent, at)
         return [_with(line, draft.fields) for line in lines] if self._is_claude else lines
@@ -131,7 +131,7 @@ def put(log: SessionLog, *drafts: Draft) -> list[str]:
     """Store entries in any session's log; one that is not ours to mark gets them without marks."""
     if isinstance(log, AgentLog):
         return log.put(*drafts)
-    return log.append_many([draft.draft if isinstance(draft, Marked) else draft for draft in drafts])
+    return log.append_many([draft.draft if isinstance(draft, MarkedDraft) else draft for draft in drafts])
 
 
 def _placed(drafts: Sequence[Draft], tip: str | None) -> list[Draft]:
@@ -139,7 +139,7 @@ def _placed(drafts: Sequence[Draft], tip: str | None) -> list[Draft]:
     placed: list[Draft] = []
     found = False
     for draft in drafts:
-        placed.append(draft if found else Placed(draft=draft, parent=tip))
+        placed.append(draft if found else PlacedDraft(draft=draft, parent=tip))
         found = found or not isinstance(draft, MetadataDraft)
     return placed
 

@@ -32,7 +32,7 @@ _AGAIN = frozenset([408, 409, 429])
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelResponse:
     """One response of the model, as plain data."""
 
     id: str
@@ -72,9 +72,9 @@ class ApiClient:
         self._client = client
         self._closed = False
 
-    def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> Answer:
+    def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> ModelResponse:
         """One attempt. The answer is waited for in another thread, so that Ctrl-C is heard at once."""
-        answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[ModelResponse | Exception] = queue.SimpleQueue()
         thread = threading.Thread(
             target=self._attempt, args=(request, answers), name="recollect-api", daemon=True
         )
@@ -95,13 +95,15 @@ class ApiClient:
         if self._client is not None:
             self._client.close()
 
-    def _attempt(self, request: Mapping[str, Any], answers: queue.SimpleQueue[Answer | Exception]) -> None:
+    def _attempt(
+        self, request: Mapping[str, Any], answers: queue.SimpleQueue[ModelResponse | Exception]
+    ) -> None:
         try:
             answers.put(self._asked(request))
         except Exception as problem:  # noqa: BLE001 - whatever it is, the waiting thread must hear of it
             answers.put(problem)
 
-    def _asked(self, request: Mapping[str, Any]) -> Answer:
+    def _asked(self, request: Mapping[str, Any]) -> ModelResponse:
         try:
             import anthropic
         except ImportError as cause:
@@ -163,12 +165,12 @@ def _transport() -> type[Exception]:
     return OSError
 
 
-def _answer(message: Mapping[str, Any], request_id: str | None) -> Answer:
+def _answer(message: Mapping[str, Any], request_id: str | None) -> ModelResponse:
     try:
         usage = msgspec.convert(message.get("usage") or {}, Usage, strict=False)
     except msgspec.ValidationError:
         usage = Usage()
-    return Answer(
+    return ModelResponse(
         id=str(message["id"]),
         model=str(message["model"]),
         content=[_sent_back(block) for block in message["content"] if not _says_nothing(block)],

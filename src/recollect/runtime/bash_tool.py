@@ -16,10 +16,10 @@ from pathlib import Path
 
 from recollect import execution
 from recollect.errors import RecollectError
-from recollect.execution import Confinement, Limits, RunResult
+from recollect.execution import Confinement, RunLimits, RunResult
 from recollect.runtime import words
-from recollect.runtime.gate import Gate
-from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.runtime.gate import PermissionGate
+from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
 from recollect.system import fsops
 
 _MOST_SECONDS = 600.0
@@ -31,13 +31,18 @@ class BashTool:
     """The shell of one session. ``cwd`` is where the next command runs."""
 
     def __init__(
-        self, gate: Gate, confinement: Confinement, limits: Limits, results: Path, cancelled: threading.Event
+        self,
+        gate: PermissionGate,
+        confinement: Confinement,
+        limits: RunLimits,
+        results: Path,
+        cancelled: threading.Event,
     ) -> None:
         self._gate, self._confinement, self._limits = gate, confinement, limits
         self._results, self._cancelled = results, cancelled
         self.cwd = gate.root
 
-    def run(self, call: Call) -> Outcome:
+    def run(self, call: ApprovedCall) -> ToolOutcome:
         """Run the command, and answer as the client does."""
         command = call.arguments.get("command")
         if not isinstance(command, str) or "\0" in command:
@@ -58,7 +63,7 @@ class BashTool:
             shutil.rmtree(place, ignore_errors=True)
         return self._answer(call, result, limits, note)
 
-    def _executed(self, call: Call, command: str, place: Path, limits: Limits) -> RunResult:
+    def _executed(self, call: ApprovedCall, command: str, place: Path, limits: RunLimits) -> RunResult:
         kept = shlex.quote(str(place / "cwd"))
         # The path stands in the text, not in a variable: a command may change every variable there is.
         # Both streams in one, as the client reads them: then what was printed stays in the order it came.
@@ -78,7 +83,7 @@ class BashTool:
         except RecollectError as problem:
             raise ToolFailed(f"{problem.message}. {problem.hint}") from problem
 
-    def _seconds(self, call: Call) -> float | None:
+    def _seconds(self, call: ApprovedCall) -> float | None:
         asked = call.arguments.get("timeout")
         if isinstance(asked, int | float) and not isinstance(asked, bool) and asked > 0:
             return min(asked / 1000, _MOST_SECONDS)
@@ -102,22 +107,22 @@ class BashTool:
         self.cwd = self._gate.root
         return words.directory_reset(self.cwd)
 
-    def _answer(self, call: Call, result: RunResult, limits: Limits, note: str) -> Outcome:
+    def _answer(self, call: ApprovedCall, result: RunResult, limits: RunLimits, note: str) -> ToolOutcome:
         out, err = _text(result.stdout), _text(result.stderr)
         err = "\n".join(filter(None, (err, note)))
         said = "\n".join(filter(None, (out, err)))
         marks: dict[str, object] = {"sandboxed": result.sandbox != "unconfined"}
         if result.ended_by == "cancelled":
             rich = self._rich(out, err) | {"interrupted": True}
-            return Outcome(
+            return ToolOutcome(
                 "\n".join(filter(None, (said, words.ABORTED))), rich, True, interrupted=True, marks=marks
             )
         if result.ended_by is not None or result.exit_code != 0:
             text = _failure(result, limits, _cut(said))
-            return Outcome(text, f"Error: {text}", True, marks=marks)
+            return ToolOutcome(text, f"Error: {text}", True, marks=marks)
         if len(said) > _MOST_CHARACTERS:
             return self._persisted(call, result.stdout, out, err, marks)
-        return Outcome(said or words.NO_OUTPUT, self._rich(out, err), marks=marks)
+        return ToolOutcome(said or words.NO_OUTPUT, self._rich(out, err), marks=marks)
 
     def _rich(self, out: str, err: str) -> dict[str, object]:
         return {
@@ -128,7 +133,9 @@ class BashTool:
             "noOutputExpected": False,
         }
 
-    def _persisted(self, call: Call, data: bytes, out: str, err: str, marks: dict[str, object]) -> Outcome:
+    def _persisted(
+        self, call: ApprovedCall, data: bytes, out: str, err: str, marks: dict[str, object]
+    ) -> ToolOutcome:
         """Long output goes to a file of the session; the model gets its start and the place."""
         name = "".join(one for one in call.id if one.isascii() and (one.isalnum() or one in "_-"))[:80]
         path = self._results / f"{name or 'result'}.txt"
@@ -136,11 +143,11 @@ class BashTool:
             fsops.make_directories(path.parent)
             fsops.replace_file(path, data)
         except OSError:
-            return Outcome(_cut(out), self._rich(out, err), marks=marks)
+            return ToolOutcome(_cut(out), self._rich(out, err), marks=marks)
         preview = data[:_PREVIEW_BYTES].decode("utf-8", "ignore")
         preview = preview.rpartition("\n")[0] or preview
         rich = self._rich(out, err) | {"persistedOutputPath": str(path), "persistedOutputSize": len(data)}
-        return Outcome(words.persisted(str(path), len(data), preview), rich, marks=marks)
+        return ToolOutcome(words.persisted(str(path), len(data), preview), rich, marks=marks)
 
 
 def _text(data: bytes) -> str:
@@ -154,7 +161,7 @@ def _cut(text: str) -> str:
     return f"{text[:half]}\n\n... [{len(text) - 2 * half} characters truncated] ...\n\n{text[-half:]}"
 
 
-def _failure(result: RunResult, limits: Limits, said: str) -> str:
+def _failure(result: RunResult, limits: RunLimits, said: str) -> str:
     reasons = {
         "memory": "Command was ended: it took too much memory",
         "disk": "Command was ended: the disk is nearly full",

@@ -21,11 +21,11 @@ from recollect.model import draft
 from recollect.model.damage import Damage
 from recollect.model.draft import iso_time
 from recollect.model.entry import Entry, FileHistoryDelta, FileHistorySnapshot
-from recollect.model.files.events import Backup
+from recollect.model.files.events import FileBackup
 from recollect.model.json_text import loose_value
 from recollect.runtime import guarded_files
 from recollect.runtime.agent_log import put
-from recollect.runtime.gate import Gate
+from recollect.runtime.gate import PermissionGate
 from recollect.runtime.outcome import ToolFailed
 from recollect.storage.file_backups import backup_body, store_backup
 from recollect.storage.home import ClaudeHome
@@ -35,7 +35,7 @@ from recollect.storage.store import SessionLog
 class FileHistory:
     """The backups of one session. Without a prompt of its own (``at_prompt``) nothing is put aside."""
 
-    def __init__(self, log: SessionLog, home: ClaudeHome, gate: Gate) -> None:
+    def __init__(self, log: SessionLog, home: ClaudeHome, gate: PermissionGate) -> None:
         self._log, self._home, self._gate = log, home, gate
         self._tracked = _tracked_in(log.entries())
         self._prompt: str | None = None
@@ -57,7 +57,7 @@ class FileHistory:
         self._tracked[name] = self._stored(path, data, 1, _now())
         self._note(asked_by or self._prompt, is_update=True)
 
-    def _renewed(self, name: str, backup: Backup, now: dt.datetime) -> Backup:
+    def _renewed(self, name: str, backup: FileBackup, now: dt.datetime) -> FileBackup:
         path = str(Path(self._gate.root) / name)
         if not self._gate.holds_directory(path):
             return backup
@@ -70,12 +70,12 @@ class FileHistory:
         except (ToolFailed, RecollectError):  # a file that cannot be read keeps the backup it has
             return backup
 
-    def _body(self, backup: Backup) -> bytes | None:
+    def _body(self, backup: FileBackup) -> bytes | None:
         return None if backup.name is None else backup_body(self._home, self._log.id, backup.name)
 
-    def _stored(self, path: str, data: bytes | None, version: int, at: dt.datetime) -> Backup:
+    def _stored(self, path: str, data: bytes | None, version: int, at: dt.datetime) -> FileBackup:
         if data is None:
-            return Backup(None, version, at)
+            return FileBackup(None, version, at)
         return store_backup(self._home, self._log.id, path, data, version=version, at=at)
 
     def _note(self, message: str, *, is_update: bool) -> None:
@@ -103,9 +103,9 @@ class FileHistory:
             return path
 
 
-def _tracked_in(entries: Iterable[Entry | Damage]) -> dict[str, Backup]:
+def _tracked_in(entries: Iterable[Entry | Damage]) -> dict[str, FileBackup]:
     """The newest backup of every file the log names."""
-    found: dict[str, Backup] = {}
+    found: dict[str, FileBackup] = {}
     for item in entries:
         body = item.body if isinstance(item, Entry) else None
         if isinstance(body, FileHistorySnapshot):
@@ -124,10 +124,10 @@ def _items(value: object) -> list[tuple[str, dict[str, object]]]:
     return [(name, given) for name, given in items if isinstance(name, str) and isinstance(given, dict)]
 
 
-def _backup(given: dict[str, object]) -> Backup:
+def _backup(given: dict[str, object]) -> FileBackup:
     name, version = given.get("backupFileName"), given.get("version")
     number = version if isinstance(version, int) and version > 0 else 1
-    return Backup(name if isinstance(name, str) else None, number, None)
+    return FileBackup(name if isinstance(name, str) else None, number, None)
 
 
 def _now() -> dt.datetime:

@@ -12,9 +12,9 @@ from typing import Any
 
 from recollect.runtime import guarded_files, words
 from recollect.runtime.file_history import FileHistory
-from recollect.runtime.gate import Gate
-from recollect.runtime.guarded_files import Seen
-from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.runtime.gate import PermissionGate
+from recollect.runtime.guarded_files import FileSnapshot
+from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
 from recollect.runtime.patches import structured_patch
 
 _LINES, _LINE_CHARACTERS, _READ_BYTES, _IMAGE_BYTES = 2_000, 2_000, 256 * 1024, 3_750_000
@@ -29,14 +29,14 @@ _IMAGES = {
 class FileTools:
     """The files of one session: which it has seen, and in which state."""
 
-    def __init__(self, gate: Gate, history: FileHistory) -> None:
+    def __init__(self, gate: PermissionGate, history: FileHistory) -> None:
         self._gate, self._history = gate, history
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, FileSnapshot] = {}
         self._seen_in_part: set[str] = set()
 
     # ---- Read --------------------------------------------------------------------------------------------
 
-    def read(self, call: Call) -> Outcome:
+    def read(self, call: ApprovedCall) -> ToolOutcome:
         """A file's text with line numbers, or a picture."""
         path, real, seen = self._opened(call)
         if seen is None:
@@ -64,11 +64,11 @@ class FileTools:
             "startLine": first,
             "totalLines": len(lines),
         }
-        return Outcome(_numbered(text, chosen, first, len(lines)), {"type": "text", "file": file})
+        return ToolOutcome(_numbered(text, chosen, first, len(lines)), {"type": "text", "file": file})
 
     # ---- Write -------------------------------------------------------------------------------------------
 
-    def write(self, call: Call) -> Outcome:
+    def write(self, call: ApprovedCall) -> ToolOutcome:
         """A file with this content, new or in place of what was there."""
         content = _text(call, "content")
         path, real, before = self._opened(call)
@@ -86,11 +86,11 @@ class FileTools:
             "originalFile": old,
             "userModified": False,
         }
-        return Outcome(words.created(path) if before is None else words.updated(path), rich)
+        return ToolOutcome(words.created(path) if before is None else words.updated(path), rich)
 
     # ---- Edit --------------------------------------------------------------------------------------------
 
-    def edit(self, call: Call) -> Outcome:
+    def edit(self, call: ApprovedCall) -> ToolOutcome:
         """Exactly this text replaced by that one."""
         old, new = _text(call, "old_string"), _text(call, "new_string")
         everywhere = call.arguments.get("replace_all") is True
@@ -118,9 +118,9 @@ class FileTools:
         }
         if not known:
             rich["contentNotInModelContext"] = True
-        return Outcome(words.updated(path, everywhere=everywhere, known=known), rich)
+        return ToolOutcome(words.updated(path, everywhere=everywhere, known=known), rich)
 
-    def _editable(self, call: Call, real: str, before: Seen | None, old: str) -> str:
+    def _editable(self, call: ApprovedCall, real: str, before: FileSnapshot | None, old: str) -> str:
         if before is None:
             if old:
                 raise ToolFailed(words.missing(call.cwd), refused=True)
@@ -136,7 +136,7 @@ class FileTools:
 
     # ---- both --------------------------------------------------------------------------------------------
 
-    def _opened(self, call: Call) -> tuple[str, str, Seen | None]:
+    def _opened(self, call: ApprovedCall) -> tuple[str, str, FileSnapshot | None]:
         """Path, resolved path and file; the decision is asked for once more when the file is at hand."""
         path = _text(call, "file_path")
         real = self._gate.world.resolved(path)
@@ -146,20 +146,22 @@ class FileTools:
             raise ToolFailed("The file changed between the decision and the call. Nothing was done.")
         return path, real, seen
 
-    def _require_known(self, real: str, now: Seen) -> None:
+    def _require_known(self, real: str, now: FileSnapshot) -> None:
         known = self._seen.get(real)
         if known is None:
             raise ToolFailed(words.NOT_READ, refused=True)
         if known.data != now.data:
             raise ToolFailed(words.CHANGED, refused=True)
 
-    def _replace(self, call: Call, path: str, real: str, before: Seen | None, data: bytes) -> None:
+    def _replace(
+        self, call: ApprovedCall, path: str, real: str, before: FileSnapshot | None, data: bytes
+    ) -> None:
         self._history.before_change(path, None if before is None else before.data, call.asked_by)
         call.require_still_allowed()
         self._seen[real] = guarded_files.write(real, data, before)
 
 
-def _text(call: Call, name: str) -> str:
+def _text(call: ApprovedCall, name: str) -> str:
     value = call.arguments.get(name)
     if not isinstance(value, str):
         problem = "is missing" if value is None else "is not a string"
@@ -167,7 +169,7 @@ def _text(call: Call, name: str) -> str:
     return value
 
 
-def _number(call: Call, name: str, default: int) -> int:
+def _number(call: ApprovedCall, name: str, default: int) -> int:
     value = call.arguments.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
@@ -204,7 +206,7 @@ def _numbered(text: str, lines: list[str], first: int, total: int) -> str:
     return "\n".join(f"{number}\t{line[:_LINE_CHARACTERS]}" for number, line in enumerate(lines, first))
 
 
-def _picture(data: bytes, kind: str) -> Outcome:
+def _picture(data: bytes, kind: str) -> ToolOutcome:
     if len(data) > _IMAGE_BYTES:
         raise ToolFailed(f"The image has {len(data):,} bytes; at most {_IMAGE_BYTES:,} can be shown.")
     encoded = base64.b64encode(data).decode("ascii")
@@ -212,6 +214,6 @@ def _picture(data: bytes, kind: str) -> Outcome:
         "type": "image",
         "source": {"type": "base64", "media_type": kind, "data": encoded},
     }
-    return Outcome(
+    return ToolOutcome(
         [block], {"type": "image", "file": {"base64": encoded, "type": kind, "originalSize": len(data)}}
     )

@@ -14,20 +14,20 @@ from dataclasses import replace
 from typing import Any
 
 from recollect.policy.decision import Decision, Verdict
-from recollect.policy.engine import Engine
+from recollect.policy.engine import PolicyEngine
 from recollect.policy.findings import BUILT_IN
 from recollect.policy.tool_names import covers
-from recollect.services.permissions.engine import Permit
+from recollect.services.permissions.engine import ProjectEngine
 
 
-class Gate:
+class PermissionGate:
     """Decisions about calls, each for the directory it is made in."""
 
-    def __init__(self, engine: Engine | Permit) -> None:
-        self._permit = engine if isinstance(engine, Permit) else None
-        self.engine = engine.engine if isinstance(engine, Permit) else engine
+    def __init__(self, engine: PolicyEngine | ProjectEngine) -> None:
+        self._permit = engine if isinstance(engine, ProjectEngine) else None
+        self.engine = engine.engine if isinstance(engine, ProjectEngine) else engine
         self.world = self.engine.world
-        self._moved: dict[str, Engine] = {}
+        self._moved: dict[str, PolicyEngine] = {}
 
     @property
     def root(self) -> str:
@@ -69,16 +69,16 @@ class Gate:
         """Whether the decision was made for this very call and the files are still the same."""
         return self._at(tool, cwd).still_holds(decision, tool, arguments)
 
-    def _at(self, tool: str, cwd: str) -> Engine:
+    def _at(self, tool: str, cwd: str) -> PolicyEngine:
         if tool != "Bash" or cwd == self.root:
             return self.engine  # file tools name whole paths
         if cwd not in self._moved:
             workspace = self.engine.workspace
             moved = replace(workspace, cwd=cwd, directories=(*workspace.directories, workspace.cwd))
-            self._moved[cwd] = Engine(self.engine.rules, moved, self.engine.mode, self.world)
+            self._moved[cwd] = PolicyEngine(self.engine.rules, moved, self.engine.mode, self.world)
         return self._moved[cwd]
 
-    def _asked(self, engine: Engine, tool: str, arguments: Mapping[str, Any]) -> Decision:
+    def _asked(self, engine: PolicyEngine, tool: str, arguments: Mapping[str, Any]) -> Decision:
         if self._permit is None:
             return engine.decide(tool, arguments)
         return replace(self._permit, engine=engine).decide(tool, arguments)

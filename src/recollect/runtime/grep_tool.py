@@ -16,12 +16,12 @@ from typing import Any
 
 from recollect import execution
 from recollect.errors import RecollectError
-from recollect.execution import Confinement, Limits, RunResult
+from recollect.execution import Confinement, RunLimits, RunResult
 from recollect.runtime import globs, words
-from recollect.runtime.gate import Gate
+from recollect.runtime.gate import PermissionGate
 from recollect.runtime.mcp_tools import Stopped
-from recollect.runtime.outcome import Call, Outcome, ToolFailed
-from recollect.runtime.search_tools import File, Walk, may_be_named, shown
+from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
+from recollect.runtime.search_tools import FileEntry, FileWalk, may_be_named, shown
 
 _MODES = ("files_with_matches", "content", "count")
 _LIMIT, _LONG_LINE = 250, 500
@@ -55,7 +55,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _GrepLine:
     """One line of the answer: of a match or beside one; ``file`` is None between groups."""
 
     file: str | None
@@ -67,7 +67,7 @@ class _Line:
 class GrepTool:
     """Looking into the files of one session."""
 
-    def __init__(self, gate: Gate, confinement: Confinement, cancelled: threading.Event) -> None:
+    def __init__(self, gate: PermissionGate, confinement: Confinement, cancelled: threading.Event) -> None:
         self._gate, self._cancelled = gate, cancelled
         self._confinement = replace(confinement, write=(), allow_hosts=())
 
@@ -76,7 +76,7 @@ class GrepTool:
         """Whether the two programs that do it are there."""
         return all(shutil.which(name) for name in ("grep", "xargs"))
 
-    def run(self, call: Call) -> Outcome:
+    def run(self, call: ApprovedCall) -> ToolOutcome:
         """Find it, and answer as the client does."""
         mode = call.arguments.get("output_mode") or "files_with_matches"
         if not isinstance(call.arguments.get("pattern"), str) or mode not in _MODES:
@@ -93,18 +93,18 @@ class GrepTool:
             return _count(call, found)
         return _names(call, [name for name, _ in found], {file.path: file.modified for file in files})
 
-    def _files(self, call: Call) -> list[File]:
+    def _files(self, call: ApprovedCall) -> list[FileEntry]:
         path = str(call.arguments["path"])
         real = self._gate.world.resolved(path)
         if not Path(real).exists():
             here = f"Note: your current working directory is {call.cwd}."
             raise ToolFailed(f"Path does not exist: {path}. {here}")
         if not Path(real).is_dir():
-            return [File(0, real)]
+            return [FileEntry(0, real)]
         wanted = _wanted(call)
-        walk = Walk(real, self._cancelled)
+        walk = FileWalk(real, self._cancelled)
         files = [
-            File(file.modified, f"{real.rstrip('/')}/{file.path}")
+            FileEntry(file.modified, f"{real.rstrip('/')}/{file.path}")
             for file in walk.files(_KEPT_BY_PROGRAMS)
             if "\n" not in file.path and wanted(file.path)
         ]
@@ -114,14 +114,14 @@ class GrepTool:
             raise ToolFailed("There are too many files. Narrow the path and search again.")
         return files
 
-    def _said(self, call: Call, mode: str, files: Iterable[File]) -> bytes:
+    def _said(self, call: ApprovedCall, mode: str, files: Iterable[FileEntry]) -> bytes:
         names = b"\0".join(file.path.encode("utf-8", "surrogateescape") for file in files)
         try:
             result = execution.run(
                 ["xargs", "-0", "grep", *_options(call, mode), "-e", call.arguments["pattern"], "--"],
                 cwd=Path(call.cwd),
                 confinement=self._confinement,
-                limits=Limits(seconds=_SECONDS, output_bytes=_OUTPUT_BYTES),
+                limits=RunLimits(seconds=_SECONDS, output_bytes=_OUTPUT_BYTES),
                 environment={"LC_ALL": "C.UTF-8"},
                 stdin=names,
                 cancelled=self._cancelled,
@@ -130,7 +130,7 @@ class GrepTool:
             raise ToolFailed(f"{problem.message}. {problem.hint}") from problem
         return _checked(result)
 
-    def _content(self, call: Call, said: bytes) -> Outcome:
+    def _content(self, call: ApprovedCall, said: bytes) -> ToolOutcome:
         single = Path(str(call.arguments["path"])).is_file()
         kept = [line for line in _lines(said) if line.file is None or self._may_be_shown(line.file)]
         texts = [_text(line, call, single=single) for line in _without_stray_separators(kept)]
@@ -139,13 +139,13 @@ class GrepTool:
         rich = {"mode": "content", "numFiles": 0, "filenames": [], "content": content}
         rich |= {"numLines": len(page), "totalLines": len(texts), **applied}
         note = f"\n\n[Showing results with pagination = {_told(applied)}]" if applied else ""
-        return Outcome((content or "No matches found") + note, rich)
+        return ToolOutcome((content or "No matches found") + note, rich)
 
     def _may_be_shown(self, path: str) -> bool:
         return may_be_named(self._gate, path)
 
 
-def _wanted(call: Call) -> Callable[[str], bool]:
+def _wanted(call: ApprovedCall) -> Callable[[str], bool]:
     """Files that one of the globs means, if there are any, and none of those with a ``!``."""
     given = list(_globs(call))
     try:
@@ -156,7 +156,7 @@ def _wanted(call: Call) -> Callable[[str], bool]:
     return lambda path: (not some or any(test(path) for test in some)) and all(test(path) for test in all_of)
 
 
-def _globs(call: Call) -> Iterator[str]:
+def _globs(call: ApprovedCall) -> Iterator[str]:
     given, kind = call.arguments.get("glob"), call.arguments.get("type")
     if isinstance(given, str):
         # Blanks and commas part patterns, commas in braces do not.
@@ -167,7 +167,7 @@ def _globs(call: Call) -> Iterator[str]:
         yield _TYPES[kind]
 
 
-def _options(call: Call, mode: str) -> list[str]:
+def _options(call: ApprovedCall, mode: str) -> list[str]:
     options = ["-P", "-I", "-s", "-H", "-Z", "--color=never"]
     if call.arguments.get("-i") is True:
         options.append("-i")
@@ -183,7 +183,7 @@ def _options(call: Call, mode: str) -> list[str]:
     return options
 
 
-def _number(call: Call, name: str, default: int) -> int:
+def _number(call: ApprovedCall, name: str, default: int) -> int:
     value = call.arguments.get(name)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1_000_000
     return int(value) if usable and value is not None else default
@@ -200,16 +200,18 @@ def _checked(result: RunResult) -> bytes:
     return result.stdout
 
 
-def _lines(said: bytes) -> Iterator[_Line]:
+def _lines(said: bytes) -> Iterator[_GrepLine]:
     for line in said.decode("utf-8", "surrogateescape").split("\n")[:-1]:
         name, nul, rest = line.partition("\0")
         digits = len(rest) - len(rest.lstrip("0123456789"))
         yield (
-            _Line(name, rest[:digits], rest[digits : digits + 1], rest[digits + 1 :]) if nul else _Line(None)
+            _GrepLine(name, rest[:digits], rest[digits : digits + 1], rest[digits + 1 :])
+            if nul
+            else _GrepLine(None)
         )
 
 
-def _without_stray_separators(lines: list[_Line]) -> Iterator[_Line]:
+def _without_stray_separators(lines: list[_GrepLine]) -> Iterator[_GrepLine]:
     """Groups that were left out leave their separators behind."""
     waiting = False
     begun = False
@@ -218,12 +220,12 @@ def _without_stray_separators(lines: list[_Line]) -> Iterator[_Line]:
             waiting = begun
             continue
         if waiting:
-            yield _Line(None)
+            yield _GrepLine(None)
         waiting, begun = False, True
         yield line
 
 
-def _text(line: _Line, call: Call, *, single: bool) -> str:
+def _text(line: _GrepLine, call: ApprovedCall, *, single: bool) -> str:
     if line.file is None:
         return "--"
     kind = "matching" if line.mark == ":" else "context"
@@ -243,18 +245,18 @@ def _counted(said: bytes) -> Iterator[tuple[str, int]]:
         yield name, int(count) if count.isdigit() else 0
 
 
-def _names(call: Call, found: list[str], modified: dict[str, int]) -> Outcome:
+def _names(call: ApprovedCall, found: list[str], modified: dict[str, int]) -> ToolOutcome:
     found.sort(key=lambda name: (-modified.get(name, 0), name))
     page, applied = _page(call, [_printable(shown(name, call.cwd)) for name in found])
     rich = {"mode": "files_with_matches", "filenames": page, "numFiles": len(page)}
     rich |= {"totalFiles": len(found), **applied}
     if not page:
-        return Outcome("No files found", rich)
+        return ToolOutcome("No files found", rich)
     head = f"Found {len(page)} file{'s' if len(page) != 1 else ''}"
-    return Outcome("\n".join([f"{head} {_told(applied)}" if applied else head, *page]), rich)
+    return ToolOutcome("\n".join([f"{head} {_told(applied)}" if applied else head, *page]), rich)
 
 
-def _count(call: Call, found: list[tuple[str, int]]) -> Outcome:
+def _count(call: ApprovedCall, found: list[tuple[str, int]]) -> ToolOutcome:
     page, applied = _page(call, [_printable(f"{shown(name, call.cwd)}:{count}") for name, count in found])
     total, content = sum(count for _, count in found), "\n".join(page)
     rich = {"mode": "count", "numFiles": len(found), "filenames": [], "content": content}
@@ -262,10 +264,10 @@ def _count(call: Call, found: list[tuple[str, int]]) -> Outcome:
     files = f"{len(found)} file{'s' if len(found) != 1 else ''}"
     sum_up = f"Found {total} total occurrence{'s' if total != 1 else ''} across {files}."
     paged = f" with pagination = {_told(applied)}" if applied else ""
-    return Outcome(f"{content or 'No matches found'}\n\n{sum_up}{paged}", rich)
+    return ToolOutcome(f"{content or 'No matches found'}\n\n{sum_up}{paged}", rich)
 
 
-def _page(call: Call, entries: list[str]) -> tuple[list[str], dict[str, Any]]:
+def _page(call: ApprovedCall, entries: list[str]) -> tuple[list[str], dict[str, Any]]:
     """What is shown of it, and which bounds had to do with that."""
     limit, offset = _number(call, "head_limit", _LIMIT), _number(call, "offset", 0)
     rest = entries[offset:]

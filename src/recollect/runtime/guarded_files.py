@@ -25,7 +25,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileSnapshot:
     """A file as it was when it was read."""
 
     data: bytes
@@ -34,7 +34,7 @@ class Seen:
     mtime_ns: int
 
 
-def read(real: str, most: int = MOST_BYTES) -> Seen | None:
+def read(real: str, most: int = MOST_BYTES) -> FileSnapshot | None:
     """The file at a resolved path; None where there is none."""
     if f"{real}/".startswith(_MADE_UP):
         raise ToolFailed(f"{real}: is not a file on a disk")
@@ -53,10 +53,10 @@ def read(real: str, most: int = MOST_BYTES) -> Seen | None:
         data = fsops.pread(opened, found.st_size, 0)
     finally:
         fsops.close_quietly(opened)
-    return Seen(data, (found.st_dev, found.st_ino), stat.S_IMODE(found.st_mode), found.st_mtime_ns)
+    return FileSnapshot(data, (found.st_dev, found.st_ino), stat.S_IMODE(found.st_mode), found.st_mtime_ns)
 
 
-def write(real: str, data: bytes, before: Seen | None) -> Seen:
+def write(real: str, data: bytes, before: FileSnapshot | None) -> FileSnapshot:
     """Give the file at a resolved path these bytes, if it is still the one that was seen; and see it anew."""
     *above, name = real.strip("/").split("/")
     temporary = f".recollect-{secrets.token_hex(8)}.tmp"
@@ -81,7 +81,7 @@ def write(real: str, data: bytes, before: Seen | None) -> Seen:
     return seen
 
 
-def _require_same(directory: int, name: str, real: str, before: Seen | None) -> None:
+def _require_same(directory: int, name: str, real: str, before: FileSnapshot | None) -> None:
     found = openat.status(directory, name)
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise openat.refused_link(Path(real))
@@ -90,7 +90,7 @@ def _require_same(directory: int, name: str, real: str, before: Seen | None) -> 
         raise ToolFailed(f"{real}: the file changed between the decision and the call. Nothing was written.")
 
 
-def _publish(directory: int, temporary: str, name: str, before: Seen | None) -> None:
+def _publish(directory: int, temporary: str, name: str, before: FileSnapshot | None) -> None:
     # A rename would replace what somebody put there since we looked; a second name does not.
     if before is None and openat.give_second_name(directory, temporary, name):
         openat.remove(directory, temporary)

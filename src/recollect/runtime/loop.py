@@ -25,10 +25,10 @@ from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.draft import Draft
 from recollect.runtime import words
 from recollect.runtime.agent_log import marked
-from recollect.runtime.api_client import Answer, ApiClient, ApiFailed, Cancelled
+from recollect.runtime.api_client import ApiClient, ApiFailed, Cancelled, ModelResponse
 from recollect.runtime.offered import system_prompt
 from recollect.runtime.runner import ToolRunner
-from recollect.runtime.sessions import MARK, OpenedSession
+from recollect.runtime.sessions import MARK, AgentSession
 
 Ending = Literal["success", "error_max_turns", "error_api", "refusal", "interrupted"]
 
@@ -60,7 +60,7 @@ class AgentResult:
 
 
 @dataclass(slots=True)
-class _Run:
+class _AgentRun:
     messages: list[dict[str, Any]]
     turns: int = 0
     continued: int = 0
@@ -74,7 +74,7 @@ class Agent:
 
     def __init__(
         self,
-        session: OpenedSession,
+        session: AgentSession,
         runner: ToolRunner,
         api: ApiClient,
         *,
@@ -99,7 +99,7 @@ class Agent:
     def run(self, prompt: str) -> AgentResult:
         """Work on a prompt until the model is done, or something ends it."""
         began, before = time.monotonic(), self._log.spending
-        run = _Run(self._messages)
+        run = _AgentRun(self._messages)
         (prompt_id,) = self._log.put(marked(draft.user(prompt), **{MARK: str(self._log.id)}))
         run.messages.append({"role": "user", "content": prompt})
         self._runner.begin_turn(prompt_id)
@@ -118,7 +118,7 @@ class Agent:
             stop_reason=run.stop_reason,
         )
 
-    def _turns(self, run: _Run) -> Ending:
+    def _turns(self, run: _AgentRun) -> Ending:
         while True:
             if self._max_turns is not None and run.turns >= self._max_turns:
                 return "error_max_turns"
@@ -132,7 +132,7 @@ class Agent:
             if ending is not None:
                 return ending
 
-    def _taken(self, run: _Run, answer: Answer) -> Ending | None:
+    def _taken(self, run: _AgentRun, answer: ModelResponse) -> Ending | None:
         """Write an answer down and do what it asks for; the ending, if there is nothing left to do."""
         run.stop_reason = answer.stop_reason
         ids = self._log.put(*_drafts(answer))
@@ -157,7 +157,9 @@ class Agent:
             return None
         return "refusal" if answer.stop_reason == "refusal" else "success"
 
-    def _called(self, run: _Run, calls: list[tuple[dict[str, Any], str]], *, is_cut: bool) -> Ending | None:
+    def _called(
+        self, run: _AgentRun, calls: list[tuple[dict[str, Any], str]], *, is_cut: bool
+    ) -> Ending | None:
         results: list[dict[str, Any]] = []
         for number, (block, entry_id) in enumerate(calls):
             if self._cancelled.is_set():
@@ -174,7 +176,7 @@ class Agent:
         run.messages.append({"role": "user", "content": results})
         return self._interrupted(run, words.INTERRUPTED_IN_TOOL) if self._cancelled.is_set() else None
 
-    def _interrupted(self, run: _Run, text: str = words.INTERRUPTED) -> Ending:
+    def _interrupted(self, run: _AgentRun, text: str = words.INTERRUPTED) -> Ending:
         block = {"type": "text", "text": text}
         self._log.put(draft.user([block]))
         last = run.messages[-1]
@@ -186,7 +188,7 @@ class Agent:
 
     # ---- the API -----------------------------------------------------------------------------------------
 
-    def _answer(self, run: _Run) -> Answer:
+    def _answer(self, run: _AgentRun) -> ModelResponse:
         request = self._request(run.messages)
         for attempt in range(1, self._retries + 2):
             if self._cancelled.is_set():
@@ -243,7 +245,7 @@ class Agent:
         return text
 
 
-def _drafts(answer: Answer) -> list[Draft]:
+def _drafts(answer: ModelResponse) -> list[Draft]:
     """One line for each block, as clients lay an answer out."""
     return [
         draft.assistant(

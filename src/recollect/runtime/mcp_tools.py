@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from recollect.errors import RecollectError
 from recollect.policy.decision import Decision
-from recollect.runtime.gate import Gate
-from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.runtime.gate import PermissionGate
+from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
 from recollect.system.paths import HomeRoot
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from anyio.from_thread import BlockingPortal
 
-    from recollect.mcp import CallResult, Host, Limits, Listing, Tool
+    from recollect.mcp import CallResult, Host, McpLimits, Tool, ToolListing
 
 
 class McpTools:
@@ -34,11 +34,11 @@ class McpTools:
     def __init__(
         self,
         project: Path,
-        gate: Gate,
+        gate: PermissionGate,
         *,
         homes: Sequence[HomeRoot],
         data: Path | None = None,
-        limits: Limits | None = None,
+        limits: McpLimits | None = None,
     ) -> None:
         from recollect.mcp import Host
 
@@ -77,7 +77,7 @@ class McpTools:
         """Whether the project names any server."""
         return bool(self._host.servers)
 
-    def listing(self) -> Listing:
+    def listing(self) -> ToolListing:
         """The tools of every trusted server, and why others are missing."""
         return self._loop().call(self._host.tools)
 
@@ -85,7 +85,7 @@ class McpTools:
         """The tools a model is told of."""
         return [tool for tool in self.listing().tools if self._gate.offers(tool.name)]
 
-    def call(self, call: Call, decision: Decision, cancelled: threading.Event) -> Outcome:
+    def call(self, call: ApprovedCall, decision: Decision, cancelled: threading.Event) -> ToolOutcome:
         """Make a call that was allowed, and wait for it; cancelled calls are ended at the server too."""
         call.require_still_allowed()
         self._approved.add(decision.bound_to)
@@ -124,16 +124,16 @@ def _waited_for(future: Future[CallResult], cancelled: threading.Event) -> CallR
                 raise Stopped from None
 
 
-def _outcome(result: CallResult) -> Outcome:
+def _outcome(result: CallResult) -> ToolOutcome:
     """As the client stores it: structured content in place of the text, a single text as itself."""
     if result.is_error:
         text = result.text or "The server reported an error."
-        return Outcome(text, f"Error: {text}", True)
+        return ToolOutcome(text, f"Error: {text}", True)
     if result.structured is not None:
         text = json.dumps(result.structured, separators=(",", ":"), ensure_ascii=False)
-        return Outcome(text, text, marks={"mcpMeta": {"structuredContent": result.structured}})
+        return ToolOutcome(text, text, marks={"mcpMeta": {"structuredContent": result.structured}})
     blocks = [_block(one) for one in result.content]
-    return Outcome(blocks or "", blocks or "")
+    return ToolOutcome(blocks or "", blocks or "")
 
 
 def _block(given: Mapping[str, object]) -> dict[str, Any]:

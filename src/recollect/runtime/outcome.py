@@ -20,7 +20,7 @@ class ToolFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     """The answer to a call: ``content`` for the model, ``rich`` for people (``toolUseResult``).
 
     ``marks`` are further fields of the line. ``interrupted`` is about us being told to stop, not about limits.
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApprovedCall:
     """A decided call on its way: ``still_allowed`` asks again, about the world as it is at that moment."""
 
     id: str
@@ -55,7 +55,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PermissionQuestion:
     """A call a rule wants a person to look at."""
 
     tool: str
@@ -64,14 +64,14 @@ class Question:
     decision: Decision
 
 
-Ask = Callable[[Question], bool]
+Ask = Callable[[PermissionQuestion], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class AnsweredCall:
     """A call that was answered: the entry that says so, and the block the model is sent."""
 
     entry_id: str
     block: dict[str, Any]
-    outcome: Outcome
+    outcome: ToolOutcome
     decision: Decision | None

@@ -20,31 +20,38 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recollect.execution import Confinement, Limits
+from recollect.execution import Confinement, RunLimits
 from recollect.model import draft
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.json_text import loose_value
 from recollect.policy.decision import Decision, Verdict
-from recollect.policy.engine import Engine
+from recollect.policy.engine import PolicyEngine
 from recollect.policy.tool_names import EDITING_TOOLS, is_mcp
 from recollect.runtime import words
 from recollect.runtime.agent_log import AgentLog, marked, put
 from recollect.runtime.bash_tool import BashTool
 from recollect.runtime.file_history import FileHistory
 from recollect.runtime.file_tools import FileTools
-from recollect.runtime.gate import Gate
+from recollect.runtime.gate import PermissionGate
 from recollect.runtime.grep_tool import GrepTool
 from recollect.runtime.mcp_tools import McpTools, Stopped
-from recollect.runtime.outcome import Ask, Call, Outcome, Question, Ran, ToolFailed
+from recollect.runtime.outcome import (
+    AnsweredCall,
+    ApprovedCall,
+    Ask,
+    PermissionQuestion,
+    ToolFailed,
+    ToolOutcome,
+)
 from recollect.runtime.search_tools import SearchTools
 from recollect.runtime.todo_tool import TodoTool
-from recollect.services.permissions.engine import Permit
+from recollect.services.permissions.engine import ProjectEngine
 from recollect.storage.home import ClaudeHome
 from recollect.storage.store import SessionLog
 from recollect.storage.todo_files import TodoFiles
 
 _PATHS = {"Read": "file_path", "Write": "file_path", "Edit": "file_path", "Glob": "path", "Grep": "path"}
-_Run = Callable[[Call, Decision], Outcome]
+_Run = Callable[[ApprovedCall, Decision], ToolOutcome]
 
 
 class ToolRunner:
@@ -53,24 +60,24 @@ class ToolRunner:
     def __init__(
         self,
         log: SessionLog,
-        engine: Engine | Permit | Gate,
+        engine: PolicyEngine | ProjectEngine | PermissionGate,
         *,
         home: ClaudeHome | None = None,
         ask: Ask | None = None,
         mcp: McpTools | None = None,
         confinement: Confinement | None = None,
-        limits: Limits | None = None,
+        limits: RunLimits | None = None,
         cancelled: threading.Event | None = None,
     ) -> None:
         # A log of the claude layout lies at <root>/projects/<key>/<session>.jsonl.
         home = home or ClaudeHome(log.path.parents[2])
         self._log, self._ask, self._mcp = log, ask, mcp
-        self.gate = engine if isinstance(engine, Gate) else Gate(engine)
+        self.gate = engine if isinstance(engine, PermissionGate) else PermissionGate(engine)
         self.cancelled = cancelled or threading.Event()
         self.history = FileHistory(log, home, self.gate)
         results = log.path.with_suffix("") / "tool-results"
         self._bash = BashTool(
-            self.gate, confinement or Confinement(), limits or Limits(), results, self.cancelled
+            self.gate, confinement or Confinement(), limits or RunLimits(), results, self.cancelled
         )
         self._files = FileTools(self.gate, self.history)
         self._grep = GrepTool(self.gate, confinement or Confinement(), self.cancelled)
@@ -100,7 +107,7 @@ class ToolRunner:
         """The user said something new: from here on files can be taken back to how they are now."""
         self.history.at_prompt(prompt_id)
 
-    def run(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> Ran:
+    def run(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> AnsweredCall:
         """Decide about a call, carry it out, and append its result. ``asked_by`` is the entry of the call."""
         call_id, tool, arguments = _asked(block)
         cwd = self.cwd
@@ -110,7 +117,7 @@ class ToolRunner:
             run = self._tool(tool)
             made = decision = self.gate.decide(tool, arguments, cwd)
             still = functools.partial(self.gate.still_holds, made, tool, arguments, cwd)
-            call = Call(call_id, tool, arguments, cwd, still, asked_by)
+            call = ApprovedCall(call_id, tool, arguments, cwd, still, asked_by)
             outcome = self._refused(call, made) or run(call, made)
         except ToolFailed as failure:
             outcome = _failed(failure)
@@ -118,12 +125,14 @@ class ToolRunner:
             outcome = rejected()
         return self._written(call_id, tool, outcome, decision, asked_by)
 
-    def reject(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> Ran:
+    def reject(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> AnsweredCall:
         """Write down that a call was not made because somebody said stop."""
         call_id, tool, _ = _asked(block)
         return self._written(call_id, tool, rejected(), None, asked_by)
 
-    def fail(self, block: ToolUseBlock | Mapping[str, Any], why: str, *, asked_by: str | None = None) -> Ran:
+    def fail(
+        self, block: ToolUseBlock | Mapping[str, Any], why: str, *, asked_by: str | None = None
+    ) -> AnsweredCall:
         """Write down that a call could not be made."""
         call_id, tool, _ = _asked(block)
         return self._written(call_id, tool, _failed(ToolFailed(why, refused=True)), None, asked_by)
@@ -136,7 +145,7 @@ class ToolRunner:
             return lambda call, decision: mcp.call(call, decision, self.cancelled)
         raise ToolFailed(words.no_such_tool(tool), refused=True)
 
-    def _refused(self, call: Call, decision: Decision) -> Outcome | None:
+    def _refused(self, call: ApprovedCall, decision: Decision) -> ToolOutcome | None:
         """None where the call may be made, else the answer."""
         if self.cancelled.is_set():
             return rejected()
@@ -144,13 +153,13 @@ class ToolRunner:
             return None
         if decision.verdict is Verdict.ASK and self._ask is not None:
             # Each tool asks the engine once more before it acts, since a person takes time (E10).
-            yes = self._ask(Question(call.tool, call.arguments, call.cwd, decision))
+            yes = self._ask(PermissionQuestion(call.tool, call.arguments, call.cwd, decision))
             return None if yes else rejected()
         return _denial(call, decision)
 
     def _written(
-        self, call_id: str, tool: str, outcome: Outcome, decision: Decision | None, asked_by: str | None
-    ) -> Ran:
+        self, call_id: str, tool: str, outcome: ToolOutcome, decision: Decision | None, asked_by: str | None
+    ) -> AnsweredCall:
         result = draft.tool_result(call_id, outcome.content, outcome.is_error, outcome.rich, tool=tool)
         (entry_id,) = put(self._log, marked(result, sourceToolAssistantUUID=asked_by, **outcome.marks))
         if isinstance(self._log, AgentLog):
@@ -158,12 +167,12 @@ class ToolRunner:
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
         if outcome.is_error:
             block["is_error"] = True
-        return Ran(entry_id, block, outcome, decision)
+        return AnsweredCall(entry_id, block, outcome, decision)
 
 
-def rejected() -> Outcome:
+def rejected() -> ToolOutcome:
     """What the client writes for a call that a person stopped or refused."""
-    return Outcome(
+    return ToolOutcome(
         words.REJECTED,
         words.REJECTED_RICH,
         True,
@@ -173,7 +182,7 @@ def rejected() -> Outcome:
     )
 
 
-def _denial(call: Call, decision: Decision) -> Outcome:
+def _denial(call: ApprovedCall, decision: Decision) -> ToolOutcome:
     path = call.arguments.get("file_path")
     command = call.arguments.get("command") if call.tool == "Bash" else None
     if decision.verdict is Verdict.DENY:
@@ -187,12 +196,12 @@ def _denial(call: Call, decision: Decision) -> Outcome:
             words.not_granted(call.tool, path if isinstance(path, str) else None, writes=writes),
             "user-rejected",
         )
-    return Outcome(text, f"Error: {text}", True, denied=True, marks={"toolDenialKind": kind})
+    return ToolOutcome(text, f"Error: {text}", True, denied=True, marks={"toolDenialKind": kind})
 
 
-def _failed(failure: ToolFailed) -> Outcome:
+def _failed(failure: ToolFailed) -> ToolOutcome:
     content = words.tool_error(failure.text) if failure.refused else failure.text
-    return Outcome(content, f"Error: {failure.text.removeprefix('Error: ')}", True)
+    return ToolOutcome(content, f"Error: {failure.text.removeprefix('Error: ')}", True)
 
 
 def _asked(block: ToolUseBlock | Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:

@@ -16,16 +16,16 @@ from pathlib import Path
 
 from recollect.policy.decision import Verdict
 from recollect.runtime import globs, words
-from recollect.runtime.gate import Gate
+from recollect.runtime.gate import PermissionGate
 from recollect.runtime.mcp_tools import Stopped
-from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
 
 _SHOWN = 100
 _MOST_MATCHES, _MOST_ENTRIES, _MOST_SECONDS = 10_000, 500_000, 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class FileEntry:
     """When it was changed, and its path below the directory it was found in."""
 
     modified: int
@@ -35,10 +35,10 @@ class File:
 class SearchTools:
     """Looking for files in the directories of one session."""
 
-    def __init__(self, gate: Gate, cancelled: threading.Event) -> None:
+    def __init__(self, gate: PermissionGate, cancelled: threading.Event) -> None:
         self._gate, self._cancelled = gate, cancelled
 
-    def glob(self, call: Call) -> Outcome:
+    def glob(self, call: ApprovedCall) -> ToolOutcome:
         """The files that a pattern means, the one changed last at the end."""
         began = time.monotonic()
         base, pattern = self._where(call)
@@ -49,7 +49,7 @@ class SearchTools:
                 words.invalid("Glob", f"The parameter `pattern`: {problem}"), refused=True
             ) from None
         call.require_still_allowed()
-        walk = Walk(base, self._cancelled)
+        walk = FileWalk(base, self._cancelled)
         met = list(islice((one for one in walk.files() if meant(one.path)), _MOST_MATCHES))
         if self._cancelled.is_set():
             raise Stopped
@@ -64,9 +64,9 @@ class SearchTools:
             "totalMatches": len(found),
             "countIsComplete": walk.complete and len(met) < _MOST_MATCHES,
         }
-        return Outcome(_listed(names, len(found)), rich)
+        return ToolOutcome(_listed(names, len(found)), rich)
 
-    def _where(self, call: Call) -> tuple[str, str]:
+    def _where(self, call: ApprovedCall) -> tuple[str, str]:
         """The directory, links followed, and the pattern below it."""
         pattern, path = call.arguments.get("pattern"), str(call.arguments["path"])
         if not isinstance(pattern, str) or not pattern:
@@ -85,26 +85,26 @@ class SearchTools:
         return real, pattern
 
 
-def may_be_named(gate: Gate, path: str) -> bool:
+def may_be_named(gate: PermissionGate, path: str) -> bool:
     """Whether no rule denies the file to be read."""
     return gate.decide("Read", {"file_path": path}, gate.root).verdict is not Verdict.DENY
 
 
-class Walk:
+class FileWalk:
     """All files below a directory, until somebody says stop or it takes too long."""
 
     def __init__(self, base: str, cancelled: threading.Event) -> None:
         self._base, self._cancelled, self._until = base, cancelled, time.monotonic() + _MOST_SECONDS
         self.complete = True
 
-    def files(self, left_out: Collection[str] = ()) -> Iterator[File]:
+    def files(self, left_out: Collection[str] = ()) -> Iterator[FileEntry]:
         """Each with the time it was changed, by its path below the directory; some directories are left out."""
         try:
             yield from self._files(left_out)
         except RecursionError:  # a tree that somebody made deeper than Python can walk
             self.complete = False
 
-    def _files(self, left_out: Collection[str]) -> Iterator[File]:
+    def _files(self, left_out: Collection[str]) -> Iterator[FileEntry]:
         entries = 0
         for directory, below, names, descriptor in os.fwalk(self._base, follow_symlinks=False):
             below[:] = [name for name in below if name not in left_out]
@@ -119,7 +119,7 @@ class Walk:
                 except OSError:
                     continue
                 if (status.st_mode & 0o170000) == 0o100000:
-                    yield File(status.st_mtime_ns, f"{start}/{name}" if start else name)
+                    yield FileEntry(status.st_mtime_ns, f"{start}/{name}" if start else name)
 
 
 def shown(path: str, cwd: str) -> str:

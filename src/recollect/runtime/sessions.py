@@ -17,7 +17,7 @@ from recollect.model import draft
 from recollect.model.blocks import ToolResultBlock
 from recollect.model.conversation.api import api_messages
 from recollect.model.conversation.client_words import INTERRUPTED_RESULT
-from recollect.model.conversation.tool_calls import CallStatus, tool_calls
+from recollect.model.conversation.tool_calls import ToolCallStatus, tool_calls
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Attachment, System, User
 from recollect.model.ids import ProjectKey, SessionId
@@ -33,7 +33,7 @@ from recollect.storage.git_directories import repository_of
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
 from recollect.storage.logs.reader import read_lines
-from recollect.storage.store import Place, Store
+from recollect.storage.store import LogContext, Store
 from recollect.system.lock import FileLock
 from recollect.system.peek import open_regular
 
@@ -41,7 +41,7 @@ MARK = "recollectAgent"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedSession:
+class AgentSession:
     """A session about to be written to, and what the model is to be reminded of."""
 
     log: AgentLog
@@ -50,19 +50,19 @@ class OpenedSession:
     copied_from: str | None = None
 
 
-def new_session(home: ClaudeHome, project: str | Path, *, data: Path | None) -> OpenedSession:
+def new_session(home: ClaudeHome, project: str | Path, *, data: Path | None) -> AgentSession:
     """A session of a directory. ``data`` is our own directory, None where ``home`` is a store of ours."""
     store, cwd = _store(home, data), os.path.realpath(project)
     key = project_key(cwd)
     session = SessionId(store.new_id())
-    place = Place(store.paths.log(key, session), key, session, cwd, _git_branch(cwd))
+    place = LogContext(store.paths.log(key, session), key, session, cwd, _git_branch(cwd))
     store.paths.require_inside(place.path)
     turn = _turn(place.path, data)
     turn.acquire()
-    return OpenedSession(AgentLog(store, place, SessionState.CREATED, turn=turn), home)
+    return AgentSession(AgentLog(store, place, SessionState.CREATED, turn=turn), home)
 
 
-def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: Path | None) -> OpenedSession:
+def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: Path | None) -> AgentSession:
     """A session by id, start of an id, title or ``@last``; it must be one of this directory."""
     cwd = os.path.realpath(project)
     session = Home(home.root, data=data).own_session(name)
@@ -77,7 +77,7 @@ def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: P
         raise UsageError(f"session {session.id}: its name is no session id", hint="resume another one")
     refuse_live(home, session.session_id)
     key = ProjectKey(session.path.parent.name)
-    place = Place(session.path, key, session.session_id, cwd, _git_branch(cwd))
+    place = LogContext(session.path, key, session.session_id, cwd, _git_branch(cwd))
     turn = _turn(session.path, data)
     turn.acquire()  # given back when the log is closed, or with this object
     leaf = session.conversation().leaf.uuid
@@ -87,7 +87,7 @@ def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: P
     entries = Home(home.root, data=data).own_session(str(session.path)).conversation().entries()
     # The client's own notes speak of its tools and in its name; whoever wrote the file wrote them too.
     messages = api_messages([entry for entry in entries if not isinstance(entry.body, Attachment)])
-    return OpenedSession(log, home, tuple(messages), copied_from=copied_from)
+    return AgentSession(log, home, tuple(messages), copied_from=copied_from)
 
 
 def _store(home: ClaudeHome, data: Path | None) -> Store:
@@ -152,7 +152,7 @@ def _close_open_calls(session: Session, log: AgentLog) -> None:
                 call.id, INTERRUPTED_RESULT, True, f"Error: {INTERRUPTED_RESULT}", tool=call.name
             )
             for call in tool_calls(entries)
-            if call.status is CallStatus.MISSING and call.uuid in asking
+            if call.status is ToolCallStatus.MISSING and call.uuid in asking
         )
     )
 

@@ -8,7 +8,7 @@ from recollect.errors import RecollectError
 from recollect.model.ids import SessionId
 from recollect.model.todo import decode_todos
 from recollect.runtime import words
-from recollect.runtime.outcome import Call, Outcome, ToolFailed
+from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
 from recollect.storage.todo_files import TodoFiles
 
 _STATUSES = ("pending", "in_progress", "completed")
@@ -21,7 +21,7 @@ class TodoTool:
         self._files, self._session = files, session
         self._last: list[dict[str, object]] | None = None
 
-    def write(self, call: Call) -> Outcome:
+    def write(self, call: ApprovedCall) -> ToolOutcome:
         """Keep the list as the model gives it."""
         todos = call.arguments.get("todos")
         problem = _problem(todos)
@@ -34,7 +34,7 @@ class TodoTool:
         except RecollectError as failure:
             raise ToolFailed(f"The todo list could not be kept: {failure.message}") from failure
         self._last = todos
-        return Outcome(words.TODOS_KEPT, {"oldTodos": before, "newTodos": todos})
+        return ToolOutcome(words.TODOS_KEPT, {"oldTodos": before, "newTodos": todos})
 
     def _before(self) -> list[dict[str, object]]:
         if self._last is not None:

@@ -27,16 +27,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.sql import now_ms
-from recollect.server.refusals import Refused, busy, forbidden, not_found, too_many, unauthorized
+from recollect.server.refusals import RequestRefused, busy, forbidden, not_found, too_many, unauthorized
 from recollect.server.request_log import RequestLine
 from recollect.server.routes import admin, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
-from recollect.server.service import Ask, Service, answer
+from recollect.server.service import ServerRequest, Service, answer
 from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller
 from recollect.sync.wire import ORGANIZATION, REQUEST_ID
 
-Handler = Callable[[Ask], Awaitable[Response]]
+Handler = Callable[[ServerRequest], Awaitable[Response]]
 _ORGANIZATION = ORGANIZATION.lower().encode()
 _SWEEP_EVERY, GRACE_MS = 3_600.0, 7 * 86_400_000
 _log = logging.getLogger("recollect.server")
@@ -68,7 +68,7 @@ class PageApp(Protocol):
         """Let go of whoever follows something."""
 
 
-async def _openapi(ask: Ask) -> Response:
+async def _openapi(ask: ServerRequest) -> Response:
     """GET /openapi.json."""
     from recollect.server.openapi import document
 
@@ -145,18 +145,18 @@ def make_app(service: Service, *, is_owner: bool = True, page: PageApp | None = 
         exception_handlers={HTTPException: _http_problem},
     )
     app.router.redirect_slashes = False
-    return _Entrance(app, service, page)
+    return _RequestMiddleware(app, service, page)
 
 
 def _dispatch(service: Service, by_method: dict[str, Endpoint]) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         endpoint = by_method.get(request.method) or by_method["GET"]
-        return await _answered(service, endpoint, Ask(service, request.scope, request.receive))
+        return await _answered(service, endpoint, ServerRequest(service, request.scope, request.receive))
 
     return handle
 
 
-async def _answered(service: Service, endpoint: Endpoint, ask: Ask) -> Response:
+async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) -> Response:
     """What a route says, or why it does not."""
     try:
         if endpoint.scope is not None:
@@ -165,7 +165,7 @@ async def _answered(service: Service, endpoint: Endpoint, ask: Ask) -> Response:
             return await endpoint.handler(ask)  # a body and a reader have limits of their own
         async with asyncio.timeout(service.limits.request_seconds):
             return await endpoint.handler(ask)
-    except Refused as refused:
+    except RequestRefused as refused:
         return refused.response()
     except TimeoutError:
         return busy("the request took too long").response()
@@ -174,7 +174,7 @@ async def _answered(service: Service, endpoint: Endpoint, ask: Ask) -> Response:
         return busy("the database does not answer", 2).response()
 
 
-async def _admit(service: Service, ask: Ask, scope: str) -> Caller:
+async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
     """Who asks over HTTP: by the header and nothing else, so that no browser sends it unasked."""
     address = (ask.scope.get("client") or ("",))[0]
     caller = await _believed(service, ask.header(b"authorization") or "", address)
@@ -219,7 +219,7 @@ async def _http_problem(_: Request, problem: Exception) -> Response:
     status = problem.status_code if isinstance(problem, HTTPException) else 500
     headers = getattr(problem, "headers", None)
     if status == 405:
-        return Refused(
+        return RequestRefused(
             405, "method", "the route does not do that", "see /openapi.json", headers=headers
         ).response()
     return not_found().response()
@@ -238,7 +238,7 @@ async def _sweep_forever(service: Service, page: PageApp | None) -> None:
             await page.tidy()
 
 
-class _Entrance:
+class _RequestMiddleware:
     """Gives every request an id, counts it, and has one line written about it.
 
     Appends are most of what a server is asked, and go to their route from here: finding it among the others would
@@ -255,7 +255,7 @@ class _Entrance:
             await self._app(scope, receive, send)
             return
         session = _appended_to(scope)
-        note = _Note(f"{self._word}{next(self._numbers):08x}", time.perf_counter())
+        note = _RequestNote(f"{self._word}{next(self._numbers):08x}", time.perf_counter())
         gauges = self._service.metrics.gauges
         gauges["in_flight"] += 1
         try:
@@ -264,7 +264,7 @@ class _Entrance:
                 await app(scope, receive, note.marking(send))
             else:
                 note.route = _LOG
-                ask = Ask(self._service, scope, receive, session)
+                ask = ServerRequest(self._service, scope, receive, session)
                 response = await _answered(self._service, _APPEND, ask)
                 await note.send(response, send)
         finally:
@@ -273,7 +273,7 @@ class _Entrance:
                 note.route = _route_name(scope)
             self._tell(scope, note)
 
-    def _tell(self, scope: Scope, note: _Note) -> None:
+    def _tell(self, scope: Scope, note: _RequestNote) -> None:
         seconds = time.perf_counter() - note.started
         method = _method_name(scope["method"])
         self._service.metrics.request(method, note.route, note.status, seconds)
@@ -284,7 +284,7 @@ class _Entrance:
             log.add(RequestLine(note.id, method, note.route, note.status, ms, note.sent, token))
 
 
-class _Note:
+class _RequestNote:
     """What is written down of one request; its answer gets the id."""
 
     __slots__ = ("id", "route", "sent", "started", "status")
@@ -350,7 +350,7 @@ def _route_name(scope: Scope) -> str:
     return path if isinstance(path, str) else "other"
 
 
-class JsonLines(logging.Formatter):
+class JsonLineFormatter(logging.Formatter):
     """One JSON object a line, for machines."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -15,9 +15,9 @@ from io import BytesIO
 
 import zstandard
 
-from recollect.server.limits import Limits, Share
-from recollect.server.refusals import Refused, bad_encoding, busy, too_large
-from recollect.server.service import Ask
+from recollect.server.limits import BudgetShare, ServerLimits
+from recollect.server.refusals import RequestRefused, bad_encoding, busy, too_large
+from recollect.server.service import ServerRequest
 
 # A zstd block is at least four bytes and at most 128 KiB, so this much input gives at most 2 MiB at once.
 _ZSTD_STEP = 64
@@ -28,7 +28,7 @@ SMALL = 64 * 1024
 _FEW = 4 * 1024
 
 
-async def read_body(ask: Ask, share: Share) -> bytes:
+async def read_body(ask: ServerRequest, share: BudgetShare) -> bytes:
     """The whole body, decompressed; large ones one at a time."""
     limits = ask.service.limits
     encoding = (ask.header(b"content-encoding") or "").strip().lower() or "identity"
@@ -41,7 +41,7 @@ async def read_body(ask: Ask, share: Share) -> bytes:
         return raw
     unpack = _gunzipped if encoding == "gzip" else _unzstd
     if len(raw) < _FEW:
-        with contextlib.suppress(_Larger):
+        with contextlib.suppress(_BodyTooLarge):
             return unpack(raw, min(SMALL, limits.body_bytes))
     # Room first, then the one place: who has the place and waits for room would wait for those who need the place.
     if not await share.hold(len(raw) + unpacked, len(raw) + unpacked):
@@ -49,17 +49,17 @@ async def read_body(ask: Ask, share: Share) -> bytes:
     async with ask.service.large:
         try:
             found = await asyncio.to_thread(unpack, raw, limits.body_bytes)
-        except _Larger:
+        except _BodyTooLarge:
             raise too_large("decompressed body", limits.body_bytes) from None
         share.shrink(len(found))
         return found
 
 
-class _Larger(Exception):
+class _BodyTooLarge(Exception):
     """More comes out of it than was allowed."""
 
 
-async def _raw_body(ask: Ask, limits: Limits, share: Share, unpacked: int) -> bytes:
+async def _raw_body(ask: ServerRequest, limits: ServerLimits, share: BudgetShare, unpacked: int) -> bytes:
     most = limits.body_bytes
     told = ask.header(b"content-length") or ""
     length = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
@@ -69,19 +69,21 @@ async def _raw_body(ask: Ask, limits: Limits, share: Share, unpacked: int) -> by
     task = impatience.until(asyncio.get_running_loop().time() + limits.slow_grace_seconds)
     try:
         first, is_more = await ask.chunk()
-        if not is_more and len(first) <= Share.FREE:
+        if not is_more and len(first) <= BudgetShare.FREE:
             return first
         expected = (most if length is None else length) + unpacked
         return await _received(ask, share, (first, is_more), expected)
     except asyncio.CancelledError:
         if not impatience.over(task):
             raise
-        raise Refused(408, "slow", "the body came too slowly", "repeat the request") from None
+        raise RequestRefused(408, "slow", "the body came too slowly", "repeat the request") from None
     finally:
         impatience.over(task)
 
 
-async def _received(ask: Ask, share: Share, first: tuple[bytes, bool], expected: int) -> bytes:
+async def _received(
+    ask: ServerRequest, share: BudgetShare, first: tuple[bytes, bool], expected: int
+) -> bytes:
     limits = ask.service.limits
     # Not a list that is joined at the end, nor a bytearray: both hold everything twice. This grows where it is.
     most, size, received = limits.body_bytes, 0, BytesIO()
@@ -93,7 +95,7 @@ async def _received(ask: Ask, share: Share, first: tuple[bytes, bool], expected:
         if size > most:
             raise too_large("body", most)
         received.write(chunk)
-        if size > Share.FREE:
+        if size > BudgetShare.FREE:
             # Waiting for room is not the sender's slowness.
             waited = loop.time()
             ask.service.impatience.until(math.inf)
@@ -121,7 +123,7 @@ def _gunzipped(raw: bytes, most: int) -> bytes:
                 out = machine.decompress(waiting, _STEP)
                 size += found.write(out)
                 if size > most:
-                    raise _Larger
+                    raise _BodyTooLarge
                 waiting = machine.unconsumed_tail
                 if not waiting and len(out) < _STEP:
                     break
@@ -141,7 +143,7 @@ def _unzstd(raw: bytes, most: int) -> bytes:
                 raise bad_encoding("the zstd body goes on after its end")
             size += found.write(machine.decompress(piece))
             if size > most:
-                raise _Larger
+                raise _BodyTooLarge
     except zstandard.ZstdError:
         raise bad_encoding("the body is not zstd") from None
     if not machine.eof or machine.unused_data:

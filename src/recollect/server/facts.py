@@ -11,9 +11,9 @@ from functools import lru_cache
 from hashlib import sha256
 
 from recollect.index.frame import UsageRow
-from recollect.model.cost.copies import Copy, preference
+from recollect.model.cost.copies import ResponseCopy, preference
 from recollect.model.line_views.facts import PROSE, TITLE, LineFacts, facts_of
-from recollect.server.database.records import BY_MODEL, BY_PROMPT, BY_USER, NO_TITLE, Prepared, TextRow
+from recollect.server.database.records import BY_MODEL, BY_PROMPT, BY_USER, NO_TITLE, PreparedLines, TextRow
 from recollect.services.indexing.extraction import usage_row
 from recollect.sync.wire import Position, plain_text
 
@@ -33,10 +33,10 @@ def lines_of(data: bytes) -> Iterator[bytes]:
         start = end
 
 
-def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool = False) -> Prepared:
+def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool = False) -> PreparedLines:
     """Everything there is to know of these lines before they are written at ``expected`` of the log ``path``."""
     count, running = 0, expected.hash
-    gathered = _Gathered(expected.lines, path)
+    gathered = _AppendFacts(expected.lines, path)
     # Of one line no copy is made.
     for line in lines_of(data) if data.find(b"\n") + 1 < len(data) else (data,):
         running = sha256(running + line).digest()
@@ -46,7 +46,7 @@ def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool 
     return gathered.prepared(data, count, Position(expected.lines + count, running))
 
 
-class _Gathered:
+class _AppendFacts:
     """The lines of one append, summed up as they come."""
 
     _last_uuid: str | None = None
@@ -61,9 +61,9 @@ class _Gathered:
         self._usage: dict[tuple[str, str], UsageRow] = {}
         self._texts: list[TextRow] = []
 
-    def prepared(self, data: bytes, count: int, after: Position) -> Prepared:
+    def prepared(self, data: bytes, count: int, after: Position) -> PreparedLines:
         rank, title = self._title
-        return Prepared(
+        return PreparedLines(
             data,
             count,
             after,
@@ -130,9 +130,11 @@ def speaks_for(row: UsageRow, known: UsageRow) -> bool:
     return preference(copy_of(row, ""))[:4] >= preference(copy_of(known, ""))[:4]
 
 
-def copy_of(row: UsageRow, path: str) -> Copy:
+def copy_of(row: UsageRow, path: str) -> ResponseCopy:
     """A row as the ledger compares it; no time is the oldest."""
-    return Copy(row.request, row.speaker, row.output, bool(row.has_stop), row.at or 0, bool(row.forked), path)
+    return ResponseCopy(
+        row.request, row.speaker, row.output, bool(row.has_stop), row.at or 0, bool(row.forked), path
+    )
 
 
 def _name(text: str | None) -> str | None:

@@ -22,7 +22,7 @@ _MOST_BUCKETS = 10_000
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # glibc's names for them, in malloc.h
 
 
-class Limits(Struct, frozen=True):
+class ServerLimits(Struct, frozen=True):
     """The bounds, as ``GET /v1/whoami`` tells them."""
 
     body_bytes: int = 16 * _MIB  # of a request, before and after decompression
@@ -55,7 +55,7 @@ class Limits(Struct, frozen=True):
         return {name: getattr(self, name) for name in names}
 
 
-class Rates:
+class RateLimiter:
     """A bucket of requests for every name, refilled as time passes."""
 
     def __init__(self, per_second: float) -> None:
@@ -80,7 +80,7 @@ class Rates:
         return left + (time.monotonic() - since) * self._per_second < 1.0
 
 
-class Budget:
+class ByteBudget:
     """Bytes that all requests together may hold; who finds none left waits a moment for others to finish."""
 
     def __init__(self, total: int, patience: float = 15.0) -> None:
@@ -91,9 +91,9 @@ class Budget:
         # What may be large, and whose size is known only when it is there, is fetched one at a time.
         self.fetching = asyncio.Semaphore(1)
 
-    def share(self) -> Share:
+    def share(self) -> BudgetShare:
         """A part of the budget, given back at the end of its ``with`` whatever happens."""
-        return Share(self)
+        return BudgetShare(self)
 
     def give_back(self, amount: int) -> None:
         """Room for others."""
@@ -136,7 +136,7 @@ def _give_large_blocks_back() -> None:
             tune(option, value)
 
 
-class Share:
+class BudgetShare:
     """What one request holds of the budget."""
 
     # So little is free: a thousand small requests are no burden, and need not wait for a large one.
@@ -144,7 +144,7 @@ class Share:
     # What is larger than this gets all it may need at once: two that each hold half and wait would wait for ever.
     _STEP = 1 << 20
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
         self.taken = 0
 
@@ -183,7 +183,7 @@ class Share:
             self.taken = size
 
 
-class Impatience:
+class TaskTimeouts:
     """Ends waits that take too long. One timer looks at all of them: one for each would cost more than a small body."""
 
     _LOOK_EVERY = 0.25

@@ -9,7 +9,7 @@ import msgspec
 from recollect import __version__
 from recollect.server import team
 from recollect.server.database.records import Org
-from recollect.server.limits import Limits
+from recollect.server.limits import ServerLimits
 from recollect.server.routes import admin, sessions
 from recollect.sync import wire
 
@@ -18,30 +18,30 @@ _KEY = r"^([A-Za-z0-9_-]{1,24}(/[A-Za-z0-9_-]{1,24}){0,7})?$"
 _FILE_KEY = r"^[A-Za-z0-9_-]{1,24}(/[A-Za-z0-9_-]{1,24}){0,7}$"
 _POSITION = r"^(0|[1-9][0-9]{0,14}):[0-9a-f]{64}$"
 _TYPES = (
-    wire.Appended,
-    wire.Heads,
-    wire.Sessions,
+    wire.AppendReply,
+    wire.LogHeads,
+    wire.RemoteSessions,
     wire.SessionDetail,
     wire.SideFile,
-    wire.Hits,
+    wire.LineHits,
     wire.WhoAmI,
     wire.Problem,
     wire.Event,
-    team.CostReport,
+    team.TeamCostReport,
     Org,
-    sessions._Described,  # noqa: SLF001 - the document of a request belongs to its route
+    sessions._SessionChange,  # noqa: SLF001 - the document of a request belongs to its route
     admin._OrgChange,  # noqa: SLF001
     admin._NewUser,  # noqa: SLF001
     admin._UserChange,  # noqa: SLF001
     admin._NewToken,  # noqa: SLF001
-    admin._ShownToken,  # noqa: SLF001
-    admin._ShownUser,  # noqa: SLF001
+    admin._TokenDocument,  # noqa: SLF001
+    admin._UserDocument,  # noqa: SLF001
     admin._AuditPage,  # noqa: SLF001
 )
 _Schema = dict[str, Any]
 
 
-def document(limits: Limits) -> _Schema:
+def document(limits: ServerLimits) -> _Schema:
     """The whole document."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
     return {
@@ -184,7 +184,7 @@ def _paths() -> _Schema:
 def _log_paths() -> _Schema:
     append = _operation(
         "Add lines at the end of a log",
-        {"content": _json(_named("Appended"))},
+        {"content": _json(_named("AppendReply"))},
         parameters=[
             _SESSION,
             _LOG_KEY,
@@ -212,7 +212,7 @@ def _log_paths() -> _Schema:
     )
     heads = _operation(
         "Where all logs end",
-        {"content": _json(_named("Heads"))},
+        {"content": _json(_named("LogHeads"))},
         parameters=[_CURSOR, _query("limit", _number(1, 5000))],
     )
     return {
@@ -241,7 +241,7 @@ def _session_paths() -> _Schema:
         "/v1/sessions": {
             "get": _operation(
                 "Sessions, newest change first",
-                {"content": _json(_named("Sessions"))},
+                {"content": _json(_named("RemoteSessions"))},
                 parameters=[*filters, *_SPAN, _query("limit", _number(1, 1000)), _CURSOR],
             )
         },
@@ -251,7 +251,7 @@ def _session_paths() -> _Schema:
                 "Say something of a session",
                 detail,
                 parameters=[_SESSION],
-                body=_json(_named("_Described")),
+                body=_json(_named("_SessionChange")),
                 statuses=(413,),
             ),
             "delete": _operation(
@@ -285,7 +285,7 @@ def _team_paths() -> _Schema:
                 "What it cost",
                 {
                     "content": {
-                        **_json(_named("CostReport")),
+                        **_json(_named("TeamCostReport")),
                         "text/csv": {"schema": {"type": "string"}},
                         "application/vnd.apache.parquet": _BYTES,
                     }
@@ -297,7 +297,7 @@ def _team_paths() -> _Schema:
         "/v1/search": {
             "get": _operation(
                 "Lines that say something",
-                {"content": _json(_named("Hits"))},
+                {"content": _json(_named("LineHits"))},
                 parameters=[
                     _parameter(
                         "query",
@@ -319,7 +319,7 @@ def _team_paths() -> _Schema:
 def _admin_paths() -> _Schema:
     user_id = _parameter("path", "user_id", {"type": "string", "format": "uuid"}, required=True)
     token_id = _parameter("path", "token_id", {"type": "string", "format": "uuid"}, required=True)
-    token, user = {"content": _json(_named("_ShownToken"))}, {"content": _json(_named("_ShownUser"))}
+    token, user = {"content": _json(_named("_TokenDocument"))}, {"content": _json(_named("_UserDocument"))}
     org = {"content": _json(_named("Org"))}
 
     def listed(name: str, kind: str) -> _Schema:
@@ -332,7 +332,7 @@ def _admin_paths() -> _Schema:
             "patch": _operation("Set the retention", org, body=_json(_named("_OrgChange")), statuses=(413,)),
         },
         "/v1/users": {
-            "get": _operation("All members", listed("users", "_ShownUser")),
+            "get": _operation("All members", listed("users", "_UserDocument")),
             "post": _operation(
                 "A new member", user, body=_json(_named("_NewUser")), statuses=(409, 413), status=201
             ),
@@ -347,7 +347,7 @@ def _admin_paths() -> _Schema:
             )
         },
         "/v1/tokens": {
-            "get": _operation("All tokens", listed("tokens", "_ShownToken")),
+            "get": _operation("All tokens", listed("tokens", "_TokenDocument")),
             "post": _operation(
                 "A new token", token, body=_json(_named("_NewToken")), statuses=(413,), status=201
             ),

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.records import FileBytes, Segment
 from recollect.server.facts import lines_of
-from recollect.server.limits import Budget, Limits
+from recollect.server.limits import ByteBudget, ServerLimits
 
 # Small, because a connection that is closed keeps its last piece until the other side is gone, too; divisible by three, so
 # that pieces of base64 can be put together.
@@ -35,13 +35,13 @@ class TooSlow(Exception):
     """The reader does not take what it asked for, or there is no room for it."""
 
 
-class Streamed(StreamingResponse):
+class TimedStreamingResponse(StreamingResponse):
     """An answer in pieces, each of which must be taken within some seconds. At its end the share is given back."""
 
     def __init__(
         self,
         pieces: AsyncGenerator[bytes, None],
-        outlet: Outlet,
+        outlet: OutgoingBuffer,
         headers: Mapping[str, str],
         media_type: str,
     ) -> None:
@@ -67,10 +67,10 @@ class Streamed(StreamingResponse):
             await super().stream_response(timely)
 
 
-class Outlet:
+class OutgoingBuffer:
     """What one reader holds, until it was taken."""
 
-    def __init__(self, budget: Budget, limits: Limits) -> None:
+    def __init__(self, budget: ByteBudget, limits: ServerLimits) -> None:
         self._share, self.fetching, self.limits = budget.share(), budget.fetching, limits
 
     async def has_room(self, size: int) -> bool:
@@ -96,7 +96,7 @@ class Outlet:
             yield part
 
 
-class Span(NamedTuple):
+class LineRange(NamedTuple):
     """Which lines of a log are wanted, how many bytes they have, and how many the whole log."""
 
     first: int
@@ -106,7 +106,7 @@ class Span(NamedTuple):
 
 
 async def lines_within(
-    outlet: Outlet, span: Span, segments_from: Callable[[int], AsyncIterator[Segment]]
+    outlet: OutgoingBuffer, span: LineRange, segments_from: Callable[[int], AsyncIterator[Segment]]
 ) -> AsyncIterator[bytes]:
     """These lines, a segment's at a time; each is fetched when there is room for it, and then nothing else is held."""
     first, until, left, of_bytes = span
@@ -141,7 +141,9 @@ async def _next(segments: AsyncIterator[Segment], first: int, until: int) -> tup
     return data, last, len(segment.data) > _FETCHED_AT_ONCE
 
 
-async def fetched(outlet: Outlet, fetch: Callable[[], Awaitable[FileBytes | None]]) -> FileBytes | None:
+async def fetched(
+    outlet: OutgoingBuffer, fetch: Callable[[], Awaitable[FileBytes | None]]
+) -> FileBytes | None:
     """A file, for which there is room; ``TooSlow`` where there was none for too long."""
     try:
         while True:

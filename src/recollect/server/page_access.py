@@ -16,21 +16,21 @@ from typing import TypeVar
 from recollect.errors import Busy
 from recollect.server.app import admitted
 from recollect.server.database.contract import Database, Unavailable
-from recollect.server.database.records import Filter, Segment
+from recollect.server.database.records import Segment, SessionFilter
 from recollect.server.facts import lines_of
-from recollect.server.refusals import Refused
+from recollect.server.refusals import RequestRefused
 from recollect.server.service import Service
 from recollect.server.tenancy import READ
-from recollect.services.page.members import Denied, Member
-from recollect.sync.remote import Elsewhere, Gone
-from recollect.sync.wire import Position, Session, SessionDetail
+from recollect.services.page.members import AccessDenial, Member
+from recollect.sync.remote import PositionConflict, SessionGone
+from recollect.sync.wire import Position, RemoteSession, SessionDetail
 
 _T = TypeVar("_T")
 _SECONDS, _LOOK_EVERY = 60.0, 0.5
 _AT_ONCE, _BYTES_AT_ONCE = 1_000, 4 << 20
 
 
-class PageDoor:
+class TokenAuthenticator:
     """Lets in whoever holds a token that may read."""
 
     def __init__(self, service: Service) -> None:
@@ -47,15 +47,17 @@ class PageDoor:
             raise _no_answer()
         return OrganizationSource(self._service.database, org, self._loop)
 
-    async def admitted(self, secret: str, address: str) -> Member | Denied:
+    async def admitted(self, secret: str, address: str) -> Member | AccessDenial:
         """Who it is, asked anew every time."""
         self.start()
         try:
             caller = await admitted(self._service, f"Bearer {secret}", address, READ, is_fresh=True)
-        except Refused as refused:
-            return Denied(refused.status, refused.message, refused.hint, refused.headers.get("Retry-After"))
+        except RequestRefused as refused:
+            return AccessDenial(
+                refused.status, refused.message, refused.hint, refused.headers.get("Retry-After")
+            )
         except Unavailable:
-            return Denied(503, "the database does not answer", "ask again in a moment", "2")
+            return AccessDenial(503, "the database does not answer", "ask again in a moment", "2")
         org, user = caller.org, caller.user
         return Member(org.id, org.name, user.name, user.role, caller.token.id, org.retention_days)
 
@@ -66,15 +68,15 @@ class OrganizationSource:
     def __init__(self, database: Database, org: str, loop: asyncio.AbstractEventLoop) -> None:
         self._database, self._org, self._loop = database, org, loop
 
-    def sessions(self) -> Iterator[Session]:
+    def sessions(self) -> Iterator[RemoteSession]:
         """All of them, the newest change first."""
         page = self._page(None)
         while page:
             yield from page
             page = self._page((page[-1].changed, page[-1].id)) if len(page) == _AT_ONCE else []
 
-    def _page(self, before: tuple[int, str] | None) -> list[Session]:
-        return self._asked(lambda: self._database.sessions(self._org, Filter(), before, _AT_ONCE))
+    def _page(self, before: tuple[int, str] | None) -> list[RemoteSession]:
+        return self._asked(lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE))
 
     def session(self, session: str) -> SessionDetail | None:
         """One with its logs and files."""
@@ -91,12 +93,12 @@ class OrganizationSource:
         """The first lines after a position that the log was at once, and how to go on: each question is a journey."""
         head = await self._database.head(self._org, session, key)
         if head is None:
-            raise Gone
+            raise SessionGone
         place = None
         if after.lines <= head.lines:
             place = await self._database.place(self._org, session, key, after.lines)
         if place is None or place.position != after:
-            raise Elsewhere(head)
+            raise PositionConflict(head)
         segments = self._lines(session, key, after.lines, head.lines)
         return segments, await _gathered(segments)
 

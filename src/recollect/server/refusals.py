@@ -10,7 +10,7 @@ from starlette.responses import Response
 from recollect.sync.wire import POSITION, Fault, Head, Problem
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not carried out."""
 
     def __init__(
@@ -40,19 +40,19 @@ class Refused(Exception):
         )
 
 
-def invalid(message: str, hint: str = "see /openapi.json") -> Refused:
+def invalid(message: str, hint: str = "see /openapi.json") -> RequestRefused:
     """The request itself is wrong."""
-    return Refused(400, "invalid", message, hint)
+    return RequestRefused(400, "invalid", message, hint)
 
 
-def not_found() -> Refused:
+def not_found() -> RequestRefused:
     """No such thing, or not yours: the two are not told apart."""
-    return Refused(404, "not_found", "there is no such thing", "look at GET /v1/sessions")
+    return RequestRefused(404, "not_found", "there is no such thing", "look at GET /v1/sessions")
 
 
-def unauthorized() -> Refused:
+def unauthorized() -> RequestRefused:
     """No good token; which of the reasons it was is nobody's business."""
-    return Refused(
+    return RequestRefused(
         401,
         "unauthorized",
         "a valid token is needed",
@@ -61,14 +61,16 @@ def unauthorized() -> Refused:
     )
 
 
-def forbidden(what: str = "the token does not allow this") -> Refused:
+def forbidden(what: str = "the token does not allow this") -> RequestRefused:
     """A good token, but not for this."""
-    return Refused(403, "forbidden", what, "ask an admin of your organisation for a token with that scope")
+    return RequestRefused(
+        403, "forbidden", what, "ask an admin of your organisation for a token with that scope"
+    )
 
 
-def too_large(what: str, most: int) -> Refused:
+def too_large(what: str, most: int) -> RequestRefused:
     """Over a limit."""
-    return Refused(
+    return RequestRefused(
         413,
         "too_large",
         f"{what} over the limit of {most}",
@@ -76,9 +78,9 @@ def too_large(what: str, most: int) -> Refused:
     )
 
 
-def too_deep(most: int) -> Refused:
+def too_deep(most: int) -> RequestRefused:
     """A line that no reader could open."""
-    return Refused(
+    return RequestRefused(
         413,
         "too_deep",
         f"a line is nested more than {most} levels deep",
@@ -86,19 +88,21 @@ def too_deep(most: int) -> Refused:
     )
 
 
-def bad_encoding(what: str) -> Refused:
+def bad_encoding(what: str) -> RequestRefused:
     """The body is not what its header says."""
-    return Refused(415, "encoding", what, "send identity, gzip or zstd, and what Content-Encoding says")
+    return RequestRefused(
+        415, "encoding", what, "send identity, gzip or zstd, and what Content-Encoding says"
+    )
 
 
-def busy(what: str, seconds: int = 1) -> Refused:
+def busy(what: str, seconds: int = 1) -> RequestRefused:
     """Not now."""
-    return Refused(503, "busy", what, "repeat the same request", headers={"Retry-After": str(seconds)})
+    return RequestRefused(503, "busy", what, "repeat the same request", headers={"Retry-After": str(seconds)})
 
 
-def too_many(seconds: float) -> Refused:
+def too_many(seconds: float) -> RequestRefused:
     """Slow down."""
     wait = str(max(1, round(seconds + 0.5)))
-    return Refused(
+    return RequestRefused(
         429, "rate", "too many requests", "wait as long as Retry-After says", headers={"Retry-After": wait}
     )

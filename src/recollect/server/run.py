@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from recollect.errors import UsageError
 from recollect.model.cost.prices import PriceList
-from recollect.server.app import JsonLines, PageApp, make_app
+from recollect.server.app import JsonLineFormatter, PageApp, make_app
 from recollect.server.database.contract import Database
-from recollect.server.limits import Limits
+from recollect.server.limits import ServerLimits
 from recollect.server.request_log import RequestLog
 from recollect.server.service import Service
 
@@ -25,7 +25,7 @@ _GRACE_SECONDS = 20
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-class Settings(NamedTuple):
+class ServerSettings(NamedTuple):
     """Where and how to listen."""
 
     host: str = "127.0.0.1"
@@ -63,7 +63,7 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
     )
 
 
-def check_listening(settings: Settings) -> None:
+def check_listening(settings: ServerSettings) -> None:
     """Tokens and conversations cross no network in the clear by accident."""
     if settings.host in _LOOPBACK or settings.is_behind_proxy or settings.certificate:
         return
@@ -75,8 +75,8 @@ def check_listening(settings: Settings) -> None:
 
 def run(
     database: Database,
-    settings: Settings,
-    limits: Limits | None = None,
+    settings: ServerSettings,
+    limits: ServerLimits | None = None,
     prices: PriceList | None = None,
     page_of: Callable[[Service], PageApp] | None = None,
 ) -> None:
@@ -98,7 +98,7 @@ def run(
         service.request_log = RequestLog(sys.stderr.buffer)
     page = None if page_of is None else page_of(service)
 
-    class Server(uvicorn.Server):
+    class TeamServer(uvicorn.Server):
         def handle_exit(self, sig: int, frame: object) -> None:
             service.closing.set()
             if page is not None:
@@ -122,7 +122,7 @@ def run(
         proxy_headers=settings.is_behind_proxy,
         ws="none",
     )
-    server = Server(config)
+    server = TeamServer(config)
     # uvicorn sends itself the signal once more when all is done; that must not turn an orderly end into a death.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
@@ -143,7 +143,7 @@ async def _check(database: Database) -> None:
 
 def _log_to_stderr(*, is_quiet: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLineFormatter())
     for name in ("recollect.server", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

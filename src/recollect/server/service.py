@@ -18,11 +18,11 @@ from recollect.errors import InvalidId
 from recollect.model.cost.prices import PriceList
 from recollect.model.ids import SessionId
 from recollect.server.database.contract import Database
-from recollect.server.limits import Budget, Impatience, Limits, Rates
+from recollect.server.limits import ByteBudget, RateLimiter, ServerLimits, TaskTimeouts
 from recollect.server.metrics import Metrics
-from recollect.server.refusals import Refused, invalid, too_large
+from recollect.server.refusals import RequestRefused, invalid, too_large
 from recollect.server.request_log import RequestLog
-from recollect.server.tenancy import Caller, Doorkeeper
+from recollect.server.tenancy import Caller, CallerAuthenticator
 from recollect.sync.wire import checked_key
 
 Document = TypeVar("Document")
@@ -62,19 +62,19 @@ class Service:
         self,
         database: Database,
         *,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         prices: PriceList | None = None,
         remember_ms: int = 5_000,
     ) -> None:
         self.database = database
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         self.prices = prices or PriceList()
-        self.doorkeeper = Doorkeeper(database, remember_ms)
+        self.doorkeeper = CallerAuthenticator(database, remember_ms)
         self.metrics = Metrics()
-        self.budget = Budget(self.limits.buffered_bytes)
-        self.rates = Rates(self.limits.requests_per_second)
-        self.failures = Rates(self.limits.failures_per_second)
-        self.impatience = Impatience()
+        self.budget = ByteBudget(self.limits.buffered_bytes)
+        self.rates = RateLimiter(self.limits.requests_per_second)
+        self.failures = RateLimiter(self.limits.failures_per_second)
+        self.impatience = TaskTimeouts()
         self.wakeups = Wakeups()
         # Where a line about every request goes; None: nowhere.
         self.request_log: RequestLog | None = None
@@ -83,7 +83,7 @@ class Service:
         self.large = asyncio.Semaphore(1)
 
 
-class Ask:
+class ServerRequest:
     """One request, and who makes it."""
 
     def __init__(self, service: Service, scope: Scope, receive: Receive, session: str | None = None) -> None:
@@ -103,7 +103,7 @@ class Ask:
     def caller(self) -> Caller:
         """Whoever asks; only routes without a scope may be asked by nobody."""
         if self._caller is None:
-            raise Refused(401, "unauthorized", "a valid token is needed", "send one")
+            raise RequestRefused(401, "unauthorized", "a valid token is needed", "send one")
         return self._caller
 
     @property
@@ -193,7 +193,7 @@ class Ask:
         return not names.isdisjoint(self._headers)
 
     async def chunk(self) -> tuple[bytes, bool]:
-        """The next part of the body, and whether there is more; ``Refused`` where it was cut off."""
+        """The next part of the body, and whether there is more; ``RequestRefused`` where it was cut off."""
         message = await self.receive()
         if message["type"] == "http.disconnect":
             raise invalid("the body was cut off", "repeat the request")
@@ -221,7 +221,7 @@ def _checked_session(text: str) -> str:
     return str(SessionId(text))
 
 
-class Ready(Response):
+class PreparedResponse(Response):
     """An answer whose headers are made already."""
 
     def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:

@@ -24,7 +24,7 @@ _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-class CostRow(Struct, frozen=True):
+class TeamCostRow(Struct, frozen=True):
     """One line of the report. ``usd`` is exact; ``unpriced`` names models whose tokens are not in it."""
 
     keys: dict[str, str]
@@ -35,15 +35,15 @@ class CostRow(Struct, frozen=True):
     unpriced: list[str]
 
 
-class CostReport(Struct, frozen=True):
+class TeamCostReport(Struct, frozen=True):
     """The dearest first, and everything together."""
 
     by: list[str]
-    rows: list[CostRow]
-    total: CostRow
+    rows: list[TeamCostRow]
+    total: TeamCostRow
 
 
-def cost_report(sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList) -> CostReport:
+def cost_report(sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList) -> TeamCostReport:
     """Sums priced, put under their keys and added up."""
     found: dict[tuple[str, ...], tuple[int, Spending]] = {}
     everything, responses = Spending(), 0
@@ -55,11 +55,11 @@ def cost_report(sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList) 
         everything, responses = everything + spent, responses + one.messages
     rows = [_row(dict(zip(by, key, strict=True)), *value) for key, value in found.items()]
     rows.sort(key=lambda row: (-row.pico_usd, -row.tokens.total, tuple(row.keys.values())))
-    return CostReport(list(by), rows, _row({}, responses, everything))
+    return TeamCostReport(list(by), rows, _row({}, responses, everything))
 
 
-def _row(keys: dict[str, str], responses: int, spent: Spending) -> CostRow:
-    return CostRow(
+def _row(keys: dict[str, str], responses: int, spent: Spending) -> TeamCostRow:
+    return TeamCostRow(
         keys, responses, spent.tokens, spent.pico_usd, exact(spent.pico_usd), sorted(spent.unpriced)
     )
 
@@ -72,7 +72,7 @@ def _named(one: UsageSum, name: str) -> str:
     return value or (NO_MODEL if name == "model" else _NOT_SAID)
 
 
-def as_csv(report: CostReport) -> str:
+def as_csv(report: TeamCostReport) -> str:
     """Comma-separated, one row a line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -88,7 +88,7 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
-def as_parquet(report: CostReport) -> bytes:
+def as_parquet(report: TeamCostReport) -> bytes:
     """Parquet; ``ImportError`` where pyarrow is not installed."""
     pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
 

@@ -16,7 +16,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from recollect.server.database.contract import Database
-from recollect.server.database.records import Author, Grant, Org, Token, User
+from recollect.server.database.records import ApiToken, Author, Grant, Org, OrgUser
 from recollect.server.database.sql import now_ms
 from recollect.sync.wire import TOKEN_PREFIX
 
@@ -42,8 +42,8 @@ class Caller(Struct, frozen=True):
     """Who asks, after the token was believed. ``author``: as the audit log names them."""
 
     org: Org
-    user: User
-    token: Token
+    user: OrgUser
+    token: ApiToken
     scopes: frozenset[str]
     author: Author
 
@@ -69,12 +69,12 @@ def is_good(grant: Grant, now: int) -> bool:
     return grant.token.revoked is None and not grant.user.disabled and is_current(grant.token, now)
 
 
-def is_current(token: Token, now: int) -> bool:
+def is_current(token: ApiToken, now: int) -> bool:
     """Whether a token has not expired."""
     return token.expires is None or now < token.expires + SKEW_MS
 
 
-class Doorkeeper:
+class CallerAuthenticator:
     """Turns an Authorization header into a caller. Remembers tokens for a moment, so that not every request asks."""
 
     def __init__(self, database: Database, remember_ms: int = _LONGEST_MS) -> None:
@@ -121,7 +121,7 @@ class Doorkeeper:
         await self._note(grant.token, now)
         return caller
 
-    async def _note(self, token: Token, now: int) -> None:
+    async def _note(self, token: ApiToken, now: int) -> None:
         if now - self._noted.get(token.id, token.last_used or 0) < _USED_EVERY_MS:
             self._noted.setdefault(token.id, token.last_used or 0)
             return
@@ -140,17 +140,17 @@ def caller_of(grant: Grant) -> Caller:
 
 async def issued(
     database: Database,
-    user: User,
+    user: OrgUser,
     scopes: tuple[str, ...],
     author: Author,
     *,
     machine: str | None = None,
     lasting_ms: int | None = None,
-) -> tuple[str, Token]:
+) -> tuple[str, ApiToken]:
     """A new token of a member: the secret, to be shown once, and what was stored."""
     now = now_ms()
     expires = None if lasting_ms is None else now + lasting_ms
-    token = Token(new_id(), user.org, user.id, scopes, machine, now, expires)
+    token = ApiToken(new_id(), user.org, user.id, scopes, machine, now, expires)
     secret, hashed = new_secret()
     await database.add_token(token, hashed, author)
     return secret, token
@@ -161,6 +161,6 @@ async def founded(database: Database, org_name: str, user_name: str, scopes: tup
     author = Author("operator", "command line")
     org = Org(new_id(), org_name, now_ms())
     await database.add_org(org, author)
-    user = User(new_id(), org.id, user_name, "admin", False, now_ms())
+    user = OrgUser(new_id(), org.id, user_name, "admin", False, now_ms())
     await database.add_user(user, author)
     return (await issued(database, user, scopes, author))[0]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from recollect.model.conversation.agents import Agent, inline_roots, linked, read_meta, with_meta
+from recollect.model.conversation.agents import SubAgent, inline_roots, linked, read_meta, with_meta
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import Call, tool_calls
+from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.entry import Entry, User
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile
@@ -18,7 +18,7 @@ from recollect.storage.logs.reader import LogReader
 from recollect.system.peek import open_regular
 
 
-def agents_of(session: Session, *, warm_ups: bool = False) -> list[Agent]:
+def agents_of(session: Session, *, warm_ups: bool = False) -> list[SubAgent]:
     """All sub-agents of a session, first sent first. Warm-up files are left out unless asked for."""
     files = session.agents()
     found = [_from_file(file) for file in files]
@@ -29,23 +29,23 @@ def agents_of(session: Session, *, warm_ups: bool = False) -> list[Agent]:
     return sorted(kept, key=lambda agent: (agent.first_at is None, str(agent.first_at), agent.id))
 
 
-def _calls(items: Iterator[object] | LogReader) -> list[Call]:
+def _calls(items: Iterator[object] | LogReader) -> list[ToolCall]:
     return tool_calls(item for item in items if isinstance(item, Entry))
 
 
-def _from_file(file: AgentFile) -> Agent:
+def _from_file(file: AgentFile) -> SubAgent:
     entries = [item for item in LogReader(file.path) if isinstance(item, Entry)]
     name = str(file.agent_id) if file.agent_id is not None else file.path.stem.removeprefix("agent-")
-    agent = _summary(Agent(name, file.layout, path=str(file.path)), entries)
+    agent = _summary(SubAgent(name, file.layout, path=str(file.path)), entries)
     if file.meta_path is None:
         return agent
     with open_regular(file.meta_path) as meta:
         return with_meta(agent, read_meta(meta.read(1 << 20)))
 
 
-def _inline(session: Session, root: Node) -> Agent:
+def _inline(session: Session, root: Node) -> SubAgent:
     entries = [entry for node in _below(session.graph, root) if (entry := session.load(node)) is not None]
-    return _summary(Agent(root.uuid, "inline", root=root.uuid), entries)
+    return _summary(SubAgent(root.uuid, "inline", root=root.uuid), entries)
 
 
 def _below(graph: Graph, root: Node) -> list[Node]:
@@ -59,7 +59,7 @@ def _below(graph: Graph, root: Node) -> list[Node]:
     return sorted(found, key=lambda node: node.offset)
 
 
-def _summary(agent: Agent, entries: list[Entry]) -> Agent:
+def _summary(agent: SubAgent, entries: list[Entry]) -> SubAgent:
     first = next((entry.body for entry in entries if isinstance(entry.body, User)), None)
     times = [entry.at for entry in entries if entry.at is not None]
     prompt = "".join(getattr(block, "text", "") for block in first.message.blocks[:1]) if first else ""
@@ -72,7 +72,7 @@ def _summary(agent: Agent, entries: list[Entry]) -> Agent:
     )
 
 
-def _nested(agents: list[Agent], files: list[AgentFile]) -> list[Agent]:
+def _nested(agents: list[SubAgent], files: list[AgentFile]) -> list[SubAgent]:
     """Tell whose agent an agent is: the one in whose log its call stands."""
     senders = {agent.spawned_by for agent in agents}
     home_of = {

@@ -36,7 +36,7 @@ from recollect.system.new_files import copy_regular_files, regular_files
 _TITLE_CHARACTERS = 80
 
 
-class Fork(Struct, frozen=True):
+class ForkPlan(Struct, frozen=True):
     """A fork to be made: where the copy ends and what it will hold. Nothing is written yet."""
 
     session: str
@@ -55,7 +55,7 @@ class Fork(Struct, frozen=True):
         return sum(map(len, self.lines)) + len(self.lines)
 
 
-def planned_fork(session: Session, at: str | None = None, title: str | None = None) -> Fork:
+def planned_fork(session: Session, at: str | None = None, title: str | None = None) -> ForkPlan:
     """The fork of a session up to ``at`` (an entry's id or its start), or to where it would be resumed."""
     conversation = session.conversation(at, whole=True)
     if conversation.leaf.is_sidechain:
@@ -72,7 +72,7 @@ def planned_fork(session: Session, at: str | None = None, title: str | None = No
     chain = list(_chain_lines(session, nodes, new))
     notes = list(_note_lines(session, {node.uuid for node in nodes}, new))
     backups, target = _backups(session, new)
-    return Fork(
+    return ForkPlan(
         session=session.id,
         new=new,
         path=session.path.with_name(f"{new}.jsonl"),
@@ -85,7 +85,7 @@ def planned_fork(session: Session, at: str | None = None, title: str | None = No
     )
 
 
-def apply(fork: Fork) -> Path:
+def apply(fork: ForkPlan) -> Path:
     """Write the new session; its log comes last, so it is complete when it can be seen."""
     try:
         if fork.backups and fork.backups_to is not None:

@@ -23,7 +23,7 @@ from recollect.services.session import Session
 from recollect.storage.logs.log_graph import LogGraph
 
 
-class Section(Struct, frozen=True):
+class ConversationSection(Struct, frozen=True):
     """One way a conversation went: the entries it has alone, in order."""
 
     leaf: str
@@ -101,10 +101,10 @@ def _before(session: Session, boundary: Node) -> Conversation | None:
     return Conversation(older, leaf, session.load) if leaf is not None else None
 
 
-def sections(session: Session) -> list[Section]:
+def sections(session: Session) -> list[ConversationSection]:
     """The active conversation and then, latest first, what every other branch has alone."""
     graph = session.graph
-    found: list[Section] = []
+    found: list[ConversationSection] = []
     owner: dict[str, int] = {}
     aside: list[tuple[str, list[Node]]] = []
     if graph.active_leaf is not None:
@@ -139,7 +139,7 @@ def _own_nodes(graph: Graph, leaf: Node, owner: dict[str, int]) -> list[Node]:
 
 def _take(
     session: Session,
-    found: list[Section],
+    found: list[ConversationSection],
     owner: dict[str, int],
     nodes: list[Node],
     fork: str | None,
@@ -150,11 +150,13 @@ def _take(
     found.append(_section(session, nodes, nodes[-1].uuid, fork, active=active))
 
 
-def _section(session: Session, nodes: list[Node], leaf: str, fork: str | None, *, active: bool) -> Section:
-    return Section(leaf, fork, active, nodes, Messages(grouped(nodes), session.load))
+def _section(
+    session: Session, nodes: list[Node], leaf: str, fork: str | None, *, active: bool
+) -> ConversationSection:
+    return ConversationSection(leaf, fork, active, nodes, Messages(grouped(nodes), session.load))
 
 
-class AgentTalk(Struct, frozen=True):
+class AgentConversation(Struct, frozen=True):
     """A sub-agent's own conversation and the log it stands in."""
 
     name: str
@@ -162,7 +164,7 @@ class AgentTalk(Struct, frozen=True):
     conversation: Conversation
 
 
-def agent_talk(session: Session, name: str) -> AgentTalk:
+def agent_talk(session: Session, name: str) -> AgentConversation:
     """What a sub-agent and the model said to each other; ``name`` is its id or the start of it."""
     files = {str(file.agent_id or file.path.stem): file for file in session.agents()}
     roots = {node.uuid: node for node in inline_roots(session.graph)}
@@ -179,7 +181,7 @@ def agent_talk(session: Session, name: str) -> AgentTalk:
     else:
         log = LogGraph(session.path)
         graph = _seen_from_inside(_below(session.graph, roots[chosen[0]]), [])
-    return AgentTalk(chosen[0], log, _talk(graph, chosen[0], log.load))
+    return AgentConversation(chosen[0], log, _talk(graph, chosen[0], log.load))
 
 
 def _talk(graph: Graph, name: str, load: Load) -> Conversation:

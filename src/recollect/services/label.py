@@ -31,7 +31,7 @@ _UNSEEN = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
 _JOINER = "\u200d"  # holds emoji together; the one invisible character people do type
 
 
-class Labelling(Struct, frozen=True):
+class LabelPlan(Struct, frozen=True):
     """A title or tag to be given: what it is now, what it will be, and the line that says so."""
 
     what: Literal["title", "tag"]
@@ -42,14 +42,14 @@ class Labelling(Struct, frozen=True):
     line: bytes
 
 
-def titled(session: Session, title: str) -> Labelling:
+def titled(session: Session, title: str) -> LabelPlan:
     """The plan to rename a session."""
     before = session.glance.custom_title or ""
     title = title if _was_there(session, title) else checked_label("title", title)
     return _planned("title", session, before, title, draft.custom_title(title))
 
 
-def tagged(session: Session, tag: str) -> Labelling:
+def tagged(session: Session, tag: str) -> LabelPlan:
     """The plan to tag a session."""
     tag = tag if _was_there(session, tag) else checked_label("tag", tag)
     return _planned("tag", session, session.glance.tag or "", tag, draft.tag(tag))
@@ -65,7 +65,7 @@ def _was_there(session: Session, text: str) -> bool:
     return bool(text) and text in labels
 
 
-def apply(plan: Labelling, data: Path) -> None:
+def apply(plan: LabelPlan, data: Path) -> None:
     """Append the line. ``data`` is our own directory, where the lock lies."""
     # A log behind a link is written where it lies: the link stays a link, as with the client.
     log = plan.path.resolve()
@@ -93,8 +93,8 @@ def title_line(session_id: str, title: str) -> bytes:
 
 def _planned(
     what: Literal["title", "tag"], session: Session, before: str, after: str, label: MetadataDraft
-) -> Labelling:
-    return Labelling(what, session.id, session.path, before, after, _line(session.id, label))
+) -> LabelPlan:
+    return LabelPlan(what, session.id, session.path, before, after, _line(session.id, label))
 
 
 def _line(session_id: str, label: MetadataDraft) -> bytes:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from recollect.errors import Busy, DamagedData, NotFound, RecollectError, UsageError
 from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.changes.journal import Applied, ChangeJournal
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
@@ -25,7 +25,7 @@ from recollect.storage.migrations.registry import MigrationStep
 from recollect.system.lock import FileLock
 
 
-class Refused(Struct, frozen=True):
+class MigrationRefusal(Struct, frozen=True):
     """A session that a step cannot be done for, and why."""
 
     session: str
@@ -33,13 +33,13 @@ class Refused(Struct, frozen=True):
     hint: str
 
 
-class Outcome(Struct):
+class MigrationOutcome(Struct):
     """What a step would do, or did, to some sessions. ``untouched`` had nothing to migrate."""
 
     planned: list[Migration]
-    refused: list[Refused]
+    refused: list[MigrationRefusal]
     untouched: int = 0
-    done: list[Applied] = []
+    done: list[AppliedChange] = []
 
 
 def chosen(home: Home, target: str | None) -> list[Session]:
@@ -59,16 +59,16 @@ def _ours(home: Home, sessions: Iterable[Session]) -> list[Session]:
     return [one for one in sessions if any(one.home is each for each in home.homes)]
 
 
-def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = None) -> Outcome:
+def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = None) -> MigrationOutcome:
     """Plan a step for some sessions; nothing is written."""
-    outcome = Outcome([], [])
+    outcome = MigrationOutcome([], [])
     for session in sessions:
         try:
             plan = step.planned(session.home, session.file, cwd)
             if plan is not None:
                 _refuse_live(session.home, session.id)
         except RecollectError as problem:
-            outcome.refused.append(Refused(session.id, problem.message, problem.hint))
+            outcome.refused.append(MigrationRefusal(session.id, problem.message, problem.hint))
             continue
         if plan is None:
             outcome.untouched += 1
@@ -77,7 +77,9 @@ def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = 
     return outcome
 
 
-def carried_out(step: MigrationStep, session: Session, data: Path, cwd: str | None = None) -> Applied | None:
+def carried_out(
+    step: MigrationStep, session: Session, data: Path, cwd: str | None = None
+) -> AppliedChange | None:
     """Migrate one session under its lock, planned anew; None where there was nothing to do."""
     with FileLock(lock_path(session.path, data), guards=session.path):
         _refuse_live(session.home, session.id)
@@ -85,7 +87,7 @@ def carried_out(step: MigrationStep, session: Session, data: Path, cwd: str | No
         return None if migration is None else _verified(migration, ChangeJournal(data / "undo"))
 
 
-def _verified(migration: Migration, journal: ChangeJournal) -> Applied:
+def _verified(migration: Migration, journal: ChangeJournal) -> AppliedChange:
     """Make the change, read what is there now, and take it back unless it means the same."""
     applied = journal.apply(migration.plan)
     try:
@@ -102,7 +104,7 @@ def _verified(migration: Migration, journal: ChangeJournal) -> Applied:
     return applied
 
 
-def found_change(name: str, data: Path) -> Applied:
+def found_change(name: str, data: Path) -> AppliedChange:
     """The migration with this id; other changes are for ``recollect undo``."""
     change = ChangeJournal(data / "undo").find(name)
     if change.what != WHAT:
@@ -112,7 +114,7 @@ def found_change(name: str, data: Path) -> Applied:
     return change
 
 
-def rolled_back(change: Applied, data: Path) -> Applied:
+def rolled_back(change: AppliedChange, data: Path) -> AppliedChange:
     """Take a migration back, byte for byte."""
     home = ClaudeHome(change.home)
     with _locks(change, data):
@@ -122,14 +124,14 @@ def rolled_back(change: Applied, data: Path) -> Applied:
 
 
 @contextlib.contextmanager
-def _locks(change: Applied, data: Path) -> Iterator[None]:
+def _locks(change: AppliedChange, data: Path) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         for path in _logs(change):
             held.enter_context(FileLock(lock_path(path, data), guards=path))
         yield
 
 
-def _logs(change: Applied) -> list[Path]:
+def _logs(change: AppliedChange) -> list[Path]:
     """The session logs among what was changed, in one order for everybody who locks them."""
     paths = (step.path for step in change.steps if step.path.suffix == ".jsonl")
     return sorted(path for path in paths if path.parent.parent.name == "projects")

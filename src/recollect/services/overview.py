@@ -98,7 +98,7 @@ class Overview(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-class _Found(Struct):
+class _HomeScan(Struct):
     """Everything one scan of one home saw."""
 
     summary: HomeSummary
@@ -121,7 +121,7 @@ def overview(
     """
     begun = time.monotonic()
     ours, moment = data or data_dir(), now or dt.datetime.now(dt.UTC)
-    found: list[_Found] = []
+    found: list[_HomeScan] = []
     live: set[str] = set()
     problems: list[str] = []
     for root in homes:
@@ -168,7 +168,7 @@ def _at_large(roots: Sequence[HomeRoot], data: Path, now: dt.datetime) -> list[F
 
 
 def _expiring(
-    roots: Sequence[HomeRoot], found: Sequence[_Found], data: Path, now: dt.datetime
+    roots: Sequence[HomeRoot], found: Sequence[_HomeScan], data: Path, now: dt.datetime
 ) -> ExpirySummary:
     sessions = [
         Session(ClaudeHome(root.path, root.config_file), log)
@@ -181,9 +181,9 @@ def _expiring(
     return ExpirySummary(WITHIN_DAYS, len(soon), lost, soon[0].expires_at if soon else None)
 
 
-def _scan(home: ClaudeHome, root: HomeRoot) -> _Found:
+def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
     if not root.exists:
-        return _Found(HomeSummary(root.path, root.origin, exists=False), [], [])
+        return _HomeScan(HomeSummary(root.path, root.origin, exists=False), [], [])
     projects = 0
     sessions: list[SessionFile] = []
     agents: list[AgentFile] = []
@@ -194,7 +194,7 @@ def _scan(home: ClaudeHome, root: HomeRoot) -> _Found:
     logs: list[SessionFile | AgentFile] = [*sessions, *agents]
     size = sum(log.size for log in logs)
     summary = HomeSummary(root.path, root.origin, True, projects, len(sessions), len(agents), size)
-    return _Found(summary, sessions, logs)
+    return _HomeScan(summary, sessions, logs)
 
 
 def _newest(sessions: Iterable[SessionFile], count: int, live: set[str]) -> list[SessionSummary]:

@@ -20,7 +20,7 @@ from recollect.storage.git_directories import repository_of
 from recollect.storage.logs.reader import read_lines
 
 
-class Group(Struct, frozen=True):
+class RepositoryGroup(Struct, frozen=True):
     """The sessions of one repository, and the directories they worked in, in the order they came."""
 
     repo: str
@@ -32,15 +32,15 @@ class _Worktree(Struct, rename="camel"):
     original_cwd: str | None = None
 
 
-class _State(Struct, rename="camel"):
+class _RepositoryState(Struct, rename="camel"):
     type: str
     worktree_session: _Worktree | None = None
 
 
-_state = msgspec.json.Decoder(_State)
+_state = msgspec.json.Decoder(_RepositoryState)
 
 
-class Repositories:
+class RepositoryFinder:
     """Finds the repository of sessions; each directory is looked at once."""
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class Repositories:
                     return found
         return self._repository(cwd) or cwd
 
-    def groups(self, sessions: Iterable[Session]) -> list[Group]:
+    def groups(self, sessions: Iterable[Session]) -> list[RepositoryGroup]:
         """Sessions by repository, each group where its first session stood."""
-        found: dict[str, Group] = {}
+        found: dict[str, RepositoryGroup] = {}
         for session in sessions:
             repo = self.of(session)
-            group = found.setdefault(repo, Group(repo, [], []))
+            group = found.setdefault(repo, RepositoryGroup(repo, [], []))
             group.sessions.append(session)
             if session.cwd and session.cwd not in group.directories:
                 group.directories.append(session.cwd)

@@ -23,7 +23,7 @@ from recollect.model.conversation.conversation import (
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.influence import Influence, influences
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import Call, tool_calls
+from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
@@ -34,7 +34,7 @@ from recollect.storage.config.our_config import price_list
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
-from recollect.storage.logs.summary import Glance, glance, marked_entries
+from recollect.storage.logs.summary import LogSummary, glance, marked_entries
 
 
 class Compaction(Struct, frozen=True):
@@ -74,7 +74,7 @@ class Session:
         return self.file.path
 
     @functools.cached_property
-    def glance(self) -> Glance:
+    def glance(self) -> LogSummary:
         """What a list shows of it: title, times, directory."""
         return glance(self.path)
 
@@ -161,7 +161,7 @@ class Session:
                         found[body.summary] = None
         return list(found)
 
-    def tool_calls(self) -> list[Call]:
+    def tool_calls(self) -> list[ToolCall]:
         """Every tool call of the main log, with what became of it."""
         return tool_calls(item for item in self.entries() if isinstance(item, Entry))
 

@@ -20,7 +20,7 @@ from recollect.storage.home import ClaudeHome
 from recollect.storage.todo_files import TodoFiles
 
 
-class ToDo(Struct, frozen=True):
+class SessionTodo(Struct, frozen=True):
     """One thing to do. ``id`` is a task's number; todos have one in the earliest clients only."""
 
     text: str
@@ -31,7 +31,7 @@ class ToDo(Struct, frozen=True):
     blocked_by: tuple[str, ...] = ()
 
 
-class ToDoList(Struct, frozen=True):
+class SessionTodoList(Struct, frozen=True):
     """The list of a session, or of one of its sub-agents (``agent``)."""
 
     kind: Literal["todos", "tasks"]
@@ -39,15 +39,15 @@ class ToDoList(Struct, frozen=True):
     agent: str | None
     path: Path
     orphan: bool
-    items: tuple[ToDo, ...]
+    items: tuple[SessionTodo, ...]
 
 
-def to_do_lists(home: Home) -> list[ToDoList]:
+def to_do_lists(home: Home) -> list[SessionTodoList]:
     """Every list of every home, todos before tasks, empty ones included."""
     return [one for root in home.homes for one in _lists(root)]
 
 
-def lists_of(home: Home, name: str) -> list[ToDoList]:
+def lists_of(home: Home, name: str) -> list[SessionTodoList]:
     """The lists of one session; of one whose log is gone, by its id or the start of it."""
     lists = to_do_lists(home)
     try:
@@ -60,23 +60,25 @@ def lists_of(home: Home, name: str) -> list[ToDoList]:
     return [one for one in lists if one.session == session]
 
 
-def _lists(home: ClaudeHome) -> Iterator[ToDoList]:
+def _lists(home: ClaudeHome) -> Iterator[SessionTodoList]:
     files = TodoFiles(home)
     alive = {str(log.id) for log in home.sessions() if log.id is not None}
     for todos in files.lists():
         session = str(todos.session or "")
         agent = None if todos.is_main or todos.agent is None else str(todos.agent)
         items = tuple(map(_todo, todos.items))
-        yield ToDoList("todos", session, agent, todos.path, session not in alive, items)
+        yield SessionTodoList("todos", session, agent, todos.path, session not in alive, items)
     for owner in home.task_lists():
         items = tuple(map(_task, files.tasks(owner)))
         path = home.tasks_dir(owner)
-        yield ToDoList("tasks", str(owner), None, path, str(owner) not in alive, items)
+        yield SessionTodoList("tasks", str(owner), None, path, str(owner) not in alive, items)
 
 
-def _todo(item: TodoItem) -> ToDo:
-    return ToDo(item.content, str(item.status), item.id, item.active_form)
+def _todo(item: TodoItem) -> SessionTodo:
+    return SessionTodo(item.content, str(item.status), item.id, item.active_form)
 
 
-def _task(task: Task) -> ToDo:
-    return ToDo(task.subject, str(task.status), task.id, task.active_form, task.description, task.blocked_by)
+def _task(task: Task) -> SessionTodo:
+    return SessionTodo(
+        task.subject, str(task.status), task.id, task.active_form, task.description, task.blocked_by
+    )

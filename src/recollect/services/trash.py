@@ -22,11 +22,11 @@ from recollect.errors import Busy
 from recollect.services.session import Session
 from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
-from recollect.storage.trash import Batch, Trash
+from recollect.storage.trash import Trash, TrashBatch
 from recollect.system.lock import FileLock
 
 
-class Removal(Struct, frozen=True):
+class RemovalPlan(Struct, frozen=True):
     """What taking a session out would move. ``open_in`` is the process that has it open, if any."""
 
     session: str
@@ -41,14 +41,14 @@ def trash_at(data: Path) -> Trash:
     return Trash(data / "trash")
 
 
-def planned_removal(session: Session) -> Removal:
+def planned_removal(session: Session) -> RemovalPlan:
     """Everything that belongs to a session, its log first."""
     items = tuple(item for item in dict.fromkeys(_items(session)) if os.path.lexists(item))
     size = sum(map(_size, items))
-    return Removal(session.id, session.title, items, size, _open_in(session))
+    return RemovalPlan(session.id, session.title, items, size, _open_in(session))
 
 
-def remove(session: Session, data: Path) -> Batch:
+def remove(session: Session, data: Path) -> TrashBatch:
     """Move it to the trash; ``Busy`` where a client has it open, or another of us writes to it."""
     with FileLock(lock_path(session.path, data), guards=session.path):
         plan = planned_removal(session)
@@ -58,7 +58,7 @@ def remove(session: Session, data: Path) -> Batch:
         return trash_at(data).put(session.home.root, plan.items, session=session.id, title=plan.title, at=now)
 
 
-def restore(batch: Batch, data: Path) -> list[Path]:
+def restore(batch: TrashBatch, data: Path) -> list[Path]:
     """Put everything back where it was."""
     log = batch.targets()[0]
     with FileLock(lock_path(log, data), guards=log):

@@ -24,14 +24,14 @@ from msgspec import Struct, structs
 from recollect.errors import DamagedData, NotFound, StorageError
 from recollect.index import glimpse
 from recollect.index.cost_queries import first_at
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.schema import SESSION, TITLES
-from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, Burn
+from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, BurnRate
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.services.cost.local_day import today
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.search.quotes import Quotes
+from recollect.services.search.quotes import QuoteReader
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import LiveSession, live_sessions
@@ -75,7 +75,7 @@ class WatchedSession(Struct, frozen=True):
     context_window: int | None = None
 
 
-class WatchedBlock(Struct, frozen=True):
+class ActiveBlock(Struct, frozen=True):
     """The running five-hour block. Times are seconds since 1970."""
 
     start: int
@@ -87,12 +87,12 @@ class WatchedBlock(Struct, frozen=True):
     projected_pico_usd: int
 
 
-class Watched(Struct, frozen=True):
+class WatchSnapshot(Struct, frozen=True):
     """One look. ``unpriced`` names the models that were used today and are in no amount."""
 
     sessions: tuple[WatchedSession, ...]
     today_pico_usd: int | None = None
-    block: WatchedBlock | None = None
+    block: ActiveBlock | None = None
     unpriced: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -112,7 +112,7 @@ class Watcher:
         self._titles: _Titles = {}
         self._logs_read: dict[str, tuple[_Signature, WatchedSession]] = {}
 
-    def look(self, now: float | None = None) -> Watched:
+    def look(self, now: float | None = None) -> WatchSnapshot:
         """What is going on, as of the minute of ``now`` (seconds since 1970)."""
         minute = int(time.time() if now is None else now) // _MINUTE * _MINUTE
         live = list(_open_sessions(self._homes))
@@ -127,18 +127,24 @@ class Watcher:
             notes = (problem.message,)
         except apsw.Error as problem:
             notes = (f"the index cannot be read: {problem}",)
-        return Watched(tuple(self._from_logs(live)), notes=(*notes, _NO_INDEX))
+        return WatchSnapshot(tuple(self._from_logs(live)), notes=(*notes, _NO_INDEX))
 
     def _from_index(
-        self, database: Database, live: list[tuple[ClaudeHome, LiveSession]], now: int, notes: tuple[str, ...]
-    ) -> Watched:
+        self,
+        database: IndexDatabase,
+        live: list[tuple[ClaudeHome, LiveSession]],
+        now: int,
+        notes: tuple[str, ...],
+    ) -> WatchSnapshot:
         before, self._titles = self._titles, {}
         sessions = tuple(self._session(database, one, now, before) for _, one in live)
         usage = glimpse.usage_between(database.connection, *today(now))
         spent, unpriced = glimpse.priced(usage, self._prices)
-        return Watched(sessions, spent, self._block(database, now), tuple(sorted(unpriced)), notes)
+        return WatchSnapshot(sessions, spent, self._block(database, now), tuple(sorted(unpriced)), notes)
 
-    def _session(self, database: Database, live: LiveSession, now: int, titles: _Titles) -> WatchedSession:
+    def _session(
+        self, database: IndexDatabase, live: LiveSession, now: int, titles: _Titles
+    ) -> WatchedSession:
         index, name = database.connection, str(live.session_id)
         title, cwd, branch = self._about(database, name, titles)
         usage = glimpse.session_usage(index, name)
@@ -162,7 +168,7 @@ class Watcher:
             context_window=glimpse.window_of(context[1], context[2]) if context else None,
         )
 
-    def _about(self, database: Database, session: str, titles: _Titles) -> tuple[str, str, str]:
+    def _about(self, database: IndexDatabase, session: str, titles: _Titles) -> tuple[str, str, str]:
         """Title, directory and branch. A title is read from the log, where the index says it stands, once."""
         rows = database.rows(_ABOUT_A_LOG, session, SESSION)
         if not rows:
@@ -170,14 +176,14 @@ class Watcher:
         path, cwd, branch, *offsets = cast("_AboutALog", rows[0])
         key = (path, *offsets)
         if key not in titles:
-            with Quotes() as quotes:
+            with QuoteReader() as quotes:
                 titles[key] = (
                     quotes.title(path, [one for one in offsets if one is not None and one >= 0]) or ""
                 )
         self._titles[key] = titles[key]
         return titles[key], cwd or "", branch or ""
 
-    def _block(self, database: Database, now: int) -> WatchedBlock | None:
+    def _block(self, database: IndexDatabase, now: int) -> ActiveBlock | None:
         index = database.connection
         start = glimpse.block_start(index, now // _QUARTER)
         if start is None:
@@ -186,8 +192,8 @@ class Watcher:
         usage = glimpse.usage_between(index, start, end)
         spent, _ = glimpse.priced(usage, self._prices)
         first = first_at(database, min(quarter for _, quarter, *_ in usage))
-        burn = Burn(_tokens(usage).total, spent, first or start * _QUARTER * 1000, now * 1000, end)
-        return WatchedBlock(
+        burn = BurnRate(_tokens(usage).total, spent, first or start * _QUARTER * 1000, now * 1000, end)
+        return ActiveBlock(
             start * _QUARTER,
             end * _QUARTER,
             spent,

@@ -29,8 +29,8 @@ import msgspec
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.damage import Damage
 from recollect.model.entry import Entry
-from recollect.model.files.events import Backup, backup_name
-from recollect.model.files.history import FileVersion, Source, file_versions
+from recollect.model.files.events import FileBackup, backup_name
+from recollect.model.files.history import FileVersion, VersionSource, file_versions
 from recollect.model.ids import SessionId
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.reader import LogReader
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[0-9A-Za-z_-]{1,128}@v[0-9]{1,9}", re.ASCII)
 _EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
-class Restored(msgspec.Struct, frozen=True):
+class RestoredFile(msgspec.Struct, frozen=True):
     """Where a version was put. ``kept`` is where the file that stood there is now, None if there was none."""
 
     path: Path
@@ -113,7 +113,7 @@ def with_content(home: ClaudeHome, session: SessionId, version: FileVersion) -> 
 
 def store_backup(
     home: ClaudeHome, session: SessionId, path: str, data: bytes, *, version: int, at: dt.datetime
-) -> Backup:
+) -> FileBackup:
     """Put bytes of the file at ``path`` aside as the client would; ``model.file_history.snapshot`` makes the line that names them."""
     name = backup_name(path, version)
     target = openat.require_no_link(home.root, (_DIRECTORY, SessionId(session), name))
@@ -122,12 +122,12 @@ def store_backup(
         fsops.replace_file(target, data)
     except OSError as cause:
         raise StorageError("write", target, cause, hint=fsops.next_step(cause)) from cause
-    return Backup(name, version, at)
+    return FileBackup(name, version, at)
 
 
 def restore(
     version: FileVersion, directory: Path, name: str | None = None, *, overwrite: bool = False
-) -> Restored:
+) -> RestoredFile:
     """Write a version to ``name`` below ``directory``; without a name, under the file's own.
 
     Text is written as UTF-8. New files and directories get the mode the umask
@@ -147,7 +147,7 @@ def restore(
         raise UsageError(f"{path}: a file stands there and was left as it is", hint=hint) from cause
     except OSError as cause:
         raise StorageError("restore", path, cause, hint=_next_step(cause)) from cause
-    return Restored(path, None if kept is None else path.with_name(kept))
+    return RestoredFile(path, None if kept is None else path.with_name(kept))
 
 
 def _restorable(version: FileVersion) -> bytes:
@@ -157,7 +157,9 @@ def _restorable(version: FileVersion) -> bytes:
         )
     if version.content is None:
         missing = (
-            "its backup was not read" if version.source is Source.BACKUP else "its content is not recorded"
+            "its backup was not read"
+            if version.source is VersionSource.BACKUP
+            else "its content is not recorded"
         )
         raise UsageError(f"{version.path}: {missing}", hint="choose another version; nothing was written")
     return version.content.encode("utf-8", "replace") if isinstance(version.content, str) else version.content

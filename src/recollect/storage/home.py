@@ -33,8 +33,8 @@ from recollect.errors import InvalidId
 from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId
 from recollect.model.project_key import candidate_keys, project_key, same_long_prefix
 from recollect.system.peek import (
-    Problem,
-    Problems,
+    ReadProblem,
+    ReadProblems,
     is_directory,
     is_link,
     list_directory,
@@ -159,7 +159,7 @@ class TaskFile(SeenFile, frozen=True):
     number: int | None
 
 
-class Totals(msgspec.Struct, frozen=True):
+class HomeTotals(msgspec.Struct, frozen=True):
     """How much a home holds. A log that two names lead to counts once."""
 
     projects: int
@@ -168,7 +168,7 @@ class Totals(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class Content(enum.Enum):
+class LogContent(enum.Enum):
     """What client 2.1.325 finds when ``--continue`` looks into a log."""
 
     CONVERSATION = "a conversation"
@@ -179,19 +179,19 @@ class Content(enum.Enum):
     GARBAGE = "nothing that reads as an entry"
 
 
-_CONTINUED = frozenset([Content.CONVERSATION, Content.EMPTY, Content.NO_TIMESTAMPS])
+_CONTINUED = frozenset([LogContent.CONVERSATION, LogContent.EMPTY, LogContent.NO_TIMESTAMPS])
 
 
 class LatestSession(msgspec.Struct, frozen=True):
     """The log ``--continue`` takes, and what it holds."""
 
     file: SessionFile
-    content: Content
+    content: LogContent
 
     @property
     def empty(self) -> bool:
         """Whether the client would continue with no history at all, and say nothing about it."""
-        return self.content is not Content.CONVERSATION
+        return self.content is not LogContent.CONVERSATION
 
 
 class ClaudeHome:
@@ -200,10 +200,10 @@ class ClaudeHome:
     def __init__(self, root: Path, config_file: Path | None = None) -> None:
         self.root = root
         self.config_file = config_file
-        self._problems = Problems()
+        self._problems = ReadProblems()
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[ReadProblem]:
         """What the last look at each place could not read."""
         return list(self._problems)
 
@@ -361,7 +361,7 @@ class ClaudeHome:
         ]
         return sorted(found, key=lambda task: (task.number is None, task.number or 0, task.path.name))
 
-    def totals(self) -> Totals:
+    def totals(self) -> HomeTotals:
         """Count projects, sessions, sub-agents and the bytes of their logs."""
         projects = sessions = agents = size = 0
         counted: set[tuple[int, int]] = set()
@@ -374,7 +374,7 @@ class ClaudeHome:
                 agents += isinstance(log, AgentFile)
                 sessions += isinstance(log, SessionFile)
                 size += log.size
-        return Totals(projects, sessions, agents, size)
+        return HomeTotals(projects, sessions, agents, size)
 
     # --- by working directory ---------------------------------------------------------------
 
@@ -420,21 +420,21 @@ class ClaudeHome:
                 if any(same_long_prefix(project.name, key) for key in keys):
                     yield project
 
-    def _content(self, log: SessionFile) -> Content | None:
+    def _content(self, log: SessionFile) -> LogContent | None:
         """Read up to the first line that decides; None for a log that cannot be read."""
         if log.size == 0:
-            return Content.EMPTY
-        content = Content.GARBAGE
+            return LogContent.EMPTY
+        content = LogContent.GARBAGE
         try:
             for line in peek_lines(log.path):
                 if line.type not in ("user", "assistant"):
-                    content = Content.METADATA if content is Content.GARBAGE else content
+                    content = LogContent.METADATA if content is LogContent.GARBAGE else content
                 elif line.is_sidechain is True:
-                    content = Content.SIDECHAIN if content is not Content.NO_TIMESTAMPS else content
+                    content = LogContent.SIDECHAIN if content is not LogContent.NO_TIMESTAMPS else content
                 elif _is_time(line.timestamp):
-                    return Content.CONVERSATION
+                    return LogContent.CONVERSATION
                 else:
-                    content = Content.NO_TIMESTAMPS
+                    content = LogContent.NO_TIMESTAMPS
         except FileNotFoundError:
             return None
         except OSError as cause:

@@ -48,7 +48,7 @@ class SeenDirectory(NamedTuple):
     mtime_ns: int
 
 
-class Walk(Struct, frozen=True):
+class HomeWalk(Struct, frozen=True):
     """What one walk saw. ``directories`` is None where they cannot stand for the names in them."""
 
     logs: list[FoundLog]
@@ -60,15 +60,15 @@ def scan_logs(root: Path, problems: list[tuple[str, str]] | None = None) -> list
     return walk(root, problems).logs
 
 
-def walk(root: Path, problems: list[tuple[str, str]] | None = None) -> Walk:
+def walk(root: Path, problems: list[tuple[str, str]] | None = None) -> HomeWalk:
     """As ``scan_logs``, with the directories that were walked through."""
-    scan = _Scan([] if problems is None else problems)
+    scan = _LogScanner([] if problems is None else problems)
     began = time.time_ns()
     scan.home(root)
     # A directory that changed just now may change once more without its time telling: clocks tick.
     is_settled = all(seen.inode and seen.mtime_ns < began - _SETTLED_NS for seen in scan.directories)
     is_whole = scan.is_whole and is_settled and all(log.inode for log in scan.found)
-    return Walk(scan.found, scan.directories if is_whole else None)
+    return HomeWalk(scan.found, scan.directories if is_whole else None)
 
 
 def have_same_names(directories: Iterable[SeenDirectory]) -> bool:
@@ -93,7 +93,7 @@ def look_at(path: str) -> tuple[int, int, int, int] | None:
     return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
-class _Scan:
+class _LogScanner:
     """One walk. A file that two names lead to is listed once, under the first.
 
     Sessions come before sub-agents, and those before results of tools: a link can make one file all of them.

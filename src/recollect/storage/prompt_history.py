@@ -64,7 +64,7 @@ class PromptPage(Struct, frozen=True):
     before: int | None
 
 
-class _Line(Struct, rename="camel"):
+class _PromptLine(Struct, rename="camel"):
     display: str
     timestamp: float | int | str | None = None
     project: str | None = None
@@ -72,7 +72,7 @@ class _Line(Struct, rename="camel"):
     pasted_contents: dict[str, object] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = msgspec.json.Decoder(_PromptLine)
 
 
 def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]:
@@ -169,7 +169,7 @@ def _leniently(line: Line) -> Prompt | None:
     if not isinstance(display, str):
         return None
     time = fields.get("timestamp")
-    read = _Line(
+    read = _PromptLine(
         display,
         time if isinstance(time, float | int | str) else None,
         _text(fields, "project"),
@@ -179,7 +179,7 @@ def _leniently(line: Line) -> Prompt | None:
     return _from_fields(read, line.offset)
 
 
-def _from_fields(read: _Line, offset: int) -> Prompt:
+def _from_fields(read: _PromptLine, offset: int) -> Prompt:
     pasted = (read.pasted_contents or {}).items()
     pastes = tuple(_paste(number, given) for number, given in pasted if isinstance(given, dict))
     return Prompt(read.display, _time(read.timestamp), read.project, read.session_id, pastes, offset)

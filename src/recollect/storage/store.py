@@ -74,7 +74,7 @@ class StoredSession(Struct, frozen=True):
     last_at: dt.datetime | None
 
 
-class Trashed(Struct, frozen=True):
+class TrashedSession(Struct, frozen=True):
     """A session in the trash; ``batch`` is what brings it back."""
 
     batch: str
@@ -83,7 +83,7 @@ class Trashed(Struct, frozen=True):
     path: Path
 
 
-class Place(Struct, frozen=True):
+class LogContext(Struct, frozen=True):
     """Which log, and what its entries say about where they were written."""
 
     path: Path
@@ -94,7 +94,7 @@ class Place(Struct, frozen=True):
     agent: AgentId | None = None
 
 
-class Placed(Draft, frozen=True, kw_only=True):
+class PlacedDraft(Draft, frozen=True, kw_only=True):
     """A draft that says itself which entry it follows, or when it was said.
 
     Without ``parent`` it follows the last entry of the log, with None it follows
@@ -142,7 +142,7 @@ class Store:
         cwd = _directory(project)
         key = self.paths.layout.key(cwd)
         name = self.paths.layout.require_session(SessionId(session or self._fresh_name()))
-        place = Place(self.paths.log(key, name), key, name, cwd, git_branch)
+        place = LogContext(self.paths.log(key, name), key, name, cwd, git_branch)
         if self.paths.require_inside(place.path).exists():
             if self.paths.layout is StoreLayout.FLAT:
                 return self._resumed(place)
@@ -153,7 +153,9 @@ class Store:
         """Resume a session by id, or by the start of an id that fits only one."""
         found = self.find(session)
         seen = glance(found.path)
-        return self._resumed(Place(found.path, found.key, found.id, seen.cwd or "", seen.git_branch or ""))
+        return self._resumed(
+            LogContext(found.path, found.key, found.id, seen.cwd or "", seen.git_branch or "")
+        )
 
     def find(self, session: str) -> StoredSession:
         """The one session with this id, or with an id that starts so; ``key/id`` where projects share an id."""
@@ -182,7 +184,7 @@ class Store:
         long_ago = dt.datetime.min.replace(tzinfo=dt.UTC)
         return sorted(found, key=lambda one: one.last_at or long_ago, reverse=True)
 
-    def delete(self, session: str) -> Trashed:
+    def delete(self, session: str) -> TrashedSession:
         """Move a session and its side files to the trash, between two appends of whoever writes to it."""
         found = self.find(session)
         moved(found.state, SessionState.DELETED, found.id)
@@ -193,15 +195,15 @@ class Store:
             for source in self._files_of(found.key, found.id):
                 target = self.paths.trashed(source, batch)
                 fsops.move(self.paths.require_inside(source), self.paths.require_inside(target))
-        return Trashed(batch, found.id, found.key, self.paths.trashed(found.path, batch))
+        return TrashedSession(batch, found.id, found.key, self.paths.trashed(found.path, batch))
 
-    def trash(self) -> list[Trashed]:
+    def trash(self) -> list[TrashedSession]:
         """What can be restored, oldest first. Names that are none of ours are passed over."""
         found = []
         for path in sorted(self.paths.trash_dir.glob("*/projects/*/*.jsonl")):
             with contextlib.suppress(InvalidId):
                 session = self.paths.layout.require_session(SessionId(path.stem))
-                found.append(Trashed(path.parts[-4], session, ProjectKey(path.parts[-2]), path))
+                found.append(TrashedSession(path.parts[-4], session, ProjectKey(path.parts[-2]), path))
         return found
 
     def restore(self, batch: str) -> StoredSession:
@@ -244,7 +246,7 @@ class Store:
         state = SessionState.EXPIRED if expired else SessionState.ACTIVE
         return StoredSession(log.session, log.key, state, log.path, log.size, last)
 
-    def _resumed(self, place: Place) -> SessionLog:
+    def _resumed(self, place: LogContext) -> SessionLog:
         return SessionLog(self, place, moved(SessionState.ACTIVE, SessionState.RESUMED, place.session))
 
     def _fresh_name(self) -> str:
@@ -256,7 +258,7 @@ class Store:
 class SessionLog:
     """One open session: what was said goes in, with ids, links and times of the store's making."""
 
-    def __init__(self, store: Store, place: Place, state: SessionState) -> None:
+    def __init__(self, store: Store, place: LogContext, state: SessionState) -> None:
         self.place, self.state = place, state
         self._store = store
         # Catching up, stamping and writing are one step: two threads must not follow the same entry.
@@ -302,7 +304,7 @@ class SessionLog:
 
         Give ``entry_id`` to make a repeat harmless: an entry that is in the log
         already under this id, saying the same, is not stored a second time.
-        Give a ``Placed`` draft to choose the parent or the time.
+        Give a ``PlacedDraft`` to choose the parent or the time.
         """
         with self._one_at_a_time:
             if entry_id is None:
@@ -357,7 +359,7 @@ class SessionLog:
         return lines
 
     def _lines(self, draft: Draft, entry_id: str, parent: str | None, at: dt.datetime) -> list[bytes]:
-        if isinstance(draft, Placed):
+        if isinstance(draft, PlacedDraft):
             chosen = parent if isinstance(draft.parent, UnsetType) else draft.parent
             return self._lines(draft.draft, entry_id, chosen, draft.at or at)
         stamp = Stamp(

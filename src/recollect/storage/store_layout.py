@@ -30,7 +30,7 @@ import msgspec
 from recollect.errors import InvalidId, StorageError, UsageError
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.project_key import flat_project_hash, project_key
-from recollect.system.peek import Problem, Problems, is_directory, list_directory, regular_file
+from recollect.system.peek import ReadProblem, ReadProblems, is_directory, list_directory, regular_file
 
 _LOG, _LOCK = ".jsonl", ".lock"
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -78,10 +78,10 @@ class StorePaths:
     def __init__(self, root: Path, layout: StoreLayout = StoreLayout.CLAUDE) -> None:
         self.root = root
         self.layout = StoreLayout(layout)
-        self._problems = Problems()
+        self._problems = ReadProblems()
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[ReadProblem]:
         """What the last look at each place could not read."""
         return list(self._problems)
 

@@ -26,7 +26,7 @@ _VERSION = 1
 _NAME_DIGITS = 16
 
 
-class Renamed(Struct, array_like=True, frozen=True):
+class ValueMapping(Struct, array_like=True, frozen=True):
     """A value that reads otherwise on this machine: ``there`` on the remote is ``here`` in these fields of a line."""
 
     there: str
@@ -34,11 +34,11 @@ class Renamed(Struct, array_like=True, frozen=True):
     fields: tuple[str, ...]
 
 
-class Target(Struct, array_like=True, frozen=True):
+class SyncTarget(Struct, array_like=True, frozen=True):
     """The session of the remote that a session here is kept in; "" where it was deleted there and is not sent again."""
 
     session: str
-    renamed: tuple[Renamed, ...] = ()
+    renamed: tuple[ValueMapping, ...] = ()
 
 
 class KnownLog(Struct, array_like=True, frozen=True):
@@ -89,7 +89,7 @@ class SyncState(Struct):
     files: dict[str, KnownFile] = {}
     directories: dict[str, str] = {}
     owners: dict[str, str] = {}
-    targets: dict[str, Target] = {}
+    targets: dict[str, SyncTarget] = {}
     pulled: dict[str, dict[str, PulledLog]] = {}
     pulled_files: dict[str, dict[str, str]] = {}
     about: dict[str, tuple[str | None, str | None]] = {}

@@ -51,7 +51,7 @@ def locked_tasks(directory: Path, *names: str, timeout: float = 30.0) -> Iterato
     ``LogLocked`` after ``timeout`` seconds. A lock of a dead client is taken over
     after ten, so the timeout should be longer than that.
     """
-    patience = _Patience(directory, timeout)
+    patience = _RetryTimer(directory, timeout)
     try:
         fd = fsops.open_lock_file(directory / ".lock")
     except OSError as cause:
@@ -70,7 +70,7 @@ def locked_tasks(directory: Path, *names: str, timeout: float = 30.0) -> Iterato
         fsops.close_quietly(fd)
 
 
-class _Patience:
+class _RetryTimer:
     """Waits in small steps until it is at an end."""
 
     def __init__(self, directory: Path, timeout: float) -> None:

@@ -62,7 +62,7 @@ class TodoList(msgspec.Struct, frozen=True):
         return self.agent is None or str(self.agent) == self.session
 
 
-class Orphan(msgspec.Struct, frozen=True):
+class OrphanTodoList(msgspec.Struct, frozen=True):
     """A list whose session has no log any more."""
 
     kind: Literal["todos", "tasks"]
@@ -200,16 +200,16 @@ class TodoFiles:
 
     # --- both ---------------------------------------------------------------------------------
 
-    def orphans(self) -> list[Orphan]:
+    def orphans(self) -> list[OrphanTodoList]:
         """Lists of sessions that have no log in this home any more, todos first."""
         alive = {session.id for session in self.home.sessions() if session.id is not None}
         found = [
-            Orphan("todos", todos.session, todos.path, todos.empty)
+            OrphanTodoList("todos", todos.session, todos.path, todos.empty)
             for todos in self.lists()
             if todos.session is not None and todos.session not in alive
         ]
         found += [
-            Orphan("tasks", session, self.home.tasks_dir(session), not self.home.tasks(session))
+            OrphanTodoList("tasks", session, self.home.tasks_dir(session), not self.home.tasks(session))
             for session in self.home.task_lists()
             if session not in alive
         ]

@@ -51,7 +51,7 @@ class TrashedFile(Struct, frozen=True):
     target: str = ""
 
 
-class Batch(Struct, frozen=True):
+class TrashBatch(Struct, frozen=True):
     """What one removal took out. ``items`` are the files and directories that were moved as a whole."""
 
     batch: str
@@ -78,13 +78,15 @@ class Trash:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def put(self, home: Path, items: Sequence[Path], *, session: str, title: str, at: dt.datetime) -> Batch:
+    def put(
+        self, home: Path, items: Sequence[Path], *, session: str, title: str, at: dt.datetime
+    ) -> TrashBatch:
         """Take items of a home out of it; either all are in the new batch afterwards, or none."""
         names = [item.relative_to(home).as_posix() for item in items]
         with _as_storage_error("move to the trash", home):
             files = tuple(file for item in items for file in _described(item, home))
             name = f"{at.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
-            batch = Batch(name, session, title, str(home), at.isoformat(), tuple(names), files)
+            batch = TrashBatch(name, session, title, str(home), at.isoformat(), tuple(names), files)
             fsops.make_directories(self.root / name)
             self._write(batch)
             try:
@@ -94,7 +96,7 @@ class Trash:
                 raise
             return self._confirmed(batch)
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[TrashBatch]:
         """What can be put back, newest first. A directory without a readable manifest is not listed."""
         try:
             names = sorted((entry.name for entry in self.root.iterdir()), reverse=True)
@@ -103,7 +105,7 @@ class Trash:
         found = (self._read(name) for name in names)
         return [batch for batch in found if batch is not None]
 
-    def find(self, name: str) -> Batch:
+    def find(self, name: str) -> TrashBatch:
         """The batch with this name, or the only one whose name or session starts so."""
         batches = self.batches()
         found = [
@@ -115,7 +117,7 @@ class Trash:
         problem = f"fits {len(exact)} batches" if exact else "is not in the trash"
         raise NotFound(f"batch {name!r}: {problem}", hint="`recollect rm --list` shows what there is")
 
-    def restore(self, batch: Batch) -> list[Path]:
+    def restore(self, batch: TrashBatch) -> list[Path]:
         """Put everything back where it was; refused where something stands in the way."""
         present = self._present(batch)
         if not present:
@@ -135,40 +137,40 @@ class Trash:
             self._dissolve(batch)
         return [target for _, target in present]
 
-    def destroy(self, batch: Batch) -> None:
+    def destroy(self, batch: TrashBatch) -> None:
         """Delete a batch for good. The files go first: a manifest without them can be told, the reverse cannot."""
         directory = self.root / batch.batch
         with _as_storage_error("empty the trash", directory):
             _discard(directory / _FILES)
             self._dissolve(batch)
 
-    def obstacles(self, batch: Batch) -> list[Path]:
+    def obstacles(self, batch: TrashBatch) -> list[Path]:
         """What stands where its files belong."""
         return [target for _, target in self._present(batch) if os.path.lexists(target)]
 
     # --- one batch ----------------------------------------------------------------------------
 
-    def _place(self, batch: Batch, item: str) -> Path:
+    def _place(self, batch: TrashBatch, item: str) -> Path:
         return self.root / batch.batch / _FILES / Path(*openat.components(item))
 
-    def _present(self, batch: Batch) -> list[tuple[Path, Path]]:
+    def _present(self, batch: TrashBatch) -> list[tuple[Path, Path]]:
         places = [self._place(batch, item) for item in batch.items]
         pairs = zip(places, batch.targets(), strict=True)
         return [(place, target) for place, target in pairs if os.path.lexists(place)]
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: TrashBatch) -> None:
         text = msgspec.json.format(msgspec.json.encode(batch), indent=2)
         fsops.replace_file(self.root / batch.batch / _MANIFEST, text + b"\n")
 
-    def _read(self, name: str) -> Batch | None:
+    def _read(self, name: str) -> TrashBatch | None:
         try:
             data = openat.read_file(self.root, (name, _MANIFEST))
-            batch = msgspec.json.decode(data, type=Batch)
+            batch = msgspec.json.decode(data, type=TrashBatch)
         except (NotFound, StorageError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return batch if batch.batch == name else None
 
-    def _confirmed(self, batch: Batch) -> Batch:
+    def _confirmed(self, batch: TrashBatch) -> TrashBatch:
         """The manifest as the files really are: a client may have written until the very last moment."""
         known = {(file.path, file.size, file.mtime_ns): file for file in batch.files}
         root = self.root / batch.batch / _FILES
@@ -181,7 +183,7 @@ class Trash:
         self._write(batch)
         return batch
 
-    def _verify(self, batch: Batch) -> None:
+    def _verify(self, batch: TrashBatch) -> None:
         root = self.root / batch.batch / _FILES
         wanted = {file.path: file for file in batch.files}
         for place, _ in self._present(batch):
@@ -197,7 +199,7 @@ class Trash:
                         hint=f"look into {root}; nothing was changed",
                     )
 
-    def _dissolve(self, batch: Batch) -> None:
+    def _dissolve(self, batch: TrashBatch) -> None:
         """Remove an emptied batch. Whatever is still in it keeps it, and its manifest, alive."""
         directory = self.root / batch.batch
         _remove_empty(directory / _FILES)

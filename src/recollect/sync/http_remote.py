@@ -26,19 +26,26 @@ import msgspec
 import zstandard
 
 from recollect.errors import Busy, DamagedData, NotFound, UsageError
-from recollect.sync.remote import Changed, Elsewhere, Gone, Limits, Told, lines_of
+from recollect.sync.remote import (
+    PositionConflict,
+    RemoteLimits,
+    SessionDescription,
+    SessionGone,
+    SideFileChanged,
+    lines_of,
+)
 from recollect.sync.wire import (
     ENCRYPTED,
     MACHINE,
     POSITION,
     PROJECT,
     REPOSITORY,
-    Appended,
+    AppendReply,
     Position,
     Problem,
-    Session,
+    RemoteSession,
+    RemoteSessions,
     SessionDetail,
-    Sessions,
     SideFile,
     WhoAmI,
     described,
@@ -56,7 +63,7 @@ _LOCAL = frozenset(("localhost", "127.0.0.1", "::1"))
 Document = TypeVar("Document")
 
 
-class Answer(NamedTuple):
+class HttpReply(NamedTuple):
     """A whole answer of the server."""
 
     status: int
@@ -83,16 +90,16 @@ class HttpRemote:
         self._patience, self._timeout = patience, timeout
         self._connection: http.client.HTTPConnection | None = None
         self._packer = zstandard.ZstdCompressor(level=1)
-        self._limits: Limits | None = None
+        self._limits: RemoteLimits | None = None
 
     # --- the remote -----------------------------------------------------------------------------
 
-    def limits(self) -> Limits:
+    def limits(self) -> RemoteLimits:
         """What the server told; asked once."""
         if self._limits is None:
             told = self.whoami().limits
-            self._limits = Limits()._replace(
-                **{name: told[name] for name in Limits._fields if isinstance(told.get(name), int)}
+            self._limits = RemoteLimits()._replace(
+                **{name: told[name] for name in RemoteLimits._fields if isinstance(told.get(name), int)}
             )
         return self._limits
 
@@ -100,7 +107,7 @@ class HttpRemote:
         """Whose token this is."""
         return self._document("GET", "/v1/whoami", WhoAmI)
 
-    def sessions(self, since: int | None = None, **filters: str) -> Iterator[Session]:
+    def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
         """Page after page, newest first."""
         query = {"limit": "1000", **filters}
         if since is not None:
@@ -108,7 +115,7 @@ class HttpRemote:
         cursor: str | None = ""
         while cursor is not None:
             page = self._document(
-                "GET", "/v1/sessions", Sessions, {**query, **({"cursor": cursor} if cursor else {})}
+                "GET", "/v1/sessions", RemoteSessions, {**query, **({"cursor": cursor} if cursor else {})}
             )
             yield from page.sessions
             cursor = page.next
@@ -138,7 +145,7 @@ class HttpRemote:
         self._require(answer)
         return True
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
+    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
         """Add lines; repeated until there is an answer."""
         headers = {POSITION: str(at)}
         for name, text in ((PROJECT, told.project), (REPOSITORY, told.repository), (MACHINE, told.machine)):
@@ -148,11 +155,11 @@ class HttpRemote:
             headers[ENCRYPTED] = "1"
         answer = self._ask("PUT", f"{_session(session)}/log", _key(key), data, headers)
         self._require(answer)
-        return msgspec.json.decode(answer.body, type=Appended).position.position
+        return msgspec.json.decode(answer.body, type=AppendReply).position.position
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
         """Lines as they come; where the connection breaks, it goes on behind the last whole line."""
-        pause = _Pauses(self._patience)
+        pause = _RetryPauses(self._patience)
         while True:
             here = after
             try:
@@ -160,10 +167,10 @@ class HttpRemote:
                     after = after.after(lines_of(piece))
                     yield piece
                 return
-            except _Cut as cut:
+            except _ReplyCutOff as cut:
                 self._drop()
                 if after != here:
-                    pause = _Pauses(self._patience)
+                    pause = _RetryPauses(self._patience)
                 pause.wait(cut.why)
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
@@ -223,11 +230,11 @@ class HttpRemote:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpReply:
         """The answer to one request, which is repeated until there is one."""
         target = _target(self._path + path, query)
         sent, all_headers = self._packed(body, headers)
-        pauses = _Pauses(self._patience)
+        pauses = _RetryPauses(self._patience)
         while True:
             why, wait = "", 0.0
             try:
@@ -253,17 +260,17 @@ class HttpRemote:
             found["Content-Encoding"] = "zstd"
         return body, found
 
-    def _once(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def _once(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> HttpReply:
         connection = self._connected()
         connection.request(method, target, body, dict(headers))
         with connection.getresponse() as response:
             if method == "HEAD":
                 if response.status == 200:
                     _position(response)
-                return Answer(response.status, response.headers, b"")
+                return HttpReply(response.status, response.headers, b"")
             return self._whole(response)
 
-    def _whole(self, response: http.client.HTTPResponse) -> Answer:
+    def _whole(self, response: http.client.HTTPResponse) -> HttpReply:
         """All of an answer. One whose headers were cut off looks like one without a length, and is none."""
         data = response.read(_LARGEST + 1)
         if len(data) > _LARGEST:
@@ -273,17 +280,17 @@ class HttpRemote:
         is_chunked = "Transfer-Encoding" in response.headers
         if response.status != 204 and not is_chunked and (told is None or len(data) != _length(told)):
             raise http.client.IncompleteRead(data)
-        return Answer(response.status, response.headers, data)
+        return HttpReply(response.status, response.headers, data)
 
     def _read_once(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Lines of one answer, up to where it breaks off; ``_Cut`` where that is before the end."""
+        """Lines of one answer, up to where it breaks off; ``_ReplyCutOff`` where that is before the end."""
         target = _target(f"{self._path}{_session(session)}/log", {**_key(key), "after": str(after)})
         try:
             connection = self._connected()
             connection.request("GET", target, headers={"Authorization": f"Bearer {self._token}"})
             response = connection.getresponse()
         except _BROKEN as problem:
-            raise _Cut(str(problem) or type(problem).__name__) from None
+            raise _ReplyCutOff(str(problem) or type(problem).__name__) from None
         is_read = False
         try:
             if response.status != 200:
@@ -291,7 +298,7 @@ class HttpRemote:
             try:
                 end = _position(response)
             except http.client.HTTPException as problem:
-                raise _Cut(str(problem)) from None
+                raise _ReplyCutOff(str(problem)) from None
             yield from _whole_lines(response, after, end)
             is_read = response.isclosed()
         finally:
@@ -305,13 +312,13 @@ class HttpRemote:
         try:
             answer = self._whole(response)
         except _BROKEN as problem:
-            raise _Cut(str(problem) or type(problem).__name__) from None
+            raise _ReplyCutOff(str(problem) or type(problem).__name__) from None
         if answer.status in _REPEATED:
-            raise _Cut(f"HTTP {answer.status}")
+            raise _ReplyCutOff(f"HTTP {answer.status}")
         if answer.status == 404:
-            raise Gone
+            raise SessionGone
         self._require(answer)
-        raise _Cut(f"HTTP {answer.status}")
+        raise _ReplyCutOff(f"HTTP {answer.status}")
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):
@@ -334,7 +341,7 @@ class HttpRemote:
             with contextlib.suppress(OSError):
                 connection.close()
 
-    def _require(self, answer: Answer) -> None:
+    def _require(self, answer: HttpReply) -> None:
         """Nothing where all is well; else what the server said, as the error that fits."""
         if answer.status < 300:
             return
@@ -348,11 +355,11 @@ class HttpRemote:
             and answer.status == 409
             and not isinstance(problem.position, msgspec.UnsetType)
         ):
-            raise Elsewhere(problem.position)
+            raise PositionConflict(problem.position)
         if answer.status == 410:
-            raise Gone
+            raise SessionGone
         if answer.status == 409 and code in ("changed", "exists"):
-            raise Changed
+            raise SideFileChanged
         _refused(self.url, answer.status, problem)
 
 
@@ -364,7 +371,7 @@ def _position(response: http.client.HTTPResponse) -> Position:
         raise http.client.BadStatusLine("the answer was cut off within its headers") from None
 
 
-class _Cut(Exception):
+class _ReplyCutOff(Exception):
     """An answer that ended before its end, and why."""
 
     def __init__(self, why: str) -> None:
@@ -372,7 +379,7 @@ class _Cut(Exception):
         self.why = why
 
 
-class _Pauses:
+class _RetryPauses:
     """Growing pauses until patience ends."""
 
     def __init__(self, patience: float) -> None:
@@ -397,16 +404,16 @@ def _whole_lines(response: http.client.HTTPResponse, at: Position, end: Position
         try:
             piece = response.read(_PIECE)
         except (OSError, http.client.HTTPException) as problem:
-            raise _Cut(str(problem) or type(problem).__name__) from None
+            raise _ReplyCutOff(str(problem) or type(problem).__name__) from None
         if not piece:
-            raise _Cut("the answer was cut off")
+            raise _ReplyCutOff("the answer was cut off")
         rest += piece
         cut = rest.rfind(b"\n") + 1
         if cut:
             whole, rest = rest[:cut], rest[cut:]
             at = at.after(lines_of(whole))
             if at.lines >= end.lines and at != end:
-                raise _Cut("the lines are not those the server told of")
+                raise _ReplyCutOff("the lines are not those the server told of")
             yield whole
         elif len(rest) > _LARGEST:
             raise DamagedData("the remote has a line longer than any log's", hint="it is left where it is")

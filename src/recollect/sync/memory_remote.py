@@ -7,16 +7,23 @@ import time
 from collections.abc import Iterator
 from hashlib import sha256
 
-from recollect.sync.remote import Changed, Elsewhere, Gone, Limits, Told, lines_of
-from recollect.sync.wire import START, Head, LogHead, Position, Session, SessionDetail, SideFile
+from recollect.sync.remote import (
+    PositionConflict,
+    RemoteLimits,
+    SessionDescription,
+    SessionGone,
+    SideFileChanged,
+    lines_of,
+)
+from recollect.sync.wire import START, Head, LogHead, Position, RemoteSession, SessionDetail, SideFile
 
 
-class _Kept:
+class _RemoteSessionData:
     def __init__(self) -> None:
         self.logs: dict[str, list[bytes]] = {}
         self.positions: dict[str, list[Position]] = {}
         self.files: dict[str, bytes] = {}
-        self.told = Told()
+        self.told = SessionDescription()
         self.created = self.changed = time.time_ns() // 1_000_000
 
 
@@ -24,15 +31,15 @@ class MemoryRemote:
     """Sessions in dictionaries. Threads may share it."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _RemoteSessionData] = {}
         self._deleted: set[str] = set()
         self._lock = threading.Lock()
 
-    def limits(self) -> Limits:
+    def limits(self) -> RemoteLimits:
         """Those of a server."""
-        return Limits()
+        return RemoteLimits()
 
-    def sessions(self, since: int | None = None) -> Iterator[Session]:
+    def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
         """All of them, newest first."""
         found = [self._shown(name, kept) for name, kept in self._sessions.items()]
         found.sort(key=lambda one: (one.changed, one.id), reverse=True)
@@ -64,11 +71,11 @@ class MemoryRemote:
         known = kept.positions.get(key, [START]) if kept is not None else [START]
         return position.lines < len(known) and known[position.lines] == position
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
+    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
         """Add lines where the log ends."""
         with self._lock:
             if session in self._deleted:
-                raise Gone
+                raise SessionGone
             new = list(lines_of(data))
             kept = self._sessions.get(session)
             known = kept.positions.get(key, [START]) if kept is not None else [START]
@@ -77,13 +84,13 @@ class MemoryRemote:
                 if after.lines < len(known) and known[after.lines] == after:
                     return after
                 size = sum(map(len, kept.logs.get(key, ()))) if kept is not None else 0
-                raise Elsewhere(Head(known[-1].lines, size, known[-1].hash.hex()))
+                raise PositionConflict(Head(known[-1].lines, size, known[-1].hash.hex()))
             kept = kept or self._begun(session)
             positions = kept.positions.setdefault(key, [START])
             for line in new:
                 kept.logs.setdefault(key, []).append(line)
                 positions.append(positions[-1].after((line,)))
-            kept.told = Told(
+            kept.told = SessionDescription(
                 told.project or kept.told.project,
                 told.repository or kept.told.repository,
                 told.machine or kept.told.machine,
@@ -96,22 +103,22 @@ class MemoryRemote:
         """What comes after a position."""
         kept = self._sessions.get(session)
         if kept is None or key not in kept.logs:
-            raise Gone
+            raise SessionGone
         if not self.is_at(session, key, after):
             last = kept.positions[key][-1]
-            raise Elsewhere(Head(*_numbers(kept.logs[key], last)))
+            raise PositionConflict(Head(*_numbers(kept.logs[key], last)))
         return iter([b"".join(kept.logs[key][after.lines :])] if kept.logs[key][after.lines :] else [])
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
         """Keep a side file."""
         with self._lock:
             if session in self._deleted:
-                raise Gone
+                raise SessionGone
             kept = self._sessions.get(session) or self._begun(session)
             there = kept.files.get(key)
             if there != data:
                 if (None if there is None else sha256(there).hexdigest()) != known:
-                    raise Changed
+                    raise SideFileChanged
                 kept.files[key] = data
                 kept.changed = max(kept.changed + 1, time.time_ns() // 1_000_000)
             return SideFile(key, len(data), sha256(data).hexdigest(), kept.changed)
@@ -130,15 +137,15 @@ class MemoryRemote:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _begun(self, session: str) -> _Kept:
-        return self._sessions.setdefault(session, _Kept())
+    def _begun(self, session: str) -> _RemoteSessionData:
+        return self._sessions.setdefault(session, _RemoteSessionData())
 
     @staticmethod
-    def _shown(name: str, kept: _Kept) -> Session:
+    def _shown(name: str, kept: _RemoteSessionData) -> RemoteSession:
         lines = sum(len(log) for log in kept.logs.values())
         size = sum(len(line) for log in kept.logs.values() for line in log)
         told = kept.told
-        return Session(
+        return RemoteSession(
             id=name,
             project=told.project,
             repository=told.repository,

@@ -1,7 +1,7 @@
 """What can keep logs for several machines, whatever it is: a server, a shared folder, a dictionary in a test.
 
 A remote holds logs and side files of sessions. An append names the position it believes the log to be at; at any
-other it is refused with the position the log has (``Elsewhere``), unless these very lines are there already. So every
+other it is refused with the position the log has (``PositionConflict``), unless these very lines are there already. So every
 call may be repeated after any failure, and two who append at once cannot both win.
 
 The three control-flow exceptions here say what a remote found; everything else that can go wrong is an error
@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from recollect.sync.wire import Head, Position, Session, SessionDetail, SideFile
+from recollect.sync.wire import Head, Position, RemoteSession, SessionDetail, SideFile
 
 
-class Elsewhere(Exception):
+class PositionConflict(Exception):
     """The log does not end, or does not go on, where it was believed to; ``head`` is where it ends."""
 
     def __init__(self, head: Head) -> None:
@@ -24,15 +24,15 @@ class Elsewhere(Exception):
         self.head = head
 
 
-class Gone(Exception):
+class SessionGone(Exception):
     """The session was deleted there."""
 
 
-class Changed(Exception):
+class SideFileChanged(Exception):
     """A side file is there already, and is not the one that was named."""
 
 
-class Told(NamedTuple):
+class SessionDescription(NamedTuple):
     """What is said of a session beside its lines."""
 
     project: str | None = None
@@ -41,10 +41,10 @@ class Told(NamedTuple):
     encrypted: bool = False
 
 
-NOTHING_TOLD = Told()
+NOTHING_TOLD = SessionDescription()
 
 
-class Limits(NamedTuple):
+class RemoteLimits(NamedTuple):
     """How much a remote takes at once."""
 
     body_bytes: int = 16 << 20
@@ -55,11 +55,11 @@ class Limits(NamedTuple):
 class Remote(Protocol):
     """One place that keeps sessions for several machines."""
 
-    def limits(self) -> Limits:
+    def limits(self) -> RemoteLimits:
         """How much it takes at once."""
         ...
 
-    def sessions(self, since: int | None = None) -> Iterator[Session]:
+    def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
         """The sessions that changed at or after a time (milliseconds), newest first."""
         ...
 
@@ -75,18 +75,18 @@ class Remote(Protocol):
         """Whether a log is at this position, or was on its way."""
         ...
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
-        """Add whole lines durably; where the log is after them. ``Elsewhere``, ``Gone``."""
+    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
+        """Add whole lines durably; where the log is after them. ``PositionConflict``, ``SessionGone``."""
         ...
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Whole lines after a position, in pieces. ``Elsewhere`` where the log never was there, ``Gone`` where it is not."""
+        """Whole lines after a position, in pieces. ``PositionConflict`` where the log never was there, ``SessionGone`` where it is not."""
         ...
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
         """Keep a side file; ``known`` is the sha256 it should have there now, None where it should be new.
 
-        The same bytes again are no conflict. ``Changed``, ``Gone``.
+        The same bytes again are no conflict. ``SideFileChanged``, ``SessionGone``.
         """
         ...
 

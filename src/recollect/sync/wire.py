@@ -118,7 +118,7 @@ class Head(Struct, frozen=True):
         return Position(self.lines, bytes_of_hex(self.hash))
 
 
-class Appended(Struct, frozen=True):
+class AppendReply(Struct, frozen=True):
     """The answer to an append: where the log is after these lines."""
 
     position: Head
@@ -158,7 +158,7 @@ class LogHead(Struct, frozen=True):
         return Position(self.lines, bytes_of_hex(self.hash))
 
 
-class Heads(Struct, frozen=True):
+class LogHeads(Struct, frozen=True):
     """A page of heads; ``next`` is the cursor of the next page."""
 
     heads: list[LogHead]
@@ -174,7 +174,7 @@ class SideFile(Struct, frozen=True):
     changed: int
 
 
-class Session(Struct, frozen=True):
+class RemoteSession(Struct, frozen=True):
     """What a list shows of a session. Times are milliseconds since 1970; ``created`` and ``changed`` are the server's."""
 
     id: str
@@ -195,17 +195,17 @@ class Session(Struct, frozen=True):
     encrypted: bool
 
 
-class Sessions(Struct, frozen=True):
+class RemoteSessions(Struct, frozen=True):
     """A page of sessions, the newest change first."""
 
-    sessions: list[Session]
+    sessions: list[RemoteSession]
     next: str | None = None
 
 
 class SessionDetail(Struct, frozen=True):
     """One session with its logs and side files."""
 
-    session: Session
+    session: RemoteSession
     logs: list[LogHead]
     files: list[SideFile]
 
@@ -232,7 +232,7 @@ class WhoAmI(Struct, frozen=True):
     limits: dict[str, int]
 
 
-class Hit(Struct, frozen=True):
+class LineHit(Struct, frozen=True):
     """A line that a search found; ``line`` counts from 1."""
 
     session: str
@@ -243,10 +243,10 @@ class Hit(Struct, frozen=True):
     snippet: str
 
 
-class Hits(Struct, frozen=True):
+class LineHits(Struct, frozen=True):
     """What a search found, newest first; ``more`` where there was more than the limit."""
 
-    hits: list[Hit]
+    hits: list[LineHit]
     more: bool
 
 

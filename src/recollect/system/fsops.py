@@ -60,14 +60,14 @@ class NetworkFileSystem(RuntimeWarning):
     """A log lies on a network file system, where appends of two machines can overlap (S1)."""
 
 
-class Opened(NamedTuple):
+class OpenedFile(NamedTuple):
     """A fresh descriptor, and whether this call created its file."""
 
     fd: int
     created: bool
 
 
-class Identity(NamedTuple):
+class FileIdentity(NamedTuple):
     """What stays the same while a file is open and changes when another takes its name (S6)."""
 
     device: int
@@ -83,7 +83,7 @@ def next_step(cause: OSError | None, again: str = "append again") -> str:
 # --- opening -----------------------------------------------------------------
 
 
-def open_append(path: Path) -> Opened:
+def open_append(path: Path) -> OpenedFile:
     """Open for reading and for appending; create the file when there is none."""
     return _open_or_create(path, os.O_RDWR | os.O_APPEND)
 
@@ -103,13 +103,13 @@ def create_new(path: Path) -> int:
     return _create(path, os.O_WRONLY)
 
 
-def _open_or_create(path: Path, flags: int) -> Opened:
+def _open_or_create(path: Path, flags: int) -> OpenedFile:
     while True:
         with contextlib.suppress(FileNotFoundError):
-            return Opened(_open_regular(path, flags), created=False)
+            return OpenedFile(_open_regular(path, flags), created=False)
         # O_EXCL tells us that we made the file, so a mode someone chose is never changed.
         with contextlib.suppress(FileExistsError):
-            return Opened(_create(path, flags), created=True)
+            return OpenedFile(_create(path, flags), created=True)
 
 
 def _open_regular(path: Path, flags: int) -> int:
@@ -174,10 +174,10 @@ def close_quietly(fd: int) -> None:
 # --- looking -----------------------------------------------------------------
 
 
-def identity_of(fd: int) -> Identity:
+def identity_of(fd: int) -> FileIdentity:
     """Device and inode of an open file."""
     found = os.fstat(fd)
-    return Identity(found.st_dev, found.st_ino)
+    return FileIdentity(found.st_dev, found.st_ino)
 
 
 def identity_at(path: str) -> tuple[int, int] | None:

@@ -3,7 +3,7 @@
 A Claude home is written by others while we read it: entries vanish between two
 calls, a directory may be closed to us, a name may be a pipe that nobody ever
 writes to. Everything here answers with what could be seen and puts the rest
-into ``Problems``, so that one bad name never hides the next one.
+into ``ReadProblems``, so that one bad name never hides the next one.
 
 ``peek_lines`` reads from the head of a log only as far as the caller asks and
 decodes only the handful of fields that say what a line is. It is no parser of
@@ -35,37 +35,37 @@ _OPEN_FLAGS = (
 )
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ReadProblem(msgspec.Struct, frozen=True):
     """A path that could not be read as what it should be, and why."""
 
     path: Path
     reason: str
 
 
-class Problems:
+class ReadProblems:
     """What could not be read at the last try, each path once."""
 
     def __init__(self) -> None:
-        self._by_path: dict[Path, Problem] = {}
+        self._by_path: dict[Path, ReadProblem] = {}
 
     def note(self, path: Path, reason: str | OSError) -> None:
         """Remember why ``path`` is missing from the answer."""
         if isinstance(reason, OSError):
             reason = reason.strerror or type(reason).__name__
-        self._by_path[path] = Problem(path, reason)
+        self._by_path[path] = ReadProblem(path, reason)
 
     def solved(self, path: Path) -> None:
         """Forget ``path``: this time it could be read."""
         self._by_path.pop(path, None)
 
-    def __iter__(self) -> Iterator[Problem]:
+    def __iter__(self) -> Iterator[ReadProblem]:
         return iter(tuple(self._by_path.values()))
 
     def __len__(self) -> int:
         return len(self._by_path)
 
 
-def list_directory(path: Path, problems: Problems) -> list[os.DirEntry[str]]:
+def list_directory(path: Path, problems: ReadProblems) -> list[os.DirEntry[str]]:
     """The entries of ``path`` by name; none where it is missing or closed to us."""
     try:
         with os.scandir(path) as entries:
@@ -79,7 +79,7 @@ def list_directory(path: Path, problems: Problems) -> list[os.DirEntry[str]]:
     return found
 
 
-def is_directory(entry: os.DirEntry[str] | Path, problems: Problems, *, follow: bool = True) -> bool:
+def is_directory(entry: os.DirEntry[str] | Path, problems: ReadProblems, *, follow: bool = True) -> bool:
     """Whether a directory is there; with ``follow``, also behind a link."""
     try:
         return stat.S_ISDIR(entry.stat(follow_symlinks=follow).st_mode)
@@ -99,7 +99,7 @@ def is_link(entry: os.DirEntry[str]) -> bool:
 
 
 def regular_file(
-    entry: os.DirEntry[str], problems: Problems, *, follow: bool = True
+    entry: os.DirEntry[str], problems: ReadProblems, *, follow: bool = True
 ) -> os.stat_result | None:
     """The status of a file; with ``follow``, of the one behind a link. None if it is no regular file."""
     try:

@@ -22,13 +22,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
-from recollect.services.page.desk import Desk
+from recollect.services.page.desk import PageBackend
 from recollect.web import answers
 from recollect.web.built_files import BuiltFiles
 from recollect.web.events import MOST_STREAMS
-from recollect.web.gate import LOGIN, Gate, Keys, cookie_name
+from recollect.web.gate import LOGIN, LaunchKeys, PageGate, cookie_name
 from recollect.web.operations import Operation, from_body, from_query, openapi, text
-from recollect.web.page import Export, Page
+from recollect.web.page import ExportFormat, Page
 from recollect.web.routes import OPERATIONS
 from recollect.web.schemas import SCHEMAS
 
@@ -63,7 +63,7 @@ OPEN_OPERATIONS = (
 )
 
 
-class Answering:
+class RouteRunner:
     """Carries routes out on a page, a bounded number at a time; one for all who share a server."""
 
     def __init__(
@@ -102,18 +102,23 @@ class Answering:
         return answers.events(counted())
 
 
-class Served:
+class ServedPage:
     """A page that can be served: the application, the secrets of its launch, and how to end it."""
 
     def __init__(
-        self, desk: Desk, port: int, version: str, exports: Mapping[str, Export], built: BuiltFiles
+        self,
+        desk: PageBackend,
+        port: int,
+        version: str,
+        exports: Mapping[str, ExportFormat],
+        built: BuiltFiles,
     ) -> None:
-        self.keys, self._port = Keys(), port
+        self.keys, self._port = LaunchKeys(), port
         self.page = Page(desk, self.keys.token, version, exports)
         self._built = built
-        self._answering = Answering()
+        self._answering = RouteRunner()
         self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), SCHEMAS, version)
-        self.app = Gate(self._application(), self.keys, port)
+        self.app = PageGate(self._application(), self.keys, port)
 
     @property
     def address(self) -> str:

@@ -15,7 +15,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError
-from recollect.services.page.conversation import Talk, talk_of
+from recollect.services.page.conversation import ViewMessages, talk_of
 from recollect.services.page.listing import mark_of
 from recollect.services.page.messages import signature
 from recollect.web.answers import COMMENT, event
@@ -29,17 +29,17 @@ MOST_STREAMS = 32
 Values = Mapping[str, Any]
 
 
-class _Seen(Struct):
+class _ConversationState(Struct):
     """A conversation as it was at the last look."""
 
-    talk: Talk | None = None
+    talk: ViewMessages | None = None
     signature: str = ""
     is_live: bool | None = None
 
 
 async def session_events(page: Page, asked: Values) -> AsyncIterator[bytes]:
     """What becomes of one conversation."""
-    seen = _Seen()
+    seen = _ConversationState()
     known: int | None = asked["after"]
     async for pause in _ticks(page, POLL_SECONDS):
         if pause:
@@ -49,10 +49,10 @@ async def session_events(page: Page, asked: Values) -> AsyncIterator[bytes]:
         known = None
 
 
-def _looked(page: Page, asked: Values, seen: _Seen, known: int | None) -> list[bytes]:
+def _looked(page: Page, asked: Values, seen: _ConversationState, known: int | None) -> list[bytes]:
     try:
         session = page.desk.reading(asked["session"])
-        talk: Talk | None = talk_of(session, view_of(asked))
+        talk: ViewMessages | None = talk_of(session, view_of(asked))
     except NotFound:
         return _vanished(seen)
     except RecollectError:
@@ -73,19 +73,19 @@ def _looked(page: Page, asked: Values, seen: _Seen, known: int | None) -> list[b
     return found
 
 
-def _vanished(seen: _Seen) -> list[bytes]:
+def _vanished(seen: _ConversationState) -> list[bytes]:
     if seen.talk is None:
         return []
     seen.talk, seen.signature = None, ""
     return [event("reset", {"reason": "vanished"})]
 
 
-def _grown(first: int, talk: Talk, mark: str, live: bool) -> bytes:
+def _grown(first: int, talk: ViewMessages, mark: str, live: bool) -> bytes:
     size = int(mark.partition("-")[0])
     return event("grown", {"from": first, "total": len(talk), "bytes": size, "signature": mark, "live": live})
 
 
-def first_change(before: Talk | None, after: Talk) -> int:
+def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
     """The first message that is not as it was: a new one, or an earlier one whose call was answered."""
     if before is None:
         return 0

@@ -41,7 +41,7 @@ _HEADERS = {
 }
 
 
-class Keys:
+class LaunchKeys:
     """The secrets of one launch: a key that works once, the cookie it is exchanged for, and the token."""
 
     def __init__(self) -> None:
@@ -78,10 +78,10 @@ def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
-class Gate:
+class PageGate:
     """The application behind its guard."""
 
-    def __init__(self, app: App, keys: Keys, port: int) -> None:
+    def __init__(self, app: App, keys: LaunchKeys, port: int) -> None:
         self._app, self._keys, self._port = app, keys, port
         names = ("127.0.0.1", "localhost")
         self._hosts = {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
@@ -108,7 +108,7 @@ class Gate:
         await refusal(status, error, hint)(scope, receive, answering)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
-        headers = Headers(scope["headers"])
+        headers = RequestHeaders(scope["headers"])
         method, path = scope["method"], scope["path"]
         return (
             self._host(headers)
@@ -119,24 +119,24 @@ class Gate:
             or self._token(headers, method, path)
         )
 
-    def _host(self, headers: Headers) -> tuple[int, str, str] | None:
+    def _host(self, headers: RequestHeaders) -> tuple[int, str, str] | None:
         if headers.only(b"host") in self._hosts:
             return None
         return 421, "this host name is not served here", "open the address that `recollect web` printed"
 
-    def _origin(self, headers: Headers) -> tuple[int, str, str] | None:
+    def _origin(self, headers: RequestHeaders) -> tuple[int, str, str] | None:
         if not headers.count(b"origin") or headers.only(b"origin") == f"http://{headers.only(b'host')}":
             return None
         return 403, "the request comes from another page", "use the page that is served here"
 
-    def _cookie(self, headers: Headers, method: str, path: str) -> tuple[int, str, str] | None:
+    def _cookie(self, headers: RequestHeaders, method: str, path: str) -> tuple[int, str, str] | None:
         if is_open(method, path) or any(
             self._keys.is_cookie(value) for value in headers.cookies(self.cookie_name)
         ):
             return None
         return 401, "this browser has not been let in", "open the address that `recollect web` printed"
 
-    def _token(self, headers: Headers, method: str, path: str) -> tuple[int, str, str] | None:
+    def _token(self, headers: RequestHeaders, method: str, path: str) -> tuple[int, str, str] | None:
         if method in ("GET", "HEAD"):
             return None
         if headers.only(b"content-type").partition(";")[0].strip().lower() != "application/json":
@@ -158,7 +158,7 @@ def is_open(method: str, path: str) -> bool:
     return method in ("GET", "HEAD") and not path.startswith("/api/") and path != "/api"
 
 
-def fetch_site(headers: Headers, method: str) -> tuple[int, str, str] | None:
+def fetch_site(headers: RequestHeaders, method: str) -> tuple[int, str, str] | None:
     """Refuse what another site's page sends."""
     allowed = ("same-origin", "none") if method in ("GET", "HEAD") else ("same-origin",)
     if not headers.count(b"sec-fetch-site") or headers.only(b"sec-fetch-site") in allowed:
@@ -173,7 +173,7 @@ def method_refusal(method: str) -> tuple[int, str, str] | None:
     return 405, f"{method[:20]!a}: not a way to ask here", "use GET, or POST to change something"
 
 
-class Headers:
+class RequestHeaders:
     """The headers of a request; what must be said once and is said twice counts as not said."""
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:

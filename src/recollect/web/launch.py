@@ -8,7 +8,7 @@ from types import FrameType
 import uvicorn
 
 from recollect.errors import Busy, UsageError
-from recollect.web.app import Served
+from recollect.web.app import ServedPage
 
 LOOPBACK = "127.0.0.1"
 
@@ -29,10 +29,10 @@ def bound(port: int = 0) -> socket.socket:
     return listening
 
 
-class Server(uvicorn.Server):
+class PageServer(uvicorn.Server):
     """Ends its streams as soon as it is told to end, so that nobody waits for a browser."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedPage) -> None:
         super().__init__(
             uvicorn.Config(
                 served.app,
@@ -54,9 +54,9 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(served: Served, listening: socket.socket) -> None:
+def serve(served: ServedPage, listening: socket.socket) -> None:
     """Until an interrupt."""
-    server = Server(served)
+    server = PageServer(served)
     try:
         server.run(sockets=[listening])
     finally:

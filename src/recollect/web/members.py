@@ -29,15 +29,22 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
-from recollect.services.page.members import PULL, Denied, Member, MirrorDesk, MirrorDesks, resume_line
+from recollect.services.page.members import (
+    PULL,
+    AccessDenial,
+    Member,
+    MirrorBackend,
+    MirrorBackends,
+    resume_line,
+)
 from recollect.web import answers
-from recollect.web.app import PROBLEMS, Answering, body_of, built_file
+from recollect.web.app import PROBLEMS, RouteRunner, body_of, built_file
 from recollect.web.built_files import BuiltFiles
 from recollect.web.gate import (
     LOGIN,
     TOKEN_HEADER,
-    Headers,
     Receive,
+    RequestHeaders,
     Scope,
     Send,
     fetch_site,
@@ -45,7 +52,7 @@ from recollect.web.gate import (
     method_refusal,
 )
 from recollect.web.operations import Operation, from_body, openapi, text
-from recollect.web.page import Document, Export, Page, Values
+from recollect.web.page import Document, ExportFormat, Page, Values
 from recollect.web.routes import OPERATIONS
 from recollect.web.schemas import SCHEMAS
 
@@ -65,17 +72,17 @@ _LONGEST_SECRET = 200
 _BODY_SECONDS = 10.0
 
 
-class Door(Protocol):
+class MemberAuthenticator(Protocol):
     """Who says whether a token is good."""
 
     def start(self) -> None:
         """Called on the event loop, before any request."""
 
-    async def admitted(self, secret: str, address: str) -> Member | Denied:
+    async def admitted(self, secret: str, address: str) -> Member | AccessDenial:
         """Whose it is, or why they may not come in."""
 
 
-class Address(NamedTuple):
+class PublicAddress(NamedTuple):
     """The public address of the page."""
 
     origin: str
@@ -84,7 +91,7 @@ class Address(NamedTuple):
     is_secure: bool
 
 
-def address_of(url: str) -> Address:
+def address_of(url: str) -> PublicAddress:
     """The public address, refused where tokens would cross a network in the clear."""
     try:
         parts = urlsplit(url.strip())
@@ -114,15 +121,15 @@ def address_of(url: str) -> Address:
     origin = f"{parts.scheme}://{name if port == usual else f'{name}:{port}'}"
     # A browser takes a cookie of that name from https alone. Cookies do not know ports, so the name does.
     cookie = "__Secure-recollect" if is_secure else f"recollect_team_{port}"
-    return Address(origin, frozenset(hosts), cookie, is_secure)
+    return PublicAddress(origin, frozenset(hosts), cookie, is_secure)
 
 
 class MemberPage(Page):
     """The page of one organisation: what it says of this machine is left out."""
 
-    desk: MirrorDesk
+    desk: MirrorBackend
 
-    def __init__(self, desk: MirrorDesk, version: str, exports: Mapping[str, Export]) -> None:
+    def __init__(self, desk: MirrorBackend, version: str, exports: Mapping[str, ExportFormat]) -> None:
         super().__init__(desk, "", version, exports)
         self.desk = desk
 
@@ -208,24 +215,24 @@ OFFERED = tuple(
 REFUSED = tuple(one for one in OPERATIONS if one not in OFFERED)
 
 
-class MembersPage:
+class MembersApp:
     """An ASGI application: the page of a team server."""
 
     def __init__(
         self,
-        door: Door,
-        desks: MirrorDesks,
-        address: Address,
+        door: MemberAuthenticator,
+        desks: MirrorBackends,
+        address: PublicAddress,
         *,
         version: str,
-        exports: Mapping[str, Export],
+        exports: Mapping[str, ExportFormat],
         built: BuiltFiles,
     ) -> None:
         self._door, self._desks, self._address = door, desks, address
         self._version, self._exports, self._built = version, exports, built
         self._lock = threading.Lock()
         self._pages: OrderedDict[str, tuple[int | None, MemberPage]] = OrderedDict()
-        self._answering = Answering(_THREADS, _SEARCHES, _STREAMS)
+        self._answering = RouteRunner(_THREADS, _SEARCHES, _STREAMS)
         self._is_stopped = False
         described = (
             LOGIN_OPERATION,
@@ -265,7 +272,7 @@ class MembersPage:
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Refuse what does not come from the page itself."""
-        headers, method = Headers(scope["headers"]), scope["method"]
+        headers, method = RequestHeaders(scope["headers"]), scope["method"]
         is_page = method in ("GET", "HEAD") and not _is_below_api(scope["path"])
         is_link = is_page and headers.only(b"sec-fetch-mode") == "navigate"
         problem = (
@@ -277,12 +284,12 @@ class MembersPage:
         )
         return None if problem is None else answers.refusal(*problem)
 
-    def _host(self, headers: Headers) -> tuple[int, str, str] | None:
+    def _host(self, headers: RequestHeaders) -> tuple[int, str, str] | None:
         if headers.only(b"host").lower() in self._address.hosts:
             return None
         return 421, "this host name is not served here", f"open {self._address.origin}"
 
-    def _origin(self, headers: Headers) -> tuple[int, str, str] | None:
+    def _origin(self, headers: RequestHeaders) -> tuple[int, str, str] | None:
         if not headers.count(b"origin") or headers.only(b"origin") == self._address.origin:
             return None
         return 403, "the request comes from another page", f"open {self._address.origin}"
@@ -292,12 +299,12 @@ class MembersPage:
         method, path = scope["method"], scope["path"]
         if not _is_below_api(path) or (path, method) in _OPEN:
             return None
-        headers = Headers(scope["headers"])
+        headers = RequestHeaders(scope["headers"])
         secrets = headers.cookies(self._address.cookie)
         if len(secrets) != 1 or not secrets[0]:
-            return _sign_in(Denied(401, "nobody is signed in", "sign in with a token that may read"))
+            return _sign_in(AccessDenial(401, "nobody is signed in", "sign in with a token that may read"))
         found = await self._door.admitted(secrets[0][:_LONGEST_SECRET], _client(scope))
-        if isinstance(found, Denied):
+        if isinstance(found, AccessDenial):
             return _sign_in(found)
         if method == "POST" and not _is_same(headers.only(TOKEN_HEADER), form_token(secrets[0])):
             return answers.refusal(
@@ -349,7 +356,7 @@ class MembersPage:
                 if time.monotonic() - asked > _ASK_AGAIN_SECONDS:
                     asked = time.monotonic()
                     found = await self._door.admitted(request.scope[_SECRET], _client(request.scope))
-                    if isinstance(found, Denied):
+                    if isinstance(found, AccessDenial):
                         return
                 yield piece
 
@@ -369,7 +376,7 @@ class MembersPage:
             return answers.refusal(408, "the body came too slowly", "send it again")
         secret = str(asked["token"]).strip()
         found = await self._door.admitted(secret, _client(request.scope))
-        if isinstance(found, Denied):
+        if isinstance(found, AccessDenial):
             return _sign_in(found)
         response = answers.answer({"token": form_token(secret)})
         self._set_cookie(response, secret)
@@ -443,14 +450,14 @@ def _client(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 
-def _content_type(headers: Headers, method: str) -> tuple[int, str, str] | None:
+def _content_type(headers: RequestHeaders, method: str) -> tuple[int, str, str] | None:
     kind = headers.only(b"content-type").partition(";")[0].strip().lower()
     if method != "POST" or kind == "application/json":
         return None
     return 415, "the body is not JSON", "send Content-Type: application/json"
 
 
-def _sign_in(denied: Denied) -> Response:
+def _sign_in(denied: AccessDenial) -> Response:
     """A refusal that says that signing in is the way."""
     response = answers.answer(
         {"error": denied.error, "hint": denied.hint, "sign_in": denied.status in (401, 403)}, denied.status

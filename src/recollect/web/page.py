@@ -17,13 +17,13 @@ from recollect.services.export.export import Redactor
 from recollect.services.page import actions
 from recollect.services.page import session as page_session
 from recollect.services.page.branches import branches_document
-from recollect.services.page.conversation import View, position_of
+from recollect.services.page.conversation import ConversationView, position_of
 from recollect.services.page.cost import cost_document, moment
-from recollect.services.page.desk import Desk
+from recollect.services.page.desk import PageBackend
 from recollect.services.page.health import SecretJob, health_document
-from recollect.services.page.messages import Window, costs_document, map_document
+from recollect.services.page.messages import MessageWindow, costs_document, map_document
 from recollect.services.page.search import search_document
-from recollect.services.page.sessions import SessionList, Wanted
+from recollect.services.page.sessions import SessionList, SessionQuery
 from recollect.services.session import Session
 from recollect.web import answers
 
@@ -32,7 +32,7 @@ Document = dict[str, object]
 _FIRST_LIST_SECONDS = 2.0
 
 
-class Export(NamedTuple):
+class ExportFormat(NamedTuple):
     """A format: how a session is written in it, without its secrets unless told otherwise."""
 
     media_type: str
@@ -43,7 +43,9 @@ class Export(NamedTuple):
 class Page:
     """Everything the routes can do."""
 
-    def __init__(self, desk: Desk, token: str, version: str, exports: Mapping[str, Export]) -> None:
+    def __init__(
+        self, desk: PageBackend, token: str, version: str, exports: Mapping[str, ExportFormat]
+    ) -> None:
         self.desk, self._token, self._version, self._exports = desk, token, version, dict(exports)
         self.listed = SessionList(desk)
         self._secrets = SecretJob(desk)
@@ -53,7 +55,7 @@ class Page:
     def look_ahead(self) -> None:
         """Make what the first list needs, read large logs, then glance at every session."""
         with contextlib.suppress(RecollectError), self.desk.index.held():
-            self.listed.document(Wanted(), 0, 100)
+            self.listed.document(SessionQuery(), 0, 100)
             # Whoever started us looks at the list first: nothing else is begun before it is there.
             self._is_listed.wait(_FIRST_LIST_SECONDS)
         self.desk.index.refresh()
@@ -85,7 +87,7 @@ class Page:
 
     def sessions(self, asked: Values) -> Document:
         """A page of the list."""
-        wanted = Wanted(
+        wanted = SessionQuery(
             project=asked["project"],
             branch=asked["branch"],
             model=asked["model"],
@@ -158,14 +160,14 @@ class Page:
     def messages(self, asked: Values) -> Document:
         """A window of messages."""
         session = self.desk.reading(asked["session"])
-        return Window(session, view_of(asked)).document(asked["from"], asked["count"])
+        return MessageWindow(session, view_of(asked)).document(asked["from"], asked["count"])
 
     def message(self, asked: Values) -> Document:
         """One message without cutting."""
         number = str(asked["index"])
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise UsageError(f"message {number[:20]!a}: no number", hint="count from 0")
-        return Window(self.desk.reading(asked["session"]), view_of(asked)).whole(int(number))
+        return MessageWindow(self.desk.reading(asked["session"]), view_of(asked)).whole(int(number))
 
     def map(self, asked: Values) -> Document:
         """All messages without their texts."""
@@ -312,9 +314,9 @@ class Page:
         return answers.download(whole, f"{session.id[:8]}.{chosen.suffix}", chosen.media_type)
 
 
-def view_of(asked: Values) -> View:
+def view_of(asked: Values) -> ConversationView:
     """The view that parameters name."""
-    return View(
+    return ConversationView(
         branch=asked["branch"] or None,
         before=asked["before"],
         agent=asked["agent"] or None,

@@ -14,7 +14,7 @@ import pytest
 
 from recollect.cli.look import watch
 from recollect.cli.main import main
-from recollect.services.watch import Watched, WatchedBlock, WatchedSession
+from recollect.services.watch import ActiveBlock, WatchedSession, WatchSnapshot
 from tests.cli.session_logs import PAYLOADS, SESSION, drives_a_terminal, hostile
 from tests.small_home import ONE, lines, link, open_in_this_process, prompt, put
 
@@ -188,7 +188,7 @@ def test_on_a_terminal_it_is_drawn_over_the_last(
 
 def test_a_remark_that_comes_and_goes_is_drawn_once() -> None:
     """That another process is refreshing is said at the first time, and not at every other look."""
-    quiet, remark = Watched((), 0), Watched((), 0, notes=("busy",))
+    quiet, remark = WatchSnapshot((), 0), WatchSnapshot((), 0, notes=("busy",))
 
     assert [True, False, False] == [
         watch._news(remark, quiet),
@@ -219,7 +219,7 @@ def test_without_an_index_what_is_not_known_is_not_shown(
 
 def test_everything_is_shown_in_a_frame() -> None:
     """A session of which nothing is known but that it is there, models without a price, large numbers."""
-    block = WatchedBlock(0, 18_000, 123_456 * CENT, 7, 10, 5 * CENT, 200_000 * CENT)
+    block = ActiveBlock(0, 18_000, 123_456 * CENT, 7, 10, 5 * CENT, 200_000 * CENT)
     session = WatchedSession("0123456789", 7, True, "busy", cwd="/srv/x")
 
     assert [
@@ -231,7 +231,7 @@ def test_everything_is_shown_in_a_frame() -> None:
         "+ not in these amounts, because they have no price: claude-x",
         "",
         "a note",
-    ] == list(watch._lines(Watched((session,), 1_234 * CENT, block, ("claude-x",), ("a note",))))
+    ] == list(watch._lines(WatchSnapshot((session,), 1_234 * CENT, block, ("claude-x",), ("a note",))))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import main
-from recollect.storage.config.sync_settings import Login, load_login, login_file
+from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file
 from tests import secret_home
 from tests.made_corpora import make
 from tests.server.world import reply as counted_reply
@@ -61,7 +61,7 @@ def test_a_login_is_private_and_its_token_is_never_shown(
     assert token not in said.out + said.err + repr(load_login())
     assert said.out.startswith("Ada of org ")
     assert stat.S_IMODE(login_file().stat().st_mode) == 0o600
-    assert load_login() == Login(team.url, token, "laptop")
+    assert load_login() == SyncLogin(team.url, token, "laptop")
 
 
 def test_a_wrong_token_is_not_kept(

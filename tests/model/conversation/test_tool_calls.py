@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from recollect.model.codec import decode
-from recollect.model.conversation.tool_calls import Call, CallStatus, tool_calls
+from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.damage import Line
 from recollect.model.entry import Entry
 from tests.talk import assistant, call, encoded, result, user
 from tests.transcripts import lines_of, session_logs
 
 
-def calls_in(lines: list[dict[str, Any]]) -> list[Call]:
+def calls_in(lines: list[dict[str, Any]]) -> list[ToolCall]:
     """The calls of a log with these lines."""
     return calls_of(encoded(lines).split(b"\n"))
 
 
-def calls_of(lines: list[bytes]) -> list[Call]:
+def calls_of(lines: list[bytes]) -> list[ToolCall]:
     """The calls of raw lines."""
     return tool_calls(item for line in lines if isinstance(item := decode(Line(line)), Entry))
 
@@ -32,32 +32,32 @@ ASKED = [user("u1", None, 0, "Q"), assistant("a1", "u1", 1, [call("t1"), call("t
 @pytest.mark.parametrize(
     ("block", "line", "status"),
     [
-        (result("t1"), {}, CallStatus.OK),
-        (result("t1", is_error=True), {}, CallStatus.ERROR),
-        (result("t1", "nope", is_error=True), {"toolDenialKind": "user-rejected"}, CallStatus.DENIED),
-        (result("t1", "x"), {"permissionDecision": {"decision": "reject"}}, CallStatus.DENIED),
+        (result("t1"), {}, ToolCallStatus.OK),
+        (result("t1", is_error=True), {}, ToolCallStatus.ERROR),
+        (result("t1", "nope", is_error=True), {"toolDenialKind": "user-rejected"}, ToolCallStatus.DENIED),
+        (result("t1", "x"), {"permissionDecision": {"decision": "reject"}}, ToolCallStatus.DENIED),
         (
             result("t1", "Permission to use Bash with command rm has been denied.", is_error=True),
             {},
-            CallStatus.DENIED,
+            ToolCallStatus.DENIED,
         ),
-        (result("t1", "part"), {"toolUseResult": {"interrupted": True}}, CallStatus.INTERRUPTED),
+        (result("t1", "part"), {"toolUseResult": {"interrupted": True}}, ToolCallStatus.INTERRUPTED),
         (
             result("t1", "[Request interrupted by user for tool use]", is_error=True),
             {},
-            CallStatus.INTERRUPTED,
+            ToolCallStatus.INTERRUPTED,
         ),
-        (result("t1", "started"), {"toolUseResult": {"backgroundTaskId": "b1"}}, CallStatus.RUNNING),
+        (result("t1", "started"), {"toolUseResult": {"backgroundTaskId": "b1"}}, ToolCallStatus.RUNNING),
     ],
 )
 def test_a_result_tells_how_the_call_ended(
-    block: dict[str, Any], line: dict[str, Any], status: CallStatus
+    block: dict[str, Any], line: dict[str, Any], status: ToolCallStatus
 ) -> None:
     """Error, denial, interruption and background are told apart; the other call has no result."""
     first, second = calls_in([*ASKED, user("r", "a1", 3, [block], **line)])
 
     assert (status, "r", 2000.0) == (first.status, first.result_uuid, first.elapsed_ms)
-    assert (CallStatus.MISSING, None, b'{"file_path":"/x"}') == (
+    assert (ToolCallStatus.MISSING, None, b'{"file_path":"/x"}') == (
         second.status,
         second.elapsed_ms,
         second.input,
@@ -81,7 +81,7 @@ def test_a_background_call_ends_with_its_notification() -> None:
     started = user("r", "a1", 2, [result("t1", "started")], toolUseResult={"isAsync": True, "agentId": "a9"})
     first = calls_in([*ASKED, started, user("n", "r", 61, note)])[0]
 
-    assert (CallStatus.OK, "n", "all\ngood", "a9", True) == (
+    assert (ToolCallStatus.OK, "n", "all\ngood", "a9", True) == (
         first.status,
         first.result_uuid,
         first.text,
@@ -109,18 +109,18 @@ def test_calls_on_lines_of_their_own() -> None:
         ]
     )
 
-    assert [(CallStatus.OK, "text", 543), (CallStatus.ERROR, "not found", None)] == [
+    assert [(ToolCallStatus.OK, "text", 543), (ToolCallStatus.ERROR, "not found", None)] == [
         (one.status, one.text, one.elapsed_ms) for one in found
     ]
 
 
 def test_real_sessions_leave_few_calls_unanswered(shared: Path) -> None:
     """Every call of the samples gets a status; the great majority ended well."""
-    states: Counter[CallStatus] = Counter()
+    states: Counter[ToolCallStatus] = Counter()
     for log in session_logs(shared):
         if "claude-home" in log.parts and log.name != "history.jsonl":
             states.update(one.status for one in calls_of(list(lines_of([log]))))
 
-    assert states[CallStatus.OK] > 200
-    assert states[CallStatus.DENIED] >= 20
-    assert states[CallStatus.MISSING] < 10
+    assert states[ToolCallStatus.OK] > 200
+    assert states[ToolCallStatus.DENIED] >= 20
+    assert states[ToolCallStatus.MISSING] < 10

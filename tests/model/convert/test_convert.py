@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
 from recollect.model.codec import decode
-from recollect.model.conversation.turns import Call, Prompt, Response, turns_of
+from recollect.model.conversation.turns import Response, TurnCall, TurnPrompt, turns_of
 from recollect.model.convert import Conversion, Loss, LossCode, claude_to_flat, flat_to_claude, to_claude
-from recollect.model.convert.loss import Losses
+from recollect.model.convert.loss import LossCollector
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Assistant, Dialect, Entry, User
 from recollect.model.ids import is_uuid
@@ -725,15 +725,15 @@ class TestClaudeToFlat:
 def said(items: Sequence[Entry | Damage]) -> list[Any]:
     """Roles, texts, calls, results, models and counts of a conversation, and nothing else."""
     story: list[Any] = []
-    for turn in turns_of(items, Losses()):
-        if isinstance(turn, Prompt):
+    for turn in turns_of(items, LossCollector()):
+        if isinstance(turn, TurnPrompt):
             story += [
                 ("user", block.text) for block in turn.blocks if isinstance(block, TextBlock) and block.text
             ]
         elif isinstance(turn, Response):
             usage = turn.best.usage if turn.best else None
             counts = [getattr(usage, name, None) or 0 for name in FOUR_COUNTS]
-            parts = [_part(part.what) for part in turn.parts if isinstance(part.what, TextBlock | Call)]
+            parts = [_part(part.what) for part in turn.parts if isinstance(part.what, TextBlock | TurnCall)]
             results = [(r.block.tool_use_id, r.block.text(), bool(r.block.is_error)) for r in turn.results]
             story.append(("assistant", turn.model, counts, [part for part in parts if part], results))
     return story
@@ -742,7 +742,7 @@ def said(items: Sequence[Entry | Damage]) -> list[Any]:
 FOUR_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def _part(what: TextBlock | Call) -> Any:
+def _part(what: TextBlock | TurnCall) -> Any:
     if isinstance(what, TextBlock):
         return what.text
     return (what.block.id, what.block.name, json.loads(bytes(what.block.input)))

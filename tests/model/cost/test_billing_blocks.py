@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, Burn, blocks
+from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, BurnRate, blocks
 
 HOUR = 3_600_000
 DOLLAR = 10**12
@@ -41,7 +41,7 @@ def test_every_response_is_in_exactly_one_block(quarters: list[int]) -> None:
 def test_burn_is_taken_over_the_time_since_the_first_response() -> None:
     """6,000 tokens and $2 in two hours are 50 tokens a minute and $1 an hour; with three hours left, $5."""
     first_at = 40 * 900_000
-    burn = Burn(6_000, 2 * DOLLAR, first_at, first_at + 2 * HOUR, 60)
+    burn = BurnRate(6_000, 2 * DOLLAR, first_at, first_at + 2 * HOUR, 60)
 
     assert (50, DOLLAR, 15_000, 5 * DOLLAR, 180) == (
         burn.tokens_per_minute,
@@ -54,6 +54,6 @@ def test_burn_is_taken_over_the_time_since_the_first_response() -> None:
 
 def test_the_first_moment_of_a_block_counts_as_a_minute() -> None:
     """A response of this very moment does not burn infinitely fast."""
-    burn = Burn(600, 0, 36_000_000, 36_000_000, 60)
+    burn = BurnRate(600, 0, 36_000_000, 36_000_000, 60)
 
     assert 600 == burn.tokens_per_minute

@@ -7,7 +7,15 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.cost.copies import AGENT_PROGRESS, MAIN, SIDECHAIN, Copy, better, counted, preference
+from recollect.model.cost.copies import (
+    AGENT_PROGRESS,
+    MAIN,
+    SIDECHAIN,
+    ResponseCopy,
+    better,
+    counted,
+    preference,
+)
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens, Usage
@@ -42,14 +50,14 @@ def added(*records: UsageRecord) -> tuple[int, int]:
 def test_each_rule_decides_before_the_next() -> None:
     """Speaker, output, stop reason, time, no fork, path: a copy ahead in one is behind in all that follow."""
     best_first = [
-        Copy("r", MAIN, 1, False, 1, True, "z"),
-        Copy("r", SIDECHAIN, 9, False, 1, True, "z"),
-        Copy("r", SIDECHAIN, 8, True, 1, True, "z"),
-        Copy("r", SIDECHAIN, 8, False, 9, True, "z"),
-        Copy("r", SIDECHAIN, 8, False, 8, False, "z"),
-        Copy("r", SIDECHAIN, 8, False, 8, True, "a"),
-        Copy("r", SIDECHAIN, 8, False, 8, True, "b"),
-        Copy("r", AGENT_PROGRESS, 99, True, 99, False, ""),
+        ResponseCopy("r", MAIN, 1, False, 1, True, "z"),
+        ResponseCopy("r", SIDECHAIN, 9, False, 1, True, "z"),
+        ResponseCopy("r", SIDECHAIN, 8, True, 1, True, "z"),
+        ResponseCopy("r", SIDECHAIN, 8, False, 9, True, "z"),
+        ResponseCopy("r", SIDECHAIN, 8, False, 8, False, "z"),
+        ResponseCopy("r", SIDECHAIN, 8, False, 8, True, "a"),
+        ResponseCopy("r", SIDECHAIN, 8, False, 8, True, "b"),
+        ResponseCopy("r", AGENT_PROGRESS, 99, True, 99, False, ""),
     ]
 
     for place, one in enumerate(best_first):
@@ -58,22 +66,22 @@ def test_each_rule_decides_before_the_next() -> None:
 
 def test_preference_is_the_order_without_the_path() -> None:
     """For those who compare copies of one file."""
-    assert preference(Copy(output=2, path="b")) == preference(Copy(output=2, path="a"))
-    assert preference(Copy(output=2)) > preference(Copy(output=1, has_stop=True, at=9))
+    assert preference(ResponseCopy(output=2, path="b")) == preference(ResponseCopy(output=2, path="a"))
+    assert preference(ResponseCopy(output=2)) > preference(ResponseCopy(output=1, has_stop=True, at=9))
 
 
 def test_a_response_that_spans_midnight_belongs_to_its_last_line() -> None:
     """Equal copies before and after midnight: the later one counts."""
-    assert [1] == counted([Copy("r", MAIN, 5, True, at) for at in (86_399_000, 86_401_000)])
+    assert [1] == counted([ResponseCopy("r", MAIN, 5, True, at) for at in (86_399_000, 86_401_000)])
 
 
 def test_where_the_conversation_speaks_only_its_own_copies_count() -> None:
     """A side question replays a parent's message under another request id, and news of an agent repeat it."""
     copies = [
-        Copy("replayed", SIDECHAIN, 99, True),
-        Copy("r", MAIN, 5),
-        Copy("r", AGENT_PROGRESS, 99, True),
-        Copy("r", MAIN, 7),
+        ResponseCopy("replayed", SIDECHAIN, 99, True),
+        ResponseCopy("r", MAIN, 5),
+        ResponseCopy("r", AGENT_PROGRESS, 99, True),
+        ResponseCopy("r", MAIN, 7),
     ]
 
     assert [3] == counted(copies)
@@ -81,17 +89,25 @@ def test_where_the_conversation_speaks_only_its_own_copies_count() -> None:
 
 def test_two_requests_of_the_conversation_are_two_responses() -> None:
     """One winner for each request id, a missing one being an id of its own."""
-    assert [0, 1, 3] == counted([Copy("a", MAIN, 1), Copy("b", MAIN, 1), Copy("b"), Copy("", MAIN, 1)])
+    assert [0, 1, 3] == counted(
+        [ResponseCopy("a", MAIN, 1), ResponseCopy("b", MAIN, 1), ResponseCopy("b"), ResponseCopy("", MAIN, 1)]
+    )
 
 
 def test_where_only_others_speak_one_copy_counts_for_the_whole_message() -> None:
     """Whatever request ids the replays have."""
-    assert [1] == counted([Copy("a", SIDECHAIN, 5), Copy("b", SIDECHAIN, 6), Copy("a", AGENT_PROGRESS, 9)])
+    assert [1] == counted(
+        [
+            ResponseCopy("a", SIDECHAIN, 5),
+            ResponseCopy("b", SIDECHAIN, 6),
+            ResponseCopy("a", AGENT_PROGRESS, 9),
+        ]
+    )
 
 
 def test_between_equal_replays_their_order_does_not_decide() -> None:
     """The smaller request id does, so that an index and a scan keep the same one."""
-    one, other = Copy("a", SIDECHAIN, 5), Copy("b", SIDECHAIN, 5)
+    one, other = ResponseCopy("a", SIDECHAIN, 5), ResponseCopy("b", SIDECHAIN, 5)
 
     assert ([0], [1]) == (counted([one, other]), counted([other, one]))
 
@@ -103,7 +119,7 @@ def test_no_copies_count_nothing() -> None:
 
 _COPIES = st.lists(
     st.builds(
-        Copy,
+        ResponseCopy,
         st.sampled_from(["", "a", "b"]),
         st.sampled_from([MAIN, SIDECHAIN, AGENT_PROGRESS]),
         st.integers(0, 2),
@@ -118,7 +134,7 @@ _COPIES = st.lists(
 
 @given(_COPIES, st.randoms(use_true_random=False), st.integers(0, 8))
 def test_the_order_in_which_copies_are_found_does_not_matter(
-    copies: list[Copy], random: Random, cut: int
+    copies: list[ResponseCopy], random: Random, cut: int
 ) -> None:
     """All at once, in another order, or the winners of a part together with the rest: the same copies count."""
     shuffled = list(copies)

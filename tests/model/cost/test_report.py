@@ -13,14 +13,14 @@ from recollect.model.cost.calendar import Timeline
 from recollect.model.cost.prices import BATCH, UNCERTAIN, PriceList
 from recollect.model.cost.report import (
     KEYS,
-    Accounts,
-    Asked,
+    CostAggregator,
+    CostQuery,
     CostReport,
-    Log,
-    Recorded,
-    Sum,
-    Uncertain,
-    Unpriced,
+    RecordedCost,
+    UncertainUsage,
+    UnpricedModel,
+    UsageGroup,
+    UsageLog,
 )
 from recollect.model.cost.usage import Tokens
 
@@ -28,15 +28,15 @@ PRICES = PriceList()
 SONNET, OPUS, NEW, OLD = "claude-sonnet-4-5", "claude-opus-4-5", "claude-nightly-20261101", "claude-2.1"
 NOON = 1_994_160  # a quarter of 2026-11-15, at 12:00 UTC
 LOGS = {
-    1: Log("/h/a.jsonl", "a", project="/srv/shop"),
-    2: Log("/h/b.jsonl", "b", project="/srv/notes"),
-    3: Log("/h/a/subagents/agent-x.jsonl", "a", "x", "/srv/shop"),
+    1: UsageLog("/h/a.jsonl", "a", project="/srv/shop"),
+    2: UsageLog("/h/b.jsonl", "b", project="/srv/notes"),
+    3: UsageLog("/h/a/subagents/agent-x.jsonl", "a", "x", "/srv/shop"),
 }
 MILLION = 1_000_000
 DOLLAR = 10**12
 
 
-def one(model: str | None = SONNET, quarter: int = NOON, **more: int | str | None) -> Sum:
+def one(model: str | None = SONNET, quarter: int = NOON, **more: int | str | None) -> UsageGroup:
     """One response with a million tokens of input, $3 on Sonnet 4.5."""
     given = {
         "log": 1,
@@ -48,20 +48,20 @@ def one(model: str | None = SONNET, quarter: int = NOON, **more: int | str | Non
         "output": 0,
     }
     empty = {"cache_write_5m": 0, "cache_write_1h": 0, "cache_read": 0, "web_searches": 0}
-    return Sum(quarter=quarter, model=model, **{**given, **empty, **more})  # type: ignore[arg-type]
+    return UsageGroup(quarter=quarter, model=model, **{**given, **empty, **more})  # type: ignore[arg-type]
 
 
 def report(
-    sums: Iterable[Sum],
+    sums: Iterable[UsageGroup],
     by: Sequence[str] = (),
     mode: str = "calculate",
-    records: Sequence[Recorded] = (),
+    records: Sequence[RecordedCost] = (),
     **more: int,
 ) -> CostReport:
     quarters = [NOON - 30, NOON - 20, NOON, NOON + 25]
     timeline = Timeline(by, lambda _: 0, [NOON // 96 - 1, NOON // 96, NOON // 96 + 1], blocks(quarters))
-    asked = Asked(tuple(by), timeline, PRICES, mode, **more)  # type: ignore[arg-type]
-    return Accounts(asked, LOGS, records).report(sums)
+    asked = CostQuery(tuple(by), timeline, PRICES, mode, **more)  # type: ignore[arg-type]
+    return CostAggregator(asked, LOGS, records).report(sums)
 
 
 def money(found: CostReport) -> list[tuple[str, ...]]:
@@ -107,7 +107,7 @@ def test_a_model_without_a_price_is_named_and_never_free() -> None:
     """Its tokens are in the row, its money is not, and the row says so."""
     found = report([one(), one(NEW, output=7)], ["day"])
 
-    assert (Unpriced(NEW, 1, Tokens(MILLION, 7)),) == found.unpriced
+    assert (UnpricedModel(NEW, 1, Tokens(MILLION, 7)),) == found.unpriced
     assert [(2, 2 * MILLION, 3 * DOLLAR, 1)] == [
         (row.messages, row.tokens.input, row.pico_usd, row.unpriced_messages) for row in found.rows
     ]
@@ -132,21 +132,24 @@ def test_a_variant_has_its_own_price() -> None:
 
 def test_a_sum_with_tokens_that_have_no_price_is_to_be_taken_apart() -> None:
     """Claude 2 had no cache: only the response that claims to have used it is unpriced, not its neighbour."""
-    asked = Asked((), Timeline([], lambda _: 0), PRICES)
-    coarse = Accounts(asked, LOGS)
+    asked = CostQuery((), Timeline([], lambda _: 0), PRICES)
+    coarse = CostAggregator(asked, LOGS)
     coarse.report([one(OLD, messages=2, cache_read=5)])
-    fine = Accounts(asked, LOGS)
+    fine = CostAggregator(asked, LOGS)
     exact = fine.report([one(OLD), one(OLD, input=0, cache_read=5)])
 
     assert coarse.has_gap
-    assert (8 * DOLLAR, (Unpriced(OLD, 1, Tokens(cache_read=5)),)) == (exact.totals.pico_usd, exact.unpriced)
+    assert (8 * DOLLAR, (UnpricedModel(OLD, 1, Tokens(cache_read=5)),)) == (
+        exact.totals.pico_usd,
+        exact.unpriced,
+    )
 
 
 def test_uncertain_counts_are_said() -> None:
     """Client 2.1.30 wrote the output of the stream's start: it is counted, and named as uncertain."""
     found = report([one(output=3, variant=UNCERTAIN), one()])
 
-    assert (Uncertain(SONNET, 1, 3),) == found.uncertain
+    assert (UncertainUsage(SONNET, 1, 3),) == found.uncertain
 
 
 # --- records ----------------------------------------------------------------------------------------
@@ -162,14 +165,14 @@ def test_display_shows_what_the_client_recorded() -> None:
 def test_a_running_total_covers_its_session_and_the_agents_of_it() -> None:
     """The total of session a stands for both of its logs; session b has none."""
     sums = [one(log=1, recorded=1), one(log=3, recorded=1), one(log=2, recorded=5)]
-    found = report(sums, ["session"], "display", [Recorded(NOON + 96, 1, SONNET, 9)])
+    found = report(sums, ["session"], "display", [RecordedCost(NOON + 96, 1, SONNET, 9)])
 
     assert {"a": 9, "b": 5} == {row.keys["session"]: row.pico_usd for row in found.rows}
 
 
 def test_a_running_total_is_booked_at_its_own_time() -> None:
     """The responses were yesterday's; the client wrote the total today."""
-    found = report([one()], ["day"], "display", [Recorded(NOON + 96, 1, SONNET, 9)])
+    found = report([one()], ["day"], "display", [RecordedCost(NOON + 96, 1, SONNET, 9)])
 
     assert [("2026-11-15", 1, 0), ("2026-11-16", 0, 9)] == [
         (row.keys["day"], row.messages, row.pico_usd) for row in found.rows
@@ -178,7 +181,7 @@ def test_a_running_total_is_booked_at_its_own_time() -> None:
 
 def test_a_copied_log_repeats_its_running_total_in_vain() -> None:
     """Two logs of one session with a total each: the larger stands."""
-    records = [Recorded(NOON, 1, SONNET, 4), Recorded(NOON, 3, SONNET, 9)]
+    records = [RecordedCost(NOON, 1, SONNET, 4), RecordedCost(NOON, 3, SONNET, 9)]
 
     assert 9 == report([one()], mode="display", records=records).totals.pico_usd
 
@@ -192,7 +195,7 @@ def test_auto_takes_the_record_only_where_there_is_no_price() -> None:
 
 def test_auto_takes_a_running_total_for_models_without_a_price() -> None:
     """Of the total only the part of the unknown model is taken."""
-    records = [Recorded(NOON, 1, SONNET, 400), Recorded(NOON, 1, NEW, 11)]
+    records = [RecordedCost(NOON, 1, SONNET, 400), RecordedCost(NOON, 1, NEW, 11)]
     found = report([one(), one(NEW, unrecorded=1)], mode="auto", records=records)
 
     assert (3 * DOLLAR + 11, ()) == (found.totals.pico_usd, found.unpriced)
@@ -292,9 +295,9 @@ sums_of_anything = st.lists(
 
 
 @given(sums_of_anything, st.sampled_from(["calculate", "display", "auto"]), st.booleans())
-def test_every_view_has_the_same_total(sums: list[Sum], mode: str, is_recorded: bool) -> None:
+def test_every_view_has_the_same_total(sums: list[UsageGroup], mode: str, is_recorded: bool) -> None:
     """Whatever the keys: the rows add up to the total, and all totals are one."""
-    records = [Recorded(NOON, 1, SONNET, 5), Recorded(NOON, 1, NEW, 7)] if is_recorded else []
+    records = [RecordedCost(NOON, 1, SONNET, 5), RecordedCost(NOON, 1, NEW, 7)] if is_recorded else []
     views = [(), *((key,) for key in KEYS), *itertools.islice(itertools.permutations(KEYS, 2), 20)]
     reports = [report(sums, by, mode, records) for by in views]
 

@@ -19,10 +19,10 @@ from recollect.model.codec import decode
 from recollect.model.damage import Line
 from recollect.model.draft import Stamp, claude_line
 from recollect.model.entry import Entry
-from recollect.model.files.events import Backup, absolute, backup_name
+from recollect.model.files.events import FileBackup, absolute, backup_name
 from recollect.model.files.history import (
     FileVersion,
-    Source,
+    VersionSource,
     diff,
     file_versions,
     rewound,
@@ -556,13 +556,13 @@ def test_a_snapshot_we_write_is_one_we_read() -> None:
     """The line for a prompt names the backup that belongs to it."""
     at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     stamp = Stamp(uuid="u", parent_uuid=None, session_id="s", timestamp=at, cwd=CWD, version="2.1.325")
-    line = claude_line(snapshot("p1", at, {"a.txt": Backup(backup_name(A, 1), 1, at)}), stamp)
+    line = claude_line(snapshot("p1", at, {"a.txt": FileBackup(backup_name(A, 1), 1, at)}), stamp)
     entry = decode(Line(line))
     assert isinstance(entry, Entry)
 
     (version,) = file_versions([entry], CWD, body_of=lambda _: b"x")[A]
 
-    assert (b"x", at, "p1", Source.BACKUP) == (
+    assert (b"x", at, "p1", VersionSource.BACKUP) == (
         version.content,
         version.at,
         version.entry_uuid,
@@ -576,7 +576,7 @@ def test_a_snapshot_we_write_is_one_we_read() -> None:
 def version_of(
     content: str | bytes | None, *, existed: bool = True, path: str = A, patch: str = ""
 ) -> FileVersion:
-    return FileVersion(path=path, source=Source.WRITE, content=content, existed=existed, patch=patch)
+    return FileVersion(path=path, source=VersionSource.WRITE, content=content, existed=existed, patch=patch)
 
 
 @pytest.mark.parametrize(
@@ -640,7 +640,7 @@ def test_every_real_edit_that_tells_its_original_is_worked_out(shared: Path) -> 
         entries = [item for line in lines if isinstance(item := decode(Line(line)), Entry)]
         told_original |= {uuid for entry in entries if (uuid := _with_original(entry)) is not None}
         for versions in file_versions(entries).values():
-            edits = [version for version in versions if version.source is Source.EDIT]
+            edits = [version for version in versions if version.source is VersionSource.EDIT]
             worked_out |= {edit.entry_uuid for edit in edits if edit.is_known}
 
     assert len(told_original) > 250

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from recollect.model.damage import Line
-from recollect.model.repair.plan import Mending, mended
+from recollect.model.repair.plan import LogRepair, mended
 from tests.talk import Fields
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
-def planned(data: bytes) -> Mending:
+def planned(data: bytes) -> LogRepair:
     """The plan for these bytes."""
     end = data.rfind(b"\n") + 1
 
@@ -27,22 +27,22 @@ def planned(data: bytes) -> Mending:
     return mended(lines, lambda offset, length: data[offset : offset + length], len(data), end, NOW)
 
 
-def output(plan: Mending) -> bytes:
+def output(plan: LogRepair) -> bytes:
     """The bytes of the result."""
     return b"".join(plan.draft.output())
 
 
-def codes(plan: Mending) -> Counter[str]:
+def codes(plan: LogRepair) -> Counter[str]:
     """How often which action is planned."""
     return Counter(action.code for action in plan.actions)
 
 
-def entries(plan: Mending) -> list[Fields]:
+def entries(plan: LogRepair) -> list[Fields]:
     """The lines of the result."""
     return [json.loads(line) for line in output(plan).splitlines() if line.strip()]
 
 
-def rebuilt(plan: Mending, data: bytes) -> bytes:
+def rebuilt(plan: LogRepair, data: bytes) -> bytes:
     """The original, put together from what was kept and what was set aside."""
     spans = [(row.offset, row.length) for row in plan.draft.kept()]
     spans += [(span.offset, span.length) for span in plan.set_aside]

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recollect.errors import UsageError
-from recollect.model.search.query import Pattern, Query, Substring
+from recollect.model.search.query import Pattern, Substring, WordQuery
 from recollect.model.search.terms import indexed_text, words
 
 WORDS = [
@@ -118,18 +118,18 @@ queries = st.recursive(leaves, _with_operators, max_leaves=6)
 )
 def test_a_query_becomes_an_expression(query: str, expression: str) -> None:
     """Everything a user typed is in quotes; only what we put there is syntax."""
-    assert expression == Query.parse(query).fts()
+    assert expression == WordQuery.parse(query).fts()
 
 
 def test_columns_stand_before_the_expression() -> None:
     """Quoted as well, so that a name cannot end the list."""
-    assert '{"prose" "ti""tle"} : ("a")' == Query.parse("a").fts(["prose", 'ti"tle'])
+    assert '{"prose" "ti""tle"} : ("a")' == WordQuery.parse("a").fts(["prose", 'ti"tle'])
 
 
 def test_no_column_is_not_all_columns() -> None:
     """An empty list is refused: FTS5 has no expression for it."""
     with pytest.raises(UsageError, match="no kind of text"):
-        Query.parse("a").fts([])
+        WordQuery.parse("a").fts([])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_no_column_is_not_all_columns() -> None:
 def test_a_query_that_cannot_be_understood_is_refused(query: str, cause: str) -> None:
     """The message names the query, the cause and the place, and there is something to do next."""
     with pytest.raises(UsageError) as refusal:
-        Query.parse(query)
+        WordQuery.parse(query)
 
     shown = repr(query if len(query) <= 60 else query[:57] + "...")
     assert (True, True, 2) == (
@@ -180,7 +180,7 @@ def test_a_query_that_cannot_be_understood_is_refused(query: str, cause: str) ->
 def test_only_punctuation_is_sent_to_the_substring_search() -> None:
     """The hint names the option that can find it."""
     with pytest.raises(UsageError) as refusal:
-        Query.parse("=>")
+        WordQuery.parse("=>")
 
     assert "--substring" in refusal.value.hint
 
@@ -205,7 +205,7 @@ def test_only_punctuation_is_sent_to_the_substring_search() -> None:
 )
 def test_the_largest_queries_are_taken_by_sqlite(index: Index, query: str) -> None:
     """What we let through is within FTS5's own limits, and gets the same answer."""
-    parsed = Query.parse(query)
+    parsed = WordQuery.parse(query)
     fields = {"prose": "foo " + "f " * 600 + "量" * 1001}
     index.put(fields)
 
@@ -224,7 +224,7 @@ def test_a_message_matches_when_the_index_would_find_it(
     """Words, phrases, prefixes, all operators, over two fields."""
     fields = {"prose": prose, "title": title}
     try:
-        parsed = Query.parse(query)
+        parsed = WordQuery.parse(query)
     except UsageError:
         assume(False)
     index.put(fields)
@@ -236,7 +236,7 @@ def test_a_message_matches_when_the_index_would_find_it(
 def test_a_column_filter_is_the_same_as_one_field(index: Index, query: str, prose: str, title: str) -> None:
     """What stands in another field neither helps nor hinders."""
     try:
-        parsed = Query.parse(query)
+        parsed = WordQuery.parse(query)
     except UsageError:
         assume(False)
     index.put({"prose": prose, "title": title})
@@ -248,7 +248,7 @@ def test_a_column_filter_is_the_same_as_one_field(index: Index, query: str, pros
 def test_whatever_is_typed_is_refused_or_answered_the_same(index: Index, query: str, prose: str) -> None:
     """No text reaches SQLite as syntax."""
     try:
-        parsed = Query.parse(query)
+        parsed = WordQuery.parse(query)
     except UsageError:
         return
     index.put({"prose": prose + query})
@@ -260,7 +260,7 @@ def test_a_phrase_lies_within_one_field() -> None:
     """Words may be in different fields, a phrase may not."""
     fields = {"prose": "quasar", "title": "ledger"}
 
-    answers = [Query.parse(query).matches(fields) for query in ("quasar ledger", '"quasar ledger"')]
+    answers = [WordQuery.parse(query).matches(fields) for query in ("quasar ledger", '"quasar ledger"')]
 
     assert [True, False] == answers
 
@@ -292,13 +292,13 @@ def test_a_phrase_lies_within_one_field() -> None:
 )
 def test_what_was_found_is_marked(query: str, text: str, marked: list[str]) -> None:
     """In the text as it was written, and nothing of what is excluded."""
-    assert marked == [text[start:end] for start, end in Query.parse(query).highlights(text)]
+    assert marked == [text[start:end] for start, end in WordQuery.parse(query).highlights(text)]
 
 
 @given(query=leaves, text=texts)
 def test_a_text_has_marks_when_it_matches(query: str, text: str) -> None:
     """A single word, phrase or prefix is marked in every text that matches, and in no other."""
-    parsed = Query.parse(query)
+    parsed = WordQuery.parse(query)
 
     assert parsed.matches({"prose": text}) == bool(parsed.highlights(text))
 
@@ -307,7 +307,7 @@ def test_a_text_has_marks_when_it_matches(query: str, text: str) -> None:
 def test_every_term_that_is_there_is_marked(query: str, text: str) -> None:
     """Each place of each wanted term lies within a mark; marks are in order and do not overlap."""
     try:
-        parsed = Query.parse(query)
+        parsed = WordQuery.parse(query)
     except UsageError:
         assume(False)
     marks = parsed.highlights(text)

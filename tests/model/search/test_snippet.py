@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.search.query import Pattern, Query, Substring
+from recollect.model.search.query import Pattern, Substring, WordQuery
 from recollect.model.search.snippet import Snippet, snippet
 
 texts = st.lists(
@@ -38,14 +38,14 @@ def test_a_short_text_is_shown_whole() -> None:
     """Without an ellipsis, with every mark."""
     text = "the index, and the Index again"
 
-    assert Snippet(text, [(4, 9), (19, 24)]) == snippet(text, Query.parse("index"))
+    assert Snippet(text, [(4, 9), (19, 24)]) == snippet(text, WordQuery.parse("index"))
 
 
 def test_a_long_text_is_cut_around_what_was_found() -> None:
     """Between words, with an ellipsis on both sides; the mark counts from the shown text."""
     text = "aaa " * 50 + "quasar " + "bbb " * 50
 
-    shown = snippet(text, Query.parse("quasar"), width=30)
+    shown = snippet(text, WordQuery.parse("quasar"), width=30)
 
     # 24 of the 30 characters are left beside the word; a third of them, 8, stand before it.
     assert Snippet("…aaa aaa quasar bbb bbb bbb bbb…", [(9, 15)]) == shown
@@ -55,7 +55,7 @@ def test_a_cut_moves_to_the_next_blank() -> None:
     """Rather a few characters less than a piece of a word: of the 8 before it, 3 are left of a word."""
     text = "aaaa " * 40 + "quasar " + "bbb " * 50
 
-    shown = snippet(text, Query.parse("quasar"), width=30)
+    shown = snippet(text, WordQuery.parse("quasar"), width=30)
 
     assert Snippet("…aaaa quasar bbb bbb bbb bbb…", [(6, 12)]) == shown
 
@@ -69,33 +69,35 @@ def test_an_ellipsis_also_stands_for_what_was_never_looked_at() -> None:
     """Text beyond thousands of blanks is left out, and that is shown."""
     far = " " * 2000
 
-    assert Snippet("…quasar…", [(1, 7)]) == snippet(f"start{far}quasar{far}end", Query.parse("quasar"))
+    assert Snippet("…quasar…", [(1, 7)]) == snippet(f"start{far}quasar{far}end", WordQuery.parse("quasar"))
 
 
 def test_white_space_becomes_one_blank() -> None:
     """Line ends and indentation do not use up the room, and marks move along."""
     text = "\n\n  def   find(\n\t\tquasar,\r\n        ledger):\n"
 
-    assert Snippet("def find( quasar, ledger):", [(10, 24)]) == snippet(text, Query.parse('"quasar ledger"'))
+    assert Snippet("def find( quasar, ledger):", [(10, 24)]) == snippet(
+        text, WordQuery.parse('"quasar ledger"')
+    )
 
 
 def test_the_window_with_the_most_terms_is_shown() -> None:
     """Not the first match, if both words stand together later."""
     text = "quasar " + "x " * 200 + "the ledger of the quasar " + "y " * 200
 
-    assert ["ledger", "quasar"] == marked(snippet(text, Query.parse("quasar ledger"), width=60))
+    assert ["ledger", "quasar"] == marked(snippet(text, WordQuery.parse("quasar ledger"), width=60))
 
 
 def test_of_equal_windows_the_first_is_shown() -> None:
     """Many matches of one term are worth no more than one."""
     text = "one quasar " + "x " * 100 + "quasar quasar quasar"
 
-    assert "one quasar x x x x x…" == snippet(text, Query.parse("quasar"), width=20).text
+    assert "one quasar x x x x x…" == snippet(text, WordQuery.parse("quasar"), width=20).text
 
 
 def test_a_text_without_a_match_is_shown_from_its_start() -> None:
     """As when the match was in another field."""
-    assert Snippet("alpha beta…", []) == snippet("alpha beta gamma", Query.parse("quasar"), width=12)
+    assert Snippet("alpha beta…", []) == snippet("alpha beta gamma", WordQuery.parse("quasar"), width=12)
 
 
 def test_a_match_wider_than_the_window_is_cut() -> None:
@@ -112,14 +114,14 @@ def test_a_second_match_is_shown_whole_or_not_at_all() -> None:
 
 def test_an_earlier_match_is_shown_whole_or_not_at_all() -> None:
     """The window of 30 would begin with the last letter of the first match, and begins behind it."""
-    shown = snippet("quasar-quasar-aaaaaaaaaa-ledger-" + "b" * 50, Query.parse("quasar ledger"), width=30)
+    shown = snippet("quasar-quasar-aaaaaaaaaa-ledger-" + "b" * 50, WordQuery.parse("quasar ledger"), width=30)
 
     assert Snippet("…-quasar-aaaaaaaaaa-ledger-bbb…", [(2, 8), (20, 26)]) == shown
 
 
 def test_text_without_blanks_is_cut_where_it_must_be() -> None:
     """Chinese has no blanks; 3 of the 9 characters that are left stand before the word, 6 behind it."""
-    shown = snippet("设计" * 40 + "缓存" + "方案" * 40, Query.parse("缓存"), width=11)
+    shown = snippet("设计" * 40 + "缓存" + "方案" * 40, WordQuery.parse("缓存"), width=11)
 
     assert Snippet("…计设计缓存方案方案方案…", [(4, 6)]) == shown
 
@@ -128,7 +130,7 @@ def test_text_without_blanks_is_cut_where_it_must_be() -> None:
 @pytest.mark.parametrize("width", [0, 1, 160])
 def test_odd_texts_and_widths_are_taken(text: str, width: int) -> None:
     """Nothing to show is an empty snippet, not an error."""
-    shown = snippet(text, Query.parse("quasar"), width)
+    shown = snippet(text, WordQuery.parse("quasar"), width)
 
     assert len(shown.text.strip("…")) <= width
 
@@ -142,7 +144,7 @@ def test_a_snippet_keeps_its_promises(parts: list[str], asked: str, width: int) 
     """At most ``width`` characters and two ellipses, all of them from the text; marks inside and in order."""
     text = "".join(parts)
 
-    shown = snippet(text, Query.parse(asked), width)
+    shown = snippet(text, WordQuery.parse(asked), width)
 
     inner = shown.text.removeprefix("…").removesuffix("…")
     flat = " ".join(text.split())
@@ -158,7 +160,7 @@ def test_a_snippet_keeps_its_promises(parts: list[str], asked: str, width: int) 
 @given(parts=texts, asked=st.sampled_from(["beta", "quasar", "子", '"quasar ledger"']))
 def test_what_is_marked_is_what_was_asked_for(parts: list[str], asked: str) -> None:
     """A text with a match shows at least one, and marks nothing else."""
-    query = Query.parse(asked)
+    query = WordQuery.parse(asked)
     text = "".join(parts)
 
     shown = snippet(text, query, width=160)

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from recollect.model.secrets.finder import find
-from recollect.model.secrets.found import Found
+from recollect.model.secrets.found import SecretMatch
 from recollect.model.secrets.plausible import entropy
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 
@@ -260,8 +260,8 @@ def test_a_mark_is_no_secret() -> None:
 
 def test_a_find_does_not_show_its_secret() -> None:
     """No log and no traceback can carry it out."""
-    assert "Found('github-pat', 4, 44)" == repr(find(f"see {TOKEN}")[0])
-    assert TOKEN not in str(Found("github-pat", 0, 40, TOKEN))
+    assert "SecretMatch('github-pat', 4, 44)" == repr(find(f"see {TOKEN}")[0])
+    assert TOKEN not in str(SecretMatch("github-pat", 0, 40, TOKEN))
 
 
 @pytest.mark.parametrize(

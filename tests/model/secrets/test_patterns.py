@@ -9,7 +9,7 @@ import pytest
 
 from recollect.model.secrets.documents import hits_in_text
 from recollect.model.secrets.finder import find
-from recollect.model.secrets.patterns import NAMED, SHAPES, TOKENS, Token
+from recollect.model.secrets.patterns import NAMED, SHAPES, TOKENS, TokenPattern
 from recollect.model.secrets.private_keys import PRIVATE_KEY, PUTTY_KEY
 from tests.model.secrets.samples import COMMON, SAMPLES, Dice
 
@@ -58,7 +58,7 @@ def test_a_near_miss_is_not_of_that_kind(kind: str) -> None:
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=lambda token: token.kind)
-def test_a_token_does_not_begin_inside_a_word(token: Token) -> None:
+def test_a_token_does_not_begin_inside_a_word(token: TokenPattern) -> None:
     """``task-`` is not ``sk-``: letters before it make it something else."""
     kind = token.kind
     secret = SAMPLES[kind].make(Dice(kind))
@@ -67,7 +67,7 @@ def test_a_token_does_not_begin_inside_a_word(token: Token) -> None:
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=lambda token: token.kind)
-def test_letters_of_documentation_are_no_token(token: Token) -> None:
+def test_letters_of_documentation_are_no_token(token: TokenPattern) -> None:
     """The same letter over and over is a placeholder."""
     kind = token.kind
     real = SAMPLES[kind].make(Dice(kind))

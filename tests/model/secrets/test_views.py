@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.secrets.views import Span, base64_stretches, joined, unescaped
+from recollect.model.secrets.views import TextSpan, base64_stretches, joined, unescaped
 
 
 def test_escapes_are_read_and_found_again() -> None:
@@ -18,9 +18,9 @@ def test_escapes_are_read_and_found_again() -> None:
 
     assert view is not None
     assert 'aA"b\nC\\d' == view.text
-    assert r"\u0041\"b" == source[slice(*view.source(Span(1, 4)))]
-    assert r"\n%43" == source[slice(*view.source(Span(4, 6)))]
-    assert source == source[slice(*view.source(Span(0, len(view.text))))]
+    assert r"\u0041\"b" == source[slice(*view.source(TextSpan(1, 4)))]
+    assert r"\n%43" == source[slice(*view.source(TextSpan(4, 6)))]
+    assert source == source[slice(*view.source(TextSpan(0, len(view.text))))]
 
 
 def test_a_text_without_escapes_has_no_such_view() -> None:
@@ -48,11 +48,11 @@ def test_every_place_leads_back(text: str, data: st.DataObject) -> None:
         return
     end = data.draw(st.integers(1, len(view.text)))
     start = data.draw(st.integers(0, end - 1))
-    place = view.source(Span(start, end))
+    place = view.source(TextSpan(start, end))
 
     assert 0 <= place.start < place.end <= len(text)
     if start:
-        assert view.source(Span(start - 1, start)).end <= place.start
+        assert view.source(TextSpan(start - 1, start)).end <= place.start
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_marks_are_margins_where_asked_for() -> None:
     assert view is not None
     assert "abcdef" == view.text
     assert (0, 2, 4) == view.breaks
-    assert "ab\n+cd" == "+ab\n+cd\n> ef"[slice(*view.source(Span(0, 4)))]
+    assert "ab\n+cd" == "+ab\n+cd\n> ef"[slice(*view.source(TextSpan(0, 4)))]
 
 
 def test_one_line_has_nothing_to_join() -> None:

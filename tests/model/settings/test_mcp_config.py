@@ -6,18 +6,25 @@ from typing import Any
 
 import pytest
 
-from recollect.model.settings.mcp_config import Kind, Origin, ServerConfig, content_hash, expanded, servers_in
+from recollect.model.settings.mcp_config import (
+    ServerConfig,
+    ServerOrigin,
+    ServerTransport,
+    content_hash,
+    expanded,
+    servers_in,
+)
 
 
 def read(entry: object, name: str = "one") -> ServerConfig:
     """The one server of a document."""
-    (server,) = servers_in({"mcpServers": {name: entry}}, Origin.PROJECT).servers
+    (server,) = servers_in({"mcpServers": {name: entry}}, ServerOrigin.PROJECT).servers
     return server
 
 
 def refusal(entry: object, name: str = "one") -> str:
     """Why the one entry of a document is not used."""
-    found = servers_in({"mcpServers": {name: entry}}, Origin.PROJECT)
+    found = servers_in({"mcpServers": {name: entry}}, ServerOrigin.PROJECT)
     assert found.servers == ()
     return found.problems[0].why
 
@@ -25,14 +32,14 @@ def refusal(entry: object, name: str = "one") -> str:
 @pytest.mark.parametrize(
     ("entry", "kind"),
     [
-        ({"command": "node", "args": ["x.js"], "env": {"A": "1"}}, Kind.STDIO),
-        ({"type": "stdio", "command": "node"}, Kind.STDIO),
-        ({"type": "http", "url": "https://x.example/mcp", "headers": {"X-Key": "1"}}, Kind.HTTP),
-        ({"url": "https://x.example/mcp"}, Kind.HTTP),
-        ({"type": "sse", "url": "https://x.example/sse"}, Kind.SSE),
+        ({"command": "node", "args": ["x.js"], "env": {"A": "1"}}, ServerTransport.STDIO),
+        ({"type": "stdio", "command": "node"}, ServerTransport.STDIO),
+        ({"type": "http", "url": "https://x.example/mcp", "headers": {"X-Key": "1"}}, ServerTransport.HTTP),
+        ({"url": "https://x.example/mcp"}, ServerTransport.HTTP),
+        ({"type": "sse", "url": "https://x.example/sse"}, ServerTransport.SSE),
     ],
 )
-def test_the_three_ways_to_reach_a_server(entry: dict[str, Any], kind: Kind) -> None:
+def test_the_three_ways_to_reach_a_server(entry: dict[str, Any], kind: ServerTransport) -> None:
     """As format.md section 8 writes them; the type may be left out."""
     assert kind == read(entry).kind
 
@@ -74,7 +81,7 @@ def test_a_name_that_could_be_mistaken_is_refused(name: str) -> None:
 )
 def test_a_document_of_another_shape_has_no_servers(document: object) -> None:
     """And says why."""
-    found = servers_in(document, Origin.USER)
+    found = servers_in(document, ServerOrigin.USER)
 
     assert ((), 1) == (found.servers, len(found.problems))
 

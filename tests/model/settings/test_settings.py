@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from recollect.model.settings.settings import Layer, Scope, Setting, effective, layer_of
+from recollect.model.settings.settings import Scope, Setting, SettingsLayer, effective, layer_of
 
 
-def layer(scope: Scope, document: dict[str, Any], *, foreign: bool = False) -> Layer:
+def layer(scope: Scope, document: dict[str, Any], *, foreign: bool = False) -> SettingsLayer:
     return layer_of(scope, f"/{scope}.json", json.dumps(document, indent=2).encode(), from_repository=foreign)
 
 

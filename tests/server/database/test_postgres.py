@@ -11,10 +11,10 @@ import asyncpg  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from recollect.errors import UsageError
-from recollect.model.search.query import Query
+from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres import USAGE_OF, PostgresDatabase, tsquery
-from recollect.server.database.records import Append, Author, Stored
+from recollect.server.database.records import AppendRequest, Author, StoredAppend
 from recollect.server.database.sql_tables import PARTITIONED, PARTITIONS, TENANT_TABLES, postgres_steps
 from recollect.server.facts import prepare
 from recollect.sync.wire import START, Position
@@ -157,8 +157,8 @@ def test_a_database_of_an_earlier_version_goes_on_where_it_was(cluster: Cluster)
         await connection.close()
 
     async def appended(database: PostgresDatabase, org: str, data: bytes, at: Position) -> bool:
-        ask = Append(org, "s1", "", at, prepare(data, at), Author("a", "t"))
-        return isinstance(await database.append(ask), Stored)
+        ask = AppendRequest(org, "s1", "", at, prepare(data, at), Author("a", "t"))
+        return isinstance(await database.append(ask), StoredAppend)
 
     async def play() -> list[object]:
         await earlier()
@@ -226,8 +226,10 @@ def test_appends_go_on_when_the_database_comes_back(cluster: Cluster) -> None:
                 at = after(data)
                 if number in (10, 20):
                     killing = asyncio.create_task(asyncio.to_thread(_restart, cluster))
-                outcome = await database.append(Append(org, "s1", "", at, prepare(new, at), Author("a", "t")))
-                assert isinstance(outcome, Stored)
+                outcome = await database.append(
+                    AppendRequest(org, "s1", "", at, prepare(new, at), Author("a", "t"))
+                )
+                assert isinstance(outcome, StoredAppend)
                 data += new
                 if killing is not None and number in (12, 22):
                     await killing
@@ -278,7 +280,7 @@ def test_reads_go_to_the_replica_and_come_back_where_it_is_gone(cluster: Cluster
         try:
             org = (await new_org(database)).id
             await database.append(
-                Append(org, "s1", "", START, prepare(reply("m-1"), START), Author("a", "t"))
+                AppendRequest(org, "s1", "", START, prepare(reply("m-1"), START), Author("a", "t"))
             )
             # The copy is empty: whoever answers "nothing" was asked there.
             away = [len(await database.heads(org, ("", ""), 10)), len(await database.usage(org, None, None))]
@@ -319,4 +321,4 @@ def test_a_dump_holds_no_credential_that_can_be_used(cluster: Cluster) -> None:
 )
 def test_a_query_is_written_as_postgresql_writes_it(text: str, expected: str) -> None:
     """Everything in quotes, so that nothing a user types is syntax."""
-    assert tsquery(Query.parse(text)) == expected
+    assert tsquery(WordQuery.parse(text)) == expected

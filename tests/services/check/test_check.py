@@ -18,7 +18,7 @@ import pytest
 from recollect.model.checks import CODES
 from recollect.model.findings import Severity
 from recollect.services.check import check as verify
-from recollect.services.check.check import MOST_OF_A_CODE, Checked, check
+from recollect.services.check.check import MOST_OF_A_CODE, CheckReport, check
 from recollect.services.homes import Home
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan
 from tests.small_home import (
@@ -49,7 +49,7 @@ def closed(root: Path) -> None:
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
-def checked(root: Path, *, now: dt.datetime | None = None, secrets: bool = False) -> Checked:
+def checked(root: Path, *, now: dt.datetime | None = None, secrets: bool = False) -> CheckReport:
     """Check a whole home; its data directory lies beside it."""
     home = Home(root, data=root.parent / "data")
     return check(home, data=root.parent / "data", now=now, with_secrets=secrets)

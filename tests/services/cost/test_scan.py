@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from recollect.services.cost import scan as usage_scan
 from recollect.services.cost import scan_worker
-from recollect.services.cost.scan import ScanSource, scan
-from recollect.services.cost.scan_worker import Task, read
+from recollect.services.cost.scan import LogUsageSource, scan
+from recollect.services.cost.scan_worker import UsageTask, read
 from recollect.services.indexing.access import open_index
-from recollect.services.indexing.extraction import Job, frames
+from recollect.services.indexing.extraction import ExtractionJob, frames
 from tests.made_corpora import SEEDS, Made, make
 
 _NAMES = ("model", "branch", "version", "tool")
@@ -42,7 +42,7 @@ def rows_of_index(homes: Sequence[Path], cache: Path) -> set[tuple[object, ...]]
     return set(found)
 
 
-def rows_of_scan(source: ScanSource) -> set[tuple[object, ...]]:
+def rows_of_scan(source: LogUsageSource) -> set[tuple[object, ...]]:
     paths = [log.path for log in source.log_rows()]
     placed = [(1, *one) for one in source._rows] + [(0, *one) for one in source._dropped]
     return {(paths[log], is_counted, *named(row)) for is_counted, log, row in placed}
@@ -147,13 +147,13 @@ def test_starting_a_process_costs_no_more_than_so_many_bytes() -> None:
 
 def frame_rows(path: Path, with_all: bool) -> list[tuple[object, ...]]:
     """What the index would take from one log of one frame."""
-    rows = [row for frame in frames(Job(str(path))) for row in frame.usage]
+    rows = [row for frame in frames(ExtractionJob(str(path))) for row in frame.usage]
     return sorted((masked(named((*row[:19], row[20])), with_all) for row in rows), key=repr)
 
 
 def scan_rows(path: Path, with_all: bool) -> list[tuple[object, ...]]:
     """What the scan takes from it."""
-    answer = read(Task(str(path), needs_session=True, with_tools=with_all, with_records=with_all))
+    answer = read(UsageTask(str(path), needs_session=True, with_tools=with_all, with_records=with_all))
     return sorted((masked(named(row), with_all) for row in answer.rows), key=repr)
 
 
@@ -306,13 +306,13 @@ def test_what_has_no_newline_is_not_there_yet(tmp_path: Path) -> None:
     )
     path = tmp_path / "s.jsonl"
     path.write_text(line)
-    before = len(read(Task(str(path))).rows)
+    before = len(read(UsageTask(str(path))).rows)
     path.write_text(line + "\n")
 
-    assert (0, 1) == (before, len(read(Task(str(path))).rows))
+    assert (0, 1) == (before, len(read(UsageTask(str(path))).rows))
 
 
 def test_a_log_that_is_gone_or_no_file_says_nothing(tmp_path: Path) -> None:
     """It was there when the home was listed."""
-    assert [] == read(Task(str(tmp_path / "s.jsonl"))).rows
-    assert [] == read(Task(str(tmp_path))).rows
+    assert [] == read(UsageTask(str(tmp_path / "s.jsonl"))).rows
+    assert [] == read(UsageTask(str(tmp_path))).rows

@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from recollect.errors import DamagedData, StorageError
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.ingest import Ingest
 from recollect.index.schema import VERSION
 from recollect.services.indexing import access
@@ -59,7 +59,7 @@ def responses(opened: OpenIndex) -> object:
 def assert_as_if_fresh(opened: OpenIndex, home: Path) -> None:
     """It holds what a new one would, and no invariant is broken."""
     assert opened.database is not None
-    fresh = Database(":memory:")
+    fresh = IndexDatabase(":memory:")
     refresh(fresh, [home])
     assert ([], []) == (differences(projection(fresh), projection(opened.database)), faults(opened.database))
     fresh.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recollect.index.frame import CLEARED, KIND_CODES, Frame, id_text
 from recollect.services.indexing import extraction
-from recollect.services.indexing.extraction import Job, frames, is_continued, short_id
+from recollect.services.indexing.extraction import ExtractionJob, frames, is_continued, short_id
 from tests.talk import assistant, encoded, mark, user
 
 UUID = "0f2a9c1e-0000-4000-8000-00000000abcd"
@@ -28,7 +28,7 @@ def log(tmp_path: Path) -> Path:
 def the_frame(log: Path, *lines: dict[str, Any] | bytes, **job: Any) -> Frame:
     """The one frame of a log of these lines."""
     log.write_bytes(b"".join(line if isinstance(line, bytes) else encoded([line]) for line in lines))
-    (frame,) = frames(Job(str(log), **job))
+    (frame,) = frames(ExtractionJob(str(log), **job))
     return frame
 
 
@@ -38,7 +38,7 @@ class TestCutting:
         lines = [user(f"u{n}", None, n, f"line {n}") for n in range(25)]
         log.write_bytes(encoded(lines) + b'{"type":"user","torn')
         with mock.patch.object(extraction, "_FRAME_LINES", 4):
-            made = list(frames(Job(str(log))))
+            made = list(frames(ExtractionJob(str(log))))
 
         offsets = [row.offset for frame in made for row in frame.messages]
         assert [(frame.start, frame.end) for frame in made] == [
@@ -61,8 +61,8 @@ class TestCutting:
         """From any frame's end the rest comes as it would have."""
         log.write_bytes(encoded([user(f"u{n}", None, n, f"line {n}") for n in range(10)]))
         with mock.patch.object(extraction, "_FRAME_LINES", 3):
-            made = list(frames(Job(str(log))))
-            again = list(frames(Job(str(log), made[0].end, seek_prompt=False)))
+            made = list(frames(ExtractionJob(str(log))))
+            again = list(frames(ExtractionJob(str(log), made[0].end, seek_prompt=False)))
 
         assert made[1:] == again
 
@@ -70,21 +70,21 @@ class TestCutting:
         """About a megabyte of text; memory stays flat whatever a log's size."""
         log.write_bytes(encoded([user(f"u{n}", None, n, "x" * 400_000) for n in range(7)]))
 
-        assert [3, 3, 1] == [len(frame.messages) for frame in frames(Job(str(log)))]
+        assert [3, 3, 1] == [len(frame.messages) for frame in frames(ExtractionJob(str(log)))]
 
     def test_much_that_has_no_text_ends_a_frame_too(self, log: Path) -> None:
         """A log may hold megabytes of snapshots."""
         snapshot = {"type": "file-history-snapshot", "snapshot": {"x": "y" * 3_000_000}, "messageId": "m"}
         log.write_bytes(encoded([snapshot] * 5))
 
-        assert 2 == len(list(frames(Job(str(log)))))
+        assert 2 == len(list(frames(ExtractionJob(str(log)))))
 
     @pytest.mark.parametrize("data", [b"", b'{"type":"user"'])
     def test_a_log_without_a_whole_line_has_no_frame(self, data: bytes, log: Path) -> None:
         """An unterminated line does not exist yet (S3)."""
         log.write_bytes(data)
 
-        assert [] == list(frames(Job(str(log))))
+        assert [] == list(frames(ExtractionJob(str(log))))
 
     def test_damage_is_counted_and_costs_nothing_else(self, log: Path) -> None:
         """Blank lines are no damage (L5)."""
@@ -98,13 +98,15 @@ class TestCutting:
 class TestRefused:
     def test_a_log_that_is_not_there_says_nothing(self, log: Path) -> None:
         """It vanished: no problem to speak of, and not read."""
-        assert [Frame(7, 7, [], [], problem="")] == list(frames(Job(str(log), 7)))
+        assert [Frame(7, 7, [], [], problem="")] == list(frames(ExtractionJob(str(log), 7)))
 
     def test_what_is_no_file_says_why(self, log: Path) -> None:
         """A pipe in its place is refused at once."""
         os.mkfifo(log)
 
-        assert [f"open {log}: not a regular file"] == [frame.problem for frame in frames(Job(str(log)))]
+        assert [f"open {log}: not a regular file"] == [
+            frame.problem for frame in frames(ExtractionJob(str(log)))
+        ]
 
 
 class TestSummary:
@@ -322,7 +324,7 @@ class TestToolOutput:
     def test_a_side_file_is_one_message(self, log: Path) -> None:
         """Its whole text as a tool's result; bytes that are no text are replaced."""
         log.write_bytes(b"line one\nline \xff two")
-        (frame,) = frames(Job(str(log), is_tool_output=True))
+        (frame,) = frames(ExtractionJob(str(log), is_tool_output=True))
 
         assert (0, 19, [(0, 19, None, None, None, KIND_CODES["tool-output"])]) == (
             frame.start,
@@ -335,7 +337,7 @@ class TestToolOutput:
     def test_an_empty_side_file_is_none(self, log: Path) -> None:
         """There is nothing to be found in it."""
         log.write_bytes(b"")
-        (frame,) = frames(Job(str(log), is_tool_output=True))
+        (frame,) = frames(ExtractionJob(str(log), is_tool_output=True))
 
         assert ([], 0) == (frame.messages, frame.end)
 
@@ -343,7 +345,7 @@ class TestToolOutput:
         """The row still says how long the file is."""
         log.write_bytes(b"word " * 100)
         with mock.patch.object(extraction, "_LONGEST_OUTPUT", 10):
-            (frame,) = frames(Job(str(log), is_tool_output=True))
+            (frame,) = frames(ExtractionJob(str(log), is_tool_output=True))
 
         assert frame.messages[0].texts is not None
         assert ("word word ", 500) == (frame.messages[0].texts[3], frame.messages[0].length)

@@ -13,13 +13,13 @@ from unittest import mock
 import pytest
 
 from recollect.errors import StorageError
-from recollect.index.database import Database
+from recollect.index.database import IndexDatabase
 from recollect.index.ingest import Ingest
-from recollect.index.placed import Placed
+from recollect.index.placed import ScannedLog
 from recollect.services.indexing import comparison, extraction
 from recollect.services.indexing import refresh as indexing
-from recollect.services.indexing.extraction import Job
-from recollect.services.indexing.refresh import Refreshed, compare, refresh
+from recollect.services.indexing.extraction import ExtractionJob
+from recollect.services.indexing.refresh import RefreshResult, compare, refresh
 from recollect.storage import home_walk
 from recollect.storage.logs.reader import OpenLog
 from tests.index.projection import differences, faults, projection, totals
@@ -37,8 +37,8 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[Database]:
-    made = Database(tmp_path / "index.sqlite")
+def index(tmp_path: Path) -> Iterator[IndexDatabase]:
+    made = IndexDatabase(tmp_path / "index.sqlite")
     yield made
     made.close()
 
@@ -63,40 +63,40 @@ def later(path: Path, seconds: int = 10) -> None:
     os.utime(path, ns=(time, time))
 
 
-def refreshed(index: Database, *homes: Path) -> Refreshed:
+def refreshed(index: IndexDatabase, *homes: Path) -> RefreshResult:
     """A refresh, after which the index equals a new one; directories that did not change look as if left alone."""
     settle_directories(*homes)
     done = refresh(index, homes)
-    fresh = Database(":memory:")
+    fresh = IndexDatabase(":memory:")
     refresh(fresh, homes)
     assert ([], []) == (differences(projection(fresh), projection(index)), faults(index))
     fresh.close()
     return done
 
 
-def answers(index: Database) -> int:
+def answers(index: IndexDatabase) -> int:
     return sum(counts[0] for counts in totals(index).values())
 
 
 class TestLookingInsteadOfWalking:
     """Directories that neither gained nor lost a name are not read again."""
 
-    def walked(self, index: Database, *homes: Path) -> tuple[bool, Refreshed]:
+    def walked(self, index: IndexDatabase, *homes: Path) -> tuple[bool, RefreshResult]:
         """Whether a refresh read directories, and what it did."""
         with mock.patch.object(comparison, "walk", side_effect=home_walk.walk) as walk:
             done = refresh(index, homes)
         return walk.called, done
 
-    def test_an_appended_line_is_seen_without_a_walk(self, index: Database, home: Path) -> None:
+    def test_an_appended_line_is_seen_without_a_walk(self, index: IndexDatabase, home: Path) -> None:
         """A look at the known logs is enough."""
         log = session(home)
         refreshed(index, home)
         added = append(log, assistant("new", None, 99, "more"))
 
-        assert (False, Refreshed(1, 1, added, 0, [])) == self.walked(index, home)
+        assert (False, RefreshResult(1, 1, added, 0, [])) == self.walked(index, home)
 
     @pytest.mark.parametrize("depth", ["-srv", "-new", f"-srv/{ONE}/subagents", f"-srv/{ONE}/tool-results"])
-    def test_a_new_name_makes_it_walk(self, depth: str, index: Database, home: Path) -> None:
+    def test_a_new_name_makes_it_walk(self, depth: str, index: IndexDatabase, home: Path) -> None:
         """In a known directory, or in one that was just made."""
         session(home)
         refreshed(index, home)
@@ -105,7 +105,7 @@ class TestLookingInsteadOfWalking:
 
         assert (True, 1) == (is_walked, done.read)
 
-    def test_a_name_that_went_makes_it_walk(self, index: Database, home: Path) -> None:
+    def test_a_name_that_went_makes_it_walk(self, index: IndexDatabase, home: Path) -> None:
         """What it cost stays."""
         session(home).unlink()
         log = session(home, TWO)
@@ -115,14 +115,14 @@ class TestLookingInsteadOfWalking:
 
         assert (True, 1) == (is_walked, done.gone)
 
-    def test_a_directory_that_changed_just_now_is_read_again(self, index: Database, home: Path) -> None:
+    def test_a_directory_that_changed_just_now_is_read_again(self, index: IndexDatabase, home: Path) -> None:
         """A second name within one tick of the clock would leave it the same time."""
         session(home)
         refresh(index, [home])
 
-        assert (True, Refreshed(1, 0, 0, 0, [])) == self.walked(index, home)
+        assert (True, RefreshResult(1, 0, 0, 0, [])) == self.walked(index, home)
 
-    def test_what_could_not_be_read_is_said_every_time(self, index: Database, home: Path) -> None:
+    def test_what_could_not_be_read_is_said_every_time(self, index: IndexDatabase, home: Path) -> None:
         """So there is no shortcut past it."""
         log = session(home)
         (log.parent / "pipe.jsonl").mkdir()
@@ -131,15 +131,17 @@ class TestLookingInsteadOfWalking:
 
         assert (True, [(str(log.parent / "pipe.jsonl"), "not a regular file")]) == (is_walked, done.problems)
 
-    def test_a_log_with_two_names_makes_it_walk(self, index: Database, home: Path) -> None:
+    def test_a_log_with_two_names_makes_it_walk(self, index: IndexDatabase, home: Path) -> None:
         """The second name may come to lead elsewhere without any directory telling."""
         log = session(home)
         log.with_name(f"{TWO}.jsonl").symlink_to(log)
         refreshed(index, home)
 
-        assert (True, Refreshed(1, 0, 0, 0, [])) == self.walked(index, home)
+        assert (True, RefreshResult(1, 0, 0, 0, [])) == self.walked(index, home)
 
-    def test_another_set_of_homes_makes_it_walk(self, index: Database, home: Path, tmp_path: Path) -> None:
+    def test_another_set_of_homes_makes_it_walk(
+        self, index: IndexDatabase, home: Path, tmp_path: Path
+    ) -> None:
         """What was noted of one home says nothing of two."""
         session(home)
         refreshed(index, home)
@@ -150,7 +152,7 @@ class TestLookingInsteadOfWalking:
         assert (True, 2) == (is_walked, done.logs)
 
     def test_an_agent_whose_lines_change_hands_is_given_to_its_new_session(
-        self, index: Database, home: Path
+        self, index: IndexDatabase, home: Path
     ) -> None:
         """In the flat layout only the lines say whose agent it is, also where no directory was read."""
         log = log_at(
@@ -166,7 +168,7 @@ class TestLookingInsteadOfWalking:
 
 
 class TestReadingOnlyWhatIsNew:
-    def test_where_nothing_changed_nothing_is_read_or_written(self, index: Database, home: Path) -> None:
+    def test_where_nothing_changed_nothing_is_read_or_written(self, index: IndexDatabase, home: Path) -> None:
         """One walk, no log opened, no page written."""
         session(home)
         refreshed(index, home)
@@ -177,9 +179,9 @@ class TestReadingOnlyWhatIsNew:
         ):
             done = refresh(index, [home])
 
-        assert (Refreshed(1, 0, 0, 0, []), before) == (done, index.connection.total_changes())
+        assert (RefreshResult(1, 0, 0, 0, []), before) == (done, index.connection.total_changes())
 
-    def test_only_added_bytes_are_read(self, index: Database, home: Path) -> None:
+    def test_only_added_bytes_are_read(self, index: IndexDatabase, home: Path) -> None:
         """However long the log is."""
         log = session(home, lines=50)
         session(home, TWO)
@@ -189,7 +191,7 @@ class TestReadingOnlyWhatIsNew:
 
         assert (1, added, 54) == (done.read, done.bytes, answers(index))
 
-    def test_a_torn_line_is_read_once_it_is_whole(self, index: Database, home: Path) -> None:
+    def test_a_torn_line_is_read_once_it_is_whole(self, index: IndexDatabase, home: Path) -> None:
         """Not before, and then only it (S3)."""
         log = session(home, lines=1)
         line = encoded([assistant("new", None, 99, "more")])
@@ -203,7 +205,7 @@ class TestReadingOnlyWhatIsNew:
 
         assert (1, 2) == (before, answers(index))
 
-    def test_a_log_that_was_moved_is_not_read_again(self, index: Database, home: Path) -> None:
+    def test_a_log_that_was_moved_is_not_read_again(self, index: IndexDatabase, home: Path) -> None:
         """To another project or another name: the same rows under the new path."""
         log = session(home, lines=5)
         refreshed(index, home)
@@ -219,7 +221,7 @@ class TestReadingOnlyWhatIsNew:
         )
         refreshed(index, home)
 
-    def test_progress_is_told_in_bytes_up_to_all_of_them(self, index: Database, home: Path) -> None:
+    def test_progress_is_told_in_bytes_up_to_all_of_them(self, index: IndexDatabase, home: Path) -> None:
         """It never goes back, and ends at the total."""
         sizes = session(home, lines=20).stat().st_size + session(home, TWO, lines=20).stat().st_size
         told: list[tuple[int, int]] = []
@@ -228,7 +230,7 @@ class TestReadingOnlyWhatIsNew:
 
         assert (sorted(told), (sizes, sizes)) == (told, told[-1])
 
-    def test_logs_are_read_in_the_order_of_their_last_change(self, index: Database, home: Path) -> None:
+    def test_logs_are_read_in_the_order_of_their_last_change(self, index: IndexDatabase, home: Path) -> None:
         """Text rows then stand nearly in the order of time, so that a search for the newest can stop early."""
         new, old = session(home, ONE), session(home, TWO)
         os.utime(new, ns=(2_000, 2_000))
@@ -243,7 +245,7 @@ class TestReadingOnlyWhatIsNew:
 class TestFrames:
     """Where a log is cut into frames depends on when it was read, and must not show."""
 
-    def rows(self, index: Database, home: Path, at_once: int) -> list[tuple[object, ...]]:
+    def rows(self, index: IndexDatabase, home: Path, at_once: int) -> list[tuple[object, ...]]:
         with mock.patch.object(extraction, "_FRAME_LINES", at_once):
             refresh(index, [home])
         found = index.rows("SELECT at, forked, input, output, asked, tool, lines FROM usage")
@@ -277,7 +279,7 @@ class TestFrames:
         ],
     )
     def test_one_line_a_frame_or_all_in_one(
-        self, changes: list[dict[str, Any]], expected: tuple[object, ...], index: Database, home: Path
+        self, changes: list[dict[str, Any]], expected: tuple[object, ...], index: IndexDatabase, home: Path
     ) -> None:
         """Usage is the same."""
         lines = self.one_response(*changes)
@@ -291,7 +293,7 @@ class TestFrames:
 
         assert [[expected]] * 3 == found
 
-    def test_titles_are_the_last_ones_said(self, index: Database, home: Path) -> None:
+    def test_titles_are_the_last_ones_said(self, index: IndexDatabase, home: Path) -> None:
         """Set, set again, taken away: as places in the log, or none."""
         titles: list[dict[str, Any]] = [
             {"type": "custom-title", "customTitle": "one"},
@@ -312,7 +314,7 @@ class TestFrames:
 
 
 class TestNoticingChanges:
-    def test_a_truncated_log_is_read_anew(self, index: Database, home: Path) -> None:
+    def test_a_truncated_log_is_read_anew(self, index: IndexDatabase, home: Path) -> None:
         """What was cut off is neither found nor counted."""
         log = session(home, lines=5)
         refreshed(index, home)
@@ -322,7 +324,7 @@ class TestNoticingChanges:
 
         assert 2 == answers(index)
 
-    def test_other_bytes_of_the_same_length_are_read_anew(self, index: Database, home: Path) -> None:
+    def test_other_bytes_of_the_same_length_are_read_anew(self, index: IndexDatabase, home: Path) -> None:
         """The time of the file gives them away, also where it begins and ends as before."""
         lines = [assistant(f"a{n}", None, n, f"answer {n} " * 100) for n in range(20)]
         log = log_at(home / "projects" / "-srv" / f"{ONE}.jsonl", lines)
@@ -336,7 +338,7 @@ class TestNoticingChanges:
             index.value("SELECT count(*) FROM texts WHERE texts MATCH '\"answer 10\"'"),
         )
 
-    def test_another_file_under_the_name_is_read_anew(self, index: Database, home: Path) -> None:
+    def test_another_file_under_the_name_is_read_anew(self, index: IndexDatabase, home: Path) -> None:
         """Also where it begins and ends as the old one did and is longer: sed -i, then a client that goes on."""
         log = log_at(home / "projects/-srv" / f"{ONE}.jsonl", [user("u", None, 0, "padding " * 600)])
         secret = assistant("s", None, 5, "the key is alpha-one " + "padding " * 600)
@@ -351,7 +353,7 @@ class TestNoticingChanges:
 
         assert 0 == index.value("SELECT count(*) FROM texts WHERE texts MATCH 'alpha'")
 
-    def test_a_log_that_was_only_touched_keeps_its_rows(self, index: Database, home: Path) -> None:
+    def test_a_log_that_was_only_touched_keeps_its_rows(self, index: IndexDatabase, home: Path) -> None:
         """It is read again, because its bytes may be others; nothing changes (S11)."""
         log = session(home)
         refreshed(index, home)
@@ -362,7 +364,7 @@ class TestNoticingChanges:
 
         assert (before.messages, before.usage) == (projection(index).messages, projection(index).usage)
 
-    def test_two_logs_that_changed_names_are_told_apart(self, index: Database, home: Path) -> None:
+    def test_two_logs_that_changed_names_are_told_apart(self, index: IndexDatabase, home: Path) -> None:
         """Each is read under its new name."""
         one, two = session(home, ONE, lines=2), session(home, TWO, lines=4)
         refreshed(index, home)
@@ -375,7 +377,7 @@ class TestNoticingChanges:
 
         assert 6 == answers(index)
 
-    def test_a_log_the_disk_refused_is_said_and_tried_again(self, index: Database, home: Path) -> None:
+    def test_a_log_the_disk_refused_is_said_and_tried_again(self, index: IndexDatabase, home: Path) -> None:
         """Nothing of it is lost for good because of one bad moment."""
         log = session(home)
         refused = StorageError("read", log, OSError(errno.EIO, "Input/output error"), hint="look at the disk")
@@ -391,7 +393,7 @@ class TestNoticingChanges:
             answers(index),
         )
 
-    def test_a_log_the_disk_refused_in_its_middle_is_read_on(self, index: Database, home: Path) -> None:
+    def test_a_log_the_disk_refused_in_its_middle_is_read_on(self, index: IndexDatabase, home: Path) -> None:
         """What was read before stays, the rest follows."""
         log = session(home, lines=40)
         original = OpenLog.read
@@ -411,7 +413,7 @@ class TestNoticingChanges:
 
         assert (1, True, 40) == (len(done.problems), 0 < before < 40, answers(index))
 
-    def test_a_refresh_that_died_is_finished_by_the_next(self, index: Database, home: Path) -> None:
+    def test_a_refresh_that_died_is_finished_by_the_next(self, index: IndexDatabase, home: Path) -> None:
         """Logs that were listed and not yet read are read, those read in part are read on."""
         session(home, ONE, lines=9)
         session(home, TWO, lines=9)
@@ -438,7 +440,7 @@ class TestNoticingChanges:
 
         assert (True, None, 2, 18) == (0 < before < 18, state, done.read, answers(index))
 
-    def test_a_bulk_load_that_died_does_not_leave_merging_off(self, index: Database, home: Path) -> None:
+    def test_a_bulk_load_that_died_does_not_leave_merging_off(self, index: IndexDatabase, home: Path) -> None:
         """Else every later refresh would add a segment for every search to look at."""
         session(home)
         indexing._tune(index, bulk=True)
@@ -449,7 +451,7 @@ class TestNoticingChanges:
 
 
 class TestGone:
-    def test_a_deleted_session_still_costs_and_is_not_found(self, index: Database, home: Path) -> None:
+    def test_a_deleted_session_still_costs_and_is_not_found(self, index: IndexDatabase, home: Path) -> None:
         """Its usage stays, marked as gone; its words go."""
         session(home, ONE, lines=2)
         log = session(home, TWO, lines=5)
@@ -464,7 +466,7 @@ class TestGone:
             index.rows("SELECT session, gone FROM files WHERE gone"),
         )
 
-    def test_a_session_that_comes_back_counts_once(self, index: Database, home: Path) -> None:
+    def test_a_session_that_comes_back_counts_once(self, index: IndexDatabase, home: Path) -> None:
         """Out of the trash, under its old name."""
         log = session(home, lines=5)
         refreshed(index, home)
@@ -476,7 +478,9 @@ class TestGone:
 
         assert (5, []) == (answers(index), index.rows("SELECT path FROM files WHERE gone"))
 
-    def test_a_session_moved_to_the_name_of_a_deleted_one_is_moved(self, index: Database, home: Path) -> None:
+    def test_a_session_moved_to_the_name_of_a_deleted_one_is_moved(
+        self, index: IndexDatabase, home: Path
+    ) -> None:
         """It is not counted as deleted; what the other cost goes with its name."""
         one, two = session(home, ONE, lines=2), session(home, TWO, lines=4)
         refreshed(index, home)
@@ -489,7 +493,7 @@ class TestGone:
         assert (2, [(TWO, 0)]) == (answers(index), index.rows("SELECT session, gone FROM files"))
 
     def test_the_copy_in_a_fork_counts_when_the_original_is_gone_for_good(
-        self, index: Database, home: Path
+        self, index: IndexDatabase, home: Path
     ) -> None:
         """Deleted and overwritten: the fork speaks for the responses both had."""
         log = session(home, ONE, lines=3)
@@ -508,7 +512,7 @@ class TestGone:
             ),
         )
 
-    def test_a_tool_output_that_is_gone_leaves_nothing(self, index: Database, home: Path) -> None:
+    def test_a_tool_output_that_is_gone_leaves_nothing(self, index: IndexDatabase, home: Path) -> None:
         """It cost nothing by itself."""
         output = home / "projects" / "-srv" / ONE / "tool-results" / "out.txt"
         output.parent.mkdir(parents=True)
@@ -520,7 +524,9 @@ class TestGone:
 
         assert [] == index.rows("SELECT path FROM files")
 
-    def test_a_move_decides_anew_which_of_two_equal_copies_counts(self, index: Database, home: Path) -> None:
+    def test_a_move_decides_anew_which_of_two_equal_copies_counts(
+        self, index: IndexDatabase, home: Path
+    ) -> None:
         """The smaller path does: it is the same in whatever order the logs were found."""
         log = session(home, ONE, project="-a")
         fork = session(home, TWO, project="-b")
@@ -538,7 +544,7 @@ class TestGone:
 
 
 class TestAgents:
-    def test_whose_agent_it_is_says_its_place_or_its_lines(self, index: Database, home: Path) -> None:
+    def test_whose_agent_it_is_says_its_place_or_its_lines(self, index: IndexDatabase, home: Path) -> None:
         """By the directory in the nested layout, by the first line in the flat one."""
         project = home / "projects" / "-srv"
         log_at(project / ONE / "subagents" / "agent-a1.jsonl", [user("x", None, 0, "x", sessionId=TWO)])
@@ -547,7 +553,7 @@ class TestAgents:
 
         assert [("a1", ONE), ("a2", TWO)] == sorted(index.rows("SELECT agent, session FROM agents"))
 
-    def test_it_stays_so_when_the_log_is_read_anew(self, index: Database, home: Path) -> None:
+    def test_it_stays_so_when_the_log_is_read_anew(self, index: IndexDatabase, home: Path) -> None:
         """A nested agent's log that was rewritten belongs to its directory as before."""
         log = log_at(
             home / "projects/-srv" / ONE / "subagents/agent-a1.jsonl",
@@ -562,7 +568,7 @@ class TestAgents:
         assert [("a1", ONE)] == index.rows("SELECT agent, session FROM agents")
 
     def test_an_agent_that_moves_to_the_flat_layout_is_its_lines_session_s(
-        self, index: Database, home: Path
+        self, index: IndexDatabase, home: Path
     ) -> None:
         """And one that moves into a directory is that directory's."""
         project = home / "projects" / "-srv"
@@ -590,7 +596,7 @@ class TestHostileLogs:
             {"input_tokens": 1, "output_tokens": 1, "cache_creation": {"ephemeral_5m_input_tokens": 2**80}},
         ],
     )
-    def test_counts_beyond_reason(self, usage: dict[str, Any], index: Database, home: Path) -> None:
+    def test_counts_beyond_reason(self, usage: dict[str, Any], index: IndexDatabase, home: Path) -> None:
         """They count as none; the sound ones beside them stay."""
         log = session(home, lines=2)
         line = assistant("x", None, 9, "x")
@@ -604,7 +610,7 @@ class TestHostileLogs:
     @pytest.mark.parametrize(
         "cost", [b"1e400", b"1e999999999", b"-5", b"1e-999999999", b"9" * 5_000, b"0." + b"1" * 5_000]
     )
-    def test_costs_beyond_reason(self, cost: bytes, index: Database, home: Path) -> None:
+    def test_costs_beyond_reason(self, cost: bytes, index: IndexDatabase, home: Path) -> None:
         """Of a response, of a session, of a duration."""
         log = session(home, lines=1)
         line = encoded([assistant("x", None, 9, "x")])[:-2]
@@ -618,7 +624,7 @@ class TestHostileLogs:
 
         assert 2 == answers(index)
 
-    def test_sums_of_the_largest_counts_stay_exact(self, index: Database, home: Path) -> None:
+    def test_sums_of_the_largest_counts_stay_exact(self, index: IndexDatabase, home: Path) -> None:
         """A thousand responses at the limit: 1,000 x (2**40 - 1) is still a whole number."""
         lines = []
         for number in range(1_000):
@@ -642,7 +648,7 @@ class TestHostileLogs:
             "'; DROP TABLE files;--",
         ],
     )
-    def test_any_text(self, text: str, index: Database, home: Path) -> None:
+    def test_any_text(self, text: str, index: IndexDatabase, home: Path) -> None:
         """Control characters, half characters, very long words, statements."""
         log = session(home, lines=1)
         append_ascii(log, user("x", None, 5, text), {"type": "custom-title", "customTitle": text})
@@ -654,7 +660,7 @@ class TestHostileLogs:
 
         assert 2 == answers(index)
 
-    def test_a_name_that_is_no_text_is_said_and_left_out(self, index: Database, home: Path) -> None:
+    def test_a_name_that_is_no_text_is_said_and_left_out(self, index: IndexDatabase, home: Path) -> None:
         """The other logs are indexed all the same."""
         session(home)
         odd = home / "projects" / "-srv" / os.fsdecode(b"\xff.jsonl")
@@ -666,7 +672,7 @@ class TestHostileLogs:
             done.problems,
         )
 
-    def test_names_with_odd_characters_are_names(self, index: Database, home: Path) -> None:
+    def test_names_with_odd_characters_are_names(self, index: IndexDatabase, home: Path) -> None:
         """Newlines, quotes and emoji."""
         for number, name in enumerate(["a\nb", "it's", '"quoted"', "😀", " "]):
             session(home, name, lines=1, start=number * 10)
@@ -681,7 +687,9 @@ def append_ascii(path: Path, *lines: dict[str, Any]) -> None:
 
 
 class TestTwoHomes:
-    def test_a_response_counts_once_over_all_homes(self, index: Database, home: Path, tmp_path: Path) -> None:
+    def test_a_response_counts_once_over_all_homes(
+        self, index: IndexDatabase, home: Path, tmp_path: Path
+    ) -> None:
         """A backup of a home beside it adds nothing."""
         log = session(home, lines=3)
         copy = tmp_path / "backup" / "projects" / "-srv" / log.name
@@ -693,7 +701,7 @@ class TestTwoHomes:
         assert (3, 2) == (answers(index), index.value("SELECT count(*) FROM files"))
 
     def test_homes_that_share_a_directory_share_its_logs(
-        self, index: Database, home: Path, tmp_path: Path
+        self, index: IndexDatabase, home: Path, tmp_path: Path
     ) -> None:
         """A link from one to the other makes no second copy, not even of answers without ids."""
         flat = {
@@ -711,7 +719,7 @@ class TestTwoHomes:
         assert (1, 1) == (answers(index), index.value("SELECT count(*) FROM files"))
 
     def test_a_log_that_moves_to_another_home_moves_in_the_index(
-        self, index: Database, home: Path, tmp_path: Path
+        self, index: IndexDatabase, home: Path, tmp_path: Path
     ) -> None:
         """The row says where it lies now."""
         log = session(home)
@@ -725,7 +733,7 @@ class TestTwoHomes:
         assert [(str(other), 0)] == index.rows("SELECT home, gone FROM files")
 
 
-def test_a_comparison_changes_nothing(index: Database, home: Path) -> None:
+def test_a_comparison_changes_nothing(index: IndexDatabase, home: Path) -> None:
     """It says what a refresh would read and what it would miss."""
     log = session(home, ONE)
     session(home, TWO)
@@ -746,15 +754,15 @@ def test_a_comparison_changes_nothing(index: Database, home: Path) -> None:
 class TestIngest:
     """The door everything comes in by."""
 
-    def placed(self, path: str = "/h/projects/p/s.jsonl") -> Placed:
-        return Placed(path, "/h", 0, "s", None, 1, 2, 3, 4)
+    def placed(self, path: str = "/h/projects/p/s.jsonl") -> ScannedLog:
+        return ScannedLog(path, "/h", 0, "s", None, 1, 2, 3, 4)
 
     def test_a_frame_that_was_applied_is_refused_the_second_time(
-        self, index: Database, tmp_path: Path
+        self, index: IndexDatabase, tmp_path: Path
     ) -> None:
         """A process that died may leave us the frames it had sent already."""
         log = log_at(tmp_path / "s.jsonl", [user("a", None, 0, "x"), assistant("b", "a", 1, "y")])
-        (frame,) = extraction.frames(Job(str(log)))
+        (frame,) = extraction.frames(ExtractionJob(str(log)))
         ingest = Ingest(index)
         with index.transaction():
             ingest.begin()
@@ -768,10 +776,12 @@ class TestIngest:
             faults(index),
         )
 
-    def test_forgetting_a_copy_leaves_the_text_to_the_other(self, index: Database, tmp_path: Path) -> None:
+    def test_forgetting_a_copy_leaves_the_text_to_the_other(
+        self, index: IndexDatabase, tmp_path: Path
+    ) -> None:
         """Whichever of the two came first: found once, as long as one of them is there."""
         log = log_at(tmp_path / "s.jsonl", [user("a", None, 0, "shared words")])
-        (frame,) = extraction.frames(Job(str(log)))
+        (frame,) = extraction.frames(ExtractionJob(str(log)))
         found = []
         ingest = Ingest(index)
         with index.transaction():
@@ -787,7 +797,7 @@ class TestIngest:
 
         assert ([1, 1, 0], []) == (found, faults(index))
 
-    def test_a_transaction_that_fails_leaves_nothing(self, index: Database) -> None:
+    def test_a_transaction_that_fails_leaves_nothing(self, index: IndexDatabase) -> None:
         """All of it or nothing."""
 
         def fail() -> None:

@@ -14,14 +14,14 @@ import pytest
 
 from recollect.index.frame import Frame
 from recollect.services.indexing import workers
-from recollect.services.indexing.extraction import Job, frames
+from recollect.services.indexing.extraction import ExtractionJob, frames
 from recollect.services.indexing.workers import frames_of
 from recollect.system.pipes import receive, send
 from tests.talk import assistant, encoded, user
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> list[Job]:
+def jobs(tmp_path: Path) -> list[ExtractionJob]:
     """Five logs, a tool's output, a log that starts in its middle, and one that is not there."""
     found = []
     for number in range(5):
@@ -31,22 +31,22 @@ def jobs(tmp_path: Path) -> list[Job]:
             *(assistant(f"{number}-{n}", "u", n, f"say {n}") for n in range(300)),
         ]
         log.write_bytes(encoded(lines))
-        found.append(Job(str(log)))
+        found.append(ExtractionJob(str(log)))
     (tmp_path / "out.txt").write_text("output")
     start = (tmp_path / "0.jsonl").read_bytes().index(b"\n") + 1
     return [
         *found,
-        Job(str(tmp_path / "out.txt"), is_tool_output=True),
-        Job(str(tmp_path / "0.jsonl"), start),
-        Job(str(tmp_path / "missing.jsonl")),
+        ExtractionJob(str(tmp_path / "out.txt"), is_tool_output=True),
+        ExtractionJob(str(tmp_path / "0.jsonl"), start),
+        ExtractionJob(str(tmp_path / "missing.jsonl")),
     ]
 
 
-def here(jobs: list[Job]) -> dict[int, list[Frame | None]]:
+def here(jobs: list[ExtractionJob]) -> dict[int, list[Frame | None]]:
     return {number: [*frames(job), None] for number, job in enumerate(jobs)}
 
 
-def gathered(jobs: list[Job], processes: int | None) -> dict[int, list[Frame | None]]:
+def gathered(jobs: list[ExtractionJob], processes: int | None) -> dict[int, list[Frame | None]]:
     found: dict[int, list[Frame | None]] = defaultdict(list)
     for number, frame in frames_of(jobs, processes=processes):
         found[number].append(frame)
@@ -54,7 +54,7 @@ def gathered(jobs: list[Job], processes: int | None) -> dict[int, list[Frame | N
 
 
 @pytest.mark.parametrize("processes", [0, 1, 2, 3, 20])
-def test_frames_are_the_same_wherever_they_are_made(processes: int, jobs: list[Job]) -> None:
+def test_frames_are_the_same_wherever_they_are_made(processes: int, jobs: list[ExtractionJob]) -> None:
     """Every job's frames in order, then its end; none twice."""
     assert here(jobs) == gathered(jobs, processes)
 
@@ -65,7 +65,7 @@ def test_no_jobs_need_no_process() -> None:
         assert [] == list(frames_of([]))
 
 
-def test_where_no_process_can_be_started_logs_are_read_here(jobs: list[Job]) -> None:
+def test_where_no_process_can_be_started_logs_are_read_here(jobs: list[ExtractionJob]) -> None:
     """Too many processes, or no program to start."""
     with mock.patch.object(subprocess, "Popen", side_effect=OSError(11, "no more processes")):
         assert here(jobs) == gathered(jobs, 2)
@@ -73,7 +73,7 @@ def test_where_no_process_can_be_started_logs_are_read_here(jobs: list[Job]) -> 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("count", [1, 2])
-def test_jobs_of_a_process_that_dies_are_finished_here(count: int, jobs: list[Job]) -> None:
+def test_jobs_of_a_process_that_dies_are_finished_here(count: int, jobs: list[ExtractionJob]) -> None:
     """All of them, also those nobody was given yet; what was made before may come again."""
     started: list[subprocess.Popen[bytes]] = []
     original = workers._started
@@ -97,7 +97,7 @@ def test_jobs_of_a_process_that_dies_are_finished_here(count: int, jobs: list[Jo
         assert sorted(map(repr, made)) == sorted(map(repr, distinct))
 
 
-def test_a_program_that_speaks_nonsense_is_not_believed(jobs: list[Job]) -> None:
+def test_a_program_that_speaks_nonsense_is_not_believed(jobs: list[ExtractionJob]) -> None:
     """Whatever it says instead of frames, the logs are read here."""
     nonsense = [sys.executable, "-c", "print('no frames here, and more than eight bytes of them')"]
     original = subprocess.Popen
@@ -109,7 +109,7 @@ def test_a_program_that_speaks_nonsense_is_not_believed(jobs: list[Job]) -> None
         assert here(jobs) == gathered(jobs, 2)
 
 
-def test_processes_end_when_nobody_wants_more_frames(jobs: list[Job]) -> None:
+def test_processes_end_when_nobody_wants_more_frames(jobs: list[ExtractionJob]) -> None:
     """A refresh that fails in the middle leaves none of them behind."""
     started: list[subprocess.Popen[bytes]] = []
     original = workers._started

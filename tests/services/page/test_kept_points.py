@@ -12,11 +12,11 @@ import pytest
 from recollect.errors import RecollectError
 from recollect.services.homes import Home
 from recollect.services.page import log as page_log
-from recollect.services.page.conversation import View, position_of, talk_of
+from recollect.services.page.conversation import ConversationView, position_of, talk_of
 from recollect.services.page.log import GrowingLog, OpenSessions, PageSession
-from recollect.services.page.messages import Window, map_document
+from recollect.services.page.messages import MessageWindow, map_document
 from recollect.services.session import Session
-from recollect.storage.logs.kept_points import KeptPoints
+from recollect.storage.logs.kept_points import PointsCache
 from recollect.storage.logs.reader import OpenLog
 from tests.made_corpora import make
 from tests.small_home import ONE, TALK, lines, prompt, put, reply, said, uuid_of
@@ -29,12 +29,12 @@ def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> KeptPoints:
+def kept(tmp_path: Path) -> PointsCache:
     """A place for what is kept."""
-    return KeptPoints(tmp_path / "points")
+    return PointsCache(tmp_path / "points")
 
 
-def _read(path: Path, kept: KeptPoints | None) -> GrowingLog:
+def _read(path: Path, kept: PointsCache | None) -> GrowingLog:
     """A log that was read to its end, and kept where that is worth it."""
     log = GrowingLog(path, kept=kept)
     log.read_on()
@@ -42,7 +42,7 @@ def _read(path: Path, kept: KeptPoints | None) -> GrowingLog:
     return log
 
 
-def _covered(path: Path, kept: KeptPoints) -> int:
+def _covered(path: Path, kept: PointsCache) -> int:
     with OpenLog(path) as log:
         return kept.covers(log)
 
@@ -54,7 +54,7 @@ def log(tmp_path: Path) -> Path:
     return next((tmp_path / "home").rglob(f"{ONE}.jsonl"))
 
 
-def test_what_is_kept_is_what_was_read(log: Path, kept: KeptPoints) -> None:
+def test_what_is_kept_is_what_was_read(log: Path, kept: PointsCache) -> None:
     """Points, their order, the places of lines in the user's name, and where reading ended."""
     log.write_bytes(lines([*TALK, {"type": "last-prompt", "leafUuid": "x"}, prompt(5, 4, "Q", isMeta=True)]))
     first = _read(log, kept).read
@@ -65,7 +65,7 @@ def test_what_is_kept_is_what_was_read(log: Path, kept: KeptPoints) -> None:
     assert first.end == log.stat().st_size == _covered(log, kept)
 
 
-def test_no_text_is_kept(log: Path, kept: KeptPoints, tmp_path: Path) -> None:
+def test_no_text_is_kept(log: Path, kept: PointsCache, tmp_path: Path) -> None:
     """Neither the first words of a log nor the last nor those between; ids are."""
     talk = [prompt(number, number - 1 or None, f"geheim {number}") for number in range(1, 40)]
     log.write_bytes(lines(talk))
@@ -75,7 +75,7 @@ def test_no_text_is_kept(log: Path, kept: KeptPoints, tmp_path: Path) -> None:
     assert uuid_of(39).encode() in file.read_bytes()
 
 
-def test_what_was_appended_is_read_on_top(log: Path, kept: KeptPoints) -> None:
+def test_what_was_appended_is_read_on_top(log: Path, kept: PointsCache) -> None:
     """Of a log that grew, only the new part is read: the kept part is that of before, the whole that of now."""
     end = _read(log, kept).read.end
     with log.open("ab") as file:
@@ -107,7 +107,7 @@ def _another_start(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [_replaced, _rewritten, _shortened, _another_start])
 def test_another_log_under_the_name_is_read_anew(
-    log: Path, kept: KeptPoints, change: Callable[[Path], None]
+    log: Path, kept: PointsCache, change: Callable[[Path], None]
 ) -> None:
     """Another file, the same size at another time, a shorter one, other bytes at the start: nothing of it counts."""
     _read(log, kept)
@@ -116,7 +116,7 @@ def test_another_log_under_the_name_is_read_anew(
     assert list(GrowingLog(log, kept=kept).graph.nodes) == list(GrowingLog(log).graph.nodes)
 
 
-def test_a_damaged_file_is_none(log: Path, kept: KeptPoints, tmp_path: Path) -> None:
+def test_a_damaged_file_is_none(log: Path, kept: PointsCache, tmp_path: Path) -> None:
     """A flipped bit anywhere behind the header, a cut, nonsense: the log is read instead."""
     whole = _read(log, kept).read
     (file,) = (tmp_path / "points").iterdir()
@@ -136,14 +136,14 @@ def test_a_damaged_file_is_none(log: Path, kept: KeptPoints, tmp_path: Path) -> 
 def test_a_place_that_cannot_be_written_is_no_failure(log: Path, tmp_path: Path) -> None:
     """A file where the directory should be: nothing is kept, everything is read."""
     (tmp_path / "points").write_text("not a directory")
-    kept = KeptPoints(tmp_path / "points")
+    kept = PointsCache(tmp_path / "points")
     assert len(_read(log, kept).graph.nodes) == 4
     assert _covered(log, kept) == 0
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     """Of three, with room for two, the one kept first is gone."""
-    kept = KeptPoints(tmp_path / "points", most_files=2)
+    kept = PointsCache(tmp_path / "points", most_files=2)
     logs = [tmp_path / f"{name}.jsonl" for name in "abc"]
     for number, one in enumerate(logs):
         one.write_bytes(lines(TALK))
@@ -153,7 +153,7 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert [bool(_covered(one, kept)) for one in logs] == [False, True, True]
 
 
-def test_a_small_log_is_not_kept(log: Path, kept: KeptPoints, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_log_is_not_kept(log: Path, kept: PointsCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under four megabytes reading is as fast."""
     monkeypatch.setattr(page_log, "WORTH_KEEPING", 4 << 20)
     _read(log, kept)
@@ -166,13 +166,13 @@ def test_a_small_log_is_not_kept(log: Path, kept: KeptPoints, monkeypatch: pytes
 def _answers(session: PageSession) -> bytes:
     """First window, last window, map, and where a line in the middle is shown; refusals by their words."""
     try:
-        window, total = Window(session, View()), len(talk_of(session, View()))
-        middle = talk_of(session, View()).groups[total // 2][0].uuid if total else None
+        window, total = MessageWindow(session, ConversationView()), len(talk_of(session, ConversationView()))
+        middle = talk_of(session, ConversationView()).groups[total // 2][0].uuid if total else None
         found: object = (
             window.document(0, 25),
             window.document(-25, 25),
-            map_document(session, View()),
-            map_document(session, View(whole=True)),
+            map_document(session, ConversationView()),
+            map_document(session, ConversationView(whole=True)),
             position_of(session, middle, None, None) if middle else None,
             session.branches(),
         )
@@ -181,7 +181,7 @@ def _answers(session: PageSession) -> bytes:
     return msgspec.json.encode(found, enc_hook=str)
 
 
-def _compared(sessions: list[Session], kept: KeptPoints) -> int:
+def _compared(sessions: list[Session], kept: PointsCache) -> int:
     """How many sessions gave the same answers from what was kept as from the log."""
     for session in sessions:
         _read(session.path, kept)
@@ -192,7 +192,7 @@ def _compared(sessions: list[Session], kept: KeptPoints) -> int:
 
 
 @pytest.mark.parametrize(("where", "least"), [("samples", 200), ("corpus", 30)])
-def test_every_real_session_shows_the_same(shared: Path, kept: KeptPoints, where: str, least: int) -> None:
+def test_every_real_session_shows_the_same(shared: Path, kept: PointsCache, where: str, least: int) -> None:
     """All sessions of the homes that clients wrote."""
     homes = sorted(path.parent for path in (shared / where).rglob("projects"))
     sessions = [one for home in homes for one in Home(home).sessions()]
@@ -200,16 +200,18 @@ def test_every_real_session_shows_the_same(shared: Path, kept: KeptPoints, where
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_made_session_shows_the_same(shared: Path, tmp_path: Path, kept: KeptPoints, seed: int) -> None:
+def test_every_made_session_shows_the_same(
+    shared: Path, tmp_path: Path, kept: PointsCache, seed: int
+) -> None:
     """Made homes, with forks, agents, damage and cut last lines."""
     made = make(shared, tmp_path / "made", seed)
     assert _compared(list(Home(made.home).sessions()), kept) >= 5
 
 
-def test_a_long_answer_in_several_lines_shows_the_same(tmp_path: Path, kept: KeptPoints) -> None:
+def test_a_long_answer_in_several_lines_shows_the_same(tmp_path: Path, kept: PointsCache) -> None:
     """Lines of one response are grouped by what is kept of their message ids."""
     talk = [prompt(1, None, "Q"), reply(2, 1, said("a"), answer="m"), reply(3, 2, said("b"), answer="m")]
     put(tmp_path / "home", ONE, talk)
     (session,) = Home(tmp_path / "home").sessions()
     assert _compared([session], kept) == 1
-    assert len(talk_of(OpenSessions(kept=kept).opened(session), View())) == 2
+    assert len(talk_of(OpenSessions(kept=kept).opened(session), ConversationView())) == 2

@@ -11,8 +11,8 @@ import pytest
 from recollect.errors import UsageError
 from recollect.policy.decision import Verdict
 from recollect.policy.engine import Mode
-from recollect.services.permissions.engine import Permit, call_of, odd_rules, permit, rules_from
-from recollect.services.permissions.file_world import FileWorld, RememberedWorld
+from recollect.services.permissions.engine import ProjectEngine, call_of, odd_rules, permit, rules_from
+from recollect.services.permissions.file_world import CachedFileWorld, FileWorld
 from tests.permission_home import NO_MANAGED, Place, place, rules
 from tests.storage.test_git_index import git
 
@@ -21,7 +21,7 @@ __all__ = ["place"]
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
 
 
-def here(place: Place, **more: Any) -> Permit:
+def here(place: Place, **more: Any) -> ProjectEngine:
     return permit(place.home, place.project, **{"managed": NO_MANAGED, **more})
 
 
@@ -225,7 +225,7 @@ def test_pipes_and_devices_are_no_files(tmp_path: Path) -> None:
 
 def test_the_remembered_world_keeps_its_first_answer(tmp_path: Path) -> None:
     """For looking back only."""
-    world, fresh = RememberedWorld(), FileWorld()
+    world, fresh = CachedFileWorld(), FileWorld()
     assert world.identity(str(tmp_path / "x")) is None
     (tmp_path / "x").write_text("x")
 

@@ -11,7 +11,7 @@ from recollect.policy.engine import RuleSet
 from recollect.policy.rules import Rule, parse_rule
 from recollect.services.permissions.call_history import past_calls
 from recollect.services.permissions.replay import Replayer
-from recollect.services.permissions.suggest import Advice, _lets_danger_through, idle_rules, suggest
+from recollect.services.permissions.suggest import RuleAdvice, _lets_danger_through, idle_rules, suggest
 from recollect.services.permissions.suggestible import OPEN, PROJECT_CODE, only_looks, rule_for
 from tests.past_calls import bash, session
 from tests.permission_home import NO_MANAGED, Place, place, rules
@@ -21,7 +21,7 @@ __all__ = ["place"]
 ONE = "3f2a9c1e-0000-4000-8000-000000000001"
 
 
-def advice(place: Place, **more: Any) -> Advice:
+def advice(place: Place, **more: Any) -> RuleAdvice:
     return suggest(past_calls([place.home]), Replayer(place.home, managed=NO_MANAGED), **more)
 
 

@@ -12,7 +12,7 @@ from recollect.errors import Busy, DamagedData, UsageError
 from recollect.model.repair import proof
 from recollect.services.homes import Home
 from recollect.services.repair import repair
-from recollect.services.repair.repair import Repaired, planned_repair
+from recollect.services.repair.repair import RepairResult, planned_repair
 from recollect.services.session import Session
 from recollect.storage.changes.journal import ChangeJournal
 from tests.small_home import ONE, TALK, lines, open_in_this_process, put, state, written
@@ -40,7 +40,7 @@ def session_of(home: Path, name: str = ONE) -> Session:
     return Home(home).session(name)
 
 
-def repaired(home: Path, data: Path, *, in_place: bool) -> Repaired:
+def repaired(home: Path, data: Path, *, in_place: bool) -> RepairResult:
     with planned_repair(session_of(home)) as plan:
         apply = repair.apply_in_place if in_place else repair.apply_as_copy
         return apply(plan, data)

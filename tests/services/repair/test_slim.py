@@ -42,7 +42,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def slim(home: Path, data: Path) -> repair.Repaired:
+def slim(home: Path, data: Path) -> repair.RepairResult:
     with planned_repair(Home(home).session(ONE)) as plan:
         return repair.apply_in_place(with_slimming(plan), data)
 

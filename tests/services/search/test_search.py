@@ -19,16 +19,16 @@ import apsw
 import pytest
 
 from recollect.errors import UsageError
-from recollect.index.text_queries import TextRows
+from recollect.index.text_queries import TextQueries
 from recollect.services.indexing.access import OpenIndex, open_index
-from recollect.services.search.search import Found, search
+from recollect.services.search.search import SearchResult, search
 from tests.small_home import ONE, TWO, call, lines, link, outcome, prompt, put, reply, said, uuid_of
 
 SEEDS = (1, 7, 11)  # forks and agents of both layouts, and news of agents that repeat what was planted
 
 
 class Ask(Protocol):
-    def __call__(self, home: Path, query: str, **options: Any) -> Found: ...
+    def __call__(self, home: Path, query: str, **options: Any) -> SearchResult: ...
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def ask(request: pytest.FixtureRequest, tmp_path: Path) -> Ask:
     """Ask with an index, and once more without one: the answers must be the same."""
     cache = tmp_path / "cache" if request.param == "index" else None
 
-    def asked(home: Path, query: str, **options: Any) -> Found:
+    def asked(home: Path, query: str, **options: Any) -> SearchResult:
         with opened_for(home, cache) as opened:
             return search(query, homes=[home], opened=opened, **options)
 
@@ -59,12 +59,12 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def numbers(found: Found) -> list[int]:
+def numbers(found: SearchResult) -> list[int]:
     """Which of the entries of small_home were found, in the order of the answer."""
     return [int(hit.uuid[-12:]) for hit in found.hits if hit.uuid]
 
 
-def quoted_in(found: Found) -> list[str]:
+def quoted_in(found: SearchResult) -> list[str]:
     return [hit.snippet.text for hit in found.hits]
 
 
@@ -570,7 +570,7 @@ def test_a_damaged_index_is_not_the_end(home: Path, tmp_path: Path, monkeypatch:
     def broken(*_: object) -> None:
         raise apsw.CorruptError("database disk image is malformed")
 
-    monkeypatch.setattr(TextRows, "newest", broken)
+    monkeypatch.setattr(TextQueries, "newest", broken)
     with open_index([home], cache=tmp_path / "cache") as opened:
         found = search("needle", homes=[home], opened=opened)
 

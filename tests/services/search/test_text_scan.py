@@ -17,27 +17,27 @@ from recollect.errors import Busy, UsageError
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.model.search.terms import _folding
 from recollect.services.search import text_scan
-from recollect.services.search.question import OUTPUT_WINDOW, Question, finder_of, narrowing
-from recollect.services.search.quotes import Place, Quotes
+from recollect.services.search.question import OUTPUT_WINDOW, SearchQuery, finder_of, narrowing
+from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.services.search.text_scan import LATE, LOST, quoted, scan
-from recollect.services.search.text_scan_worker import _FOLDED, Spotted, Task, hint_of
+from recollect.services.search.text_scan_worker import _FOLDED, SpottedLine, TextScanTask, hint_of
 from tests.small_home import lines, prompt, uuid_of
 
 SOON = 60.0
 
 
-def log_of(directory: Path, name: str, *texts: str) -> Task:
+def log_of(directory: Path, name: str, *texts: str) -> TextScanTask:
     """A log with one prompt for each text."""
     path = directory / f"{name}.jsonl"
     path.write_bytes(lines([prompt(number, None, text) for number, text in enumerate(texts, 1)]))
-    return Task(str(path), path.stat().st_size)
+    return TextScanTask(str(path), path.stat().st_size)
 
 
-def asked(how: str, text: str, tasks: list[Task], seconds: float = SOON) -> text_scan.Scanned:
-    return scan(tasks, Question(how, text), time.monotonic() + seconds)
+def asked(how: str, text: str, tasks: list[TextScanTask], seconds: float = SOON) -> text_scan.TextScan:
+    return scan(tasks, SearchQuery(how, text), time.monotonic() + seconds)
 
 
-def spotted_ids(scanned: text_scan.Scanned) -> list[tuple[int, str | None]]:
+def spotted_ids(scanned: text_scan.TextScan) -> list[tuple[int, str | None]]:
     return sorted((number, line.uuid) for number, line in scanned.lines)
 
 
@@ -48,7 +48,7 @@ def test_a_line_is_spotted_with_its_place_and_time(tmp_path: Path) -> None:
     """The second of two lines; it starts where the first ends."""
     task = log_of(tmp_path, "one", "nothing", "the needle")
     first = len(lines([prompt(1, None, "nothing")]))
-    found = Spotted(
+    found = SpottedLine(
         first, task.size - first, uuid_of(2), 1794736802000, False, "3f2a9c1e-0000-4000-8000-000000000001"
     )
 
@@ -80,23 +80,23 @@ def test_only_the_lines_that_are_named_are_read(tmp_path: Path) -> None:
 
 def test_a_log_that_is_gone_has_nothing(tmp_path: Path) -> None:
     """It was cleaned up between listing and reading."""
-    assert ([], None) == asked("words", "needle", [Task(str(tmp_path / "gone.jsonl"), 10)])
+    assert ([], None) == asked("words", "needle", [TextScanTask(str(tmp_path / "gone.jsonl"), 10)])
 
 
 def test_a_side_file_is_one_message(tmp_path: Path) -> None:
     """Found by what it says anywhere; what is no UTF-8 is passed over."""
     output = tmp_path / "output.txt"
     output.write_bytes(b"\xff\xfe first line\nneedle in the second")
-    task = Task(str(output), output.stat().st_size, is_tool_output=True)
+    task = TextScanTask(str(output), output.stat().st_size, is_tool_output=True)
 
-    assert [(0, Spotted(0, task.size))] == asked("words", "needle", [task]).lines
+    assert [(0, SpottedLine(0, task.size))] == asked("words", "needle", [task]).lines
 
 
 def test_a_side_file_beyond_the_index_is_read_to_its_end(tmp_path: Path) -> None:
     """The index holds the first 32 MiB of it, and so much words are looked for in; a substring is in all of it."""
     output = tmp_path / "output.txt"
     output.write_bytes(b"x" * (OUTPUT_WINDOW - 4) + b" border " + b"y" * 3_000_000 + b" needle ")
-    task = Task(str(output), output.stat().st_size, is_tool_output=True)
+    task = TextScanTask(str(output), output.stat().st_size, is_tool_output=True)
 
     assert [1, 1, 0] == [
         len(asked(how, text, [task]).lines)
@@ -117,7 +117,7 @@ def until_news(monkeypatch: pytest.MonkeyPatch, pieces: int) -> float:
 def test_a_pattern_that_takes_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was spotted before is kept, and the answer says that it is not complete."""
     task = log_of(tmp_path, "one", "aaa", "a" * 60 + "!", "aaa")
-    scanned = scan([task], Question("regex", "(a+)+$"), until_news(monkeypatch, 1))
+    scanned = scan([task], SearchQuery("regex", "(a+)+$"), until_news(monkeypatch, 1))
 
     assert ([(0, uuid_of(1))], LATE) == (spotted_ids(scanned), scanned.problem)
 
@@ -130,7 +130,7 @@ def test_other_logs_are_read_while_one_process_is_lost_in_a_line(
     monkeypatch.setattr(text_scan, "_BUNDLE", 1)
     texts = {"bad": "a" * 60 + "!", "good": "aaa", "too": "aa"}
     tasks = [log_of(tmp_path, name, text) for name, text in texts.items()]
-    scanned = scan(tasks, Question("regex", "(a+)+$"), until_news(monkeypatch, 3))
+    scanned = scan(tasks, SearchQuery("regex", "(a+)+$"), until_news(monkeypatch, 3))
 
     assert [1, 2] == [number for number, _ in spotted_ids(scanned)]
 
@@ -171,9 +171,12 @@ def test_quotes_of_a_pattern_are_cut_in_time_or_not_at_all(
     """The first place fits at once; at the second the search for more of them never ends."""
     task = log_of(tmp_path, "one", "aaa", "aa\n" + "a" * 60 + "!")
     size = len(lines([prompt(1, None, "aaa")]))
-    places = [Place(task.path, 0, size, uuid_of(1)), Place(task.path, size, task.size - size, uuid_of(2))]
-    with Quotes() as quotes:
-        cut = quoted(places, Question("regex", "(a+)+$"), 80, until_news(monkeypatch, 1), quotes)
+    places = [
+        MessagePlace(task.path, 0, size, uuid_of(1)),
+        MessagePlace(task.path, size, task.size - size, uuid_of(2)),
+    ]
+    with QuoteReader() as quotes:
+        cut = quoted(places, SearchQuery("regex", "(a+)+$"), 80, until_news(monkeypatch, 1), quotes)
 
     assert ("aaa", None) == (cut[0].text if cut[0] else "", cut[1])
 
@@ -234,7 +237,7 @@ def test_what_fits_is_never_passed_over(before: str, sought: str, how: str, esca
     """Whatever JSON makes of the text: the look at its bytes lets every line through that fits."""
     text = f"{before} {sought.swapcase()}"
     try:
-        question = Question(how, re.escape(sought) if how == "regex" else sought)
+        question = SearchQuery(how, re.escape(sought) if how == "regex" else sought)
         fits = finder_of(question).matches({"prose": text})
     except UsageError:
         return
@@ -253,14 +256,14 @@ def test_what_fits_is_never_passed_over(before: str, sought: str, how: str, esca
 def test_what_fits_is_never_narrowed_away(before: str, sought: str, after: str, how: str, case: bool) -> None:
     """A message that holds the text has every word that the index is asked for."""
     text = before + (sought if case else sought.swapcase()) + after
-    question = Question(how, re.escape(sought) if how == "regex" else sought, case)
+    question = SearchQuery(how, re.escape(sought) if how == "regex" else sought, case)
     fits = finder_of(question).matches({"prose": text})
     query = narrowing(question)
 
     assert not fits or query is None or query.matches({"prose": text})
 
 
-def asked_for(question: Question) -> list[str]:
+def asked_for(question: SearchQuery) -> list[str]:
     """The words that the index is asked for."""
     query = narrowing(question)
     return [] if query is None else [word for term in query.terms for word in term.words]
@@ -268,8 +271,8 @@ def asked_for(question: Question) -> list[str]:
 
 def test_a_substring_of_several_words_is_narrowed_by_the_inner_ones() -> None:
     """The outer words may be parts of longer ones."""
-    assert ["walrus"] == asked_for(Question("substring", "ple walrus mig"))
-    assert [] == asked_for(Question("substring", "walrus"))
+    assert ["walrus"] == asked_for(SearchQuery("substring", "ple walrus mig"))
+    assert [] == asked_for(SearchQuery("substring", "walrus"))
 
 
 def test_a_pattern_in_any_case_is_narrowed_by_every_spelling() -> None:
@@ -277,14 +280,14 @@ def test_a_pattern_in_any_case_is_narrowed_by_every_spelling() -> None:
     pattern = r"\w+ this \w+"
 
     assert (["this", "thıs"], ["this"]) == (
-        asked_for(Question("regex", pattern)),
-        asked_for(Question("regex", pattern, is_case_exact=True)),
+        asked_for(SearchQuery("regex", pattern)),
+        asked_for(SearchQuery("regex", pattern, is_case_exact=True)),
     )
 
 
 def test_a_bytes_hint_spares_most_lines(tmp_path: Path) -> None:
     """A plain line without the word is not decoded; one that writes letters as escapes is."""
-    hint = hint_of(Question("words", "needle", kinds=TEXT_KINDS))
+    hint = hint_of(SearchQuery("words", "needle", kinds=TEXT_KINDS))
 
     assert (False, True, True) == (
         hint.may_be_in(b'{"text":"only hay"}'),

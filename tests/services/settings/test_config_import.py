@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from recollect.errors import Busy, DamagedData, NotFound, UsageError
-from recollect.services.settings.config_import import Import, imported, planned_import
+from recollect.services.settings.config_import import ConfigImport, imported, planned_import
 from recollect.storage.changes.journal import ChangeJournal
 from tests.permission_home import Place, place
 from tests.small_home import open_in_this_process
@@ -37,7 +37,7 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def left(plan: Import) -> dict[str, str]:
+def left(plan: ConfigImport) -> dict[str, str]:
     return {row.source.rpartition(".")[2]: row.why for row in plan.rows if row.file is None}
 
 

@@ -12,7 +12,7 @@ from recollect.errors import UsageError
 from recollect.policy.decision import Scope
 from recollect.policy.rules import Rule
 from recollect.services.settings import settings
-from recollect.services.settings.settings import Loaded
+from recollect.services.settings.settings import LoadedSettings
 from recollect.storage.changes.journal import ChangeJournal
 from tests.permission_home import NO_MANAGED, Place, place, rules
 from tests.storage.test_git_index import git
@@ -20,7 +20,7 @@ from tests.storage.test_git_index import git
 __all__ = ["place"]
 
 
-def load(place: Place, **more: Any) -> Loaded:
+def load(place: Place, **more: Any) -> LoadedSettings:
     return settings.loaded(place.home, place.project, managed=more.pop("managed", NO_MANAGED), **more)
 
 
@@ -173,7 +173,7 @@ def test_the_deny_rules_of_an_ignored_file_are_kept_here(place: Place) -> None:
 
 def plan(
     place: Place, key: str, value: object = None, how: settings.How = "set", scope: str = "user"
-) -> settings.Change:
+) -> settings.SettingChange:
     return settings.planned(place.home, place.project, scope, key, value, how=how)
 
 

@@ -14,12 +14,12 @@ import pytest
 from recollect.errors import Busy
 from recollect.services.sync.mirror import Mirror
 from recollect.sync.memory_remote import MemoryRemote
-from recollect.sync.remote import NOTHING_TOLD, Told
-from recollect.sync.wire import START, Position, Session, SessionDetail
+from recollect.sync.remote import NOTHING_TOLD, SessionDescription
+from recollect.sync.wire import START, Position, RemoteSession, SessionDetail
 from tests.small_home import ONE, TALK, TWO, lines, prompt
 
 FOUR, FIFTH = lines(TALK), lines([prompt(5, 4, "Q3")])
-SHOP = Told(project="/srv/shop")
+SHOP = SessionDescription(project="/srv/shop")
 
 
 class Noting(MemoryRemote):
@@ -40,7 +40,11 @@ class Noting(MemoryRemote):
 
 
 def kept(
-    remote: MemoryRemote, session: str = ONE, data: bytes = FOUR, key: str = "", told: Told = SHOP
+    remote: MemoryRemote,
+    session: str = ONE,
+    data: bytes = FOUR,
+    key: str = "",
+    told: SessionDescription = SHOP,
 ) -> None:
     remote.append(session, key, remote.head(session, key) or START, data, told)
 
@@ -174,7 +178,7 @@ def test_sealed_sessions_are_counted_and_not_there(tmp_path: Path) -> None:
     kept(remote)
     kept(remote, TWO)
     mirror = mirrored(remote, tmp_path)
-    kept(remote, data=b'{"sealed":1}\n', told=Told(encrypted=True))
+    kept(remote, data=b'{"sealed":1}\n', told=SessionDescription(encrypted=True))
     mirror.look(60)
     assert (mirror.sealed, sorted(files(mirror))) == (1, [f"projects/-srv-shop/{TWO}.jsonl"])
 
@@ -212,7 +216,7 @@ def test_no_name_leads_out_of_the_mirror(tmp_path: Path) -> None:
         remote.put_file(ONE, key, b"x", None)
     for session in ("..", "../other", ".hidden/x", ""):
         kept(remote, session)
-    kept(remote, TWO, told=Told(project="/../../etc"))
+    kept(remote, TWO, told=SessionDescription(project="/../../etc"))
     place = tmp_path / "place"
     mirror = mirrored(remote, place)
     assert sorted(files(mirror)) == [
@@ -229,7 +233,7 @@ def test_one_that_is_on_no_page_of_the_list_is_asked_for_by_name(tmp_path: Path)
     class Paging(MemoryRemote):
         is_missing = False
 
-        def sessions(self, since: int | None = None) -> Iterator[Session]:
+        def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
             return (one for one in super().sessions(since) if not (self.is_missing and one.id == ONE))
 
     remote = Paging()
@@ -267,7 +271,7 @@ def test_without_names_nothing_is_answered(tmp_path: Path) -> None:
     """What lies here from before may have been deleted since: it is not shown until that is known."""
 
     class Silent(MemoryRemote):
-        def sessions(self, since: int | None = None) -> Iterator[Session]:
+        def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
             raise Busy("no answer", hint="later")
 
     with pytest.raises(Busy):

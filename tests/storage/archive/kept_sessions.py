@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from recollect.storage.archive.archive import Added, Archive, Described
+from recollect.storage.archive.archive import Archive, ArchiveDescription, ArchiveResult
 
 SESSION = "3f2a9c1e-0000-4000-8000-000000000001"
 KEY = "-srv-app"
@@ -37,12 +37,12 @@ def small_session(home: Path, *, log: bytes | None = None) -> list[Path]:
     return list(files)
 
 
-def described(home: Path) -> Described:
+def described(home: Path) -> ArchiveDescription:
     """What the archive is told of it."""
-    return Described(SESSION, KEY, home, "/srv/app", "Basket totals")
+    return ArchiveDescription(SESSION, KEY, home, "/srv/app", "Basket totals")
 
 
-def added(archive: Archive, home: Path, files: list[Path], at: str = AT) -> Added:
+def added(archive: Archive, home: Path, files: list[Path], at: str = AT) -> ArchiveResult:
     """Archive it."""
     with archive.adding():
         return archive.add(described(home), files, at)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.storage.archive.archive import Archive
-from recollect.storage.archive.objects import Objects
+from recollect.storage.archive.objects import ObjectStore
 from recollect.storage.archive.seekable import SeekableWriter, cut_frames
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.system import fsops
@@ -74,7 +74,7 @@ def test_a_session_that_did_not_change_is_not_read_again(
     """Adding it once more stores nothing."""
     files = small_session(home)
     added(archive, home, files)
-    monkeypatch.setattr(Objects, "store", lambda *_, **__: pytest.fail("it was stored again"))
+    monkeypatch.setattr(ObjectStore, "store", lambda *_, **__: pytest.fail("it was stored again"))
     again = added(archive, home, files, at="2026-11-16T12:00:00+00:00")
     assert (False, False, 0) == (again.is_new, again.is_changed, again.new_bytes)
 

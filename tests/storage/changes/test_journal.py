@@ -25,7 +25,7 @@ from recollect.errors import (
     UsageError,
 )
 from recollect.storage.changes import steps as change_steps
-from recollect.storage.changes.journal import ChangeJournal, ChangePlan, Seen, Step
+from recollect.storage.changes.journal import ChangeJournal, ChangePlan, FileState, Step
 from recollect.system import fsops, whole_files
 
 LONG_AGO = 1_500_000_000_123_456_789
@@ -357,9 +357,9 @@ def test_another_file_than_expected_is_not_touched(
     home: Path, log: Path, journal: ChangeJournal, name: str, value: object, says: str
 ) -> None:
     """Whatever differs from what the caller has read: refused, with nothing in the home or the journal."""
-    seen = Seen.at(log, with_hash=True)
-    fields = {field: getattr(seen, field) for field in Seen.__struct_fields__} | {name: value}
-    plan = replacing(log, b"new", expected=Seen(**fields))
+    seen = FileState.at(log, with_hash=True)
+    fields = {field: getattr(seen, field) for field in FileState.__struct_fields__} | {name: value}
+    plan = replacing(log, b"new", expected=FileState(**fields))
 
     with pytest.raises(Busy, match=says):
         journal.apply(plan)
@@ -369,7 +369,7 @@ def test_another_file_than_expected_is_not_touched(
 
 def test_the_expected_file_is_replaced(log: Path, journal: ChangeJournal) -> None:
     """With hash and all: the same file is the same file."""
-    journal.apply(replacing(log, b"new", expected=Seen.at(log, with_hash=True)))
+    journal.apply(replacing(log, b"new", expected=FileState.at(log, with_hash=True)))
 
     assert b"new" == log.read_bytes()
 

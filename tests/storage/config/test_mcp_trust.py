@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import DamagedData
-from recollect.storage.config.mcp_trust import Grants, Trusted, TrustStore
+from recollect.storage.config.mcp_trust import ServerGrants, TrustedServer, TrustStore
 
-RECORD = Trusted("one", "/p", "2026-01-31T00:00:00+00:00", Grants(allow_hosts=("api.example",)))
+RECORD = TrustedServer("one", "/p", "2026-01-31T00:00:00+00:00", ServerGrants(allow_hosts=("api.example",)))
 
 
 def test_trust_is_kept_for_this_hash_and_no_other(tmp_path: Path) -> None:

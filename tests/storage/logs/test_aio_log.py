@@ -12,7 +12,7 @@ import pytest
 
 from recollect.errors import AppendFailed, IdConflict, LogUnusable, Outcome, UsageError
 from recollect.storage.logs.aio_log import AsyncLog
-from recollect.storage.logs.log import Appended, SyncPolicy
+from recollect.storage.logs.log import AppendResult, SyncPolicy
 from recollect.system import fsops
 
 
@@ -45,11 +45,14 @@ class Gate:
 def test_an_append_is_answered_as_by_the_log(path: Path) -> None:
     """Places and bytes are those of the log it is the twin of."""
 
-    async def act() -> list[Appended]:
+    async def act() -> list[AppendResult]:
         async with AsyncLog(path) as log:
             return [await log.append(b"hello"), *await log.append_many([(b"a", None), (b"b", "id")])]
 
-    assert ([Appended(0, 6, False), Appended(6, 2, False), Appended(8, 2, False)], b"hello\na\nb\n") == (
+    assert (
+        [AppendResult(0, 6, False), AppendResult(6, 2, False), AppendResult(8, 2, False)],
+        b"hello\na\nb\n",
+    ) == (
         asyncio.run(act()),
         path.read_bytes(),
     )
@@ -58,7 +61,7 @@ def test_an_append_is_answered_as_by_the_log(path: Path) -> None:
 def test_pending_appends_are_one_batch(path: Path, syncs: list[int]) -> None:
     """A hundred appends that wait together cost one sync, and keep their order (S13)."""
 
-    async def act() -> list[Appended]:
+    async def act() -> list[AppendResult]:
         async with AsyncLog(path) as log:
             return await asyncio.gather(*[log.append(b"%02d" % number) for number in range(100)])
 
@@ -104,7 +107,7 @@ def test_each_append_has_an_answer_of_its_own(path: Path) -> None:
 
     answers = asyncio.run(act())
 
-    assert ([Appended, IdConflict, Appended], b"a\nb\n") == (
+    assert ([AppendResult, IdConflict, AppendResult], b"a\nb\n") == (
         [type(answer) for answer in answers],
         path.read_bytes(),
     )
@@ -154,7 +157,7 @@ def test_a_cancelled_append_that_is_being_written_is_finished(
     """Cancelling cannot stop the worker; the log goes on working, and the line may be repeated (P9)."""
     gate = Gate(monkeypatch)
 
-    async def act() -> Appended:
+    async def act() -> AppendResult:
         async with AsyncLog(path) as log:
             first = asyncio.create_task(log.append(b"one", "id"))
             await asyncio.to_thread(gate.reached.wait, 10)
@@ -162,7 +165,7 @@ def test_a_cancelled_append_that_is_being_written_is_finished(
             gate.open.set()
             return await log.append(b"one", "id")
 
-    assert (Appended(0, 4, True), b"one\n") == (asyncio.run(act()), path.read_bytes())
+    assert (AppendResult(0, 4, True), b"one\n") == (asyncio.run(act()), path.read_bytes())
 
 
 def test_close_waits_for_pending_appends(path: Path) -> None:

@@ -24,7 +24,7 @@ from recollect.errors import (
     UsageError,
 )
 from recollect.storage.logs import log as log_module
-from recollect.storage.logs.log import Appended, Log, SyncPolicy
+from recollect.storage.logs.log import AppendResult, Log, SyncPolicy
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 
@@ -133,7 +133,7 @@ def test_an_answer_says_where_the_line_stands(path: Path) -> None:
     with Log(path) as log:
         answers = [log.append(b"hello"), log.append(b"hi")]
 
-    assert [Appended(0, 6, False), Appended(6, 3, False)] == answers
+    assert [AppendResult(0, 6, False), AppendResult(6, 3, False)] == answers
 
 
 def test_many_lines_are_one_write_and_one_sync(
@@ -223,7 +223,7 @@ def test_a_torn_tail_costs_itself_and_nothing_else(path: Path) -> None:
     with Log(path) as log:
         answer = log.append(b"next")
 
-    assert (b"whole\ntorn\nnext\n", Appended(11, 5, False)) == (path.read_bytes(), answer)
+    assert (b"whole\ntorn\nnext\n", AppendResult(11, 5, False)) == (path.read_bytes(), answer)
 
 
 def test_a_tail_torn_by_another_program_while_open_is_healed(path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_deleted_file_is_made_anew(path: Path) -> None:
         path.unlink()
         answer = log.append(b"two")
 
-    assert (b"two\n", Appended(0, 4, False)) == (path.read_bytes(), answer)
+    assert (b"two\n", AppendResult(0, 4, False)) == (path.read_bytes(), answer)
 
 
 def test_a_deleted_directory_is_made_anew(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_line_that_follows_a_foreign_one_has_its_true_offset(
     with Log(path) as log:
         answer = log.append(b"ours")
 
-    assert (b"foreign\nours\n", Appended(8, 5, False)) == (path.read_bytes(), answer)
+    assert (b"foreign\nours\n", AppendResult(8, 5, False)) == (path.read_bytes(), answer)
 
 
 def test_a_line_glued_to_a_foreign_fragment_is_not_acknowledged(
@@ -481,7 +481,7 @@ def test_a_line_whose_sync_failed_does_not_look_stored(path: Path, monkeypatch: 
     with Log(path) as log:
         answer = log.append(A, "a")
 
-    assert (Appended(0, 19, False), A + b"\n") == (answer, path.read_bytes())
+    assert (AppendResult(0, 19, False), A + b"\n") == (answer, path.read_bytes())
 
 
 def test_a_failed_directory_sync_is_final_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -646,7 +646,7 @@ def test_a_repeat_is_answered_with_the_first_place(path: Path) -> None:
         log.append(B, "b")
         answer = log.append(A, "a")
 
-    assert (Appended(0, 19, True), A + b"\n" + B + b"\n") == (answer, path.read_bytes())
+    assert (AppendResult(0, 19, True), A + b"\n" + B + b"\n") == (answer, path.read_bytes())
 
 
 def test_a_repeat_in_a_new_object_is_found_in_the_tail(path: Path) -> None:
@@ -656,7 +656,7 @@ def test_a_repeat_in_a_new_object_is_found_in_the_tail(path: Path) -> None:
     with Log(path) as log:
         answer = log.append(B, "b")
 
-    assert (Appended(19, 19, True), A + b"\n" + B + b"\n") == (answer, path.read_bytes())
+    assert (AppendResult(19, 19, True), A + b"\n" + B + b"\n") == (answer, path.read_bytes())
 
 
 def test_a_repeat_of_another_process_is_found(path: Path) -> None:
@@ -666,7 +666,7 @@ def test_a_repeat_of_another_process_is_found(path: Path) -> None:
         two.append(B, "b")
         answer = one.append(B, "b")
 
-    assert Appended(19, 19, True) == answer
+    assert AppendResult(19, 19, True) == answer
 
 
 def test_a_repeat_of_an_unsynced_line_is_synced_first(path: Path, syncs: list[str]) -> None:
@@ -707,7 +707,7 @@ def test_the_first_of_two_equal_ids_counts(path: Path) -> None:
     with Log(path) as log:
         answer = log.append(A, "a")
 
-    assert Appended(0, 19, True) == answer
+    assert AppendResult(0, 19, True) == answer
 
 
 @pytest.mark.parametrize(
@@ -730,7 +730,7 @@ def test_an_id_beyond_the_window_is_stored_twice(path: Path) -> None:
     with Log(path) as log:
         answer = log.append(A, "a")
 
-    assert Appended(19 + 65_537, 19, False) == answer
+    assert AppendResult(19 + 65_537, 19, False) == answer
 
 
 def test_an_id_at_the_edge_of_the_window_is_found(path: Path) -> None:
@@ -740,7 +740,7 @@ def test_an_id_at_the_edge_of_the_window_is_found(path: Path) -> None:
     with Log(path) as log:
         answer = log.append(A, "a")
 
-    assert Appended(2, 19, True) == answer
+    assert AppendResult(2, 19, True) == answer
 
 
 def test_ids_are_forgotten_with_the_file(path: Path) -> None:
@@ -751,7 +751,7 @@ def test_ids_are_forgotten_with_the_file(path: Path) -> None:
         (path.parent / "other").rename(path)
         answer = log.append(A, "a")
 
-    assert Appended(0, 19, False) == answer
+    assert AppendResult(0, 19, False) == answer
 
 
 def test_ids_are_forgotten_when_the_file_is_cut(path: Path) -> None:
@@ -762,7 +762,7 @@ def test_ids_are_forgotten_when_the_file_is_cut(path: Path) -> None:
         os.truncate(path, 19)
         answer = log.append(A, "a")
 
-    assert Appended(19, 19, False) == answer
+    assert AppendResult(19, 19, False) == answer
 
 
 def test_a_line_that_was_taken_back_is_written_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -774,7 +774,7 @@ def test_a_line_that_was_taken_back_is_written_again(path: Path, monkeypatch: py
         monkeypatch.undo()
         answer = log.append(A, "a")
 
-    assert Appended(0, 19, False) == answer
+    assert AppendResult(0, 19, False) == answer
 
 
 def test_only_the_newest_ids_are_kept(path: Path) -> None:
@@ -792,7 +792,7 @@ def test_repeats_inside_one_batch_are_stored_once(path: Path) -> None:
     with Log(path) as log:
         answers = log.append_many([(A, "a"), (B, "b"), (A, "a")])
 
-    assert ([Appended(0, 19, False), Appended(19, 19, False), Appended(0, 19, True)], 38) == (
+    assert ([AppendResult(0, 19, False), AppendResult(19, 19, False), AppendResult(0, 19, True)], 38) == (
         answers,
         path.stat().st_size,
     )
@@ -816,7 +816,7 @@ def test_threads_share_a_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """Seven appends that come while one is being synced are one batch: two syncs for eight lines (S13)."""
     joined, first_is_syncing = threading.Event(), threading.Event()
     data_syncs: list[int] = []
-    answers: list[Appended] = []
+    answers: list[AppendResult] = []
     log = Log(path)
 
     def slow(fd: int) -> None:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model import codec
-from recollect.model.damage import Damage, DamageCode, Limits, Line, Pending
+from recollect.model.damage import Damage, DamageCode, Limits, Line, PendingTail
 from recollect.model.entry import Entry
 from recollect.storage.logs import reader
-from recollect.storage.logs.reader import LogReader, OpenLog, Page, read_lines, without_repeats
+from recollect.storage.logs.reader import LogPage, LogReader, OpenLog, read_lines, without_repeats
 from tests.transcripts import session_logs
 
 SMALL = Limits(line_bytes=60)
@@ -81,14 +81,14 @@ def chunks_of(size: int) -> Iterator[None]:
         yield
 
 
-def pages_forward(log: LogReader, limit: int) -> list[Page]:
+def pages_forward(log: LogReader, limit: int) -> list[LogPage]:
     pages = [log.page_forward(0, limit)]
     while not pages[-1].at_end:
         pages.append(log.page_forward(pages[-1].end, limit))
     return pages
 
 
-def pages_backward(log: LogReader, limit: int) -> list[Page]:
+def pages_backward(log: LogReader, limit: int) -> list[LogPage]:
     """In the order of the log."""
     pages = [log.page_backward(None, limit)]
     while not pages[0].at_start:
@@ -187,7 +187,7 @@ def test_a_cut_log_shows_whole_lines_and_a_pending_tail(cut: int, log_file: Path
     log = LogReader(log_file)
 
     assert [f"u{number}" for number in range(whole)] == [item.uuid for item in log if isinstance(item, Entry)]
-    assert (Pending(whole * len(entry_line(1)), rest) if rest else None) == log.pending()
+    assert (PendingTail(whole * len(entry_line(1)), rest) if rest else None) == log.pending()
 
 
 @given(place=st.integers(0, 5 * len(entry_line(1)) - 1), byte=st.binary(min_size=1, max_size=1))
@@ -255,7 +255,7 @@ def test_an_endless_tail_is_never_held(log_file: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert (1, 1, Pending(len(entry_line(1)), 24 * MEBI)) == counts
+    assert (1, 1, PendingTail(len(entry_line(1)), 24 * MEBI)) == counts
     assert peak < 4 * MEBI
 
 
@@ -373,7 +373,7 @@ def test_a_log_cut_before_a_page_is_read_gives_an_empty_page(log_file: Path) -> 
 
     page = LogReader(log_file).page_forward(9999, 5)
 
-    assert Page([], len(entry_line(1)), len(entry_line(1)), False, True) == page
+    assert LogPage([], len(entry_line(1)), len(entry_line(1)), False, True) == page
 
 
 def test_a_log_that_grows_while_it_is_read_is_read_on(log_file: Path) -> None:

@@ -17,7 +17,7 @@ from recollect.model.entry import Entry
 from recollect.storage.logs import reader
 from recollect.storage.logs import summary as glance_module
 from recollect.storage.logs.reader import LogReader
-from recollect.storage.logs.summary import Glance, glance
+from recollect.storage.logs.summary import LogSummary, glance
 from tests.transcripts import session_logs
 
 KIBI, MEBI = 1024, 1024 * 1024
@@ -60,7 +60,7 @@ def test_place_and_times_come_from_both_ends(log_file: Path) -> None:
     seen = glance(log_file)
 
     assert (
-        Glance(
+        LogSummary(
             size=log_file.stat().st_size,
             first_at=dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
             last_at=dt.datetime(2026, 1, 3, tzinfo=dt.UTC),
@@ -275,7 +275,7 @@ def test_an_empty_log_has_nothing_to_show(log_file: Path) -> None:
     """Of an empty file only its size is known, and that is complete."""
     log_file.write_bytes(b"")
 
-    assert Glance() == glance(log_file)
+    assert LogSummary() == glance(log_file)
 
 
 def test_a_missing_log_is_not_found(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from recollect.services.agents import agents_of
 from recollect.services.homes import Home
 from recollect.services.migrate import carried_out, rolled_back
 from recollect.services.session import Session
-from recollect.storage.changes.journal import Applied
+from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.registry import STEPS, step_named
 from tests.small_home import ONE, TALK, TWO, prompt, put, reply, said, state, uuid_of, written
@@ -51,7 +51,7 @@ def session_of(home: Path, name: str = ONE) -> Session:
     return Home(home).session(name)
 
 
-def migrated(home: Path, data: Path, step: str, cwd: str | None = None) -> Applied:
+def migrated(home: Path, data: Path, step: str, cwd: str | None = None) -> AppliedChange:
     done = carried_out(step_named(step), session_of(home), data, cwd)
     assert done is not None
     return done

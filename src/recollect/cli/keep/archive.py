@@ -33,7 +33,7 @@ from recollect.errors import UsageError
 from recollect.services.archive import archive as archive_service
 from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.archive.archive import Added, Archive
+from recollect.storage.archive.archive import Archive, ArchiveResult
 from recollect.storage.archive.bundle import export_bundle, import_bundle
 from recollect.storage.archive.manifest import Manifest
 
@@ -115,7 +115,7 @@ def _chosen(options: Namespace, home: Home) -> list[Session]:
 
 
 def _list(options: Namespace, archive: Archive) -> int:
-    problems: list[archive_service.Failed] = []
+    problems: list[archive_service.ArchiveFailure] = []
     manifests = _manifests(archive, problems)
     if options.json:
         output.print_json(
@@ -143,12 +143,12 @@ def _list(options: Namespace, archive: Archive) -> int:
     return 0
 
 
-def _manifests(archive: Archive, problems: list[archive_service.Failed]) -> list[Manifest]:
-    from recollect.storage.archive.archive import Problem
+def _manifests(archive: Archive, problems: list[archive_service.ArchiveFailure]) -> list[Manifest]:
+    from recollect.storage.archive.archive import ArchiveProblem
 
-    found: list[Problem] = []
+    found: list[ArchiveProblem] = []
     manifests = archive.manifests(found)
-    problems += [archive_service.Failed(one.session, one.what) for one in found]
+    problems += [archive_service.ArchiveFailure(one.session, one.what) for one in found]
     return manifests
 
 
@@ -287,7 +287,7 @@ def _watch(options: Namespace, archive: Archive) -> int:
         time.sleep(options.every)
 
 
-def _tell(added: Sequence[Added], failed: Sequence[archive_service.Failed]) -> None:
+def _tell(added: Sequence[ArchiveResult], failed: Sequence[archive_service.ArchiveFailure]) -> None:
     for one in added:
         if one.is_changed:
             output.say(

@@ -20,7 +20,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services.archive import archive
-from recollect.services.archive.cleanup import Candidate, CleanedUp, candidates, clean_up
+from recollect.services.archive.cleanup import CleanupCandidate, CleanupResult, candidates, clean_up
 
 _TITLE_COLUMNS = 44
 
@@ -50,7 +50,9 @@ def run(options: Namespace) -> int:
     return 1 if done is not None and done.failed else 0
 
 
-def _document(options: Namespace, found: list[Candidate], done: CleanedUp | None) -> dict[str, object]:
+def _document(
+    options: Namespace, found: list[CleanupCandidate], done: CleanupResult | None
+) -> dict[str, object]:
     return {
         "sessions": [
             {
@@ -69,11 +71,13 @@ def _document(options: Namespace, found: list[Candidate], done: CleanedUp | None
     }
 
 
-def _undo(options: Namespace, done: CleanedUp) -> list[str]:
+def _undo(options: Namespace, done: CleanupResult) -> list[str]:
     return [plans.command(options, "trash", "restore", batch.batch, "--apply") for batch in done.batches]
 
 
-def _tell(options: Namespace, found: list[Candidate], done: CleanedUp | None, now: dt.datetime) -> None:
+def _tell(
+    options: Namespace, found: list[CleanupCandidate], done: CleanupResult | None, now: dt.datetime
+) -> None:
     going = [one for one in found if one.kept_because is None]
     for one in found:
         title = padded(shortened(visible(one.session.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)

@@ -17,7 +17,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.services import fork
-from recollect.services.fork import Fork
+from recollect.services.fork import ForkPlan
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _document(plan: Fork, *, applied: bool, undo: str) -> dict[str, object]:
+def _document(plan: ForkPlan, *, applied: bool, undo: str) -> dict[str, object]:
     """Before it is done the new session has no id: every run makes its own."""
     return {
         "session": plan.session,
@@ -68,7 +68,7 @@ def _document(plan: Fork, *, applied: bool, undo: str) -> dict[str, object]:
     }
 
 
-def _tell(plan: Fork, go_on: str, *, done: bool) -> None:
+def _tell(plan: ForkPlan, go_on: str, *, done: bool) -> None:
     verb = "Forked" if done else "Would fork"
     what = f"{counted(plan.entries, 'entry').replace('entrys', 'entries')}, {size(plan.bytes)}"
     if plan.backups:

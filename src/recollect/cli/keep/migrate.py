@@ -24,7 +24,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import RecollectError, UsageError
 from recollect.services import migrate
-from recollect.services.migrate import Outcome, Refused
+from recollect.services.migrate import MigrationOutcome, MigrationRefusal
 from recollect.services.session import Session
 from recollect.storage.changes.journal import Step
 from recollect.storage.migrations.migration import Migration
@@ -98,7 +98,11 @@ def _migrate(options: Namespace) -> int:
 
 
 def _apply(
-    options: Namespace, step: MigrationStep, sessions: list[Session], outcome: Outcome, cwd: str | None
+    options: Namespace,
+    step: MigrationStep,
+    sessions: list[Session],
+    outcome: MigrationOutcome,
+    cwd: str | None,
 ) -> None:
     """Each session is a change of its own: what one is refused for does not stop the others."""
     wanted = {one.log for one in outcome.planned}
@@ -108,13 +112,13 @@ def _apply(
         try:
             done = migrate.carried_out(step, session, plans.own_data(options), cwd)
         except RecollectError as problem:
-            outcome.refused.append(Refused(session.id, problem.message, problem.hint))
+            outcome.refused.append(MigrationRefusal(session.id, problem.message, problem.hint))
             continue
         if done is not None:
             outcome.done.append(done)
 
 
-def _document(options: Namespace, step: MigrationStep, outcome: Outcome) -> dict[str, object]:
+def _document(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) -> dict[str, object]:
     ids = {one.subject: one.id for one in outcome.done}
     return {
         "step": step.name,
@@ -139,7 +143,7 @@ def _row(one: Migration, change: str | None) -> dict[str, object]:
     }
 
 
-def _tell(options: Namespace, step: MigrationStep, outcome: Outcome) -> None:
+def _tell(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) -> None:
     ids = {one.subject: one.id for one in outcome.done}
     for one in outcome.planned:
         verb = "Migrated" if one.session in ids else "Would migrate"

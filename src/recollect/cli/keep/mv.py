@@ -26,9 +26,9 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
-from recollect.services.move.move import Relocation, carry_out, planned_move
+from recollect.services.move.move import MovePlan, carry_out, planned_move
 from recollect.services.move.split import planned_split
-from recollect.storage.changes.journal import Applied
+from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.home import ClaudeHome
 
 
@@ -46,7 +46,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plan or do it, in every home that knows the directory."""
     _require(options)
-    found: list[Relocation] = []
+    found: list[MovePlan] = []
     missing: NotFound | None = None
     for home in open_home(options.homes, options.data).homes:
         try:
@@ -73,14 +73,14 @@ def _require(options: Namespace) -> None:
         raise UsageError("mv: name the directory as it was and as it is now", hint="recollect mv OLD NEW")
 
 
-def _planned(options: Namespace, home: ClaudeHome) -> Relocation:
+def _planned(options: Namespace, home: ClaudeHome) -> MovePlan:
     if options.split is not None:
         return planned_split(home, options.split, options.keep)
     old, new = (str(Path(path).expanduser().absolute()) for path in (options.old, options.new))
     return planned_move(home, old, new)
 
 
-def _document(options: Namespace, found: list[Relocation], done: list[Applied]) -> dict[str, object]:
+def _document(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) -> dict[str, object]:
     return {
         "sessions": [one for relocation in found for one in relocation.sessions],
         "conflicts": [one for relocation in found for one in relocation.conflicts],
@@ -92,7 +92,7 @@ def _document(options: Namespace, found: list[Relocation], done: list[Applied]) 
     }
 
 
-def _tell(options: Namespace, found: list[Relocation], done: list[Applied]) -> None:
+def _tell(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) -> None:
     verb = "Moved" if options.apply else "Would move"
     for one in found:
         output.say(visible(f"{one.home.root}:"))

@@ -31,7 +31,7 @@ def run(options: Namespace) -> int:
     return carried_out(options, label.titled(session, options.title))
 
 
-def carried_out(options: Namespace, plan: label.Labelling) -> int:
+def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
     """Print a title or tag to be given, and give it where ``--apply`` says so."""
     if options.apply:
         label.apply(plan, plans.own_data(options))

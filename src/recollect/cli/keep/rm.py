@@ -20,8 +20,8 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services import trash as trash_service
-from recollect.services.trash import Removal
-from recollect.storage.trash import Batch
+from recollect.services.trash import RemovalPlan
+from recollect.storage.trash import TrashBatch
 
 _TITLE_COLUMNS = 44
 
@@ -52,7 +52,7 @@ def _remove(options: Namespace) -> int:
     home = open_home(options.homes)
     sessions = {session.path: session for session in map(home.own_session, options.sessions)}
     planned = [trash_service.planned_removal(session) for session in sessions.values()]
-    batches: list[Batch] = []
+    batches: list[TrashBatch] = []
     data = plans.own_data(options)
     try:
         if options.apply:
@@ -66,7 +66,7 @@ def _remove(options: Namespace) -> int:
     return 0
 
 
-def _document(options: Namespace, planned: list[Removal], batches: list[Batch]) -> dict[str, object]:
+def _document(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> dict[str, object]:
     names: list[str | None] = [batch.batch for batch in batches]
     names += [None] * (len(planned) - len(names))
     rows = [
@@ -84,7 +84,7 @@ def _document(options: Namespace, planned: list[Removal], batches: list[Batch]) 
     return {"sessions": rows, "applied": len(batches) == len(planned), "undo": undo}
 
 
-def _tell(options: Namespace, planned: list[Removal], batches: list[Batch]) -> None:
+def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> None:
     if options.apply:
         for batch in batches:
             output.say(f"In the trash: {_named(batch)}")
@@ -103,7 +103,7 @@ def _tell(options: Namespace, planned: list[Removal], batches: list[Batch]) -> N
     plans.say_end(options, again, "")
 
 
-def _named(batch: Batch) -> str:
+def _named(batch: TrashBatch) -> str:
     title = shortened(visible(batch.title), _TITLE_COLUMNS)
     return f"{visible(batch.session)}  {title}  ({size(batch.bytes)})"
 

@@ -23,7 +23,7 @@ from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
 from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
-from recollect.storage.trash import Batch
+from recollect.storage.trash import TrashBatch
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -69,7 +69,7 @@ def _empty(options: Namespace) -> int:
     return 0
 
 
-def _tell(options: Namespace, going: list[Batch], staying: list[Batch]) -> None:
+def _tell(options: Namespace, going: list[TrashBatch], staying: list[TrashBatch]) -> None:
     verb = "Deleted for good" if options.apply else "Would delete for good"
     for batch in going:
         output.say(visible(f"{verb}: {batch.batch}  {batch.session}  ({size(batch.bytes)})"))

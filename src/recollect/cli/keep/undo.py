@@ -16,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.text import counted, size, visible
-from recollect.storage.changes.journal import Applied, ChangeJournal
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _plan(options: Namespace, change: Applied) -> int:
+def _plan(options: Namespace, change: AppliedChange) -> int:
     if options.json:
         output.print_json({"change": _row(change), "applied": False})
         return 0
@@ -70,7 +70,7 @@ def _plan(options: Namespace, change: Applied) -> int:
     return 0
 
 
-def _show(options: Namespace, changes: list[Applied], noun: str) -> int:
+def _show(options: Namespace, changes: list[AppliedChange], noun: str) -> int:
     if options.json:
         output.print_json({"changes": [_row(one) for one in changes]})
         return 0
@@ -81,7 +81,7 @@ def _show(options: Namespace, changes: list[Applied], noun: str) -> int:
     return 0
 
 
-def _row(one: Applied) -> dict[str, object]:
+def _row(one: AppliedChange) -> dict[str, object]:
     return {
         "id": one.id,
         "what": one.what,

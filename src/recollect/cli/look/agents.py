@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, visible
-from recollect.model.conversation.agents import Agent
+from recollect.model.conversation.agents import SubAgent
 from recollect.services.agents import agents_of
 
 
@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _lines(agent: Agent) -> Iterator[str]:
+def _lines(agent: SubAgent) -> Iterator[str]:
     indent = "  " * agent.depth
     took = ""
     if agent.first_at and agent.last_at:
@@ -56,7 +56,7 @@ def _lines(agent: Agent) -> Iterator[str]:
     yield f"{indent}  {counted(agent.messages, 'message')}{took}, {agent.layout}, {call}"
 
 
-def _document(agent: Agent) -> dict[str, object]:
+def _document(agent: SubAgent) -> dict[str, object]:
     return {
         "id": agent.id,
         "layout": agent.layout,

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from recollect.cli.look.show import tell_damage
 from recollect.cli.terminal import documents, markdown_view, output, plans
-from recollect.cli.terminal.conversation_view import Tools, View
+from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
@@ -44,7 +44,7 @@ _FORMATS = ("md", "html", "json", "jsonl", "flat")
 _Look = Callable[[], list[Damage]]
 
 
-class _Content(Struct):
+class _ExportContent(Struct):
     """What is written, piece by piece, and what there is to say about it afterwards."""
 
     pieces: Iterable[bytes]
@@ -64,7 +64,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace FILE where it is there already")
     parser.add_argument("--whole", action="store_true", help="also what compactions hide")
     parser.add_argument(
-        "--tools", choices=[str(one) for one in Tools], default="full", help="in md; default full"
+        "--tools", choices=[str(one) for one in ToolDetail], default="full", help="in md; default full"
     )
     parser.add_argument("--thinking", action="store_true", help="in md: also what the model thought")
     parser.add_argument("--no-redact", action="store_true", help="keep credentials as they are")
@@ -131,19 +131,19 @@ def _check_project(options: Namespace) -> None:
         )
 
 
-def _markdown(session: Session, options: Namespace, damage: _Look) -> _Content:
+def _markdown(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
     messages = _messages(session, options)
-    view = View(Tools(options.tools), options.thinking)
+    view = DisplayOptions(ToolDetail(options.tools), options.thinking)
 
     def pieces() -> Iterator[bytes]:
         yield markdown_view.document_head(session.title, session.id, session.cwd).encode("utf-8", "replace")
         for spoken in messages:
             yield markdown_view.message(spoken, view).encode("utf-8", "replace")
 
-    return _Content(pieces(), export.Redactor.texts, findings=damage)
+    return _ExportContent(pieces(), export.Redactor.texts, findings=damage)
 
 
-def _json(session: Session, options: Namespace, damage: _Look) -> _Content:
+def _json(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
     messages = _messages(session, options)
     found: list[Damage] = []
 
@@ -153,29 +153,29 @@ def _json(session: Session, options: Namespace, damage: _Look) -> _Content:
 
     said = map(documents.message, messages)
     pieces = documents.conversation_pieces(session.id, said, len(messages), looked_for())
-    return _Content(pieces, export.Redactor.fragments, findings=lambda: found)
+    return _ExportContent(pieces, export.Redactor.fragments, findings=lambda: found)
 
 
-def _html(session: Session, options: Namespace, damage: _Look) -> _Content:
+def _html(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
     from recollect.services.export import html_export
 
     def clean(redactor: export.Redactor, _: Iterable[bytes]) -> Iterator[bytes]:
         """Secrets go before a page is made: markup could stand between the letters of one."""
         return html_export.one_page(session, redactor, whole=options.whole)
 
-    return _Content(html_export.one_page(session, None, whole=options.whole), clean, findings=damage)
+    return _ExportContent(html_export.one_page(session, None, whole=options.whole), clean, findings=damage)
 
 
-def _jsonl(session: Session, options: Namespace, damage: _Look) -> _Content:
-    return _Content(export.log_bytes(session.path), export.Redactor.lines)
+def _jsonl(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
+    return _ExportContent(export.log_bytes(session.path), export.Redactor.lines)
 
 
-def _flat(session: Session, options: Namespace, damage: _Look) -> _Content:
+def _flat(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
     conversion = export.flat(session, whole=options.whole)
-    return _Content(export.flat_bytes(conversion), export.Redactor.lines, losses=conversion.losses)
+    return _ExportContent(export.flat_bytes(conversion), export.Redactor.lines, losses=conversion.losses)
 
 
-_CONTENT: dict[str, Callable[[Session, Namespace, _Look], _Content]] = {
+_CONTENT: dict[str, Callable[[Session, Namespace, _Look], _ExportContent]] = {
     "md": _markdown,
     "html": _html,
     "json": _json,
@@ -190,7 +190,11 @@ def _messages(session: Session, options: Namespace) -> Messages:
 
 
 def _report(
-    session: Session, options: Namespace, content: _Content, written: int, redactor: export.Redactor | None
+    session: Session,
+    options: Namespace,
+    content: _ExportContent,
+    written: int,
+    redactor: export.Redactor | None,
 ) -> None:
     findings = content.findings()
     replaced = [] if redactor is None else redactor.found

@@ -26,7 +26,7 @@ from recollect.cli.terminal.text import counted, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, diff, version_at
 from recollect.services.session import Session
-from recollect.storage.file_backups import Restored, restore, touched_files
+from recollect.storage.file_backups import RestoredFile, restore, touched_files
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -171,7 +171,7 @@ def _restore(options: Namespace, session: Session, files: Files) -> int:
 
 
 def _tell_restored(
-    options: Namespace, session: Session, what: str, target: Path, done: Restored | None
+    options: Namespace, session: Session, what: str, target: Path, done: RestoredFile | None
 ) -> None:
     output.say(f"{'Restored' if done else 'Would restore'} {what}")
     if done is None and not options.overwrite and os.path.lexists(target):
@@ -213,7 +213,7 @@ def _chosen(at: str | None, path: str, versions: list[FileVersion]) -> int:
     return max(number for number, one in enumerate(versions, 1) if one is version)
 
 
-def _undo(done: Restored) -> str:
+def _undo(done: RestoredFile) -> str:
     if done.kept is None:
         return shlex.join(["rm", "--", str(done.path)])
     return shlex.join(["mv", "--", str(done.kept), str(done.path)])

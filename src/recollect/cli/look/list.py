@@ -27,7 +27,7 @@ from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import RecollectError, UsageError
 from recollect.services.homes import Home
-from recollect.services.repositories import Group, Repositories
+from recollect.services.repositories import RepositoryFinder, RepositoryGroup
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 
@@ -62,12 +62,12 @@ def run(options: Namespace) -> int:
     readable = list(_readable(found))
     chosen = sorted(readable, key=_last_at, reverse=True)[:limit]
     agents, live = _agents(chosen), home.live_ids()
-    groups = Repositories().groups(chosen) if options.by == "repo" else None
+    groups = RepositoryFinder().groups(chosen) if options.by == "repo" else None
     if options.json:
         rows = _rows(options, chosen, agents, live)
         output.print_json({"sessions": rows, "total": total, **_by_repository(chosen, rows, groups)})
         return 0
-    for group in groups if groups is not None else [Group("", chosen, [])]:
+    for group in groups if groups is not None else [RepositoryGroup("", chosen, [])]:
         if groups is not None:
             output.say(_heading(group))
         for session in group.sessions:
@@ -149,7 +149,7 @@ def _rows(
 
 
 def _by_repository(
-    sessions: list[Session], rows: list[dict[str, Any]], groups: list[Group] | None
+    sessions: list[Session], rows: list[dict[str, Any]], groups: list[RepositoryGroup] | None
 ) -> dict[str, object]:
     """What ``--by repo`` adds: the repository of each session, and the repositories."""
     if groups is None:
@@ -183,7 +183,7 @@ def _spent(options: Namespace, sessions: list[Session]) -> dict[str, dict[str, i
     return spent
 
 
-def _heading(group: Group) -> str:
+def _heading(group: RepositoryGroup) -> str:
     name = visible(group.repo) or "(no directory named)"
     parts = [counted(len(group.sessions), "session")]
     parts += [f"{len(group.directories):,} directories"] if len(group.directories) > 1 else []

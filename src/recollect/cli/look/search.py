@@ -26,7 +26,7 @@ from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import UsageError
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.search.search import Found, Hit, search
+from recollect.services.search.search import SearchHit, SearchResult, search
 
 _LIMIT, _WIDTH, _MAX_BYTES, _LEAST_BYTES = 20, 160, 100_000, 4_000
 _SECONDS = 10.0
@@ -129,8 +129,8 @@ def _session(options: Namespace) -> str:
 # --- for people --------------------------------------------------------------------------------------------
 
 
-def _print(found: Found, now: dt.datetime) -> None:
-    before: Hit | None = None
+def _print(found: SearchResult, now: dt.datetime) -> None:
+    before: SearchHit | None = None
     for hit in found.hits:
         if before is None or before.session != hit.session:
             if before is not None:
@@ -144,19 +144,19 @@ def _print(found: Found, now: dt.datetime) -> None:
         _say_resume(before)
 
 
-def _header(hit: Hit) -> str:
+def _header(hit: SearchHit) -> str:
     title = shortened(visible(hit.title or "(no title)"), _TITLE_COLUMNS)
     parts = [output.styled(title, "bold"), *(visible(part) for part in (hit.project, hit.branch) if part)]
     return "  ".join(parts)
 
 
-def _about(hit: Hit, now: dt.datetime) -> str:
+def _about(hit: SearchHit, now: dt.datetime) -> str:
     age = ago(dt.datetime.fromisoformat(hit.at), now) if hit.at else "no time"
     agent = [f"agent {visible(hit.agent)}"] if hit.agent else []
     return output.styled("  " + "  ".join([age, hit.kind, *agent]), "dim")
 
 
-def _highlighted(hit: Hit) -> str:
+def _highlighted(hit: SearchHit) -> str:
     text, pieces, end = hit.snippet.text, [], 0
     for start, stop in hit.snippet.marks:
         pieces += [visible(text[end:start]), output.styled(visible(text[start:stop]), "yellow")]
@@ -164,12 +164,12 @@ def _highlighted(hit: Hit) -> str:
     return "".join([*pieces, visible(text[end:])]) or "(the text is not there any more)"
 
 
-def _say_resume(hit: Hit) -> None:
+def _say_resume(hit: SearchHit) -> None:
     if hit.resume is not None:
         output.say(output.styled(f"  {visible(hit.resume)}", "cyan"))
 
 
-def _remark(found: Found, options: Namespace, *, has_homes: bool) -> None:
+def _remark(found: SearchResult, options: Namespace, *, has_homes: bool) -> None:
     total = f"{found.total:,}{'' if found.is_complete else '+'}"
     if not has_homes:
         output.note("There is no Claude home here. Name one with --home DIR, or try --home :sample.")
@@ -187,7 +187,7 @@ def _remark(found: Found, options: Namespace, *, has_homes: bool) -> None:
 # --- for programs ------------------------------------------------------------------------------------------
 
 
-def _print_json(query: str, found: Found, most: int) -> None:
+def _print_json(query: str, found: SearchResult, most: int) -> None:
     """As many hits as fit: the document is never larger than it was allowed to be."""
     count = len(found.hits)
     sizes = [len(_formatted(_document(hit))) for hit in found.hits]
@@ -209,7 +209,7 @@ def _formatted(document: dict[str, object]) -> bytes:
     return msgspec.json.format(output.json_bytes(document), indent=2)
 
 
-def _whole(query: str, found: Found, count: int) -> dict[str, object]:
+def _whole(query: str, found: SearchResult, count: int) -> dict[str, object]:
     return {
         "query": query,
         "note": NOTE,
@@ -222,7 +222,7 @@ def _whole(query: str, found: Found, count: int) -> dict[str, object]:
     }
 
 
-def _document(hit: Hit) -> dict[str, object]:
+def _document(hit: SearchHit) -> dict[str, object]:
     return {
         "session": hit.session,
         "agent": hit.agent,

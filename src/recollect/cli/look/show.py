@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Raw, Struct
 
 from recollect.cli.terminal import conversation_view, documents, output
-from recollect.cli.terminal.conversation_view import Tools, View
+from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.pager import paged
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import DamagedData, UsageError
 from recollect.model.blocks import blocks_of
-from recollect.model.conversation.conversation import Conversation, Messages, Spoken
+from recollect.model.conversation.conversation import Conversation, Message, Messages
 from recollect.model.damage import Damage
 from recollect.services import history
 from recollect.services.session import Session
@@ -36,7 +36,7 @@ from recollect.storage.logs.summary import glance
 _FINDINGS_TOLD = 20
 
 
-class _Reading(Struct):
+class _ShowDocument(Struct):
     """What is to be shown: sections with a heading each, and where damage is looked for."""
 
     session: str
@@ -58,7 +58,9 @@ def add_options(parser: ArgumentParser) -> None:
     part.add_argument("--before-compaction", type=int, metavar="N", help="as it was before the Nth one")
     part.add_argument("--agent", metavar="A", help="the log of a sub-agent (see `agents`)")
     parser.add_argument("--whole", action="store_true", help="also what compactions hide")
-    parser.add_argument("--tools", choices=[str(one) for one in Tools], default="short", help="default short")
+    parser.add_argument(
+        "--tools", choices=[str(one) for one in ToolDetail], default="short", help="default short"
+    )
     parser.add_argument("--thinking", action="store_true", help="also what the model thought")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="pass over so many messages")
     parser.add_argument("--limit", type=int, metavar="N", help="at most so many messages")
@@ -114,16 +116,16 @@ def _check(options: Namespace) -> None:
         )
 
 
-def _reading(session: Session, options: Namespace) -> _Reading:
+def _reading(session: Session, options: Namespace) -> _ShowDocument:
     if options.agent is not None:
         talk = history.agent_talk(session, options.agent)
         heading = f"sub-agent {talk.name}"
-        return _Reading(
+        return _ShowDocument(
             session.id, [(heading, talk.conversation.messages)], talk.log.damage, talk.conversation
         )
     if options.all_branches:
         found = [(_section_heading(one), one.messages) for one in history.sections(session)]
-        return _Reading(session.id, found, session.damage)
+        return _ShowDocument(session.id, found, session.damage)
     if options.before_compaction is not None:
         conversation = history.before_compaction(session, options.before_compaction)
     else:
@@ -131,16 +133,16 @@ def _reading(session: Session, options: Namespace) -> _Reading:
     messages = history.whole_messages(session, conversation) if options.whole else conversation.messages
     compacted = not options.whole and bool(conversation.nodes) and conversation.nodes[0].is_boundary
     heading = "compacted here; --whole shows what was before" if compacted else ""
-    return _Reading(session.id, [(heading, messages)], session.damage, conversation)
+    return _ShowDocument(session.id, [(heading, messages)], session.damage, conversation)
 
 
-def _section_heading(section: history.Section) -> str:
+def _section_heading(section: history.ConversationSection) -> str:
     state = "active branch" if section.active else "branch"
     fork = f", from {section.forked_at[:8]}" if section.forked_at else ""
     return f"{state} {section.leaf[:8]}{fork}"
 
 
-def _chosen(reading: _Reading, options: Namespace) -> Iterator[tuple[str, Spoken]]:
+def _chosen(reading: _ShowDocument, options: Namespace) -> Iterator[tuple[str, Message]]:
     """The messages asked for, each read when it is its turn; the first of a section with its heading."""
     wanted = range(reading.total)[options.offset :]
     wanted = wanted if options.limit is None else wanted[: options.limit]
@@ -153,7 +155,7 @@ def _chosen(reading: _Reading, options: Namespace) -> Iterator[tuple[str, Spoken
         start += len(messages)
 
 
-def _print_json(reading: _Reading, options: Namespace) -> list[Damage]:
+def _print_json(reading: _ShowDocument, options: Namespace) -> list[Damage]:
     damage: list[Damage] = []
 
     def looked_for() -> Iterator[Damage]:
@@ -165,8 +167,8 @@ def _print_json(reading: _Reading, options: Namespace) -> list[Damage]:
     return damage
 
 
-def _print_text(session: Session, reading: _Reading, options: Namespace) -> list[Damage]:
-    view = View(Tools(options.tools), options.thinking)
+def _print_text(session: Session, reading: _ShowDocument, options: Namespace) -> list[Damage]:
+    view = DisplayOptions(ToolDetail(options.tools), options.thinking)
     safe = _as_it_is if options.raw else conversation_view.safe_text
     with paged(enabled=not options.no_pager) as write:
         write(_title(session))
@@ -189,14 +191,14 @@ def _as_it_is(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _print_api(reading: _Reading, options: Namespace) -> list[Damage]:
+def _print_api(reading: _ShowDocument, options: Namespace) -> list[Damage]:
     conversation = reading.conversation
     messages = conversation.to_api() if conversation is not None else []
     damage = reading.damage()
     if options.json:
         output.print_json({"session": reading.session, "messages": messages})
         return damage
-    view = View(Tools(options.tools), options.thinking)
+    view = DisplayOptions(ToolDetail(options.tools), options.thinking)
     safe = _as_it_is if options.raw else conversation_view.safe_text
     with paged(enabled=not options.no_pager) as write:
         for text in _api_texts(messages, view, safe):
@@ -205,11 +207,11 @@ def _print_api(reading: _Reading, options: Namespace) -> list[Damage]:
 
 
 def _api_texts(
-    messages: Iterable[dict[str, object]], view: View, safe: Callable[[str], str]
+    messages: Iterable[dict[str, object]], view: DisplayOptions, safe: Callable[[str], str]
 ) -> Iterator[str]:
     for one in messages:
         blocks = tuple(blocks_of(Raw(output.json_bytes(one["content"]))))
-        spoken = Spoken("", None, str(one["role"]), None, blocks, ())
+        spoken = Message("", None, str(one["role"]), None, blocks, ())
         yield "\n".join(conversation_view.lines(spoken, view, safe))
 
 

@@ -16,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
-from recollect.services.todos import ToDo, ToDoList, lists_of, to_do_lists
+from recollect.services.todos import SessionTodo, SessionTodoList, lists_of, to_do_lists
 
 _MARKS = {
     "pending": ("[ ]", "bold"),
@@ -55,11 +55,11 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _hidden(lists: list[ToDoList]) -> int:
+def _hidden(lists: list[SessionTodoList]) -> int:
     return sum(not one.items for one in lists)
 
 
-def _tell(one: ToDoList) -> None:
+def _tell(one: SessionTodoList) -> None:
     agent = f", agent {visible(one.agent)}" if one.agent else ""
     orphan = output.styled("  its session is gone", "yellow") if one.orphan else ""
     identity = output.styled(visible(one.session[:8]) or "(no session)", "cyan")
@@ -69,7 +69,7 @@ def _tell(one: ToDoList) -> None:
     output.say()
 
 
-def _line(item: ToDo) -> str:
+def _line(item: SessionTodo) -> str:
     mark, style = _MARKS.get(item.status, (f"[{visible(item.status)}]", "red"))
     number = f"{visible(item.id)}. " if item.id else ""
     waits = f"  (waits for {visible(', '.join(item.blocked_by))})" if item.blocked_by else ""

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from recollect.cli.terminal import conversation_view, documents, output
-from recollect.cli.terminal.conversation_view import View, when
+from recollect.cli.terminal.conversation_view import DisplayOptions, when
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import UsageError
-from recollect.model.conversation.agents import Agent
-from recollect.model.conversation.conversation import Spoken, spoken
+from recollect.model.conversation.agents import SubAgent
+from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.entry import parsed_time
@@ -35,7 +35,7 @@ _DEEPEST = 20  # columns are finite, nesting is not
 _RUN_ENDS = 2  # of a long run of prompts, so many are shown at either end
 
 
-class _Row(Struct):
+class _TreeRow(Struct):
     """An entry that has a line of its own, and how deep its branch is nested."""
 
     node: Node
@@ -102,7 +102,7 @@ def _node(graph: Graph, node: Node, active: set[str]) -> dict[str, object]:
     }
 
 
-def _agent(agent: Agent) -> dict[str, object]:
+def _agent(agent: SubAgent) -> dict[str, object]:
     return {
         "id": agent.id,
         "layout": agent.layout,
@@ -145,7 +145,7 @@ def _lines(session: Session) -> Iterator[str]:
         yield f"{'  ' * min(agent.depth, _DEEPEST)}{visible(agent.id[:17])}  {what}{sent}"
 
 
-def _rows(graph: Graph, active: set[str]) -> Iterator[_Row]:
+def _rows(graph: Graph, active: set[str]) -> Iterator[_TreeRow]:
     """Entries with a line of their own, each branch before the one that goes on at its parent's depth."""
     main = {uuid: node for uuid, node in graph.nodes.items() if not node.is_sidechain}
     children = {uuid: [one for one in graph.children(uuid) if one in main] for uuid in main}
@@ -166,7 +166,7 @@ def _rows(graph: Graph, active: set[str]) -> Iterator[_Row]:
             leaf = None
             if not ways and (uuid in talking or uuid == start):
                 leaf = _end_below(children, uuid, active)
-            row = _Row(node, depth, leaf, len(ways) > 1)
+            row = _TreeRow(node, depth, leaf, len(ways) > 1)
             if is_prompt(node) or row.stands_alone:
                 yield row
             onward = next((one for one in ways if one in active), ways[-1] if ways else None)
@@ -211,15 +211,15 @@ def _end_below(children: dict[str, list[str]], uuid: str, active: set[str]) -> s
         seen.add(uuid)
 
 
-def _goes_on(session: Session, row: _Row, active: set[str]) -> bool:
+def _goes_on(session: Session, row: _TreeRow, active: set[str]) -> bool:
     """Whether the active conversation goes on elsewhere: a compaction cut it here."""
     leaf = session.graph.active_leaf
     return row.leaf in active and (leaf is None or row.leaf != leaf.uuid)
 
 
-def _folded(rows: list[_Row]) -> Iterator[_Row | str]:
+def _folded(rows: list[_TreeRow]) -> Iterator[_TreeRow | str]:
     """The rows, with long runs of plain prompts shortened."""
-    run: list[_Row] = []
+    run: list[_TreeRow] = []
     for row in rows:
         if run and (row.depth != run[-1].depth or row.stands_alone):
             yield from _short_run(run)
@@ -231,7 +231,7 @@ def _folded(rows: list[_Row]) -> Iterator[_Row | str]:
     yield from _short_run(run)
 
 
-def _short_run(run: list[_Row]) -> Iterator[_Row | str]:
+def _short_run(run: list[_TreeRow]) -> Iterator[_TreeRow | str]:
     if len(run) <= 2 * _RUN_ENDS + 1:
         yield from run
         return
@@ -240,11 +240,11 @@ def _short_run(run: list[_Row]) -> Iterator[_Row | str]:
     yield from run[-_RUN_ENDS:]
 
 
-def _indent(row: _Row) -> str:
+def _indent(row: _TreeRow) -> str:
     return "  " + "│ " * min(row.depth, _DEEPEST)
 
 
-def _row_line(session: Session, row: _Row, active: set[str]) -> str:
+def _row_line(session: Session, row: _TreeRow, active: set[str]) -> str:
     node = row.node
     mark = "●" if node.uuid in active else "○"
     time = when(parsed_time(node.timestamp))
@@ -255,7 +255,7 @@ def _row_line(session: Session, row: _Row, active: set[str]) -> str:
     return f"{_indent(row)}{mark} {'  '.join(word for word in words if word)}"
 
 
-def _end(session: Session, row: _Row, active: set[str]) -> str:
+def _end(session: Session, row: _TreeRow, active: set[str]) -> str:
     leaf = visible((row.leaf or "")[:8])
     if _goes_on(session, row, active):
         return output.styled("compacted", "yellow")
@@ -295,6 +295,6 @@ def _print_difference(session: Session, left: str, right: str, *, as_json: bool)
             output.say(f"{output.styled(sign, style)} {line}" if line else output.styled(sign, style))
 
 
-def _side(messages: list[Spoken]) -> Iterator[str]:
+def _side(messages: list[Message]) -> Iterator[str]:
     for one in messages:
-        yield from conversation_view.lines(one, View())
+        yield from conversation_view.lines(one, DisplayOptions())

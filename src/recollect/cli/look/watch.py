@@ -33,7 +33,7 @@ from recollect.cli.terminal.text import padded, shortened, visible
 from recollect.errors import UsageError
 from recollect.model.cost.money import dollars, exact
 from recollect.services.indexing.access import OpenIndex, index_path, open_index
-from recollect.services.watch import RECENT_MINUTES, Watched, WatchedBlock, WatchedSession, Watcher
+from recollect.services.watch import RECENT_MINUTES, ActiveBlock, WatchedSession, Watcher, WatchSnapshot
 from recollect.storage.config.our_config import price_list
 
 _EVERY = 2.0
@@ -79,7 +79,7 @@ def _watch(watcher: Watcher, every: float) -> int:
     """Until somebody interrupts it, which is how it ends (exit status 130)."""
     can_redraw = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     draw = _redraw if can_redraw else _append
-    shown: Watched | None = None
+    shown: WatchSnapshot | None = None
     while True:
         watched = watcher.look()
         if shown is None or _news(watched, shown):
@@ -88,7 +88,7 @@ def _watch(watcher: Watcher, every: float) -> int:
         time.sleep(every)
 
 
-def _news(watched: Watched, shown: Watched) -> bool:
+def _news(watched: WatchSnapshot, shown: WatchSnapshot) -> bool:
     """Whether there is something new to see. A remark that goes away is none, nor one that was made before."""
     figures, before = structs.replace(watched, notes=()), structs.replace(shown, notes=())
     return figures != before or not set(watched.notes) <= set(shown.notes)
@@ -136,7 +136,7 @@ def _append(lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _lines(watched: Watched) -> Iterator[str]:
+def _lines(watched: WatchSnapshot) -> Iterator[str]:
     yield _totals(watched)
     if not watched.sessions:
         yield "No session is open."
@@ -152,13 +152,13 @@ def _lines(watched: Watched) -> Iterator[str]:
         yield visible(note)
 
 
-def _totals(watched: Watched) -> str:
+def _totals(watched: WatchSnapshot) -> str:
     plus = "+" if watched.unpriced else ""
     today = "?" if watched.today_pico_usd is None else f"{dollars(watched.today_pico_usd)}{plus}"
     return f"today {today}  {_block(watched.block, plus)}".rstrip()
 
 
-def _block(block: WatchedBlock | None, plus: str) -> str:
+def _block(block: ActiveBlock | None, plus: str) -> str:
     if block is None:
         return ""
     return (
@@ -207,7 +207,7 @@ def _short(tokens: int) -> str:
     return str(tokens)
 
 
-def _document(watched: Watched) -> dict[str, object]:
+def _document(watched: WatchSnapshot) -> dict[str, object]:
     return {
         "sessions": [_session_document(session) for session in watched.sessions],
         "today_cost_usd": _amount(watched.today_pico_usd),
@@ -244,7 +244,7 @@ def _session_document(session: WatchedSession) -> dict[str, object]:
     }
 
 
-def _block_document(block: WatchedBlock) -> dict[str, object]:
+def _block_document(block: ActiveBlock) -> dict[str, object]:
     return {
         "start": _utc(block.start),
         "end": _utc(block.end),

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Messages
     from recollect.services.export.export import Redactor
     from recollect.services.session import Session
-    from recollect.web.app import Served
-    from recollect.web.page import Export
+    from recollect.web.app import ServedPage
+    from recollect.web.page import ExportFormat
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -62,25 +62,25 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _served(options: Namespace, port: int) -> Served:
+def _served(options: Namespace, port: int) -> ServedPage:
     from recollect import __version__
     from recollect.services.homes import Home
-    from recollect.services.page.desk import Desk
-    from recollect.web.app import Served
+    from recollect.services.page.desk import PageBackend
+    from recollect.web.app import ServedPage
     from recollect.web.built_files import BuiltFiles
 
     roots = chosen_homes(options.homes)
     data = plans.own_data(options)
     words = [part for home in options.homes for part in ("--home", home)]
     words += ["--data", options.data] if options.data else []
-    desk = Desk(
+    desk = PageBackend(
         Home(*[root.path for root in roots], data=data),
         data=data,
         cache=plans.own_cache(options),
         words=words,
         is_sample=SAMPLE in options.homes,
     )
-    return Served(desk, port, __version__, exports(), BuiltFiles())
+    return ServedPage(desk, port, __version__, exports(), BuiltFiles())
 
 
 def _open(address: str) -> None:
@@ -96,16 +96,16 @@ def _open(address: str) -> None:
 # ---- formats of an export --------------------------------------------------------------------------------
 
 
-def exports() -> dict[str, Export]:
+def exports() -> dict[str, ExportFormat]:
     """The formats of `recollect export`, for the page."""
-    from recollect.web.page import Export
+    from recollect.web.page import ExportFormat
 
     return {
-        "html": Export("text/html", "html", _html),
-        "md": Export("text/markdown", "md", _markdown),
-        "json": Export("application/json", "json", _json),
-        "jsonl": Export("application/x-ndjson", "jsonl", _jsonl),
-        "flat": Export("application/x-ndjson", "flat.jsonl", _flat),
+        "html": ExportFormat("text/html", "html", _html),
+        "md": ExportFormat("text/markdown", "md", _markdown),
+        "json": ExportFormat("application/json", "json", _json),
+        "jsonl": ExportFormat("application/x-ndjson", "jsonl", _jsonl),
+        "flat": ExportFormat("application/x-ndjson", "flat.jsonl", _flat),
     }
 
 
@@ -117,9 +117,9 @@ def _html(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[
 
 def _markdown(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
     from recollect.cli.terminal import markdown_view
-    from recollect.cli.terminal.conversation_view import Tools, View
+    from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 
-    view = View(Tools("full"), True)
+    view = DisplayOptions(ToolDetail("full"), True)
 
     def pieces() -> Iterator[bytes]:
         yield markdown_view.document_head(session.title, session.id, session.cwd).encode("utf-8", "replace")

@@ -25,7 +25,7 @@ from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
-from recollect.services.check.check import Checked, Summary, check
+from recollect.services.check.check import CheckReport, CheckSummary, check
 from recollect.services.homes import Home
 
 _SHOWN = 100
@@ -139,8 +139,8 @@ def _say(finding: Finding) -> None:
         output.say(output.styled(f"          -> {visible(finding.fix)}", "dim"))
 
 
-def _say_summary(checked: Checked, found: int, shown: int) -> None:
-    summary: Summary = checked.summary
+def _say_summary(checked: CheckReport, found: int, shown: int) -> None:
+    summary: CheckSummary = checked.summary
     looked = f"{counted(summary.sessions, 'session')}, {counted(summary.logs, 'log')}, {size(summary.bytes)}"
     lines = f"{counted(summary.lines, 'line')}, {summary.valid:,} valid, {summary.damaged:,} damaged"
     counts = ", ".join(f"{counted(summary.by_severity.get(one.value, 0), _NOUN[one])}" for one in _ORDER)

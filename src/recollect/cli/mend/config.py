@@ -24,8 +24,8 @@ from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import NotFound
 from recollect.model.settings.config_merge import KeyChange
 from recollect.services.settings import config_rescue
-from recollect.services.settings.config_rescue import CheckedFile, Restore
-from recollect.storage.changes.journal import Applied
+from recollect.services.settings.config_rescue import ConfigFileCheck, ConfigRestore
+from recollect.storage.changes.journal import AppliedChange
 
 _KEYS_SHOWN = 60
 _MEANS = {
@@ -64,7 +64,7 @@ def _check(options: Namespace) -> int:
     return 1 if problems else 0
 
 
-def _tell_file(one: CheckedFile) -> None:
+def _tell_file(one: ConfigFileCheck) -> None:
     colour = "red" if one.is_problem else "green" if one.verdict == "fine" else "dim"
     output.say(f"{output.styled(one.verdict, colour)}  {visible(str(one.path))}")
     if one.is_problem:
@@ -81,7 +81,7 @@ def _restore(options: Namespace) -> int:
     found = [config_rescue.planned_restore(home, homes) for home in reversed(first.values())]
     if not found:
         raise NotFound("config: there is no Claude home", hint="name one with --home DIR")
-    done: list[Applied] = []
+    done: list[AppliedChange] = []
     for one in found if options.apply else ():
         applied = config_rescue.restored(one, plans.own_data(options)) if one.plan is not None else None
         done += [applied] if applied is not None else []
@@ -97,7 +97,7 @@ def _restore(options: Namespace) -> int:
     return 0
 
 
-def _row(one: Restore) -> dict[str, object]:
+def _row(one: ConfigRestore) -> dict[str, object]:
     return {
         "config": one.config,
         "problem": one.problem,
@@ -110,7 +110,7 @@ def _row(one: Restore) -> dict[str, object]:
     }
 
 
-def _tell(options: Namespace, one: Restore) -> None:
+def _tell(options: Namespace, one: ConfigRestore) -> None:
     state = f": {visible(one.problem)}" if one.problem else ""
     output.say(f"{output.styled(visible(str(one.config)), 'cyan')}{state}")
     for copy in one.copies:

@@ -24,9 +24,9 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
 from recollect.services.repair import repair
-from recollect.services.repair.repair import Repaired, RepairPlan
+from recollect.services.repair.repair import RepairPlan, RepairResult
 from recollect.services.repair.slim import with_slimming
-from recollect.storage.changes.journal import Applied
+from recollect.storage.changes.journal import AppliedChange
 
 _ACTIONS_SHOWN = 40
 _GAINED_SHOWN = 5
@@ -60,7 +60,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _applied(options: Namespace, plan: RepairPlan) -> Repaired:
+def _applied(options: Namespace, plan: RepairPlan) -> RepairResult:
     data = plans.own_data(options)
     return repair.apply_in_place(plan, data) if options.in_place else repair.apply_as_copy(plan, data)
 
@@ -72,7 +72,7 @@ def _undo_line(options: Namespace, change: str) -> str:
 # ---- as a document ---------------------------------------------------------------------------------------
 
 
-def _document(options: Namespace, plan: RepairPlan, done: Repaired | None) -> dict[str, object]:
+def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> dict[str, object]:
     mending = plan.mending
     return {
         "session": plan.session,
@@ -93,7 +93,7 @@ def _document(options: Namespace, plan: RepairPlan, done: Repaired | None) -> di
 # ---- in words --------------------------------------------------------------------------------------------
 
 
-def _tell(options: Namespace, plan: RepairPlan, done: Repaired | None) -> None:
+def _tell(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> None:
     name = output.styled(visible(plan.session[:8]), "cyan")
     if not plan.is_needed:
         output.say(f"{name}: nothing to repair")
@@ -151,7 +151,7 @@ def _tell_proof(plan: RepairPlan) -> None:
         output.say(output.styled(f"  {visible(problem)}", "red"))
 
 
-def _tell_done(options: Namespace, done: Repaired) -> None:
+def _tell_done(options: Namespace, done: RepairResult) -> None:
     if not options.in_place:
         output.say(f"New session: {output.styled(done.session, 'bold')}")
         output.say(f"Go on with it: {plans.command(options, 'resume', done.session)}")
@@ -176,7 +176,7 @@ def _undo(options: Namespace) -> int:
     return 0
 
 
-def _tell_undo(options: Namespace, change: Applied, done: Applied | None, redo: str) -> None:
+def _tell_undo(options: Namespace, change: AppliedChange, done: AppliedChange | None, redo: str) -> None:
     verb = "Taken back" if done is not None else "Would take back"
     output.say(f"{verb}: {change.what} of {visible(change.subject)}")
     for step in change.steps:

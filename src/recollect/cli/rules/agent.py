@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from threading import Event
 
-    from recollect.runtime import Agent, AgentResult, OpenedSession, ToolRunner
+    from recollect.runtime import Agent, AgentResult, AgentSession, ToolRunner
     from recollect.runtime.api_client import ApiClient
-    from recollect.runtime.gate import Gate
+    from recollect.runtime.gate import PermissionGate
     from recollect.runtime.mcp_tools import McpTools
     from recollect.storage.home import ClaudeHome
     from recollect.system.paths import HomeRoot
@@ -121,10 +121,10 @@ def _home(options: Namespace) -> HomeRoot:
     return settings_home(options.homes)
 
 
-def _gate(options: Namespace, root: HomeRoot, project: Path) -> Gate:
+def _gate(options: Namespace, root: HomeRoot, project: Path) -> PermissionGate:
     import json
 
-    from recollect.runtime.gate import Gate
+    from recollect.runtime.gate import PermissionGate
     from recollect.services.permissions.engine import permit
     from recollect.storage.home import ClaudeHome
 
@@ -138,10 +138,10 @@ def _gate(options: Namespace, root: HomeRoot, project: Path) -> Gate:
             raise UsageError(
                 f"rule {problem.text!a}: {problem.why}", hint="write Tool or Tool(what it may be used for)"
             )
-    return Gate(made)
+    return PermissionGate(made)
 
 
-def _session(options: Namespace, root: HomeRoot, project: Path) -> OpenedSession:
+def _session(options: Namespace, root: HomeRoot, project: Path) -> AgentSession:
     from pathlib import Path
 
     from recollect.runtime import new_session, resumed_session
@@ -167,7 +167,9 @@ def _own_store(store: Path, root: HomeRoot) -> Path:
     return store.absolute()
 
 
-def _mcp(options: Namespace, root: HomeRoot, project: Path, gate: Gate, stack: ExitStack) -> McpTools | None:
+def _mcp(
+    options: Namespace, root: HomeRoot, project: Path, gate: PermissionGate, stack: ExitStack
+) -> McpTools | None:
     """The project's servers, where it has any and the package for them is there."""
     import importlib.util
     from pathlib import Path
@@ -186,7 +188,7 @@ def _mcp(options: Namespace, root: HomeRoot, project: Path, gate: Gate, stack: E
 
 
 def _runner(
-    options: Namespace, session: OpenedSession, gate: Gate, mcp: McpTools | None, stopped: Event
+    options: Namespace, session: AgentSession, gate: PermissionGate, mcp: McpTools | None, stopped: Event
 ) -> ToolRunner:
     from recollect.execution import Confinement
     from recollect.runtime import ToolRunner
@@ -200,7 +202,7 @@ def _runner(
 
 
 def _agent(
-    options: Namespace, session: OpenedSession, runner: ToolRunner, api: ApiClient, mcp: McpTools | None
+    options: Namespace, session: AgentSession, runner: ToolRunner, api: ApiClient, mcp: McpTools | None
 ) -> Agent:
     import os
 

@@ -22,7 +22,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound
 from recollect.model.settings.flag_values import looked_up
-from recollect.services.settings.flags import Flags, newest
+from recollect.services.settings.flags import FeatureFlags, newest
 from recollect.storage.config.flag_cache import flag_cache
 
 
@@ -62,7 +62,7 @@ def run(options: Namespace) -> int:
     return 0 if found.valid else 1
 
 
-def _chosen(found: Flags, name: str | None) -> tuple[dict[str, bool], dict[str, object]]:
+def _chosen(found: FeatureFlags, name: str | None) -> tuple[dict[str, bool], dict[str, object]]:
     if name is None:
         return found.gates, dict(found.configs)
     gate = looked_up(found.gates, name, found.hash_used)

@@ -32,13 +32,13 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, padded, shortened, visible, visible_lines
 from recollect.errors import UsageError
-from recollect.model.settings.mcp_config import Kind
+from recollect.model.settings.mcp_config import ServerTransport
 from recollect.services.settings import mcp_servers
-from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, State
-from recollect.storage.config.mcp_trust import Grants
+from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, ServerState
+from recollect.storage.config.mcp_trust import ServerGrants
 
 if TYPE_CHECKING:
-    from recollect.mcp import Host, Listing
+    from recollect.mcp import Host, ToolListing
     from recollect.policy.decision import Decision
 
 Answer = TypeVar("Answer")
@@ -103,10 +103,12 @@ def _list(options: Namespace) -> int:
         )
         return 0
     for one in project.servers:
-        state = output.styled(padded(one.state.value, 19), "green" if one.state is State.READY else "yellow")
+        state = output.styled(
+            padded(one.state.value, 19), "green" if one.state is ServerState.READY else "yellow"
+        )
         name = output.styled(padded(one.name, 16), "cyan")
         output.say(f"{name}  {state}  {padded(one.written.origin.value, 7)}  {visible(_target(one))}")
-        if one.why and one.state is not State.UNTRUSTED:
+        if one.why and one.state is not ServerState.UNTRUSTED:
             output.note(visible(f"  {one.name}: {one.why}"))
     if not project.servers:
         output.note("No MCP servers: there is no .mcp.json here, and none in your own configuration.")
@@ -118,7 +120,7 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-_NOT_TRUSTED = (State.UNTRUSTED, State.WORKSPACE_UNTRUSTED)
+_NOT_TRUSTED = (ServerState.UNTRUSTED, ServerState.WORKSPACE_UNTRUSTED)
 
 
 def _row(one: KnownServer) -> dict[str, object]:
@@ -148,7 +150,9 @@ def _target(one: KnownServer) -> str:
     from recollect.model.secrets.redaction import redacted
 
     written = one.written
-    text = shlex.join([written.command, *written.args]) if written.kind is Kind.STDIO else written.url
+    text = (
+        shlex.join([written.command, *written.args]) if written.kind is ServerTransport.STDIO else written.url
+    )
     return redacted(text, lambda secret: "").text
 
 
@@ -182,21 +186,23 @@ def _trust(options: Namespace) -> int:
     return 0
 
 
-def _grants(options: Namespace) -> Grants:
+def _grants(options: Namespace) -> ServerGrants:
     directories = tuple(str(Path(one).expanduser().resolve()) for one in options.write)
     for one in directories:
         if not Path(one).is_dir():
             raise UsageError(f"--write {one}: no such directory", hint="make it first, or name another")
-    return Grants(tuple(options.allow_net), directories, options.unconfined, options.allow_private)
+    return ServerGrants(tuple(options.allow_net), directories, options.unconfined, options.allow_private)
 
 
-def _require_grantable(server: KnownServer, grants: Grants) -> None:
-    if server.state is State.INCOMPLETE:
+def _require_grantable(server: KnownServer, grants: ServerGrants) -> None:
+    if server.state is ServerState.INCOMPLETE:
         raise UsageError(
             f"MCP server {server.name}: {server.why}",
             hint="set the variables first: trust is given to what would really run",
         )
-    if server.written.kind is not Kind.STDIO and (grants.allow_hosts or grants.write or grants.unconfined):
+    if server.written.kind is not ServerTransport.STDIO and (
+        grants.allow_hosts or grants.write or grants.unconfined
+    ):
         raise UsageError(
             f"MCP server {server.name} is not a program here",
             hint="--allow-net, --write and --unconfined are for programs; leave them out",
@@ -213,9 +219,9 @@ def _again(options: Namespace) -> list[str]:
     return words
 
 
-def _say_plan(project: ProjectServers, server: KnownServer, grants: Grants) -> None:
+def _say_plan(project: ProjectServers, server: KnownServer, grants: ServerGrants) -> None:
     written = server.written
-    is_program = written.kind is Kind.STDIO
+    is_program = written.kind is ServerTransport.STDIO
     output.say(f"MCP server {output.styled(server.name, 'cyan')} of {visible(str(server.source))}")
     output.say(visible(f"  {'runs' if is_program else 'is at'}    {_target(server)}"))
     if is_program:
@@ -232,7 +238,7 @@ def _say_plan(project: ProjectServers, server: KnownServer, grants: Grants) -> N
     output.say(f"  hash    {server.hash[:16]}")
 
 
-def _confinement(grants: Grants) -> str:
+def _confinement(grants: ServerGrants) -> str:
     if grants.unconfined:
         return "NONE: it may do whatever you may do"
     network = f"network to {', '.join(grants.allow_hosts)}" if grants.allow_hosts else "no network"
@@ -259,7 +265,7 @@ def _revoke(options: Namespace, project: ProjectServers, server: KnownServer) ->
 def _accept_tools(options: Namespace, server: KnownServer) -> int:
     """Show what the tools say now; with ``--apply`` this, and nothing a later start says, is what is accepted."""
 
-    async def ask(host: Host) -> Listing:
+    async def ask(host: Host) -> ToolListing:
         return await (host.accept_tools(server.name) if options.apply else host.described(server.name))
 
     listing = _with_host(options, ask)
@@ -284,7 +290,7 @@ def _tools(options: Namespace) -> int:
     return 1 if listing.problems or listing.refused else 0
 
 
-def _listing_document(listing: Listing) -> dict[str, object]:
+def _listing_document(listing: ToolListing) -> dict[str, object]:
     return {
         "tools": [
             {
@@ -301,7 +307,7 @@ def _listing_document(listing: Listing) -> dict[str, object]:
     }
 
 
-def _say_tools(listing: Listing) -> None:
+def _say_tools(listing: ToolListing) -> None:
     for one in listing.tools:
         summary = shortened(visible(one.description.strip().partition("\n")[0]), _DESCRIPTION_COLUMNS)
         output.say(f"{output.styled(padded(one.name, 40), 'cyan')}  {summary}")
@@ -388,9 +394,9 @@ def _ask_for_trust(options: Namespace, name: str) -> None:
     server = project.named(name)
     if server.state not in _NOT_TRUSTED or not _on_terminal():
         return
-    _say_plan(project, server, Grants())
+    _say_plan(project, server, ServerGrants())
     if _says_yes("Trust it and start it?"):
-        mcp_servers.trust(project, server, Grants(), dt.datetime.now(dt.UTC))
+        mcp_servers.trust(project, server, ServerGrants(), dt.datetime.now(dt.UTC))
 
 
 async def _approved(options: Namespace, name: str, decision: Decision) -> bool:

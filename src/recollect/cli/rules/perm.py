@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from recollect.policy.decision import Decision, RuleSource, Verdict
     from recollect.policy.engine import RuleSet
     from recollect.services.permissions.call_history import PastCall
-    from recollect.services.permissions.engine import Permit
-    from recollect.services.permissions.replay import Example, Replay, Replayer
-    from recollect.services.permissions.suggest import Advice
+    from recollect.services.permissions.engine import ProjectEngine
+    from recollect.services.permissions.replay import CallExample, Replay, Replayer
+    from recollect.services.permissions.suggest import RuleAdvice
     from recollect.storage.home import ClaudeHome
 
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -150,7 +150,7 @@ def _check(options: Namespace) -> int:
     return 0 if decision.verdict.value == "allow" else 1
 
 
-def _document(decision: Decision, here: Permit) -> dict[str, object]:
+def _document(decision: Decision, here: ProjectEngine) -> dict[str, object]:
     return {
         "decision": decision.verdict,
         **_rule_row(decision.rule, decision.source),
@@ -187,7 +187,7 @@ def _tell(decision: Decision) -> None:
         output.say(f"  not analysed: {visible(reason)}")
 
 
-def _tell_problems(here: Permit) -> None:
+def _tell_problems(here: ProjectEngine) -> None:
     from recollect.services.permissions.engine import odd_rules
 
     for problem in here.loaded.problems:
@@ -283,13 +283,13 @@ def _tell_shifts(found: Replay) -> None:
         _tell_examples(shift.examples)
 
 
-def _tell_examples(examples: Sequence[Example]) -> None:
+def _tell_examples(examples: Sequence[CallExample]) -> None:
     for one in examples:
         text = shortened(visible(f"{one.tool}: {one.text}"), 78)
         output.say(output.styled(f"         {text}   recollect show {visible(one.session[:8])}", "dim"))
 
 
-def _example_rows(examples: Sequence[Example]) -> list[dict[str, object]]:
+def _example_rows(examples: Sequence[CallExample]) -> list[dict[str, object]]:
     return [
         {"tool": one.tool, "text": one.text, "session": one.session, "cwd": one.cwd, "at": one.at}
         for one in examples
@@ -364,7 +364,7 @@ def _suggest(options: Namespace) -> int:
     return 0
 
 
-def _tell_advice(advice: Advice) -> None:
+def _tell_advice(advice: RuleAdvice) -> None:
     output.say(
         f"{counted(advice.prompts, 'prompt')} in {counted(advice.calls, 'call')}; "
         f"{counted(len(advice.suggestions), 'rule')} would save {advice.saved:,}"

@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
 
     if not options.timeout > 0:
         raise UsageError(f"timeout {options.timeout:g}: not a time", hint="give seconds above 0")
-    wish = sandboxed_run.Wish(
+    wish = sandboxed_run.RunRequest(
         argv=tuple(options.command),
         cwd=Path.cwd(),
         write=tuple(map(Path, options.write)),

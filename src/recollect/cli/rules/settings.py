@@ -29,10 +29,10 @@ from recollect.cli.terminal.homes import open_home, settings_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.settings.config_merge import is_secret
-from recollect.model.settings.settings import Layer, Origin, Problem, Setting
+from recollect.model.settings.settings import Setting, SettingOrigin, SettingsLayer, SettingsProblem
 from recollect.policy.rules import RuleProblem
 from recollect.services.settings import config_import, settings
-from recollect.services.settings.settings import Loaded
+from recollect.services.settings.settings import LoadedSettings
 from recollect.storage.home import ClaudeHome
 
 _ACTIONS = ("show", "check", "set", "add", "remove", "unset", "import-config")
@@ -77,7 +77,7 @@ def only_home(options: Namespace) -> ClaudeHome:
     return homes[0]
 
 
-def load(options: Namespace) -> Loaded:
+def load(options: Namespace) -> LoadedSettings:
     """All layers for the directory that the options name."""
     managed = Path(options.managed) if options.managed else None
     root = settings_home(options.homes)
@@ -127,7 +127,7 @@ def _tell(one: Setting) -> None:
     output.say(output.styled(f"    {_place(one.origin)}{hidden}", "dim"))
 
 
-def _tell_project(found: Loaded) -> None:
+def _tell_project(found: LoadedSettings) -> None:
     facts = found.project
     output.say(f"Workspace {visible(facts.directory)}: {'trusted' if facts.trusted else 'not trusted'}")
     if facts.problem:
@@ -145,7 +145,7 @@ def _tell_project(found: Loaded) -> None:
         )
 
 
-def _place(origin: Origin) -> str:
+def _place(origin: SettingOrigin) -> str:
     return visible(f"{origin.scope}: {origin.path or '--settings'}:{origin.line}")
 
 
@@ -160,11 +160,11 @@ def _row(one: Setting) -> dict[str, object]:
     }
 
 
-def _problem_row(one: Problem) -> dict[str, object]:
+def _problem_row(one: SettingsProblem) -> dict[str, object]:
     return {**one._asdict(), "message": str(one)}
 
 
-def _layer_row(one: Layer) -> dict[str, object]:
+def _layer_row(one: SettingsLayer) -> dict[str, object]:
     names = ("scope", "path", "counts", "from_repository")
     return {name: getattr(one, name) for name in names}
 
@@ -254,7 +254,7 @@ def _change(options: Namespace) -> int:
     rest = [part for part in (options.key, options.value) if part is not None]
     again = ["settings", options.action, *rest, "--scope", options.scope, "--cwd", options.cwd, "--apply"]
     if options.json:
-        secret = Setting(tuple(options.key.split(".")), None, Origin("user", None, 0))
+        secret = Setting(tuple(options.key.split(".")), None, SettingOrigin("user", None, 0))
         output.print_json(
             {
                 "file": change.file,

@@ -22,7 +22,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, visible
 from recollect.services.secrets import redact as redact_service
 from recollect.services.secrets.redact import RedactionPlan
-from recollect.storage.changes.journal import Applied
+from recollect.storage.changes.journal import AppliedChange
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def run(options: Namespace) -> int:
     """Plan or do it."""
     session = open_home(options.homes).own_session(options.session)
     data = plans.own_data(options)
-    applied: Applied | None = None
+    applied: AppliedChange | None = None
     if options.apply:
         plan, applied = redact_service.redact(session, data)
     else:
@@ -49,7 +49,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _document(options: Namespace, plan: RedactionPlan, applied: Applied | None) -> dict[str, object]:
+def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> dict[str, object]:
     return {
         "session": plan.session,
         "findings": plan.findings,
@@ -66,7 +66,7 @@ def _document(options: Namespace, plan: RedactionPlan, applied: Applied | None) 
     }
 
 
-def _tell(options: Namespace, plan: RedactionPlan, applied: Applied | None) -> None:
+def _tell(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> None:
     name = output.styled(visible(plan.session[:8]), "cyan")
     if not plan.files:
         output.say(f"No secrets found in {name}: nothing to do")

@@ -23,7 +23,7 @@ from recollect.cli.terminal.text import counted, padded, size, visible
 from recollect.errors import UsageError
 from recollect.services.secrets import scan as scan_service
 from recollect.services.secrets.file_scan import SecretFinding
-from recollect.services.secrets.scan import Scanned
+from recollect.services.secrets.scan import SecretScan
 
 _SHOWN = 100
 
@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
     return 1 if found.findings else 0
 
 
-def _document(found: Scanned, seconds: float) -> dict[str, object]:
+def _document(found: SecretScan, seconds: float) -> dict[str, object]:
     return {
         "findings": found.findings,
         "summary": {
@@ -77,7 +77,7 @@ def _document(found: Scanned, seconds: float) -> dict[str, object]:
     }
 
 
-def _tell(options: Namespace, found: Scanned, seconds: float) -> None:
+def _tell(options: Namespace, found: SecretScan, seconds: float) -> None:
     limit = _SHOWN if options.limit is None else options.limit or len(found.findings)
     for path, rows in groupby(found.findings[:limit], key=lambda one: one.path):
         output.say(output.styled(visible(path), "bold"))

@@ -33,7 +33,7 @@ from recollect.cli.terminal.text import counted, padded, shortened, visible, wid
 from recollect.errors import UsageError
 from recollect.model.cost.calendar import TIME_KEYS
 from recollect.model.cost.money import dollars
-from recollect.model.cost.report import KEYS, MODES, CostReport, CostRow, Explanation, Unpriced
+from recollect.model.cost.report import KEYS, MODES, CostExplanation, CostReport, CostRow, UnpricedModel
 from recollect.services.cost.report import costs, zone_of
 
 _SHOWN = 30
@@ -231,7 +231,7 @@ def _row_remark(row: CostRow) -> str:
     return f"  {', '.join(remarks)}" if remarks else ""
 
 
-def _explained(why: Explanation) -> Iterator[str]:
+def _explained(why: CostExplanation) -> Iterator[str]:
     more = f" and {why.logs - len(why.paths):,} more" if why.logs > len(why.paths) else ""
     yield f"    from {counted(why.logs, 'log')}: {', '.join(map(visible, why.paths))}{more}"
     yield f"    {counted(why.copies_dropped, 'repeated line')} not counted again"
@@ -278,7 +278,7 @@ def _remarks(report: CostReport, shown: int) -> Iterator[str]:
     yield from map(visible, report.notes)
 
 
-def _unpriced(models: Iterable[Unpriced]) -> Iterator[str]:
+def _unpriced(models: Iterable[UnpricedModel]) -> Iterator[str]:
     from recollect.system.paths import config_file
 
     for one in models:

@@ -70,7 +70,7 @@ class Amount:
         self.pico, self.unpriced = pico, unpriced
 
 
-class Figures:
+class StatusFigures:
     """Everything the line may show; None where it is not known. Times are seconds since 1970."""
 
     def __init__(self, now: float) -> None:
@@ -108,7 +108,7 @@ def main(arguments: list[str], homes: list[str], data: str | None) -> int:
         from recollect.cli.main import command_parser
 
         command_parser("statusline").parse_args(["--help"])
-    figures = Figures(time.time())
+    figures = StatusFigures(time.time())
     figures.notes += [f"no option {_shown(one)}" for one in arguments if one not in _OPTIONS]
     said = _attempt(_input) or b""
     _attempt(_hear, figures, said)
@@ -157,7 +157,7 @@ def _input() -> bytes:
     return gathered
 
 
-def _hear(figures: Figures, said: bytes) -> None:
+def _hear(figures: StatusFigures, said: bytes) -> None:
     from recollect.index.glimpse import taken_apart
 
     text = said.decode("utf-8", "replace").strip("\ufeff \t\r\n")
@@ -178,7 +178,7 @@ def _hear(figures: Figures, said: bytes) -> None:
             figures.limits.append((name, short, percent, resets))
 
 
-def _hear_context(figures: Figures, values: dict[str, object], model: str) -> None:
+def _hear_context(figures: StatusFigures, values: dict[str, object], model: str) -> None:
     from recollect.index.glimpse import window_of
 
     counts = [_number(values[path]) for path in _PATHS if path.startswith(_USAGE)]
@@ -211,7 +211,7 @@ def _places(homes: Sequence[str], data: str | None) -> tuple[str, list[str]]:
     return lean_places.index_of(found, data, os.environ), found
 
 
-def _look_up(figures: Figures, index: str, homes: list[str]) -> None:
+def _look_up(figures: StatusFigures, index: str, homes: list[str]) -> None:
     import apsw
 
     from recollect.index import glimpse
@@ -234,7 +234,7 @@ def _look_up(figures: Figures, index: str, homes: list[str]) -> None:
         figures.notes.append("the index cannot be read")
 
 
-def _read(figures: Figures, index: apsw.Connection, prices: PriceList) -> None:
+def _read(figures: StatusFigures, index: apsw.Connection, prices: PriceList) -> None:
     from recollect.index import glimpse
     from recollect.model.cost.billing_blocks import BLOCK_QUARTERS
     from recollect.services.cost.local_day import today
@@ -260,7 +260,7 @@ def _read(figures: Figures, index: apsw.Connection, prices: PriceList) -> None:
             figures.percent = 100 * tokens / figures.window
 
 
-def _prices(figures: Figures) -> PriceList:
+def _prices(figures: StatusFigures) -> PriceList:
     from recollect.model.cost.prices import PriceList
     from recollect.services.lean_places import settings
     from recollect.storage.config.lean_settings import may_have_prices
@@ -286,7 +286,7 @@ def _refresh(index: str, homes: list[str]) -> None:
 # --- what is shown ------------------------------------------------------------------------
 
 
-def _line(figures: Figures) -> str:
+def _line(figures: StatusFigures) -> str:
     parts = [_shown(figures.model)] if figures.model else []
     if figures.session_cost is not None:
         parts.append(f"session {_amount(figures, figures.session_cost)}")
@@ -303,7 +303,7 @@ def _line(figures: Figures) -> str:
     return " | ".join([*parts, *figures.notes]) or "recollect"
 
 
-def _amount(figures: Figures, amount: Amount) -> str:
+def _amount(figures: StatusFigures, amount: Amount) -> str:
     is_old = figures.age is not None and abs(figures.age) > OLD_SECONDS
     return f"{'~' if is_old else ''}{dollars(amount.pico)}{'+' if amount.unpriced else ''}"
 
@@ -318,7 +318,7 @@ def _thousands(tokens: float) -> str:
     return f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 10**6:.1f}M"
 
 
-def _limit(figures: Figures, short: str, percent: float, resets: float | None) -> str:
+def _limit(figures: StatusFigures, short: str, percent: float, resets: float | None) -> str:
     if resets is None:
         return f"{short} {percent:.0f}%"
     is_far = resets - figures.now > 86_400
@@ -334,7 +334,7 @@ def _shown(text: str) -> str:
     return text[:_LONGEST_NAME]
 
 
-def _document(figures: Figures) -> str:
+def _document(figures: StatusFigures) -> str:
     import json
 
     amounts = (figures.session_cost, figures.today_cost, figures.block_cost)
@@ -358,7 +358,7 @@ def _document(figures: Figures) -> str:
     return json.dumps(document)
 
 
-def _block(figures: Figures) -> dict[str, object] | None:
+def _block(figures: StatusFigures) -> dict[str, object] | None:
     if figures.block_cost is None:
         return None
     from recollect.model.cost.billing_blocks import BLOCK_QUARTERS

@@ -30,7 +30,7 @@ from recollect.errors import Busy, NotFound, UsageError
 
 if TYPE_CHECKING:
     from recollect.server.database.contract import Database
-    from recollect.server.database.records import Author, Org, User
+    from recollect.server.database.records import Author, Org, OrgUser
 
 _DAY_MS = 86_400_000
 _ACTS = 100
@@ -111,7 +111,7 @@ async def _org(database: Database, name: str) -> Org:
     raise NotFound(f"organisation {name!a}: there is none", hint="`recollect admin org list` shows them")
 
 
-async def _user(database: Database, org: Org, name: str) -> User:
+async def _user(database: Database, org: Org, name: str) -> OrgUser:
     for user in await database.users(org.id):
         if name in (user.id, user.name):
             return user
@@ -152,12 +152,12 @@ async def _retention(options: Namespace, database: Database, names: list[str]) -
 
 
 async def _add_user(options: Namespace, database: Database, names: list[str]) -> None:
-    from recollect.server.database.records import User
+    from recollect.server.database.records import OrgUser
     from recollect.server.database.sql import now_ms
     from recollect.server.tenancy import new_id
 
     org = await _org(database, names[0])
-    user = User(new_id(), org.id, _name(names[1]), options.role or "member", False, now_ms())
+    user = OrgUser(new_id(), org.id, _name(names[1]), options.role or "member", False, now_ms())
     await database.add_user(user, _author())
     _tell(options, user, f"Member {visible(user.name)} ({user.role}): {user.id}")
 

@@ -94,8 +94,8 @@ def run(options: Namespace) -> int:
     """Migrate, or serve until told to end."""
     database = asked_database(options, replica=options.replica, connections=max(options.connections, 2))
     from recollect.server.database.contract import Unavailable
-    from recollect.server.limits import Limits
-    from recollect.server.run import Settings
+    from recollect.server.limits import ServerLimits
+    from recollect.server.run import ServerSettings
     from recollect.server.run import run as serve
     from recollect.storage.config.our_config import price_list
 
@@ -110,7 +110,7 @@ def run(options: Namespace) -> int:
         return 0
     if bool(options.tls_certificate) != bool(options.tls_key):
         raise UsageError("TLS needs a certificate and its key", hint="give --tls-certificate and --tls-key")
-    settings = Settings(
+    settings = ServerSettings(
         options.host,
         options.port,
         options.tls_certificate,
@@ -119,7 +119,7 @@ def run(options: Namespace) -> int:
         options.quiet,
     )
     most = max(options.max_body, 1) * _MIB
-    limits = Limits(
+    limits = ServerLimits(
         body_bytes=most,
         line_bytes=most,
         buffered_bytes=max(most * 3 // 2, 24 * _MIB),
@@ -142,18 +142,18 @@ def _page_of(options: Namespace) -> Callable[[Service], PageApp] | None:
         return None
     from recollect import __version__
     from recollect.cli.look.web import exports
-    from recollect.server.page_access import PageDoor
-    from recollect.services.page.members import MirrorDesks
+    from recollect.server.page_access import TokenAuthenticator
+    from recollect.services.page.members import MirrorBackends
     from recollect.web.built_files import BuiltFiles
-    from recollect.web.members import MembersPage, address_of
+    from recollect.web.members import MembersApp, address_of
 
     address = address_of(options.page)
     place = Path(options.page_cache) if options.page_cache else own_cache(options) / "team-page"
 
     def page_of(service: Service) -> PageApp:
-        door = PageDoor(service)
-        desks = MirrorDesks(place.absolute(), door.sessions_of)
-        return MembersPage(door, desks, address, version=__version__, exports=exports(), built=BuiltFiles())
+        door = TokenAuthenticator(service)
+        desks = MirrorBackends(place.absolute(), door.sessions_of)
+        return MembersApp(door, desks, address, version=__version__, exports=exports(), built=BuiltFiles())
 
     return page_of
 

@@ -31,12 +31,12 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import UsageError
-from recollect.services.sync.sync import Exchange, checked_address, is_server
-from recollect.storage.config.sync_settings import Login, load_login, login_file, save_login
+from recollect.services.sync.sync import SyncClient, checked_address, is_server
+from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file, save_login
 
 if TYPE_CHECKING:
-    from recollect.services.sync.install import Installation
-    from recollect.services.sync.push import Pushed
+    from recollect.services.sync.install import InstallPlan
+    from recollect.services.sync.push import PushResult
 
 _ACTIONS = ("login", "push", "pull", "status", "watch")
 _SHOWN = 20
@@ -90,7 +90,7 @@ def _login(options: Namespace) -> int:
             "sync login: takes one address", hint="recollect sync login https://… (or a directory)"
         )
     address = checked_address(options.words[0])
-    login = Login(
+    login = SyncLogin(
         address,
         _token(address) if is_server(address) else "",
         options.machine or _machine_name(),
@@ -98,7 +98,7 @@ def _login(options: Namespace) -> int:
         not options.no_redact,
         options.plain_http,
     )
-    exchange = Exchange(login, own_data(options), patience=10.0)
+    exchange = SyncClient(login, own_data(options), patience=10.0)
     # Before it is kept: a wrong token, or a wrong address, is told now.
     who = exchange.server().whoami() if is_server(address) else None
     path = save_login(login)
@@ -140,8 +140,8 @@ def _machine_name() -> str:
     return platform.node()[:100]
 
 
-def _exchange(options: Namespace) -> Exchange:
-    return Exchange(load_login(), own_data(options))
+def _exchange(options: Namespace) -> SyncClient:
+    return SyncClient(load_login(), own_data(options))
 
 
 def _homes(options: Namespace) -> list[Path]:
@@ -170,7 +170,7 @@ def _push(options: Namespace) -> int:
     return 1 if done.problems else 0
 
 
-def _say_pushed(done: Pushed) -> None:
+def _say_pushed(done: PushResult) -> None:
     if not done.sessions and not done.problems:
         output.say("Nothing new to send.")
     else:
@@ -239,7 +239,7 @@ def _pull(options: Namespace) -> int:
     return 1 if done.problems else 0
 
 
-def _into_home(options: Namespace, exchange: Exchange, remote: object) -> Installation:
+def _into_home(options: Namespace, exchange: SyncClient, remote: object) -> InstallPlan:
     from typing import cast
 
     from recollect.storage.home import ClaudeHome
@@ -264,7 +264,7 @@ def _into_home(options: Namespace, exchange: Exchange, remote: object) -> Instal
     return planned
 
 
-def _say_installed(options: Namespace, planned: Installation) -> None:
+def _say_installed(options: Namespace, planned: InstallPlan) -> None:
     for one in planned.sessions:
         output.say(f"  {one.how:<6}  {one.name}  {visible(shortened(one.directory, 70))}")
     for session, why in planned.left:

@@ -22,14 +22,14 @@ from recollect.cli.terminal import dates, output
 from recollect.cli.terminal.plans import own_data
 from recollect.cli.terminal.text import padded, shortened, visible, width
 from recollect.errors import Busy, UsageError
-from recollect.services.sync.sync import Exchange
+from recollect.services.sync.sync import SyncClient
 from recollect.storage.config.sync_settings import load_login
 
 _KEYS = ("person", "repo", "branch", "model", "project", "machine", "session", "day")
 _WIDEST = 44
 
 
-class _Row(Struct):
+class _CostRowDocument(Struct):
     keys: dict[str, str]
     responses: int
     tokens: dict[str, int]
@@ -37,10 +37,10 @@ class _Row(Struct):
     unpriced: list[str]
 
 
-class _Report(Struct):
+class _CostReportDocument(Struct):
     by: list[str]
-    rows: list[_Row]
-    total: _Row
+    rows: list[_CostRowDocument]
+    total: _CostRowDocument
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def run(options: Namespace) -> int:
         if options.until
         else None
     )
-    server = Exchange(load_login(), own_data(options), patience=20.0).server()
+    server = SyncClient(load_login(), own_data(options), patience=20.0).server()
     try:
         answer = server.cost(by, since, until, "csv" if options.csv else "json")
     finally:
@@ -118,7 +118,7 @@ def _say(document: dict[str, object]) -> None:
 
     from recollect.model.cost.money import dollars
 
-    report = msgspec.convert(document, type=_Report)
+    report = msgspec.convert(document, type=_CostReportDocument)
     head = [*report.by, "responses", "input", "output", "cache write", "cache read", "cost"]
     rows = [_cells(report.by, row, dollars(row.pico_usd)) for row in report.rows]
     total = _cells([], report.total, dollars(report.total.pico_usd))
@@ -136,7 +136,7 @@ def _say(document: dict[str, object]) -> None:
         output.note(f"not in the cost, because they have no price: {', '.join(map(visible, unpriced))}")
 
 
-def _cells(by: list[str], row: _Row, cost: str) -> list[str]:
+def _cells(by: list[str], row: _CostRowDocument, cost: str) -> list[str]:
     tokens = row.tokens
     writes = tokens.get("cache_write_5m", 0) + tokens.get("cache_write_1h", 0)
     numbers = (

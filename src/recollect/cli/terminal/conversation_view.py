@@ -34,7 +34,7 @@ from recollect.model.blocks import (
     UnknownBlock,
     blocks_of,
 )
-from recollect.model.conversation.conversation import Spoken
+from recollect.model.conversation.conversation import Message
 
 _SHORT_COLUMNS = 100
 _LONGEST_MARKDOWN = 50_000
@@ -53,7 +53,7 @@ _TELLING = (
 )
 
 
-class Tools(enum.StrEnum):
+class ToolDetail(enum.StrEnum):
     """How much of calls and their results is shown."""
 
     NONE = "none"
@@ -61,14 +61,14 @@ class Tools(enum.StrEnum):
     FULL = "full"
 
 
-class View(Struct, frozen=True):
+class DisplayOptions(Struct, frozen=True):
     """What of a message is shown."""
 
-    tools: Tools = Tools.SHORT
+    tools: ToolDetail = ToolDetail.SHORT
     thinking: bool = False
 
 
-class PartKind(enum.Enum):
+class MessagePartKind(enum.Enum):
     """What a part is."""
 
     PROSE = "prose"
@@ -78,16 +78,16 @@ class PartKind(enum.Enum):
     OTHER = "other"
 
 
-class Part(Struct, frozen=True):
+class MessagePart(Struct, frozen=True):
     """A piece of a message. ``title`` names a call or what a result is; ``text`` is as it stands in the log."""
 
-    kind: PartKind
+    kind: MessagePartKind
     text: str
     title: str = ""
     is_error: bool = False
 
 
-def parts(spoken: Spoken, view: View) -> Iterator[Part]:
+def parts(spoken: Message, view: DisplayOptions) -> Iterator[MessagePart]:
     """The parts of a message that are to be shown."""
     for block in spoken.blocks:
         part = _part(block, view)
@@ -95,30 +95,36 @@ def parts(spoken: Spoken, view: View) -> Iterator[Part]:
             yield part
 
 
-def _part(block: Block, view: View) -> Part | None:
+def _part(block: Block, view: DisplayOptions) -> MessagePart | None:
     match block:
         case TextBlock(text):
-            return Part(PartKind.PROSE, text) if text.strip() else None
+            return MessagePart(MessagePartKind.PROSE, text) if text.strip() else None
         case ThinkingBlock(thinking):
-            return Part(PartKind.THINKING, thinking) if view.thinking and thinking.strip() else None
+            return (
+                MessagePart(MessagePartKind.THINKING, thinking)
+                if view.thinking and thinking.strip()
+                else None
+            )
         case RedactedThinkingBlock():
             hidden = "(only its author can read it)"
-            return Part(PartKind.THINKING, hidden) if view.thinking else None
+            return MessagePart(MessagePartKind.THINKING, hidden) if view.thinking else None
         case ToolUseBlock() | ServerToolUseBlock() | McpToolUseBlock():
             return _call(block, view)
         case ImageBlock() | DocumentBlock() | ToolReferenceBlock():
-            return Part(PartKind.OTHER, _described(block))
+            return MessagePart(MessagePartKind.OTHER, _described(block))
         case UnknownBlock():
-            return Part(PartKind.OTHER, _described(block))
+            return MessagePart(MessagePartKind.OTHER, _described(block))
     return _result(block, view)
 
 
-def _call(block: ToolUseBlock | ServerToolUseBlock | McpToolUseBlock, view: View) -> Part | None:
-    if view.tools is Tools.NONE:
+def _call(
+    block: ToolUseBlock | ServerToolUseBlock | McpToolUseBlock, view: DisplayOptions
+) -> MessagePart | None:
+    if view.tools is ToolDetail.NONE:
         return None
     values = _input(block.input)
-    text = _all_of(values) if view.tools is Tools.FULL else _gist(values)
-    return Part(PartKind.CALL, text, title=block.name)
+    text = _all_of(values) if view.tools is ToolDetail.FULL else _gist(values)
+    return MessagePart(MessagePartKind.CALL, text, title=block.name)
 
 
 def _input(raw: Raw) -> object:
@@ -153,15 +159,15 @@ def _json(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _result(block: Block, view: View) -> Part | None:
-    if view.tools is Tools.NONE:
+def _result(block: Block, view: DisplayOptions) -> MessagePart | None:
+    if view.tools is ToolDetail.NONE:
         return None
     content = getattr(block, "content", msgspec.UNSET)
     is_error = isinstance(block, ToolResultBlock) and block.is_error is True
     text = result_text(content)
-    if view.tools is Tools.SHORT:
+    if view.tools is ToolDetail.SHORT:
         text = _short_result(text)
-    return Part(PartKind.RESULT, text, "error" if is_error else "result", is_error)
+    return MessagePart(MessagePartKind.RESULT, text, "error" if is_error else "result", is_error)
 
 
 def result_text(content: Raw | UnsetType) -> str:
@@ -195,7 +201,7 @@ def _described(block: Block) -> str:
     return f"[{type(block).__name__.removesuffix('Block')}]"
 
 
-def speaker(spoken: Spoken) -> str:
+def speaker(spoken: Message) -> str:
     """Who speaks: the person, the model, or the client in somebody's name."""
     if spoken.is_summary:
         return "Summary of what was compacted"
@@ -205,7 +211,7 @@ def speaker(spoken: Spoken) -> str:
     return names.get(spoken.role, spoken.role)
 
 
-def only_results(spoken: Spoken) -> bool:
+def only_results(spoken: Message) -> bool:
     """Whether a message is nothing but what tools gave back."""
     return bool(spoken.blocks) and all(isinstance(block, ToolResultBlock) for block in spoken.blocks)
 
@@ -222,7 +228,7 @@ def safe_text(text: str) -> str:
     )
 
 
-def lines(spoken: Spoken, view: View, safe: Callable[[str], str] = safe_text) -> Iterator[str]:
+def lines(spoken: Message, view: DisplayOptions, safe: Callable[[str], str] = safe_text) -> Iterator[str]:
     """A message as lines of text, followed by an empty one; nothing where nothing of it is to be shown."""
     shown = list(parts(spoken, view))
     if not shown:
@@ -234,7 +240,7 @@ def lines(spoken: Spoken, view: View, safe: Callable[[str], str] = safe_text) ->
     yield ""
 
 
-def _heading(spoken: Spoken, safe: Callable[[str], str]) -> str:
+def _heading(spoken: Message, safe: Callable[[str], str]) -> str:
     who = safe(speaker(spoken)).replace("\n", " ")
     style = {"user": "green", "assistant": "cyan"}.get(spoken.role, "yellow")
     facts = [when(spoken.at), spoken.model, spoken.uuid[:8]]
@@ -242,24 +248,26 @@ def _heading(spoken: Spoken, safe: Callable[[str], str]) -> str:
     return f"{output.styled(who, style)}  {output.styled(about, 'dim')}"
 
 
-def _part_lines(part: Part, view: View, safe: Callable[[str], str], *, markdown: bool) -> Iterator[str]:
+def _part_lines(
+    part: MessagePart, view: DisplayOptions, safe: Callable[[str], str], *, markdown: bool
+) -> Iterator[str]:
     text = safe(part.text)
     match part.kind:
-        case PartKind.PROSE:
+        case MessagePartKind.PROSE:
             yield from _prose(text) if markdown and output.coloured() else text.split("\n")
-        case PartKind.CALL | PartKind.RESULT:
+        case MessagePartKind.CALL | MessagePartKind.RESULT:
             yield from _tool_lines(part, text, view)
-        case PartKind.THINKING:
+        case MessagePartKind.THINKING:
             yield from (output.styled(f"  ~ {line}", "dim") for line in text.split("\n"))
-        case PartKind.OTHER:
+        case MessagePartKind.OTHER:
             yield f"  {text}"
 
 
-def _tool_lines(part: Part, text: str, view: View) -> Iterator[str]:
-    mark = "→" if part.kind is PartKind.CALL else "←"
+def _tool_lines(part: MessagePart, text: str, view: DisplayOptions) -> Iterator[str]:
+    mark = "→" if part.kind is MessagePartKind.CALL else "←"
     style = "red" if part.is_error else "dim"
     title = output.styled(f"  {mark} {visible(part.title)}", "red" if part.is_error else "yellow")
-    if view.tools is Tools.SHORT:
+    if view.tools is ToolDetail.SHORT:
         yield f"{title}  {output.styled(shortened(text, _SHORT_COLUMNS), style)}" if text else title
         return
     yield title

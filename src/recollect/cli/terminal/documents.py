@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from recollect.cli.terminal.output import json_bytes
-from recollect.model.conversation.conversation import Spoken
+from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.node import Node, node_of
 from recollect.model.conversation.written_blocks import as_json, content_of, is_said, made_of, text_block
 from recollect.model.convert.loss import Loss
@@ -36,7 +36,7 @@ def conversation_pieces(
     yield b'"findings": ' + json_bytes([finding(damage) for damage in findings]) + b"}\n"
 
 
-def message(spoken: Spoken) -> dict[str, object]:
+def message(spoken: Message) -> dict[str, object]:
     """One message."""
     return {
         "uuid": spoken.uuid,
@@ -49,7 +49,7 @@ def message(spoken: Spoken) -> dict[str, object]:
     }
 
 
-def _blocks(spoken: Spoken) -> list[object]:
+def _blocks(spoken: Message) -> list[object]:
     if not is_said(spoken):
         return [as_json(block) for block in spoken.blocks]
     return [block for entry in spoken.entries for block in _written(entry)]

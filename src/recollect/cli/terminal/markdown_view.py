@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator
 
 from recollect.cli.terminal.conversation_view import (
-    Part,
-    PartKind,
-    Tools,
-    View,
+    DisplayOptions,
+    MessagePart,
+    MessagePartKind,
+    ToolDetail,
     only_results,
     parts,
     safe_text,
@@ -25,7 +25,7 @@ from recollect.cli.terminal.conversation_view import (
     when,
 )
 from recollect.cli.terminal.text import visible
-from recollect.model.conversation.conversation import Spoken
+from recollect.model.conversation.conversation import Message
 
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?:(?P<ticks>`{3,})(?P<info>[^`]*)|(?P<tildes>~{3,})(?P<about>.*))")
 _MARKERS = r"(?P<before>[ \t]*(?:(?:>|[-*+]|[0-9]{1,9}[.)])[ \t]*)*)"  # of quotes and lists
@@ -41,7 +41,7 @@ def document_head(title: str, session: str, cwd: str) -> str:
     return f"# {name}\n\nSession `{_code(session)}`" + (f", in `{_code(cwd)}`" if cwd else "") + "\n\n"
 
 
-def message(spoken: Spoken, view: View) -> str:
+def message(spoken: Message, view: DisplayOptions) -> str:
     """One message, followed by an empty line; "" where nothing of it is to be shown."""
     shown = list(parts(spoken, view))
     if not shown:
@@ -50,26 +50,26 @@ def message(spoken: Spoken, view: View) -> str:
     return "\n\n".join([*heading, *(_part(part, view) for part in shown)]) + "\n\n"
 
 
-def _heading(spoken: Spoken) -> str:
+def _heading(spoken: Message) -> str:
     facts = [when(spoken.at), spoken.model or ""]
     about = ", ".join(_inline(visible(fact)) for fact in facts if fact)
     who = _inline(visible(speaker(spoken)))
     return f"## {who}" + (f" ({about})" if about else "")
 
 
-def _part(part: Part, view: View) -> str:
+def _part(part: MessagePart, view: DisplayOptions) -> str:
     text = safe_text(part.text)
     match part.kind:
-        case PartKind.PROSE:
+        case MessagePartKind.PROSE:
             return prose(text)
-        case PartKind.THINKING:
+        case MessagePartKind.THINKING:
             return f"*Thinking*\n\n{fenced(text)}"
-        case PartKind.CALL | PartKind.RESULT:
-            title = "Call" if part.kind is PartKind.CALL else "Result"
-            name = f": `{_code(part.title)}`" if part.kind is PartKind.CALL or part.is_error else ""
+        case MessagePartKind.CALL | MessagePartKind.RESULT:
+            title = "Call" if part.kind is MessagePartKind.CALL else "Result"
+            name = f": `{_code(part.title)}`" if part.kind is MessagePartKind.CALL or part.is_error else ""
             body = f"\n\n{fenced(text)}" if text else ""
-            return f"*{title}*{name}{body}" if view.tools is not Tools.NONE else ""
-        case PartKind.OTHER:
+            return f"*{title}*{name}{body}" if view.tools is not ToolDetail.NONE else ""
+        case MessagePartKind.OTHER:
             return fenced(text)
 
 

@@ -12,7 +12,7 @@ api_400.py    what would be sent on resume, against the rules whose breach is a 
 shortened.py  lines with their texts cut, so that a conversation of any length of text can be looked at
 settings.py   settings that a client would ignore as a whole
 
-Nothing here opens a file. A rule yields ``Found``; who and where is added by ``services/check/check.py``.
+Nothing here opens a file. A rule yields ``RuleViolation``; who and where is added by ``services/check/check.py``.
 What client 2.1.325 repairs by itself while it resumes is at most a warning.
 """
 
@@ -29,7 +29,7 @@ _NONE = "nothing to do"
 _EXPORT = "recollect export {session}"
 
 
-class Rule(Struct, frozen=True):
+class CheckRule(Struct, frozen=True):
     """One row of the table. ``source`` names the seed that asks for it, where one does."""
 
     severity: Severity
@@ -38,7 +38,7 @@ class Rule(Struct, frozen=True):
     source: str = ""
 
 
-class Found(Struct, frozen=True):
+class RuleViolation(Struct, frozen=True):
     """A rule that was broken, and where in the log. ``line`` counts from 1, 0 where only the offset is known."""
 
     code: str
@@ -48,120 +48,134 @@ class Found(Struct, frozen=True):
     line: int = 0
 
 
-CODES: dict[str, Rule] = {
+CODES: dict[str, CheckRule] = {
     # lines
-    "invalid-json": Rule(_ERROR, "a line that is not JSON; the client passes over it", _REPAIR, "002"),
-    "glued-objects": Rule(_ERROR, "several entries on one line; the client loses all of them", _REPAIR),
-    "nul-run": Rule(_ERROR, "NUL bytes where a crash kept the disk from getting text", _REPAIR),
-    "torn-tail": Rule(_ERROR, "half an entry at the end of a log that nobody has open", _REPAIR),
-    "missing-final-newline": Rule(
+    "invalid-json": CheckRule(_ERROR, "a line that is not JSON; the client passes over it", _REPAIR, "002"),
+    "glued-objects": CheckRule(_ERROR, "several entries on one line; the client loses all of them", _REPAIR),
+    "nul-run": CheckRule(_ERROR, "NUL bytes where a crash kept the disk from getting text", _REPAIR),
+    "torn-tail": CheckRule(_ERROR, "half an entry at the end of a log that nobody has open", _REPAIR),
+    "missing-final-newline": CheckRule(
         _WARNING, "the last entry has no newline; client 2.0.76 glues its next one to it", _REPAIR
     ),
-    "not-an-object": Rule(_WARNING, "JSON, but not an object; client 2.1.197 fails at `null`", _REPAIR),
-    "invalid-utf8": Rule(_WARNING, "bytes that are not UTF-8; the client shows replacement marks", _REPAIR),
-    "oversize-line": Rule(_WARNING, "a line too long to be looked into"),
-    "too-deep": Rule(_WARNING, "a line nested too deeply to be looked into"),
-    "unknown-shape": Rule(_WARNING, "a known type whose contents are not what it promises", source="002"),
-    "unknown-type": Rule(
+    "not-an-object": CheckRule(_WARNING, "JSON, but not an object; client 2.1.197 fails at `null`", _REPAIR),
+    "invalid-utf8": CheckRule(
+        _WARNING, "bytes that are not UTF-8; the client shows replacement marks", _REPAIR
+    ),
+    "oversize-line": CheckRule(_WARNING, "a line too long to be looked into"),
+    "too-deep": CheckRule(_WARNING, "a line nested too deeply to be looked into"),
+    "unknown-shape": CheckRule(
+        _WARNING, "a known type whose contents are not what it promises", source="002"
+    ),
+    "unknown-type": CheckRule(
         _INFO, "a type of line that recollect does not know; it is kept as it is", source="002"
     ),
-    "lone-surrogate": Rule(_INFO, "half a surrogate pair; the client shows a replacement mark"),
-    "byte-order-mark": Rule(_INFO, "a line starts with a byte order mark; the client reads it all the same"),
-    "crlf": Rule(_INFO, "lines end in CR LF; the client reads them all the same"),
-    "being-written": Rule(_INFO, "an unfinished line in a session that a client has open"),
+    "lone-surrogate": CheckRule(_INFO, "half a surrogate pair; the client shows a replacement mark"),
+    "byte-order-mark": CheckRule(
+        _INFO, "a line starts with a byte order mark; the client reads it all the same"
+    ),
+    "crlf": CheckRule(_INFO, "lines end in CR LF; the client reads them all the same"),
+    "being-written": CheckRule(_INFO, "an unfinished line in a session that a client has open"),
     # ids and links
-    "invalid-id": Rule(_WARNING, "an entry's id is not a UUID; the client takes any id", source="000, 001"),
-    "missing-id": Rule(
+    "invalid-id": CheckRule(
+        _WARNING, "an entry's id is not a UUID; the client takes any id", source="000, 001"
+    ),
+    "missing-id": CheckRule(
         _ERROR, "a message without id; the client cannot follow the chain over it", _EXPORT, "000"
     ),
-    "duplicate-id": Rule(
+    "duplicate-id": CheckRule(
         _WARNING, "one id, several lines with other bytes; the client takes the last", source="000, 001"
     ),
-    "repeated-entry": Rule(
+    "repeated-entry": CheckRule(
         _INFO, "a line that stands in the log more than once, byte for byte", source="000"
     ),
-    "missing-parent": Rule(
+    "missing-parent": CheckRule(
         _WARNING,
         "an entry follows one that is not in the log; no history that would be sent is lost",
         _REPAIR,
         "000, 001",
     ),
-    "history-cut": Rule(
+    "history-cut": CheckRule(
         _ERROR, "on resume the client sends only what is behind this entry", _REPAIR, "000, 001"
     ),
-    "unlinked-answer": Rule(
+    "unlinked-answer": CheckRule(
         _ERROR, "the history that is sent begins with an answer, which names no parent", _EXPORT, "000, 001"
     ),
-    "circle": Rule(_WARNING, "entries follow each other in a circle; client 2.0.76 hangs", _REPAIR, "000"),
-    "second-root": Rule(_INFO, "the log holds another conversation, which is not resumed"),
-    "other-session-id": Rule(_INFO, "entries name another session; the name of the file decides"),
-    "session-not-found": Rule(_ERROR, "without a time at its end the client finds no conversation", _REPAIR),
-    "nothing-said": Rule(_ERROR, "there are messages, but nothing in them that could be sent", _EXPORT),
-    "no-conversation": Rule(_INFO, "the log holds no conversation, only other lines"),
-    "empty-log": Rule(_WARNING, "the log is empty", "recollect rm {session}"),
-    "foreign-name": Rule(_INFO, "the name of the log is no UUID; the client never lists it"),
+    "circle": CheckRule(
+        _WARNING, "entries follow each other in a circle; client 2.0.76 hangs", _REPAIR, "000"
+    ),
+    "second-root": CheckRule(_INFO, "the log holds another conversation, which is not resumed"),
+    "other-session-id": CheckRule(_INFO, "entries name another session; the name of the file decides"),
+    "session-not-found": CheckRule(
+        _ERROR, "without a time at its end the client finds no conversation", _REPAIR
+    ),
+    "nothing-said": CheckRule(_ERROR, "there are messages, but nothing in them that could be sent", _EXPORT),
+    "no-conversation": CheckRule(_INFO, "the log holds no conversation, only other lines"),
+    "empty-log": CheckRule(_WARNING, "the log is empty", "recollect rm {session}"),
+    "foreign-name": CheckRule(_INFO, "the name of the log is no UUID; the client never lists it"),
     # times
-    "bad-timestamp": Rule(_WARNING, "a chain entry without a time in ISO 8601", source="001"),
-    "time-order": Rule(_WARNING, "an entry is older than the one it follows", source="000, 001"),
+    "bad-timestamp": CheckRule(_WARNING, "a chain entry without a time in ISO 8601", source="001"),
+    "time-order": CheckRule(_WARNING, "an entry is older than the one it follows", source="000, 001"),
     # calls
-    "call-without-result": Rule(
+    "call-without-result": CheckRule(
         _WARNING, "a tool call that never got a result; the client drops it on resume", _REPAIR, "001"
     ),
-    "open-call": Rule(
+    "open-call": CheckRule(
         _INFO, "a tool call without result where that is usual: at an end, or on another branch"
     ),
-    "result-without-call": Rule(
+    "result-without-call": CheckRule(
         _WARNING, "a result whose call is not in the log; the client sends `(no content)` for it", _REPAIR
     ),
-    "duplicate-call-id": Rule(
+    "duplicate-call-id": CheckRule(
         _WARNING, "several calls have one id; the client keeps the first pair", _REPAIR, "001"
     ),
-    "duplicate-result": Rule(_WARNING, "several results for one call; the client keeps the first"),
-    "result-cut-off": Rule(
+    "duplicate-result": CheckRule(_WARNING, "several results for one call; the client keeps the first"),
+    "result-cut-off": CheckRule(
         _WARNING, "its call is in the log, but a compaction, fork or rewind keeps it from being sent", _REPAIR
     ),
-    "result-not-reached": Rule(
+    "result-not-reached": CheckRule(
         _WARNING, "the result is in the log, but not in the conversation that is resumed", _REPAIR
     ),
     # what the API would refuse for ever
-    "api-unpaired-call": Rule(_ERROR, "a tool_use would be sent without its tool_result", _REPAIR),
-    "api-unpaired-result": Rule(_ERROR, "a tool_result would be sent without its tool_use", _REPAIR),
-    "api-repeated-call": Rule(_ERROR, "the same tool_use id would be sent twice", _REPAIR),
-    "api-bad-call-id": Rule(_ERROR, "a tool_use id with characters that the API refuses", _EXPORT),
-    "api-empty-text": Rule(_ERROR, "an empty text block would be sent", _REPAIR),
-    "api-empty-content": Rule(_ERROR, "a message without content would be sent", _REPAIR),
-    "api-unsigned-thinking": Rule(_ERROR, "thinking without signature would be sent", _REPAIR),
-    "api-emptied-thinking": Rule(_ERROR, "thinking whose text was taken away would be sent", _REPAIR),
-    "api-empty-image": Rule(_ERROR, "an image without data would be sent", _REPAIR),
-    "api-oversize-image": Rule(_ERROR, "an image of more than 5 MB or 8000 pixels would be sent", _REPAIR),
-    "api-not-checked": Rule(_INFO, "the conversation is too large to be built and checked"),
+    "api-unpaired-call": CheckRule(_ERROR, "a tool_use would be sent without its tool_result", _REPAIR),
+    "api-unpaired-result": CheckRule(_ERROR, "a tool_result would be sent without its tool_use", _REPAIR),
+    "api-repeated-call": CheckRule(_ERROR, "the same tool_use id would be sent twice", _REPAIR),
+    "api-bad-call-id": CheckRule(_ERROR, "a tool_use id with characters that the API refuses", _EXPORT),
+    "api-empty-text": CheckRule(_ERROR, "an empty text block would be sent", _REPAIR),
+    "api-empty-content": CheckRule(_ERROR, "a message without content would be sent", _REPAIR),
+    "api-unsigned-thinking": CheckRule(_ERROR, "thinking without signature would be sent", _REPAIR),
+    "api-emptied-thinking": CheckRule(_ERROR, "thinking whose text was taken away would be sent", _REPAIR),
+    "api-empty-image": CheckRule(_ERROR, "an image without data would be sent", _REPAIR),
+    "api-oversize-image": CheckRule(
+        _ERROR, "an image of more than 5 MB or 8000 pixels would be sent", _REPAIR
+    ),
+    "api-not-checked": CheckRule(_INFO, "the conversation is too large to be built and checked"),
     # the home
-    "captures-continue": Rule(
+    "captures-continue": CheckRule(
         _ERROR,
         "`claude --continue` would take this log and start with no history",
         "recollect rm {session}",
     ),
-    "unreadable": Rule(_ERROR, "it cannot be read at all", "check who may read it, and the disk"),
-    "orphan-agent": Rule(_WARNING, "a sub-agent's log whose session is gone"),
-    "orphan-todos": Rule(_INFO, "todos of a session that is gone"),
-    "orphan-tasks": Rule(_INFO, "tasks of a session that is gone"),
-    "path-collision": Rule(
+    "unreadable": CheckRule(_ERROR, "it cannot be read at all", "check who may read it, and the disk"),
+    "orphan-agent": CheckRule(_WARNING, "a sub-agent's log whose session is gone"),
+    "orphan-todos": CheckRule(_INFO, "todos of a session that is gone"),
+    "orphan-tasks": CheckRule(_INFO, "tasks of a session that is gone"),
+    "path-collision": CheckRule(
         _WARNING,
         "sessions of several directories share one project folder; `--continue` mixes them up",
         "recollect mv --split {path}",
     ),
-    "ignored-settings": Rule(
+    "ignored-settings": CheckRule(
         _ERROR, "settings that the client ignores as a whole and silently, deny rules included", "mend {path}"
     ),
-    "unreadable-config": Rule(_ERROR, "the client's global config is not JSON", "mend {path}"),
-    "open-mode": Rule(_WARNING, "other users of this machine may read it", "chmod go-rwx {path}"),
-    "expiring": Rule(
+    "unreadable-config": CheckRule(_ERROR, "the client's global config is not JSON", "mend {path}"),
+    "open-mode": CheckRule(_WARNING, "other users of this machine may read it", "chmod go-rwx {path}"),
+    "expiring": CheckRule(
         _WARNING,
         "the client will delete sessions soon, and they are not archived",
         "recollect archive add --all",
     ),
-    "expiring-archived": Rule(_INFO, "the client will delete sessions soon; all of them are archived"),
-    "secrets": Rule(_INFO, "credentials stand in the logs", "recollect scan --all"),
-    "unfinished-change": Rule(_WARNING, "a change of ours was interrupted", "recollect undo --recover"),
-    "damaged-change": Rule(_WARNING, "a record of a change of ours cannot be read; it cannot be undone"),
+    "expiring-archived": CheckRule(_INFO, "the client will delete sessions soon; all of them are archived"),
+    "secrets": CheckRule(_INFO, "credentials stand in the logs", "recollect scan --all"),
+    "unfinished-change": CheckRule(_WARNING, "a change of ours was interrupted", "recollect undo --recover"),
+    "damaged-change": CheckRule(_WARNING, "a record of a change of ours cannot be read; it cannot be undone"),
 }

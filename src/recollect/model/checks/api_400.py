@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from recollect.model.checks import Found
+from recollect.model.checks import RuleViolation
 from recollect.model.entry import Entry
 from recollect.model.repair import images
 
@@ -28,30 +28,30 @@ _SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[01
 _MOST_PLACES = 500
 
 
-class _Refused(Struct, frozen=True):
+class _ApiRefusal(Struct, frozen=True):
     code: str
     message: str
     block: Json | None = None
     call: str | None = None
 
 
-def api_faults(messages: Sequence[Json], entries: Sequence[Entry], model: str) -> Iterator[Found]:
+def api_faults(messages: Sequence[Json], entries: Sequence[Entry], model: str) -> Iterator[RuleViolation]:
     """Every rule that the messages break, placed at the entry that breaks it."""
-    places = _Places(entries)
+    places = _BlockSources(entries)
     for refused in _refusals(messages, model):
         entry = places.of(refused)
         offset, uuid = (entry.offset, entry.uuid) if entry is not None else (None, None)
-        yield Found(refused.code, f"the API answers 400: {refused.message}", offset, uuid)
+        yield RuleViolation(refused.code, f"the API answers 400: {refused.message}", offset, uuid)
 
 
-def _refusals(messages: Sequence[Json], model: str) -> Iterator[_Refused]:
+def _refusals(messages: Sequence[Json], model: str) -> Iterator[_ApiRefusal]:
     talk = [one for one in messages if one["role"] != "system"]
     called: set[Any] = set()
     for number, one in enumerate(talk):
         blocks = _blocks(one)
         if all(map(_is_empty_text, blocks)) and (one["role"] == "user" or not blocks):
             text = f"messages.{number}: user messages must have non-empty content"
-            yield _Refused("api-empty-content", text, blocks[0] if blocks else None)
+            yield _ApiRefusal("api-empty-content", text, blocks[0] if blocks else None)
         before = _ids(talk[number - 1], "tool_use", "id") if number else []
         following = talk[number + 1] if number + 1 < len(talk) else None
         yield from _pairing(one, number, before, following, called)
@@ -76,40 +76,40 @@ def _ids(message: Json, kind: str, name: str) -> list[Any]:
 
 def _pairing(
     one: Json, number: int, before: list[Any], following: Json | None, called: set[Any]
-) -> Iterator[_Refused]:
+) -> Iterator[_ApiRefusal]:
     # Where no user's turn follows, the client puts one there with a result that says "missing" (measured).
     is_closed = following is None or following["role"] != "user"
     answers = [] if following is None else _ids(following, "tool_result", "tool_use_id")
     for name in _ids(one, "tool_use", "id"):
         if name in called:
-            yield _Refused("api-repeated-call", "messages: `tool_use` ids must be unique", call=str(name))
+            yield _ApiRefusal("api-repeated-call", "messages: `tool_use` ids must be unique", call=str(name))
         called.add(name)
         if name not in answers and not is_closed:
             text = f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-            yield _Refused("api-unpaired-call", text + str(name)[:60], call=str(name))
+            yield _ApiRefusal("api-unpaired-call", text + str(name)[:60], call=str(name))
         if not isinstance(name, str) or not _CALL_ID.match(name):
             text = f"messages.{number}: tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
-            yield _Refused("api-bad-call-id", text, call=str(name))
+            yield _ApiRefusal("api-bad-call-id", text, call=str(name))
     results = _ids(one, "tool_result", "tool_use_id")
     for position, name in enumerate(results):
         if name not in before or name in results[:position]:
             text = (
                 f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {str(name)[:60]}"
             )
-            yield _Refused("api-unpaired-result", text, call=str(name))
+            yield _ApiRefusal("api-unpaired-result", text, call=str(name))
 
 
-def _of_block(block: Json, place: str, model: str) -> Iterator[_Refused]:
+def _of_block(block: Json, place: str, model: str) -> Iterator[_ApiRefusal]:
     kind = block.get("type")
     if _is_empty_text(block):
-        yield _Refused("api-empty-text", f"{place}: text content blocks must be non-empty", block)
+        yield _ApiRefusal("api-empty-text", f"{place}: text content blocks must be non-empty", block)
     elif kind == "thinking" and not block.get("signature"):
-        yield _Refused("api-unsigned-thinking", f"{place}.thinking.signature: Field required", block)
+        yield _ApiRefusal("api-unsigned-thinking", f"{place}.thinking.signature: Field required", block)
     elif kind == "thinking" and not block.get("thinking") and _SHOWS_ITS_THINKING.match(model):
         text = f"{place}.thinking: each thinking block must contain thinking"
-        yield _Refused("api-emptied-thinking", text, block)
+        yield _ApiRefusal("api-emptied-thinking", text, block)
     elif kind == "redacted_thinking" and not block.get("data"):
-        yield _Refused("api-emptied-thinking", f"{place}.redacted_thinking.data: Field required", block)
+        yield _ApiRefusal("api-emptied-thinking", f"{place}.redacted_thinking.data: Field required", block)
     elif kind == "image":
         yield from _of_image(block, place)
     elif kind == "tool_result" and isinstance(block.get("content"), list):
@@ -118,7 +118,7 @@ def _of_block(block: Json, place: str, model: str) -> Iterator[_Refused]:
                 yield from _of_block(part, f"{place}.tool_result.content.{index}", model)
 
 
-def _of_image(block: Json, place: str) -> Iterator[_Refused]:
+def _of_image(block: Json, place: str) -> Iterator[_ApiRefusal]:
     reason = images.refusal(block)
     if reason is None:
         return
@@ -126,17 +126,17 @@ def _of_image(block: Json, place: str) -> Iterator[_Refused]:
     data = source.get("data") if isinstance(source, dict) else None
     if not isinstance(data, str) or not data.strip():
         text = f"{place}.image.source.base64: image cannot be empty"
-        yield _Refused("api-empty-image", text, block)
+        yield _ApiRefusal("api-empty-image", text, block)
     elif len(data) > images.MOST_BYTES:
         sizes = f"{len(data)} bytes > {images.MOST_BYTES} bytes"
         text = f"{place}.image.source.base64: image exceeds 5 MB maximum: {sizes}"
-        yield _Refused("api-oversize-image", text, block)
+        yield _ApiRefusal("api-oversize-image", text, block)
     else:
         text = f"{place}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels"
-        yield _Refused("api-oversize-image", f"{text} ({reason})", block)
+        yield _ApiRefusal("api-oversize-image", f"{text} ({reason})", block)
 
 
-class _Places:
+class _BlockSources:
     """Which entry a block of the list came from; the client merges several into one message.
 
     Refusals come in the order of the conversation, so each is looked for from where the last one was.
@@ -147,7 +147,7 @@ class _Places:
         self._next = 0
         self._lookups = 0
 
-    def of(self, refused: _Refused) -> Entry | None:
+    def of(self, refused: _ApiRefusal) -> Entry | None:
         """The entry that holds the block or the id; an equal block is given to the next entry that has one."""
         self._lookups += 1
         if self._lookups > _MOST_PLACES:

@@ -12,17 +12,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from recollect.model.checks import Found
+from recollect.model.checks import RuleViolation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Dialect, Entry, Kind, UnknownShape, User
+from recollect.model.entry import Assistant, Dialect, Entry, Kind, UnknownShapeBody, User
 from recollect.model.ids import is_uuid
 
 _How = Literal["parent", "root", "joined", "cut", "boundary"]
 
 
-class Break(Struct, frozen=True):
+class ChainBreak(Struct, frozen=True):
     """Where the walk could not follow a parent: the entry, and how the client goes on."""
 
     node: Node
@@ -30,32 +30,34 @@ class Break(Struct, frozen=True):
     is_circle: bool = False
 
 
-def id_fault(entry: Entry) -> Found | None:
+def id_fault(entry: Entry) -> RuleViolation | None:
     """A message without id, or with one that is no UUID."""
     if entry.dialect != Dialect.CLAUDE or not _is_link(entry):
         return None
     uuid = entry.uuid
     if not uuid:
-        return Found("missing-id", "a message without id", entry.offset)
+        return RuleViolation("missing-id", "a message without id", entry.offset)
     if not is_uuid(uuid):
-        return Found("invalid-id", f"the id {uuid[:60]!r} is not a UUID", entry.offset, uuid)
+        return RuleViolation("invalid-id", f"the id {uuid[:60]!r} is not a UUID", entry.offset, uuid)
     return None
 
 
 def _is_link(entry: Entry) -> bool:
     body = entry.body
-    named = body.type_name if isinstance(body, UnknownShape) else ""
+    named = body.type_name if isinstance(body, UnknownShapeBody) else ""
     return isinstance(body, User | Assistant) or named in (Kind.USER.value, Kind.ASSISTANT.value)
 
 
-def duplicate_fault(first: Line, again: Line, uuid: str) -> Found:
+def duplicate_fault(first: Line, again: Line, uuid: str) -> RuleViolation:
     """Two lines with one id."""
     if first.data == again.data:
-        return Found("repeated-entry", f"the same line as at byte {first.offset}", again.offset, uuid)
-    return Found("duplicate-id", f"another line with this id is at byte {first.offset}", again.offset, uuid)
+        return RuleViolation("repeated-entry", f"the same line as at byte {first.offset}", again.offset, uuid)
+    return RuleViolation(
+        "duplicate-id", f"another line with this id is at byte {first.offset}", again.offset, uuid
+    )
 
 
-def link_faults(graph: Graph) -> Iterator[Found]:
+def link_faults(graph: Graph) -> Iterator[RuleViolation]:
     """Everything that is wrong with the links of a session's log."""
     breaks, walked = _walk(graph)
     cut = _cut(graph, breaks, walked)
@@ -71,31 +73,31 @@ def link_faults(graph: Graph) -> Iterator[Found]:
     yield from _second_roots(graph, walked)
 
 
-def orphan_faults(graph: Graph) -> Iterator[Found]:
+def orphan_faults(graph: Graph) -> Iterator[RuleViolation]:
     """The same for a sub-agent's log, which no client resumes by itself."""
     for orphan in graph.orphans:
         yield _missing(orphan, "")
 
 
-def circles(graph: Graph) -> Iterator[Found]:
+def circles(graph: Graph) -> Iterator[RuleViolation]:
     """Entries that are their own ancestors."""
     for circle in graph.cycles:
         first = min((graph.nodes[uuid] for uuid in circle), key=lambda node: node.offset)
         what = "an entry follows itself" if len(circle) == 1 else f"{len(circle)} entries in a circle"
-        yield Found("circle", what, first.offset, first.uuid)
+        yield RuleViolation("circle", what, first.offset, first.uuid)
 
 
-def _missing(orphan: Node, how: str) -> Found:
+def _missing(orphan: Node, how: str) -> RuleViolation:
     what = f"its parent {(orphan.parent or '')[:60]!r} is not in the log"
-    return Found("missing-parent", f"{what}; {how}" if how else what, orphan.offset, orphan.uuid)
+    return RuleViolation("missing-parent", f"{what}; {how}" if how else what, orphan.offset, orphan.uuid)
 
 
 # ---- the way the client takes ----------------------------------------------------------------------------
 
 
-def _walk(graph: Graph) -> tuple[list[Break], dict[str, Node]]:
+def _walk(graph: Graph) -> tuple[list[ChainBreak], dict[str, Node]]:
     """From the active leaf back to where the history that is sent begins."""
-    breaks: list[Break] = []
+    breaks: list[ChainBreak] = []
     walked: dict[str, Node] = {}
     seen: set[str] = set()
     current = graph.active_leaf
@@ -103,7 +105,7 @@ def _walk(graph: Graph) -> tuple[list[Break], dict[str, Node]]:
         walked[current.uuid] = current
         seen.add(current.uuid)
         if current.is_boundary:
-            breaks.append(Break(current, "boundary"))
+            breaks.append(ChainBreak(current, "boundary"))
             break
         following, passed = _step(graph, current, seen)
         if passed is not None:
@@ -112,21 +114,21 @@ def _walk(graph: Graph) -> tuple[list[Break], dict[str, Node]]:
     return breaks, walked
 
 
-def _step(graph: Graph, node: Node, seen: set[str]) -> tuple[Node | None, Break | None]:
+def _step(graph: Graph, node: Node, seen: set[str]) -> tuple[Node | None, ChainBreak | None]:
     name = graph.parent_of(node)
     while name is not None:
         parent = graph.nodes.get(name)
         if parent is None or parent.uuid in seen:
             elder = graph.elder(node, seen)
-            return elder, Break(node, "joined" if elder is not None else "cut", parent is not None)
+            return elder, ChainBreak(node, "joined" if elder is not None else "cut", parent is not None)
         if parent.is_link:
             return parent, None
         seen.add(parent.uuid)
         name = graph.parent_of(parent)
-    return None, Break(node, "root")
+    return None, ChainBreak(node, "root")
 
 
-def _cut(graph: Graph, breaks: Sequence[Break], walked: dict[str, Node]) -> Found | None:
+def _cut(graph: Graph, breaks: Sequence[ChainBreak], walked: dict[str, Node]) -> RuleViolation | None:
     """Where the history that is sent begins too late; None where it begins where it should."""
     if not breaks or breaks[-1].how in ("joined", "boundary"):
         return None
@@ -145,7 +147,7 @@ def _cut(graph: Graph, breaks: Sequence[Break], walked: dict[str, Node]) -> Foun
     else:
         return None  # a conversation of its own: somebody began anew
     what = f"{why}: {lost} earlier message{'s are' if lost > 1 else ' is'} not sent on resume"
-    return Found(code, what, last.node.offset, last.node.uuid)
+    return RuleViolation(code, what, last.node.offset, last.node.uuid)
 
 
 def _lost_before(graph: Graph, node: Node, walked: dict[str, Node]) -> int:
@@ -155,11 +157,11 @@ def _lost_before(graph: Graph, node: Node, walked: dict[str, Node]) -> int:
     )
 
 
-def _second_roots(graph: Graph, walked: dict[str, Node]) -> Iterator[Found]:
+def _second_roots(graph: Graph, walked: dict[str, Node]) -> Iterator[RuleViolation]:
     for root in graph.roots:
         is_talk = root.type == "user" and not root.is_sidechain and not root.is_compact_summary
         if is_talk and walked and root.uuid not in walked and graph.children(root.uuid):
-            yield Found(
+            yield RuleViolation(
                 "second-root", "a conversation that is not resumed begins here", root.offset, root.uuid
             )
 
@@ -167,20 +169,20 @@ def _second_roots(graph: Graph, walked: dict[str, Node]) -> Iterator[Found]:
 # ---- is there a conversation at all ----------------------------------------------------------------------
 
 
-def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> Found | None:
+def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolation | None:
     """Why a client would find no conversation; None where it finds one. ``is_sent``: something would be sent."""
     if size == 0:
-        return Found("empty-log", "the file has no bytes")
+        return RuleViolation("empty-log", "the file has no bytes")
     messages = [node for node in graph.nodes.values() if node.is_message]
     own = [node for node in messages if not node.is_sidechain]
     if not own:
         only = "sub-agent lines" if messages else "lines that are no messages"
-        return Found("no-conversation", f"it holds {only} only")
+        return RuleViolation("no-conversation", f"it holds {only} only")
     leaf = graph.active_leaf
     if leaf is not None and is_sent:
         return None
     end = own[-1]
     if leaf is not None:
-        return Found("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
+        return RuleViolation("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
     what = "the client says there is no conversation: its end has no time that can be read"
-    return Found("session-not-found", what, end.offset, end.uuid)
+    return RuleViolation("session-not-found", what, end.offset, end.uuid)

@@ -8,43 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recollect.model.checks import Found
+from recollect.model.checks import RuleViolation
 from recollect.model.damage import Damage, DamageCode, Line, Notice
-from recollect.model.entry import Entry, Unknown, UnknownShape
+from recollect.model.entry import Entry, UnknownBody, UnknownShapeBody
 
 _ODD = {Notice.LONE_SURROGATE, Notice.BOM, Notice.CRLF}
 
 
-def line_faults(item: Entry | Damage) -> Iterator[Found]:
+def line_faults(item: Entry | Damage) -> Iterator[RuleViolation]:
     """What is wrong with one line."""
     if isinstance(item, Damage):
-        yield Found(item.code.value, item.detail, item.offset)
+        yield RuleViolation(item.code.value, item.detail, item.offset)
         return
     for notice in item.notices:
         if notice in _ODD:
-            yield Found(notice.value, f"a line with {notice.value.replace('-', ' ')}", item.offset, item.uuid)
+            yield RuleViolation(
+                notice.value, f"a line with {notice.value.replace('-', ' ')}", item.offset, item.uuid
+            )
     body = item.body
-    if isinstance(body, UnknownShape):
+    if isinstance(body, UnknownShapeBody):
         what = f"type {body.type_name!r}: {body.problem}"
-        yield Found("unknown-shape", what, item.offset, item.uuid)
-    elif isinstance(body, Unknown):
+        yield RuleViolation("unknown-shape", what, item.offset, item.uuid)
+    elif isinstance(body, UnknownBody):
         if not body.type_name and "message" in item.fields():
-            yield Found("unknown-shape", "a message without type", item.offset, item.uuid)
+            yield RuleViolation("unknown-shape", "a message without type", item.offset, item.uuid)
         else:
-            yield Found("unknown-type", f"type {body.type_name!r}", item.offset, item.uuid)
+            yield RuleViolation("unknown-type", f"type {body.type_name!r}", item.offset, item.uuid)
 
 
-def tail_fault(tail: Line, item: Entry | Damage | None, *, is_open: bool) -> Found | None:
+def tail_fault(tail: Line, item: Entry | Damage | None, *, is_open: bool) -> RuleViolation | None:
     """What is wrong with bytes behind the last newline, given what they read as."""
     size = len(tail.data)
     if isinstance(item, Entry):
-        return Found(
+        return RuleViolation(
             "missing-final-newline", f"the last line, {size} bytes, has no newline", tail.offset, item.uuid
         )
     if item is None:
         return None
     if is_open:
-        return Found("being-written", f"{size} bytes without newline so far", tail.offset)
+        return RuleViolation("being-written", f"{size} bytes without newline so far", tail.offset)
     if item.code == DamageCode.NUL_RUN:
-        return Found("nul-run", f"{item.detail} at the end of the log", tail.offset)
-    return Found("torn-tail", f"the last {size} bytes are half an entry: {item.detail}", tail.offset)
+        return RuleViolation("nul-run", f"{item.detail} at the end of the log", tail.offset)
+    return RuleViolation("torn-tail", f"the last {size} bytes are half an entry: {item.detail}", tail.offset)

@@ -6,23 +6,23 @@ Client 2.1.325 drops a settings file with a single wrongly typed key, and its de
 
 from __future__ import annotations
 
-from recollect.model.checks import Found
-from recollect.model.settings.settings import Problem, layer_of
+from recollect.model.checks import RuleViolation
+from recollect.model.settings.settings import SettingsProblem, layer_of
 
 
-def settings_fault(data: bytes) -> Found | None:
+def settings_fault(data: bytes) -> RuleViolation | None:
     """Why the client would ignore this settings file; None where it reads it."""
     wrong = [problem for problem in layer_of("user", None, data).problems if problem.whole_file]
     return _ignored(wrong[0], data) if wrong else None
 
 
-def _ignored(problem: Problem, data: bytes) -> Found:
+def _ignored(problem: SettingsProblem, data: bytes) -> RuleViolation:
     denied = " Its deny rules do not count either." if b'"deny"' in data else ""
     what = f"{why(problem)} (line {problem.line}); the client ignores the whole file.{denied}"
-    return Found("ignored-settings", what, line=problem.line)
+    return RuleViolation("ignored-settings", what, line=problem.line)
 
 
-def why(problem: Problem) -> str:
+def why(problem: SettingsProblem) -> str:
     """What is wrong, in few words and without any value."""
     if problem.key:
         return f"{problem.key} is not {problem.expected}"

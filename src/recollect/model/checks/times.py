@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recollect.model.checks import Found
+from recollect.model.checks import RuleViolation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 
@@ -17,13 +17,13 @@ from recollect.model.conversation.node import Node
 _SAME_MOMENT_MS = 1000
 
 
-def time_faults(graph: Graph) -> Iterator[Found]:
+def time_faults(graph: Graph) -> Iterator[RuleViolation]:
     """Times that cannot be read, and messages that are older than what they answer."""
     for node in graph.nodes.values():
         at = node.at_ms
         if at is None:
             told = f"{node.timestamp[:40]!r} is no time" if node.timestamp else "it has no time"
-            yield Found("bad-timestamp", told, node.offset, node.uuid)
+            yield RuleViolation("bad-timestamp", told, node.offset, node.uuid)
             continue
         before = graph.nodes.get(node.parent or "")
         if before is not None and _is_ordered(before, node):
@@ -31,7 +31,7 @@ def time_faults(graph: Graph) -> Iterator[Found]:
             if earlier is not None and at + _SAME_MOMENT_MS < earlier:
                 seconds = (earlier - at) / 1000
                 what = f"{seconds:g} s older than the entry it follows"
-                yield Found("time-order", what, node.offset, node.uuid)
+                yield RuleViolation("time-order", what, node.offset, node.uuid)
 
 
 def _is_ordered(before: Node, node: Node) -> bool:

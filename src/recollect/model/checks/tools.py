@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from recollect.model.blocks import ToolResultBlock, ToolUseBlock
-from recollect.model.checks import Found
-from recollect.model.entry import Assistant, Entry, ToolCall, ToolResult, User
+from recollect.model.checks import RuleViolation
+from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 
 
-class Call(Struct, gc=False):
+class CallSite(Struct, gc=False):
     """Where an id was first called, and by which answer."""
 
     offset: int
@@ -23,13 +23,13 @@ class Call(Struct, gc=False):
     message_id: str | None
 
 
-class Tools(Struct):
+class ToolTrace(Struct):
     """What a log says about tools, gathered line by line."""
 
-    calls: dict[str, Call] = field(default_factory=dict)
-    results: dict[str, Call] = field(default_factory=dict)
-    repeated_calls: list[tuple[str, Call]] = field(default_factory=list)
-    repeated_results: list[tuple[str, Call]] = field(default_factory=list)
+    calls: dict[str, CallSite] = field(default_factory=dict)
+    results: dict[str, CallSite] = field(default_factory=dict)
+    repeated_calls: list[tuple[str, CallSite]] = field(default_factory=list)
+    repeated_results: list[tuple[str, CallSite]] = field(default_factory=list)
 
     def take(self, entry: Entry) -> None:
         """Note the calls and results of one entry."""
@@ -37,54 +37,56 @@ class Tools(Struct):
         if isinstance(body, Assistant):
             for block in body.message.blocks:
                 if isinstance(block, ToolUseBlock):
-                    self._called(block.id, Call(entry.offset, entry.uuid, body.message.id))
+                    self._called(block.id, CallSite(entry.offset, entry.uuid, body.message.id))
         elif isinstance(body, User):
             for block in body.message.blocks:
                 if isinstance(block, ToolResultBlock):
-                    self._answered(block.tool_use_id, Call(entry.offset, entry.uuid, None))
-        elif isinstance(body, ToolCall) and body.call_id:
-            self._called(body.call_id, Call(entry.offset, entry.uuid, None))
-        elif isinstance(body, ToolResult) and body.call_id:
-            self._answered(body.call_id, Call(entry.offset, entry.uuid, None))
+                    self._answered(block.tool_use_id, CallSite(entry.offset, entry.uuid, None))
+        elif isinstance(body, ToolCallBody) and body.call_id:
+            self._called(body.call_id, CallSite(entry.offset, entry.uuid, None))
+        elif isinstance(body, ToolResultBody) and body.call_id:
+            self._answered(body.call_id, CallSite(entry.offset, entry.uuid, None))
 
-    def _called(self, name: str, call: Call) -> None:
+    def _called(self, name: str, call: CallSite) -> None:
         first = self.calls.setdefault(name, call)
         # Copies of one growing answer, and lines that stand twice, repeat their calls.
         same_answer = call.message_id is not None and call.message_id == first.message_id
         if first is not call and not same_answer and (call.uuid is None or call.uuid != first.uuid):
             self.repeated_calls.append((name, call))
 
-    def _answered(self, name: str, result: Call) -> None:
+    def _answered(self, name: str, result: CallSite) -> None:
         first = self.results.setdefault(name, result)
         if first is not result and (result.uuid is None or result.uuid != first.uuid):
             self.repeated_results.append((name, result))
 
 
-def tool_faults(tools: Tools, sent: Sequence[Entry] | None) -> Iterator[Found]:
+def tool_faults(tools: ToolTrace, sent: Sequence[Entry] | None) -> Iterator[RuleViolation]:
     """What does not fit together. ``sent`` are the entries of the conversation that is resumed, if there is one."""
     for name, call in tools.repeated_calls:
-        yield Found("duplicate-call-id", f"the id {name[:60]!r} was called before", call.offset, call.uuid)
+        yield RuleViolation(
+            "duplicate-call-id", f"the id {name[:60]!r} was called before", call.offset, call.uuid
+        )
     offsets = None if sent is None else {entry.offset for entry in sent}
     for name, result in tools.repeated_results:
         if offsets is None or result.offset in offsets:
             what = f"{name[:60]!r} had a result before"
-            yield Found("duplicate-result", what, result.offset, result.uuid)
+            yield RuleViolation("duplicate-result", what, result.offset, result.uuid)
     yield from _unanswered(tools, sent)
     for name, result in tools.results.items():
         if name not in tools.calls:
             what = f"no call in the log has the id {name[:60]!r}"
-            yield Found("result-without-call", what, result.offset, result.uuid)
+            yield RuleViolation("result-without-call", what, result.offset, result.uuid)
     if sent is not None:
         yield from _out_of_reach(tools, sent)
 
 
-def _unanswered(tools: Tools, sent: Sequence[Entry] | None) -> Iterator[Found]:
+def _unanswered(tools: ToolTrace, sent: Sequence[Entry] | None) -> Iterator[RuleViolation]:
     inner = _offsets_before_the_end(sent) if sent is not None else set()
     for name, call in tools.calls.items():
         if name in tools.results:
             continue
         code = "call-without-result" if call.offset in inner else "open-call"
-        yield Found(code, f"the call {name[:60]!r} has no result", call.offset, call.uuid)
+        yield RuleViolation(code, f"the call {name[:60]!r} has no result", call.offset, call.uuid)
 
 
 def _offsets_before_the_end(sent: Sequence[Entry]) -> set[int]:
@@ -115,16 +117,16 @@ def _is_result(entry: Entry) -> bool:
     return message is not None and any(isinstance(block, ToolResultBlock) for block in message.blocks)
 
 
-def _out_of_reach(tools: Tools, sent: Sequence[Entry]) -> Iterator[Found]:
+def _out_of_reach(tools: ToolTrace, sent: Sequence[Entry]) -> Iterator[RuleViolation]:
     """Pairs that the log has and the conversation has only half of."""
-    here = Tools()
+    here = ToolTrace()
     for entry in sent:
         here.take(entry)
     for name, result in here.results.items():
         if name in tools.calls and name not in here.calls:
             what = f"the call {name[:60]!r} of this result is not in the conversation that is resumed"
-            yield Found("result-cut-off", what, result.offset, result.uuid)
+            yield RuleViolation("result-cut-off", what, result.offset, result.uuid)
     for name, call in here.calls.items():
         if name in tools.results and name not in here.results:
             what = f"the result of {name[:60]!r} is not in the conversation that is resumed"
-            yield Found("result-not-reached", what, call.offset, call.uuid)
+            yield RuleViolation("result-not-reached", what, call.offset, call.uuid)

@@ -21,14 +21,14 @@ from msgspec import Struct, structs
 
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import Call
+from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.json_text import loose_object
 
 AGENT_TOOLS = frozenset(["Task", "Agent"])
 _WARM_UP = "Warmup"
 
 
-class Link(enum.StrEnum):
+class AgentLink(enum.StrEnum):
     """What ties an agent to its call, best first."""
 
     META = "meta file"
@@ -48,7 +48,7 @@ class AgentMeta(Struct, rename="camel"):
     spawn_depth: int | None = None
 
 
-class Agent(Struct, frozen=True):
+class SubAgent(Struct, frozen=True):
     """One sub-agent. ``root`` is its first entry where it lives inside the main log."""
 
     id: str
@@ -65,7 +65,7 @@ class Agent(Struct, frozen=True):
     spawned_by: str | None = None
     parent_agent: str | None = None
     depth: int = 1
-    link: Link = Link.NONE
+    link: AgentLink = AgentLink.NONE
 
     @property
     def is_warm_up(self) -> bool:
@@ -81,7 +81,7 @@ def read_meta(data: bytes) -> AgentMeta:
         return AgentMeta()
 
 
-def with_meta(agent: Agent, meta: AgentMeta) -> Agent:
+def with_meta(agent: SubAgent, meta: AgentMeta) -> SubAgent:
     """An agent with what its meta file says."""
     return structs.replace(
         agent,
@@ -90,7 +90,7 @@ def with_meta(agent: Agent, meta: AgentMeta) -> Agent:
         tool_use_id=meta.tool_use_id,
         parent_agent=meta.parent_agent_id,
         depth=meta.spawn_depth or 1,
-        link=Link.META if meta.tool_use_id else Link.NONE,
+        link=AgentLink.META if meta.tool_use_id else AgentLink.NONE,
     )
 
 
@@ -105,29 +105,29 @@ def inline_roots(graph: Graph) -> list[Node]:
     ]
 
 
-def linked(agents: Sequence[Agent], calls: Iterable[Call]) -> list[Agent]:
+def linked(agents: Sequence[SubAgent], calls: Iterable[ToolCall]) -> list[SubAgent]:
     """The agents with the calls that sent them; a call is given to one agent only."""
     sending = [call for call in calls if call.name in AGENT_TOOLS or call.agent_id]
     by_id = {call.id: call for call in sending}
     free = dict(by_id)
-    done: dict[str, Agent] = {}
-    for how in (Link.META, Link.RESULT, Link.TEXT, Link.PROMPT):
+    done: dict[str, SubAgent] = {}
+    for how in (AgentLink.META, AgentLink.RESULT, AgentLink.TEXT, AgentLink.PROMPT):
         for agent in agents:
             if agent.id in done or agent.is_warm_up:
                 continue
-            call = _call_for(agent, how, by_id if how is Link.META else free)
+            call = _call_for(agent, how, by_id if how is AgentLink.META else free)
             if call is not None:
                 free.pop(call.id, None)
                 done[agent.id] = _sent_by(agent, call, how)
     return [done.get(agent.id, agent) for agent in agents]
 
 
-def _call_for(agent: Agent, how: Link, calls: dict[str, Call]) -> Call | None:
-    if how is Link.META:
+def _call_for(agent: SubAgent, how: AgentLink, calls: dict[str, ToolCall]) -> ToolCall | None:
+    if how is AgentLink.META:
         return calls.get(agent.tool_use_id or "")
-    if how is Link.RESULT:
+    if how is AgentLink.RESULT:
         return next((call for call in calls.values() if call.agent_id == agent.id), None)
-    if how is Link.TEXT:
+    if how is AgentLink.TEXT:
         wanted = f"agentId: {agent.id}"
         return next((call for call in calls.values() if wanted in call.text), None)
     # Equal prompts are told apart by order only: the first agent is taken to be the first call's.
@@ -135,7 +135,7 @@ def _call_for(agent: Agent, how: Link, calls: dict[str, Call]) -> Call | None:
     return next(same, None)
 
 
-def _sent_by(agent: Agent, call: Call, how: Link) -> Agent:
+def _sent_by(agent: SubAgent, call: ToolCall, how: AgentLink) -> SubAgent:
     given = loose_object(call.input)
     kind, about = given.get("subagent_type"), given.get("description")
     return structs.replace(
@@ -148,6 +148,6 @@ def _sent_by(agent: Agent, call: Call, how: Link) -> Agent:
     )
 
 
-def _prompt(call: Call) -> str:
+def _prompt(call: ToolCall) -> str:
     prompt = loose_object(call.input).get("prompt")
     return prompt if isinstance(prompt, str) else ""

@@ -39,7 +39,7 @@ Json = dict[str, Any]
 _THINKING = frozenset(["thinking", "redacted_thinking"])
 
 
-class _Said(Struct):
+class _EntryContribution(Struct):
     """One entry's contribution, before anything is merged."""
 
     role: str  # user, assistant, or note
@@ -73,16 +73,16 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
 # ---- what each entry says --------------------------------------------------------------------------------
 
 
-class _Origin(Struct):
+class _PromptOrigin(Struct):
     kind: str | None = None
 
 
-class _Line(Struct):
+class _ApiLine(Struct):
     message: Raw
-    origin: _Origin | None = None
+    origin: _PromptOrigin | None = None
 
 
-class _ContentOnly(Struct):
+class _ApiContent(Struct):
     content: Raw
 
 
@@ -97,22 +97,22 @@ def _announced_tools(entries: Sequence[Entry]) -> set[str]:
     return found
 
 
-def _said(entry: Entry, tools: set[str]) -> Iterable[_Said]:
+def _said(entry: Entry, tools: set[str]) -> Iterable[_EntryContribution]:
     body = entry.body
     if isinstance(body, User):
-        yield _Said("user", _of_user(_content_of(entry), tools))
+        yield _EntryContribution("user", _of_user(_content_of(entry), tools))
     elif isinstance(body, Assistant):
         if not (body.is_api_error_message and body.message.model == SYNTHETIC_MODEL):
             model = body.message.model if body.message.model != SYNTHETIC_MODEL else ""
             blocks = [_of_model(block) for block in _as_blocks(_content_of(entry))]
-            yield _Said("assistant", blocks, body.message.id, model=model or "")
+            yield _EntryContribution("assistant", blocks, body.message.id, model=model or "")
     elif isinstance(body, System) and body.subtype == "local_command":
-        yield _Said("user", body.text)
+        yield _EntryContribution("user", body.text)
     elif isinstance(body, Attachment):
         if not isinstance(body.rendered, UnsetType):
             yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
         elif words := said_anew(loose_object(bytes(body.attachment))):
-            yield _Said("note", words, note_role="system")
+            yield _EntryContribution("note", words, note_role="system")
 
 
 def _ends_in_error(entries: Sequence[Entry]) -> bool:
@@ -152,8 +152,8 @@ def _content_of(entry: Entry) -> str | list[Json]:
     """The content as plain values, exactly as it stands in the line."""
     from_task = False
     try:
-        line = msgspec.json.decode(entry.raw, type=_Line)
-        content = loose_value(msgspec.json.decode(line.message, type=_ContentOnly).content)
+        line = msgspec.json.decode(entry.raw, type=_ApiLine)
+        content = loose_value(msgspec.json.decode(line.message, type=_ApiContent).content)
         from_task = line.origin is not None and line.origin.kind == "task-notification"
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = entry.fields().get("message")
@@ -163,7 +163,7 @@ def _content_of(entry: Entry) -> str | list[Json]:
     return notification(str(content)) if from_task else str(content)
 
 
-def _notes(rendered: object, role: str) -> Iterable[_Said]:
+def _notes(rendered: object, role: str) -> Iterable[_EntryContribution]:
     parts: list[str | list[Json]] = []
     for part in rendered if isinstance(rendered, list) else ():
         content = part.get("content") if isinstance(part, dict) else None
@@ -172,13 +172,13 @@ def _notes(rendered: object, role: str) -> Iterable[_Said]:
         elif isinstance(content, list):
             parts.append([block for block in content if isinstance(block, dict)])
     if parts:
-        yield _Said("note", parts[0], note_role=role, more=parts[1:])
+        yield _EntryContribution("note", parts[0], note_role=role, more=parts[1:])
 
 
 # ---- answers that came to nothing ------------------------------------------------------------------------
 
 
-def _without_dead_answers(said: list[_Said]) -> list[_Said]:
+def _without_dead_answers(said: list[_EntryContribution]) -> list[_EntryContribution]:
     """Drop calls that never got a result, thinking that led to nothing, and answers of white space."""
     open_end = _start_of_open_end(said)
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
@@ -191,7 +191,7 @@ def _without_dead_answers(said: list[_Said]) -> list[_Said]:
     return [one for one in kept if id(one) not in gone]
 
 
-def _without_foreign_thinking(said: list[_Said], model: str) -> list[_Said]:
+def _without_foreign_thinking(said: list[_EntryContribution], model: str) -> list[_EntryContribution]:
     """Only the model that goes on gets its own thinking back."""
     for one in said:
         if one.role == "assistant" and one.model != model:
@@ -199,7 +199,7 @@ def _without_foreign_thinking(said: list[_Said], model: str) -> list[_Said]:
     return said
 
 
-def _start_of_open_end(said: list[_Said]) -> int:
+def _start_of_open_end(said: list[_EntryContribution]) -> int:
     """Where the last answer starts, if nothing but results of its calls follows it."""
     index = len(said)
     while index and (said[index - 1].role == "note" or _is_result(said[index - 1])):
@@ -212,18 +212,18 @@ def _start_of_open_end(said: list[_Said]) -> int:
     return index
 
 
-def _is_unanswered(one: _Said, answered: set[Any]) -> bool:
+def _is_unanswered(one: _EntryContribution, answered: set[Any]) -> bool:
     calls = one.of_type("tool_use") if one.role == "assistant" else []
     return bool(calls) and all(call.get("id") not in answered for call in calls)
 
 
-def _is_thinking(one: _Said) -> bool:
+def _is_thinking(one: _EntryContribution) -> bool:
     """Whether nothing but thinking is in it; blank text says nothing."""
     said = [block for block in one.blocks if not _is_blank(block)]
     return bool(said) and all(block.get("type") in _THINKING for block in said)
 
 
-def _is_white_space(one: _Said) -> bool:
+def _is_white_space(one: _EntryContribution) -> bool:
     return bool(one.blocks) and all(map(_is_blank, one.blocks))
 
 
@@ -231,7 +231,7 @@ def _is_blank(block: Json) -> bool:
     return block.get("type") == "text" and not str(block.get("text", "")).strip()
 
 
-def _is_result(one: _Said) -> bool:
+def _is_result(one: _EntryContribution) -> bool:
     return (
         one.role == "user"
         and bool(one.of_type("tool_result"))
@@ -239,7 +239,7 @@ def _is_result(one: _Said) -> bool:
     )
 
 
-def _with_open_calls_closed(said: list[_Said]) -> list[_Said]:
+def _with_open_calls_closed(said: list[_EntryContribution]) -> list[_EntryContribution]:
     """Give the calls of a last answer that was cut short a result that says so."""
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     start = _start_of_open_end(said)
@@ -247,7 +247,7 @@ def _with_open_calls_closed(said: list[_Said]) -> list[_Said]:
     missing = [
         _result(call.get("id"), INTERRUPTED_RESULT) for call in calls if call.get("id") not in answered
     ]
-    return [*said, _Said("user", missing)] if missing else said
+    return [*said, _EntryContribution("user", missing)] if missing else said
 
 
 def _result(call: object, text: str) -> Json:
@@ -257,10 +257,10 @@ def _result(call: object, text: str) -> Json:
 # ---- merging ---------------------------------------------------------------------------------------------
 
 
-def _notes_first(said: list[_Said]) -> list[_Said]:
+def _notes_first(said: list[_EntryContribution]) -> list[_EntryContribution]:
     """Notes move up to where the user's turn begins: behind the last answer or result before them."""
-    ordered: list[_Said] = []
-    waiting: list[_Said] = []
+    ordered: list[_EntryContribution] = []
+    waiting: list[_EntryContribution] = []
     for one in reversed(said):
         if one.role == "note":
             waiting.append(one)
@@ -272,9 +272,9 @@ def _notes_first(said: list[_Said]) -> list[_Said]:
     return [*reversed(waiting), *reversed(ordered)]
 
 
-def _merged(said: list[_Said], model: str) -> list[_Said]:
+def _merged(said: list[_EntryContribution], model: str) -> list[_EntryContribution]:
     inside = model.startswith(NOTES_INSIDE)
-    turns: list[_Said] = []
+    turns: list[_EntryContribution] = []
     beside: list[str] = []
     for one in said:
         if one.role == "note" and one.note_role == "system" and not inside:
@@ -295,21 +295,21 @@ def _merged(said: list[_Said], model: str) -> list[_Said]:
     return turns
 
 
-def _tagged(note: _Said, model: str) -> str:
+def _tagged(note: _EntryContribution, model: str) -> str:
     blocks = [block for part in (note.content, *note.more) for block in _as_blocks(part)]
     text = "\n".join(str(block.get("text", "")) for block in blocks)
     bare = text.removeprefix(REMINDER[0]).removesuffix(REMINDER[1])
     return f"{REMINDER[0]}{bare}{REMINDER[1]}" if model.startswith(NOTES_TAGGED) else bare
 
 
-def _put_beside(turns: list[_Said], notes: list[str]) -> None:
+def _put_beside(turns: list[_EntryContribution], notes: list[str]) -> None:
     """Notes go behind the user's turn; where the user has not spoken yet they wait for the new prompt."""
     if notes and turns and turns[-1].role == "user":
-        turns.append(_Said("system", "\n\n".join(notes)))
+        turns.append(_EntryContribution("system", "\n\n".join(notes)))
         notes.clear()
 
 
-def _add_answer(turns: list[_Said], one: _Said) -> None:
+def _add_answer(turns: list[_EntryContribution], one: _EntryContribution) -> None:
     """Lines of one answer come together, also across the results of its calls."""
     for turn in reversed(turns):
         if turn.role == "assistant":
@@ -318,18 +318,18 @@ def _add_answer(turns: list[_Said], one: _Said) -> None:
                 return
         elif not _starts_with_result(turn):
             break
-    turns.append(_Said("assistant", list(one.blocks), one.message_id))
+    turns.append(_EntryContribution("assistant", list(one.blocks), one.message_id))
 
 
-def _starts_with_result(turn: _Said) -> bool:
+def _starts_with_result(turn: _EntryContribution) -> bool:
     return turn.role == "user" and turn.blocks[:1] != [] and turn.blocks[0].get("type") == "tool_result"
 
 
-def _add_user(turns: list[_Said], one: _Said) -> None:
+def _add_user(turns: list[_EntryContribution], one: _EntryContribution) -> None:
     if one.content == []:
         return
     if not turns or turns[-1].role != "user":
-        turns.append(_Said("user", one.content))
+        turns.append(_EntryContribution("user", one.content))
         return
     before, after = turns[-1].blocks, one.blocks
     if before and after and before[-1].get("type") == after[0].get("type") == "text":
@@ -337,9 +337,9 @@ def _add_user(turns: list[_Said], one: _Said) -> None:
     turns[-1].content = _results_first([*before, *after])
 
 
-def _add_note(turns: list[_Said], note: _Said) -> None:
+def _add_note(turns: list[_EntryContribution], note: _EntryContribution) -> None:
     if not turns or turns[-1].role != "user":
-        turns += [_Said("user", part) for part in (note.content, *note.more)]
+        turns += [_EntryContribution("user", part) for part in (note.content, *note.more)]
         return
     for part in (note.content, *note.more):
         before = list(turns[-1].blocks)
@@ -375,7 +375,7 @@ def _without_empty_text(blocks: list[Json]) -> list[Json]:
 # ---- calls and results -----------------------------------------------------------------------------------
 
 
-def _pair_calls(turns: list[_Said]) -> None:
+def _pair_calls(turns: list[_EntryContribution]) -> None:
     """Every call has exactly one result, in the message behind it, and every result a call."""
     used: set[Any] = set()
     index = 0
@@ -386,7 +386,7 @@ def _pair_calls(turns: list[_Said]) -> None:
             following = turns[index + 1] if index + 1 < len(turns) else None
             if following is not None and following.role == "assistant" and turn.of_type("tool_use"):
                 # Another answer follows at once: in between the user says that nothing came back.
-                following = _Said("user", [])
+                following = _EntryContribution("user", [])
                 turns.insert(index + 1, following)
             if following is not None and following.role == "user":
                 _match_results(turn, following)
@@ -395,7 +395,7 @@ def _pair_calls(turns: list[_Said]) -> None:
         index += 1
 
 
-def _keep_first_calls(turn: _Said, used: set[Any]) -> None:
+def _keep_first_calls(turn: _EntryContribution, used: set[Any]) -> None:
     kept: list[Json] = []
     searched = {block.get("tool_use_id") for block in turn.blocks if "tool_use_id" in block}
     for block in turn.blocks:
@@ -409,7 +409,7 @@ def _keep_first_calls(turn: _Said, used: set[Any]) -> None:
     turn.content = kept if kept or not turn.blocks else [_own_text(REMOVED_CALL)]
 
 
-def _match_results(answer: _Said | None, user: _Said) -> None:
+def _match_results(answer: _EntryContribution | None, user: _EntryContribution) -> None:
     calls = [call.get("id") for call in answer.of_type("tool_use")] if answer else []
     open_calls, kept, removed = set(calls), [], False
     for block in user.blocks:
@@ -427,7 +427,7 @@ def _match_results(answer: _Said | None, user: _Said) -> None:
 # ---- the last touch --------------------------------------------------------------------------------------
 
 
-def _final(turn: _Said) -> str | list[Json]:
+def _final(turn: _EntryContribution) -> str | list[Json]:
     if turn.role == "assistant":
         return _final_answer(turn.blocks)
     if isinstance(turn.content, str):

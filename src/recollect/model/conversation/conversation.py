@@ -25,7 +25,7 @@ from recollect.model.cost.usage import Usage
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
 
 
-class Spoken(Struct, frozen=True):
+class Message(Struct, frozen=True):
     """One message of a conversation, made of one entry or of the lines of one answer."""
 
     uuid: str
@@ -45,7 +45,7 @@ class Spoken(Struct, frozen=True):
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
 
-class Messages(Sequence[Spoken]):
+class Messages(Sequence[Message]):
     """The messages of a conversation; each is read from the log when it is asked for."""
 
     def __init__(self, groups: Sequence[tuple[Node, ...]], load: Load) -> None:
@@ -55,10 +55,10 @@ class Messages(Sequence[Spoken]):
         return len(self._groups)
 
     @overload
-    def __getitem__(self, index: int) -> Spoken: ...
+    def __getitem__(self, index: int) -> Message: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Spoken]: ...
-    def __getitem__(self, index: int | slice) -> Spoken | list[Spoken]:
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
             return [spoken(group, self._load) for group in self._groups[index]]
         return spoken(self._groups[index], self._load)
@@ -103,14 +103,14 @@ def _same_answer(before: Node, node: Node) -> bool:
     return before.type == "assistant" and before.message_id == node.message_id
 
 
-def spoken(group: Sequence[Node], load: Load) -> Spoken:
+def spoken(group: Sequence[Node], load: Load) -> Message:
     """One message, read from the log. What can no longer be read leaves an empty one."""
     entries = tuple(entries_of(group, load))
     first, last = group[0], group[-1]
     answer = next((entry.body for entry in reversed(entries) if isinstance(entry.body, Assistant)), None)
     users = [entry.body for entry in entries if isinstance(entry.body, User)]
     times = [entry.at for entry in entries if entry.at is not None]
-    return Spoken(
+    return Message(
         uuid=last.uuid,
         parent_uuid=first.parent,
         role=first.type,
@@ -171,8 +171,8 @@ class BranchDifference(Struct, frozen=True):
 
     common: int
     last_common: str | None
-    only_left: list[Spoken]
-    only_right: list[Spoken]
+    only_left: list[Message]
+    only_right: list[Message]
 
 
 def difference(graph: Graph, left: Node, right: Node, load: Load) -> BranchDifference:

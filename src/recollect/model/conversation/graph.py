@@ -21,20 +21,20 @@ from recollect.model.conversation.node import LeafMark, Node
 ORPHAN_REACH_MS = 5_000
 
 
-class _Segment(Struct, rename="camel"):
+class _PreservedSegment(Struct, rename="camel"):
     head_uuid: str | None = None
     anchor_uuid: str | None = None
     tail_uuid: str | None = None
 
 
-class _Messages(Struct, rename="camel"):
+class _PreservedMessages(Struct, rename="camel"):
     anchor_uuid: str | None = None
     uuids: list[str] = []
 
 
-class _Kept(Struct, rename="camel"):
-    preserved_segment: _Segment | None = None
-    preserved_messages: _Messages | None = None
+class _PreservedParts(Struct, rename="camel"):
+    preserved_segment: _PreservedSegment | None = None
+    preserved_messages: _PreservedMessages | None = None
 
 
 def relinked(nodes: dict[str, Node]) -> dict[str, str]:
@@ -47,7 +47,7 @@ def relinked(nodes: dict[str, Node]) -> dict[str, str]:
     if boundary is None or boundary.compact_metadata is None:
         return {}
     try:
-        kept = msgspec.json.decode(boundary.compact_metadata, type=_Kept)
+        kept = msgspec.json.decode(boundary.compact_metadata, type=_PreservedParts)
     except msgspec.ValidationError:
         return {}
     anchor, lines = _preserved(nodes, kept)
@@ -61,7 +61,7 @@ def relinked(nodes: dict[str, Node]) -> dict[str, str]:
     return links
 
 
-def _preserved(nodes: dict[str, Node], kept: _Kept) -> tuple[str, list[str]]:
+def _preserved(nodes: dict[str, Node], kept: _PreservedParts) -> tuple[str, list[str]]:
     named, segment = kept.preserved_messages, kept.preserved_segment
     if named is not None:
         return named.anchor_uuid or "", [uuid for uuid in named.uuids if uuid in nodes]

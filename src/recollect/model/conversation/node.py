@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import Assistant, Entry, Kind, System, UnknownShape, User, parsed_time
+from recollect.model.entry import Assistant, Entry, Kind, System, UnknownShapeBody, User, parsed_time
 
 # Types the client treats as links of a conversation and as possible ends of one. Through all others,
 # such as progress, it only passes.
@@ -71,18 +71,18 @@ class LeafMark(Struct, frozen=True, gc=False):
     offset: int
 
 
-class _Message(Struct):
+class _NodeMessage(Struct):
     id: str | None = None
 
 
-class _Line(Struct, rename="camel"):
+class _NodeLine(Struct, rename="camel"):
     type: str | None = None
     uuid: str | None = None
     parent_uuid: str | None = None
     subtype: str | None = None
     timestamp: str | None = None
     is_sidechain: bool | None = None
-    message: _Message | None = None
+    message: _NodeMessage | None = None
     tool_use_result: Raw | UnsetType = UNSET
     is_compact_summary: bool | None = None
     compact_metadata: Raw | UnsetType = UNSET
@@ -90,7 +90,7 @@ class _Line(Struct, rename="camel"):
     explicit: bool | None = None
 
 
-_line = msgspec.json.Decoder(_Line)
+_line = msgspec.json.Decoder(_NodeLine)
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -138,7 +138,7 @@ def node_of_entry(entry: Entry) -> Node | None:
     if chain is None or chain.uuid is None:
         return None
     body = entry.body
-    known_type = body.type_name if isinstance(body, UnknownShape) else entry.kind.value
+    known_type = body.type_name if isinstance(body, UnknownShapeBody) else entry.kind.value
     type_name = str(entry.fields().get("type", "")) if entry.kind == Kind.UNKNOWN else known_type
     return Node(
         chain.uuid,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Raw, Struct, UnsetType, structs
 
 from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
-from recollect.model.entry import Assistant, Entry, ToolCall, ToolResult, User
+from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.json_text import loose_value
 
 _DENIED = re.compile(
@@ -31,7 +31,7 @@ def is_denial(text: str) -> bool:
     return _DENIED.match(text) is not None
 
 
-class CallStatus(enum.StrEnum):
+class ToolCallStatus(enum.StrEnum):
     """How a call ended."""
 
     OK = "ok"
@@ -42,7 +42,7 @@ class CallStatus(enum.StrEnum):
     MISSING = "missing"
 
 
-class Call(Struct, frozen=True):
+class ToolCall(Struct, frozen=True):
     """One tool call from asking to answer."""
 
     id: str
@@ -50,7 +50,7 @@ class Call(Struct, frozen=True):
     input: bytes
     uuid: str | None
     called_at: dt.datetime | None
-    status: CallStatus = CallStatus.MISSING
+    status: ToolCallStatus = ToolCallStatus.MISSING
     result_uuid: str | None = None
     answered_at: dt.datetime | None = None
     text: str = ""
@@ -68,41 +68,41 @@ class Call(Struct, frozen=True):
         return max((self.answered_at - self.called_at).total_seconds() * 1000, 0.0)
 
 
-def tool_calls(entries: Iterable[Entry]) -> list[Call]:
+def tool_calls(entries: Iterable[Entry]) -> list[ToolCall]:
     """All calls in the order they were made, each with its first result."""
-    calls: dict[str, Call] = {}
+    calls: dict[str, ToolCall] = {}
     for entry in entries:
         body = entry.body
         if isinstance(body, Assistant):
             for block in body.message.blocks:
                 if isinstance(block, ToolUseBlock):
                     calls.setdefault(block.id, _asked(block, entry))
-        elif isinstance(body, ToolCall) and body.call_id:
+        elif isinstance(body, ToolCallBody) and body.call_id:
             made = ToolUseBlock(body.call_id, body.name, body.input)
             calls.setdefault(body.call_id, _asked(made, entry))
         elif isinstance(body, User):
             _answer(calls, entry, body)
-        elif isinstance(body, ToolResult) and body.call_id in calls:
+        elif isinstance(body, ToolResultBody) and body.call_id in calls:
             calls[body.call_id] = _flat_answer(calls[body.call_id], entry, body)
     return list(calls.values())
 
 
-def _asked(block: ToolUseBlock, entry: Entry) -> Call:
-    return Call(block.id, block.name, bytes(block.input), entry.uuid, entry.at)
+def _asked(block: ToolUseBlock, entry: Entry) -> ToolCall:
+    return ToolCall(block.id, block.name, bytes(block.input), entry.uuid, entry.at)
 
 
-def _answer(calls: dict[str, Call], entry: Entry, body: User) -> None:
+def _answer(calls: dict[str, ToolCall], entry: Entry, body: User) -> None:
     rich = {} if isinstance(body.tool_use_result, UnsetType) else _as_object(body.tool_use_result)
     for block in body.message.blocks:
         if isinstance(block, ToolResultBlock):
             call = calls.get(block.tool_use_id)
-            if call is not None and call.status is CallStatus.MISSING:
+            if call is not None and call.status is ToolCallStatus.MISSING:
                 calls[call.id] = _answered(call, block, entry, rich)
         elif isinstance(block, TextBlock) and block.text.startswith(_NOTIFICATION):
             _notify(calls, entry, block.text)
 
 
-def _answered(call: Call, block: ToolResultBlock, entry: Entry, rich: Mapping[str, object]) -> Call:
+def _answered(call: ToolCall, block: ToolResultBlock, entry: Entry, rich: Mapping[str, object]) -> ToolCall:
     text = block.text()
     background = rich.get("isAsync") is True or "backgroundTaskId" in rich
     agent = rich.get("agentId")
@@ -120,26 +120,30 @@ def _answered(call: Call, block: ToolResultBlock, entry: Entry, rich: Mapping[st
 
 def _status(
     block: ToolResultBlock, text: str, entry: Entry, rich: Mapping[str, object], background: bool
-) -> CallStatus:
+) -> ToolCallStatus:
     fields = entry.fields()
     decision = fields.get("permissionDecision")
     rejected = isinstance(decision, dict) and decision.get("decision") == "reject"
     if fields.get("toolDenialKind") or rejected or (block.is_error and _DENIED.match(text)):
-        return CallStatus.DENIED
+        return ToolCallStatus.DENIED
     if rich.get("interrupted") is True or text.startswith(_INTERRUPTED):
-        return CallStatus.INTERRUPTED
+        return ToolCallStatus.INTERRUPTED
     if block.is_error:
-        return CallStatus.ERROR
-    return CallStatus.RUNNING if background else CallStatus.OK
+        return ToolCallStatus.ERROR
+    return ToolCallStatus.RUNNING if background else ToolCallStatus.OK
 
 
-def _notify(calls: dict[str, Call], entry: Entry, text: str) -> None:
+def _notify(calls: dict[str, ToolCall], entry: Entry, text: str) -> None:
     """A background call has ended."""
     call = calls.get(_tag(text, "tool-use-id"))
     if call is None:
         return
     state = _tag(text, "status")
-    ends = {"completed": CallStatus.OK, "failed": CallStatus.ERROR, "killed": CallStatus.INTERRUPTED}
+    ends = {
+        "completed": ToolCallStatus.OK,
+        "failed": ToolCallStatus.ERROR,
+        "killed": ToolCallStatus.INTERRUPTED,
+    }
     calls[call.id] = structs.replace(
         call,
         status=ends.get(state, call.status),
@@ -155,11 +159,11 @@ def _tag(text: str, name: str) -> str:
     return found[1].strip() if found else ""
 
 
-def _flat_answer(call: Call, entry: Entry, body: ToolResult) -> Call:
+def _flat_answer(call: ToolCall, entry: Entry, body: ToolResultBody) -> ToolCall:
     text = body.error or ("" if isinstance(body.content, UnsetType) else str(loose_value(body.content)))
     return structs.replace(
         call,
-        status=CallStatus.ERROR if body.error is not None else CallStatus.OK,
+        status=ToolCallStatus.ERROR if body.error is not None else ToolCallStatus.OK,
         result_uuid=entry.uuid,
         answered_at=entry.at,
         text=text,

@@ -5,11 +5,11 @@ repeats a response's id on each of its lines, the flat and events dialects put
 calls on lines of their own and know responses only by their order. Here a list
 of entries becomes a list of turns that no longer depends on any of that:
 
-- a ``Prompt`` is what was said to the model;
+- a ``TurnPrompt`` is what was said to the model;
 - a ``Response`` is one answer of the API, counted once, with the results of the
   calls it made, wherever in the log those stood;
-- an ``Orphan`` is a result that answers no call;
-- an ``Aside`` is a title or tag, which belongs to the session as a whole.
+- an ``OrphanResult`` is a result that answers no call;
+- a ``SessionNote`` is a title or tag, which belongs to the session as a whole.
 
 A call on a line of its own belongs to the response before it, unless a result
 has come since. It still belongs to it while another call of that response is
@@ -38,7 +38,7 @@ from recollect.model.blocks import (
     ToolUseBlock,
     blocks_of,
 )
-from recollect.model.convert.loss import LossCode, Losses
+from recollect.model.convert.loss import LossCode, LossCollector
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage
 from recollect.model.entry import (
@@ -51,10 +51,10 @@ from recollect.model.entry import (
     Kind,
     Progress,
     System,
-    ToolCall,
-    ToolResult,
-    Unknown,
-    UnknownShape,
+    ToolCallBody,
+    ToolResultBody,
+    UnknownBody,
+    UnknownShapeBody,
     User,
 )
 
@@ -64,39 +64,39 @@ ASIDES = (Kind.CUSTOM_TITLE, Kind.AI_TITLE, Kind.TAG, Kind.PR_LINK)
 _IN_A_RESULT = (TextBlock, ImageBlock, DocumentBlock, ToolReferenceBlock)
 
 
-class Call(Struct, eq=False):
+class TurnCall(Struct, eq=False):
     """A call and, once paired, where in the log its answer stands (-1: it has none)."""
 
     source: Entry
     block: ToolUseBlock
     has_id: bool = True
-    answer: Result | None = None
+    answer: TurnResult | None = None
     answered_at: int = -1
     response: Response | None = None
 
 
-class Result(Struct, eq=False):
+class TurnResult(Struct, eq=False):
     """What a call gave back, in the shape the API takes."""
 
     source: Entry
     block: ToolResultBlock
     name: str | None = None
-    call: Call | None = None
+    call: TurnCall | None = None
     tool_use_result: Raw | UnsetType = UNSET
 
 
-class Prompt(Struct, eq=False):
+class TurnPrompt(Struct, eq=False):
     """What was said to the model on one line, results not counted."""
 
     source: Entry
     blocks: list[Block]
 
 
-class Part(Struct, eq=False):
+class ResponsePart(Struct, eq=False):
     """One piece of a response and the line it stood on."""
 
     source: Entry
-    what: Block | Call
+    what: Block | TurnCall
 
 
 class Response(Struct, eq=False):
@@ -105,16 +105,16 @@ class Response(Struct, eq=False):
     source: Entry
     messages: list[ApiMessage] = field(default_factory=list)
     request_id: str | None = None
-    parts: list[Part] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
+    parts: list[ResponsePart] = field(default_factory=list)
+    results: list[TurnResult] = field(default_factory=list)
     interrupted: bool = False
     last_answer: int = -1
     known_calls: set[tuple[str, str, bytes]] = field(default_factory=set)
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[TurnCall]:
         """The calls it made, in order."""
-        return [part.what for part in self.parts if isinstance(part.what, Call)]
+        return [part.what for part in self.parts if isinstance(part.what, TurnCall)]
 
     @property
     def message_id(self) -> str | None:
@@ -132,36 +132,36 @@ class Response(Struct, eq=False):
         return max(self.messages, key=_trust, default=None)
 
 
-class Orphan(Struct, eq=False):
+class OrphanResult(Struct, eq=False):
     """A result without a call."""
 
-    result: Result
+    result: TurnResult
 
 
-class Aside(Struct, eq=False):
+class SessionNote(Struct, eq=False):
     """A line about the session as a whole."""
 
     source: Entry
 
 
-class _Opening(Struct, eq=False):
+class _ResponseStart(Struct, eq=False):
     """A line of an answer begins here."""
 
     source: Entry
     message: ApiMessage
 
 
-Turn = Prompt | Response | Orphan | Aside
-_Atom = _Opening | Part | Call | Result | Prompt | Aside
+Turn = TurnPrompt | Response | OrphanResult | SessionNote
+_Atom = _ResponseStart | ResponsePart | TurnCall | TurnResult | TurnPrompt | SessionNote
 
 
-def turns_of(items: Iterable[Entry | Damage], losses: Losses) -> list[Turn]:
+def turns_of(items: Iterable[Entry | Damage], losses: LossCollector) -> list[Turn]:
     """The conversation in ``items``, in order; what is no part of one goes to ``losses``."""
     atoms: list[_Atom] = []
     for entry in _without_agents(_readable(items, losses), losses):
         atoms.extend(_atoms(entry, losses))
     _pair(atoms)
-    grouping = _Grouping(losses)
+    grouping = _TurnBuilder(losses)
     for position, atom in enumerate(atoms):
         grouping.take(position, atom)
     return grouping.turns
@@ -175,7 +175,7 @@ def _trust(message: ApiMessage) -> tuple[int, bool]:
 # ---- entries to atoms ------------------------------------------------------------------------------------
 
 
-def _readable(items: Iterable[Entry | Damage], losses: Losses) -> list[Entry]:
+def _readable(items: Iterable[Entry | Damage], losses: LossCollector) -> list[Entry]:
     """Entries in order; of several with one id the last stands for all, at the place of the first."""
     kept: dict[object, Entry] = {}
     for item in items:
@@ -191,7 +191,7 @@ def _readable(items: Iterable[Entry | Damage], losses: Losses) -> list[Entry]:
     return list(kept.values())
 
 
-def _without_agents(entries: list[Entry], losses: Losses) -> list[Entry]:
+def _without_agents(entries: list[Entry], losses: LossCollector) -> list[Entry]:
     """The conversation itself. Where every line is a sub-agent's, the log is its own and is the conversation."""
     own = [entry for entry in entries if not _is_agents(entry)]
     if not any(isinstance(entry.body, User | Assistant) for entry in own):
@@ -207,20 +207,20 @@ def _is_agents(entry: Entry) -> bool:
     return isinstance(entry.body, ChainBody) and entry.body.is_sidechain is True
 
 
-def _atoms(entry: Entry, losses: Losses) -> Iterable[_Atom]:
+def _atoms(entry: Entry, losses: LossCollector) -> Iterable[_Atom]:
     body = entry.body
     match body:
         case User():
             return _user_atoms(entry, body)
         case Assistant():
             return _assistant_atoms(entry, body)
-        case ToolCall():
+        case ToolCallBody():
             block = ToolUseBlock(body.call_id or "", body.name, _call_input(entry, body, losses))
-            return (Call(entry, block, bool(body.call_id)),)
-        case ToolResult():
+            return (TurnCall(entry, block, bool(body.call_id)),)
+        case ToolResultBody():
             if body.duration_ms is not None:
                 losses.add(LossCode.DURATION, "how long a call took", entry.offset)
-            return (Result(entry, _result_block(entry, body, losses), body.name),)
+            return (TurnResult(entry, _result_block(entry, body, losses), body.name),)
         case _:
             return _aside_or_loss(entry, losses)
 
@@ -229,23 +229,23 @@ def _user_atoms(entry: Entry, body: User) -> list[_Atom]:
     blocks = body.message.blocks
     results = [block for block in blocks if isinstance(block, ToolResultBlock)]
     rich = body.tool_use_result if len(results) == 1 else UNSET
-    atoms: list[_Atom] = [Result(entry, block, tool_use_result=rich) for block in results]
+    atoms: list[_Atom] = [TurnResult(entry, block, tool_use_result=rich) for block in results]
     said: list[Block] = [block for block in blocks if not isinstance(block, ToolResultBlock)]
     if said or not results:
-        atoms.append(Prompt(entry, said))
+        atoms.append(TurnPrompt(entry, said))
     return atoms
 
 
 def _assistant_atoms(entry: Entry, body: Assistant) -> list[_Atom]:
-    atoms: list[_Atom] = [_Opening(entry, body.message)]
+    atoms: list[_Atom] = [_ResponseStart(entry, body.message)]
     atoms.extend(
-        Call(entry, block) if isinstance(block, ToolUseBlock) else Part(entry, block)
+        TurnCall(entry, block) if isinstance(block, ToolUseBlock) else ResponsePart(entry, block)
         for block in body.message.blocks
     )
     return atoms
 
 
-def _aside_or_loss(entry: Entry, losses: Losses) -> Sequence[_Atom]:
+def _aside_or_loss(entry: Entry, losses: LossCollector) -> Sequence[_Atom]:
     match entry.body:
         case System(subtype=subtype):
             losses.add(LossCode.SYSTEM, f"system line {(subtype or '')[:40]!a}", entry.offset)
@@ -253,16 +253,16 @@ def _aside_or_loss(entry: Entry, losses: Losses) -> Sequence[_Atom]:
             losses.add(LossCode.ATTACHMENT, "attachment", entry.offset)
         case Progress():
             losses.add(LossCode.PROGRESS, "progress line", entry.offset)
-        case Unknown(type_name=name) | UnknownShape(type_name=name):
+        case UnknownBody(type_name=name) | UnknownShapeBody(type_name=name):
             losses.add(LossCode.UNKNOWN_ENTRY, f"entry of type {name[:40]!a}", entry.offset)
         case _ if entry.kind in ASIDES:
-            return (Aside(entry),)
+            return (SessionNote(entry),)
         case _:
             losses.add(LossCode.METADATA, f"{entry.kind} line", entry.offset)
     return ()
 
 
-def _call_input(entry: Entry, body: ToolCall, losses: Losses) -> Raw:
+def _call_input(entry: Entry, body: ToolCallBody, losses: LossCollector) -> Raw:
     """Arguments as the object the API wants."""
     raw = bytes(body.input)
     if raw[:1] == b"{":
@@ -273,7 +273,7 @@ def _call_input(entry: Entry, body: ToolCall, losses: Losses) -> Raw:
     return Raw(b'{"arguments":' + raw + b"}")
 
 
-def _result_block(entry: Entry, body: ToolResult, losses: Losses) -> ToolResultBlock:
+def _result_block(entry: Entry, body: ToolResultBody, losses: LossCollector) -> ToolResultBlock:
     """A result that stood on its own line: any JSON at all becomes text or blocks."""
     call_id, failed = body.call_id or "", body.error is not None
     content, fits = _api_content(body.content)
@@ -306,37 +306,37 @@ def _api_content(content: Raw | UnsetType) -> tuple[bytes, bool]:
 
 def _pair(atoms: Sequence[_Atom]) -> None:
     """Give each result its call: by id where there is one, else the first waiting call of that tool."""
-    waiting = _Waiting()
+    waiting = _OpenCalls()
     for position, atom in enumerate(atoms):
-        if isinstance(atom, Call):
+        if isinstance(atom, TurnCall):
             waiting.add(atom)
-        elif isinstance(atom, Result):
+        elif isinstance(atom, TurnResult):
             call = waiting.take(atom)
             if call is not None:
                 call.answer, call.answered_at, atom.call = atom, position, call
 
 
-class _Waiting:
+class _OpenCalls:
     """Calls that have no answer yet."""
 
     def __init__(self) -> None:
-        self._by_id: defaultdict[str, deque[Call]] = defaultdict(deque)
-        self._by_name: defaultdict[tuple[str | None, bool], deque[Call]] = defaultdict(deque)
+        self._by_id: defaultdict[str, deque[TurnCall]] = defaultdict(deque)
+        self._by_name: defaultdict[tuple[str | None, bool], deque[TurnCall]] = defaultdict(deque)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: TurnCall) -> None:
         if call.has_id:
             self._by_id[call.block.id].append(call)
         for name in (call.block.name, None):
             self._by_name[name, call.has_id].append(call)
 
-    def take(self, result: Result) -> Call | None:
+    def take(self, result: TurnResult) -> TurnCall | None:
         wanted, name = result.block.tool_use_id, result.name or None
         if wanted:
             return _first(self._by_id[wanted]) or _first(self._by_name[name, False])
         return _first(self._by_name[name, False]) or _first(self._by_name[name, True])
 
 
-def _first(calls: deque[Call]) -> Call | None:
+def _first(calls: deque[TurnCall]) -> TurnCall | None:
     """The first that is still waiting; answered ones were left in other queues and go here."""
     while calls:
         call = calls.popleft()
@@ -348,10 +348,10 @@ def _first(calls: deque[Call]) -> Call | None:
 # ---- atoms to turns --------------------------------------------------------------------------------------
 
 
-class _Grouping:
+class _TurnBuilder:
     """Puts atoms into turns, in order."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: LossCollector) -> None:
         self.turns: list[Turn] = []
         self._losses = losses
         self._by_message: dict[str, Response] = {}
@@ -360,18 +360,18 @@ class _Grouping:
 
     def take(self, position: int, atom: _Atom) -> None:
         match atom:
-            case _Opening():
+            case _ResponseStart():
                 self._open(atom)
-            case Part():
+            case ResponsePart():
                 self._response(atom.source).parts.append(atom)
-            case Call():
+            case TurnCall():
                 self._call(position, atom)
-            case Result():
+            case TurnResult():
                 self._result(atom)
-            case Prompt():
+            case TurnPrompt():
                 self._current, self._latest = None, atom
                 self.turns.append(atom)
-            case Aside():
+            case SessionNote():
                 self.turns.append(atom)
 
     def _response(self, source: Entry) -> Response:
@@ -380,7 +380,7 @@ class _Grouping:
             self.turns.append(self._current)
         return self._current
 
-    def _open(self, opening: _Opening) -> None:
+    def _open(self, opening: _ResponseStart) -> None:
         message, known = opening.message, None
         if message.id:
             known = self._by_message.get(message.id)
@@ -395,8 +395,8 @@ class _Grouping:
         if message.id:
             self._by_message[message.id] = response
 
-    def _call(self, position: int, call: Call) -> None:
-        alone = isinstance(call.source.body, ToolCall)
+    def _call(self, position: int, call: TurnCall) -> None:
+        alone = isinstance(call.source.body, ToolCallBody)
         current = self._current
         if alone and current and current.interrupted and current.last_answer < position:
             self._current = None
@@ -407,15 +407,15 @@ class _Grouping:
             return
         response.known_calls.add(identity)
         call.response = response
-        response.parts.append(Part(call.source, call))
+        response.parts.append(ResponsePart(call.source, call))
         response.last_answer = max(response.last_answer, call.answered_at)
 
-    def _result(self, result: Result) -> None:
+    def _result(self, result: TurnResult) -> None:
         if self._current is not None:
             self._current.interrupted = True
         response = result.call.response if result.call else None
         if response is None:
-            self.turns.append(Orphan(result))
+            self.turns.append(OrphanResult(result))
             return
         response.results.append(result)
         if response is not self._latest:

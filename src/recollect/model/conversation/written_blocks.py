@@ -10,21 +10,21 @@ import msgspec
 from msgspec import Raw, Struct
 
 from recollect.model.blocks import Block, UnknownBlock
-from recollect.model.conversation.conversation import Spoken
+from recollect.model.conversation.conversation import Message
 from recollect.model.entry import Assistant, Entry, User
 
 REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class _Content(Struct):
+class _WrittenContent(Struct):
     content: str | list[Raw]
 
 
-class _Message(Struct):
-    message: _Content
+class _WrittenMessage(Struct):
+    message: _WrittenContent
 
 
-_line = msgspec.json.Decoder(_Message)
+_line = msgspec.json.Decoder(_WrittenMessage)
 
 
 def content_of(entry: Entry) -> str | list[Raw] | None:
@@ -36,7 +36,7 @@ def content_of(entry: Entry) -> str | list[Raw] | None:
         return None
 
 
-def is_said(spoken: Spoken) -> bool:
+def is_said(spoken: Message) -> bool:
     """Whether all its lines hold messages, and not notes of the client."""
     return all(isinstance(entry.body, User | Assistant) for entry in spoken.entries)
 

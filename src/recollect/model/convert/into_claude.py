@@ -22,8 +22,17 @@ import msgspec
 from recollect.errors import UsageError
 from recollect.model import draft
 from recollect.model.blocks import Block, TextBlock
-from recollect.model.conversation.turns import Aside, Call, Orphan, Part, Prompt, Response, Result, turns_of
-from recollect.model.convert.loss import Conversion, LossCode, Losses
+from recollect.model.conversation.turns import (
+    OrphanResult,
+    Response,
+    ResponsePart,
+    SessionNote,
+    TurnCall,
+    TurnPrompt,
+    TurnResult,
+    turns_of,
+)
+from recollect.model.convert.loss import Conversion, LossCode, LossCollector
 from recollect.model.damage import Damage
 from recollect.model.entry import Dialect, Entry, User
 from recollect.model.ids import is_uuid
@@ -49,7 +58,7 @@ def to_claude(
     git_branch: str = "",
 ) -> Conversion:
     """A flat or events log as a session that Claude Code resumes."""
-    losses = Losses()
+    losses = LossCollector()
     items = list(entries)
     turns = turns_of(items, losses)
     _report_sessions(items, losses)
@@ -74,7 +83,7 @@ def to_claude(
 class _ClaudeWriter:
     """One chain of lines, each the child of the one before."""
 
-    def __init__(self, place: draft.Stamp, model: str, source_ids: set[str], losses: Losses) -> None:
+    def __init__(self, place: draft.Stamp, model: str, source_ids: set[str], losses: LossCollector) -> None:
         self.lines: list[bytes] = []
         self._place = place
         self._model = model
@@ -86,18 +95,18 @@ class _ClaudeWriter:
         self._uuids: set[str] = set()
         self._call_ids: set[str] = set()
 
-    def turn(self, turn: Prompt | Response | Orphan | Aside) -> None:
+    def turn(self, turn: TurnPrompt | Response | OrphanResult | SessionNote) -> None:
         match turn:
-            case Prompt():
+            case TurnPrompt():
                 self._prompt(turn)
             case Response():
                 self._response(turn)
-            case Orphan(result=result):
+            case OrphanResult(result=result):
                 self._lost(LossCode.ORPHAN_RESULT, "result that answers no call", result.source)
-            case Aside(source=source):
+            case SessionNote(source=source):
                 self._aside(source)
 
-    def _prompt(self, prompt: Prompt) -> None:
+    def _prompt(self, prompt: TurnPrompt) -> None:
         said = [block for block in prompt.blocks if block != TextBlock("")]
         source = prompt.source
         if not said:
@@ -140,19 +149,19 @@ class _ClaudeWriter:
             blocks, model=model, usage=usage, message_id=message_id, request_id=request_id, stop_reason=stop
         )
 
-    def _spoken(self, response: Response) -> list[Part]:
+    def _spoken(self, response: Response) -> list[ResponsePart]:
         """What to write; never nothing, or the counts of the response would have no line to stand on."""
         parts = [part for part in response.parts if part.what != TextBlock("")]
         if not parts:
             self._lost(LossCode.EMPTY, f"answer without content, written as {NO_CONTENT}", response.source)
-        return parts or [Part(response.source, TextBlock(NO_CONTENT))]
+        return parts or [ResponsePart(response.source, TextBlock(NO_CONTENT))]
 
-    def _result(self, result: Result, call_id: str) -> None:
+    def _result(self, result: TurnResult, call_id: str) -> None:
         block = msgspec.structs.replace(result.block, tool_use_id=call_id)
         rich = result.tool_use_result
         self._write(result.source, lambda: draft.UserDraft(content=(block,), tool_use_result=rich))
 
-    def _call_id(self, call: Call) -> str:
+    def _call_id(self, call: TurnCall) -> str:
         """An id the API takes and no other call has: clients drop the later of two pairs with one id."""
         call_id = call.block.id
         if not _API_CALL_ID.match(call_id) or call_id in self._call_ids:
@@ -223,8 +232,8 @@ class _ClaudeWriter:
         self._losses.add(code, what, source.offset)
 
 
-def _with_id(what: Block | Call, ids: dict[int, str]) -> Block:
-    return msgspec.structs.replace(what.block, id=ids[id(what)]) if isinstance(what, Call) else what
+def _with_id(what: Block | TurnCall, ids: dict[int, str]) -> Block:
+    return msgspec.structs.replace(what.block, id=ids[id(what)]) if isinstance(what, TurnCall) else what
 
 
 def _usable_time(entry: Entry) -> dt.datetime | None:
@@ -240,7 +249,7 @@ def _first_time(items: Sequence[Entry | Damage]) -> dt.datetime:
     return next((time for time in times if time is not None), _EPOCH)
 
 
-def _report_sessions(items: Sequence[Entry | Damage], losses: Losses) -> None:
+def _report_sessions(items: Sequence[Entry | Damage], losses: LossCollector) -> None:
     """A day's file may hold the prompts of several sessions; here they become one."""
     seen: set[str] = set()
     for item in items:

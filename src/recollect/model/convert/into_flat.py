@@ -28,8 +28,16 @@ from recollect.model.blocks import (
     ToolUseBlock,
     UnknownBlock,
 )
-from recollect.model.conversation.turns import Aside, Call, Orphan, Prompt, Response, Result, turns_of
-from recollect.model.convert.loss import Conversion, LossCode, Losses
+from recollect.model.conversation.turns import (
+    OrphanResult,
+    Response,
+    SessionNote,
+    TurnCall,
+    TurnPrompt,
+    TurnResult,
+    turns_of,
+)
+from recollect.model.convert.loss import Conversion, LossCode, LossCollector
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage
 from recollect.model.dialects import flat
@@ -38,7 +46,7 @@ from recollect.model.entry import Assistant, ChainBody, Entry, User
 
 def claude_to_flat(entries: Iterable[Entry | Damage]) -> Conversion:
     """A claude conversation as lines of the flat dialect."""
-    losses = Losses()
+    losses = LossCollector()
     items = list(entries)
     turns = turns_of(items, losses)
     _report_branches(items, losses)
@@ -59,24 +67,24 @@ _NO_PLACE_FOR: tuple[tuple[tuple[type, ...], LossCode, str], ...] = (
 class _FlatWriter:
     """Lines in order; the dialect has nothing else."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: LossCollector) -> None:
         self.lines: list[bytes] = []
         self._losses = losses
         self._told: set[int] = set()
         self._named: set[str] = set()
 
-    def turn(self, turn: Prompt | Response | Orphan | Aside) -> None:
+    def turn(self, turn: TurnPrompt | Response | OrphanResult | SessionNote) -> None:
         match turn:
-            case Prompt():
+            case TurnPrompt():
                 self._prompt(turn)
             case Response():
                 self._response(turn)
-            case Orphan(result=result):
+            case OrphanResult(result=result):
                 self._result(result)
-            case Aside(source=source):
+            case SessionNote(source=source):
                 self.lines.append(source.raw)
 
-    def _prompt(self, prompt: Prompt) -> None:
+    def _prompt(self, prompt: TurnPrompt) -> None:
         texts = self._texts(prompt.source, prompt.blocks) or [""]
         session = prompt.source.session_id
         origin = flat.FlatMetadata(session_id=session) if session else None
@@ -102,7 +110,7 @@ class _FlatWriter:
     def _pieces(self, response: Response) -> list[tuple[Entry, str | ToolUseBlock]]:
         pieces: list[tuple[Entry, str | ToolUseBlock]] = []
         for part in response.parts:
-            if isinstance(part.what, Call):
+            if isinstance(part.what, TurnCall):
                 pieces.append((part.source, part.what.block))
             else:
                 pieces += [(part.source, words) for words in self._texts(part.source, [part.what])]
@@ -124,7 +132,7 @@ class _FlatWriter:
             self._lost(LossCode.USAGE_DETAIL, "web searches, speed or service tier", response.source)
         return draft.flat_usage(usage)
 
-    def _result(self, result: Result) -> None:
+    def _result(self, result: TurnResult) -> None:
         name = result.call.block.name if result.call else result.name
         line = draft.flat_result(result.block, name or "", None)
         self._write(result.source, line)
@@ -184,7 +192,7 @@ def _has_detail(usage: Usage) -> bool:
     return usage.web_searches > 0 or usage.speed not in usual or usage.service_tier not in usual
 
 
-def _report_branches(items: Sequence[Entry | Damage], losses: Losses) -> None:
+def _report_branches(items: Sequence[Entry | Damage], losses: LossCollector) -> None:
     """Entries that are not alone in following their parent. Results side by side are no branches."""
     children: dict[str, set[str]] = {}
     for item in items:

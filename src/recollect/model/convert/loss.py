@@ -72,7 +72,7 @@ class Conversion(Struct, frozen=True):
     losses: list[Loss]
 
 
-class Losses:
+class LossCollector:
     """Collects losses in the order in which they are first met."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ def blocks(quarters: "list[int]") -> list[tuple[int, int]]:
     return found
 
 
-class Burn:
+class BurnRate:
     """How fast a running block fills, over the time since its first response (at least a minute)."""
 
     __slots__ = (

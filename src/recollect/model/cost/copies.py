@@ -25,7 +25,7 @@ from typing import NamedTuple
 MAIN, SIDECHAIN, AGENT_PROGRESS = 2, 1, 0
 
 
-class Copy(NamedTuple):
+class ResponseCopy(NamedTuple):
     """What one line, or all lines of one file together, say of a response."""
 
     request_id: str = ""
@@ -37,12 +37,12 @@ class Copy(NamedTuple):
     path: str = ""
 
 
-def preference(copy: Copy) -> tuple[int, int, bool, int, bool]:
+def preference(copy: ResponseCopy) -> tuple[int, int, bool, int, bool]:
     """The larger, the better; where equal, the smaller path decides."""
     return copy.speaker, copy.output, copy.has_stop, copy.at, not copy.forked
 
 
-def better(one: Copy, other: Copy) -> bool:
+def better(one: ResponseCopy, other: ResponseCopy) -> bool:
     """Whether ``one`` speaks for the response rather than ``other``."""
     mine, theirs = preference(one), preference(other)
     # The request id decides last and only between replays: without it their order would.
@@ -50,7 +50,7 @@ def better(one: Copy, other: Copy) -> bool:
     return mine > theirs or (mine == theirs and place < other_place)
 
 
-def counted(copies: Sequence[Copy]) -> list[int]:
+def counted(copies: Sequence[ResponseCopy]) -> list[int]:
     """Which of all copies of one message count, by their place in ``copies``."""
     has_main = any(copy.speaker == MAIN for copy in copies)
     best: dict[str, int] = {}

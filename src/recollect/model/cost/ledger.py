@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from recollect.model.cost.copies import MAIN, SIDECHAIN, Copy, counted
+from recollect.model.cost.copies import MAIN, SIDECHAIN, ResponseCopy, counted
 from recollect.model.cost.money import Spending, spending
 from recollect.model.cost.prices import PriceList
 from recollect.model.entry import parsed_time
@@ -19,8 +19,8 @@ class Ledger:
 
     def __init__(self, prices: PriceList | None = None) -> None:
         self._prices = PriceList() if prices is None else prices
-        self._kept: dict[str, list[tuple[Copy, UsageRecord]]] = {}
-        self._without_id: list[tuple[Copy, UsageRecord]] = []
+        self._kept: dict[str, list[tuple[ResponseCopy, UsageRecord]]] = {}
+        self._without_id: list[tuple[ResponseCopy, UsageRecord]] = []
 
     def add(self, record: UsageRecord, *, forked: bool = False, path: str = "") -> None:
         """Count a record, unless a better copy of the same response is there. Without an id it is one of its own."""
@@ -45,9 +45,9 @@ class Ledger:
         return sum(spent, Spending())
 
 
-def _copy_of(record: UsageRecord, forked: bool, path: str) -> Copy:
+def _copy_of(record: UsageRecord, forked: bool, path: str) -> ResponseCopy:
     moment = parsed_time(record.timestamp)
-    return Copy(
+    return ResponseCopy(
         record.request_id or "",
         SIDECHAIN if record.is_sidechain else MAIN,
         record.usage.output_tokens or 0,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from recollect.model.cost.billing_blocks import Burn
+from recollect.model.cost.billing_blocks import BurnRate
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
 from recollect.model.cost.money import NO_MODEL, PICO
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, Price, PriceList
@@ -30,7 +30,7 @@ NO_BRANCH, NO_TOOL, MAIN_AGENT = "(none)", "(no tool)", "main"
 _SHOWN_PATHS = 3
 
 
-class Log(Struct, frozen=True, gc=False):
+class UsageLog(Struct, frozen=True, gc=False):
     """A log that usage was read from. ``agent`` is None for a session's own log."""
 
     path: str
@@ -40,7 +40,7 @@ class Log(Struct, frozen=True, gc=False):
     is_gone: bool = False
 
 
-class Sum(NamedTuple):
+class UsageGroup(NamedTuple):
     """Usage of responses that are alike. What no view asked for is None; so is what the log did not say.
 
     ``messages`` are the responses counted; ``lines`` all lines that spoke, copies included.
@@ -81,7 +81,7 @@ class Sum(NamedTuple):
         )
 
 
-class Recorded(NamedTuple):
+class RecordedCost(NamedTuple):
     """What a client's running total of a session says of one model.
 
     One that is not booked lies outside the report (in time, or by its model), but covers its session still.
@@ -94,7 +94,7 @@ class Recorded(NamedTuple):
     is_booked: bool = True
 
 
-class Explanation(Struct, frozen=True):
+class CostExplanation(Struct, frozen=True):
     """Where a row comes from. ``recorded_pico_usd``: the same row as the client recorded it."""
 
     logs: int
@@ -117,7 +117,7 @@ class Performance(Struct, frozen=True):
     tokens_per_dollar: float | None
 
 
-class BlockState(Struct, frozen=True):
+class BillingBlock(Struct, frozen=True):
     """A five-hour window; the figures after ``is_active`` are those of the running one."""
 
     start: str
@@ -139,12 +139,12 @@ class CostRow(Struct, frozen=True):
     pico_usd: int
     unpriced_messages: int = 0
     unrecorded_messages: int = 0
-    block: BlockState | None = None
+    block: BillingBlock | None = None
     performance: Performance | None = None
-    explanation: Explanation | None = None
+    explanation: CostExplanation | None = None
 
 
-class Unpriced(Struct, frozen=True):
+class UnpricedModel(Struct, frozen=True):
     """A model without a price, and what it used."""
 
     model: str
@@ -152,7 +152,7 @@ class Unpriced(Struct, frozen=True):
     tokens: Tokens
 
 
-class Uncertain(Struct, frozen=True):
+class UncertainUsage(Struct, frozen=True):
     """Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain."""
 
     model: str
@@ -168,13 +168,13 @@ class CostReport(Struct, frozen=True):
     mode: str
     rows: tuple[CostRow, ...]
     totals: CostRow
-    unpriced: tuple[Unpriced, ...] = ()
-    uncertain: tuple[Uncertain, ...] = ()
+    unpriced: tuple[UnpricedModel, ...] = ()
+    uncertain: tuple[UncertainUsage, ...] = ()
     gone: int = 0
     notes: tuple[str, ...] = ()
 
 
-class Asked(Struct, frozen=True):
+class CostQuery(Struct, frozen=True):
     """What a report is about."""
 
     by: tuple[str, ...]
@@ -187,7 +187,7 @@ class Asked(Struct, frozen=True):
     active_since: int | None = None  # when the first response of the running block came
 
 
-class Tally:
+class CostTally:
     """What has come together under one key."""
 
     _AMOUNTS = (
@@ -237,7 +237,7 @@ class Tally:
             self.web_searches,
         )
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: CostTally) -> None:
         """Add what came together elsewhere."""
         for name in self._AMOUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -245,23 +245,25 @@ class Tally:
         self.prices |= other.prices
 
 
-class Accounts:
+class CostAggregator:
     """Adds up sums for one report."""
 
-    def __init__(self, asked: Asked, logs: Mapping[int, Log], records: Sequence[Recorded] = ()) -> None:
+    def __init__(
+        self, asked: CostQuery, logs: Mapping[int, UsageLog], records: Sequence[RecordedCost] = ()
+    ) -> None:
         self._asked = asked
         self._logs = logs
         self._records = _one_total_a_session(records, logs)
         self._covered = {_owner(logs[record.log]) for record in self._records}
         self._covered_models = {(_owner(logs[record.log]), record.model) for record in self._records}
         self._key = _key_maker(asked.by, asked.timeline, logs)
-        self._rows: dict[tuple[str, ...], Tally] = {}
+        self._rows: dict[tuple[str, ...], CostTally] = {}
         self._unpriced: dict[str, list[int]] = {}
         self._uncertain: dict[str, list[int]] = {}
         # Whether a sum held tokens of a class without a price: it must be taken apart to be exact.
         self.has_gap = False
 
-    def report(self, sums: Iterable[Sum], *, gone: int = 0, notes: Iterable[str] = ()) -> CostReport:
+    def report(self, sums: Iterable[UsageGroup], *, gone: int = 0, notes: Iterable[str] = ()) -> CostReport:
         """The report on these sums."""
         for one in sums:
             self._add(one)
@@ -269,7 +271,7 @@ class Accounts:
             if record.is_booked:
                 self._add_record(record)
         by = self._asked.by
-        total = Tally(0)
+        total = CostTally(0)
         for tally in self._rows.values():
             total.merge(tally)
         rows = [
@@ -283,11 +285,12 @@ class Accounts:
             tuple(rows),
             self._row({}, total),
             tuple(
-                Unpriced(model, counts[0], Tokens(*counts[1:]))
+                UnpricedModel(model, counts[0], Tokens(*counts[1:]))
                 for model, counts in sorted(self._unpriced.items())
             ),
             tuple(
-                Uncertain(model, counts[0], counts[1]) for model, counts in sorted(self._uncertain.items())
+                UncertainUsage(model, counts[0], counts[1])
+                for model, counts in sorted(self._uncertain.items())
             ),
             gone,
             tuple(notes),
@@ -295,14 +298,14 @@ class Accounts:
 
     # --- adding -------------------------------------------------------------------------------------
 
-    def _add(self, one: Sum) -> None:
+    def _add(self, one: UsageGroup) -> None:
         asked = self._asked
         if not one.messages and not asked.is_explained:
             return
         key = self._key(one)
         tally = self._rows.get(key)
         if tally is None:
-            tally = self._rows[key] = Tally(one.quarter)
+            tally = self._rows[key] = CostTally(one.quarter)
         pico, unpriced, unrecorded = self._money(one, asked.mode)
         tally.messages += one.messages
         tally.pico += pico
@@ -330,7 +333,7 @@ class Accounts:
         if asked.is_explained:
             self._explain(tally, one)
 
-    def _explain(self, tally: Tally, one: Sum) -> None:
+    def _explain(self, tally: CostTally, one: UsageGroup) -> None:
         tally.lines += one.lines
         if one.log is not None:
             tally.logs.add(one.log)
@@ -342,20 +345,22 @@ class Accounts:
         tally.recorded += recorded
         tally.unsaid += unrecorded
 
-    def _add_record(self, record: Recorded) -> None:
+    def _add_record(self, record: RecordedCost) -> None:
         mode = self._asked.mode
         counts = mode == "display" or (mode == "auto" and self._has_no_price(record))
         if not counts and not self._asked.is_explained:
             return
-        key = self._key(Sum(record.quarter, record.log, record.model, None, None, 0, 0, 0, 0, 0, 0, 0, 0))
-        tally = self._rows.setdefault(key, Tally(record.quarter))
+        key = self._key(
+            UsageGroup(record.quarter, record.log, record.model, None, None, 0, 0, 0, 0, 0, 0, 0, 0)
+        )
+        tally = self._rows.setdefault(key, CostTally(record.quarter))
         tally.pico += record.pico_usd * counts
         tally.recorded += record.pico_usd
 
-    def _has_no_price(self, record: Recorded) -> bool:
+    def _has_no_price(self, record: RecordedCost) -> bool:
         return bool(record.model) and self._price(record.model, record.quarter, 0) is None
 
-    def _money(self, one: Sum, mode: str) -> tuple[int, int, int]:
+    def _money(self, one: UsageGroup, mode: str) -> tuple[int, int, int]:
         """Pico-dollars, responses without a price, responses without a record."""
         owner = None if one.log is None else _owner(self._logs[one.log])
         if mode == "display":
@@ -379,7 +384,7 @@ class Accounts:
 
     # --- rows ---------------------------------------------------------------------------------------
 
-    def _row(self, keys: dict[str, str], tally: Tally) -> CostRow:
+    def _row(self, keys: dict[str, str], tally: CostTally) -> CostRow:
         asked = self._asked
         tokens = tally.tokens()
         return CostRow(
@@ -394,16 +399,16 @@ class Accounts:
             self._explanation(tally) if asked.is_explained else None,
         )
 
-    def _block(self, tally: Tally, tokens: Tokens) -> BlockState | None:
+    def _block(self, tally: CostTally, tokens: Tokens) -> BillingBlock | None:
         asked = self._asked
         block = asked.timeline.block(tally.quarter)
         if block is None:
             return None
         start, end = moment_name(block[0]), moment_name(block[1])
         if asked.active_since is None or not block[0] <= asked.now // QUARTER_MS < block[1]:
-            return BlockState(start, end)
-        burn = Burn(tokens.total, tally.pico, asked.active_since, asked.now, block[1])
-        return BlockState(
+            return BillingBlock(start, end)
+        burn = BurnRate(tokens.total, tally.pico, asked.active_since, asked.now, block[1])
+        return BillingBlock(
             start,
             end,
             True,
@@ -414,9 +419,9 @@ class Accounts:
             burn.projected_pico_usd,
         )
 
-    def _explanation(self, tally: Tally) -> Explanation:
+    def _explanation(self, tally: CostTally) -> CostExplanation:
         paths = sorted(self._logs[log].path for log in tally.logs)
-        return Explanation(
+        return CostExplanation(
             len(paths),
             tuple(paths[:_SHOWN_PATHS]),
             tally.lines - tally.messages,
@@ -428,7 +433,7 @@ class Accounts:
         )
 
 
-def _performance(tally: Tally) -> Performance:
+def _performance(tally: CostTally) -> Performance:
     duration, output = tally.timed_ms, tally.timed_output
     return Performance(
         tally.timed,
@@ -439,13 +444,13 @@ def _performance(tally: Tally) -> Performance:
     )
 
 
-def _one_total_a_session(records: Sequence[Recorded], logs: Mapping[int, Log]) -> list[Recorded]:
+def _one_total_a_session(records: Sequence[RecordedCost], logs: Mapping[int, UsageLog]) -> list[RecordedCost]:
     """Copies of a log repeat its running total: the largest of a session stands, then that of the smallest path."""
-    by_log: dict[int, list[Recorded]] = {}
+    by_log: dict[int, list[RecordedCost]] = {}
     for record in records:
         if record.log in logs:
             by_log.setdefault(record.log, []).append(record)
-    best: dict[str, tuple[int, str, list[Recorded]]] = {}
+    best: dict[str, tuple[int, str, list[RecordedCost]]] = {}
     for log, total in by_log.items():
         rank = (-sum(record.pico_usd for record in total), logs[log].path, total)
         owner = _owner(logs[log])
@@ -454,7 +459,7 @@ def _one_total_a_session(records: Sequence[Recorded], logs: Mapping[int, Log]) -
     return [record for _, _, total in best.values() for record in total]
 
 
-def _owner(log: Log) -> str:
+def _owner(log: UsageLog) -> str:
     """Whose running total covers a log: its session's, or where none is known, its own."""
     return log.path if log.session == UNKNOWN else log.session
 
@@ -466,8 +471,8 @@ def _grow(sums: dict[str, list[int]], name: str, amounts: Sequence[int]) -> None
 
 
 def _key_maker(
-    by: Sequence[str], timeline: Timeline, logs: Mapping[int, Log]
-) -> Callable[[Sum], tuple[str, ...]]:
+    by: Sequence[str], timeline: Timeline, logs: Mapping[int, UsageLog]
+) -> Callable[[UsageGroup], tuple[str, ...]]:
     """A function from a sum to its key, one name for each part of ``by``."""
     times = [key for key in by if key in TIME_KEYS]
     if times == list(by):
@@ -477,7 +482,7 @@ def _key_maker(
         "project": lambda one: UNKNOWN if one.log is None else logs[one.log].project,
         "agent": lambda one: UNKNOWN if one.log is None else logs[one.log].agent,
     }
-    parts: dict[str, Callable[[Sum], str]] = {
+    parts: dict[str, Callable[[UsageGroup], str]] = {
         "model": lambda one: one.model or NO_MODEL,
         "branch": lambda one: one.branch or NO_BRANCH,
         "tool": lambda one: one.tool or NO_TOOL,
@@ -488,13 +493,13 @@ def _key_maker(
     return lambda one: tuple([part(one) for part in wanted])
 
 
-def _time_name(timeline: Timeline, place: int) -> Callable[[Sum], str]:
+def _time_name(timeline: Timeline, place: int) -> Callable[[UsageGroup], str]:
     return lambda one: timeline.names(one.quarter)[place]
 
 
 def _order(
-    by: Sequence[str], rows: Mapping[tuple[str, ...], Tally]
-) -> Callable[[tuple[tuple[str, ...], Tally]], tuple[object, ...]]:
+    by: Sequence[str], rows: Mapping[tuple[str, ...], CostTally]
+) -> Callable[[tuple[tuple[str, ...], CostTally]], tuple[object, ...]]:
     """Times rise; everything else goes from the dearest to the cheapest, in the same order under every time."""
     spent: list[dict[str, tuple[int, int]]] = [{} for _ in by]
     for key, tally in rows.items():
@@ -503,7 +508,7 @@ def _order(
             pico, tokens = spent[place].get(name, (0, 0))
             spent[place][name] = (pico + tally.pico, tokens + used)
 
-    def order(item: tuple[tuple[str, ...], Tally]) -> tuple[object, ...]:
+    def order(item: tuple[tuple[str, ...], CostTally]) -> tuple[object, ...]:
         ranks: list[object] = []
         for place, name in enumerate(item[0]):
             if by[place] in TIME_KEYS:

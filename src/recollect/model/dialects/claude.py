@@ -23,7 +23,7 @@ from recollect.model.dialects.lenient import (
     text_field,
     unknown_shape,
 )
-from recollect.model.entry import TAGGED, Body, ChainBody, Summary, Unknown
+from recollect.model.entry import TAGGED, Body, ChainBody, Summary, UnknownBody
 
 Decoded = tuple[Body, tuple[Notice, ...]]
 
@@ -63,7 +63,7 @@ def decode_leniently(fields: RawFields) -> Decoded:
     kind: Any = _by_type.get(type_name)
     if kind is None:
         links, complete = struct_of(ChainBody, fields)
-        unknown = Unknown(type_name=type_name, **msgspec.structs.asdict(links))
+        unknown = UnknownBody(type_name=type_name, **msgspec.structs.asdict(links))
         return unknown, _notices(complete)
     try:
         body, complete = struct_of(kind, fields)

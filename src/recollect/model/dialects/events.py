@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.blocks import TextBlock, blocks_of
 from recollect.model.dialects.lenient import RawFields, WrongShape, struct_of, text_field
-from recollect.model.entry import Assistant, Body, System, ToolCall, ToolResult, User
+from recollect.model.entry import Assistant, Body, System, ToolCallBody, ToolResultBody, User
 
 _TOOL_EVENTS = ("tool_use", "tool_result")
 _EVENTS = ("user", "assistant", "system", *_TOOL_EVENTS)
@@ -69,13 +69,13 @@ def _spoken(kind: type[Body], fields: RawFields) -> Body:
 
 def _tool_use(fields: RawFields) -> Body:
     event, _ = struct_of(ToolUseEvent, fields)
-    return ToolCall(name=event.name, call_id=event.tool_use_id, input=event.input, **_origin(fields))
+    return ToolCallBody(name=event.name, call_id=event.tool_use_id, input=event.input, **_origin(fields))
 
 
 def _tool_result(fields: RawFields) -> Body:
     event, _ = struct_of(ToolResultEvent, fields)
     failed = event.is_error is True
-    return ToolResult(
+    return ToolResultBody(
         call_id=event.tool_use_id,
         content=event.content,
         error=_error_text(event.content) if failed else None,

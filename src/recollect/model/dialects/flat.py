@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from recollect.model.blocks import blocks_of
 from recollect.model.cost.usage import Usage
 from recollect.model.dialects.lenient import RawFields, WrongShape, struct_of, text_field
-from recollect.model.entry import ApiMessage, Assistant, Body, Message, ToolCall, ToolResult, User
+from recollect.model.entry import ApiMessage, Assistant, Body, RawMessage, ToolCallBody, ToolResultBody, User
 
 _SPOKEN = ("user", "assistant")
 
@@ -103,17 +103,17 @@ def encode(line: FlatLine) -> bytes:
     return msgspec.json.encode(line)
 
 
-def _content(raw: Raw) -> Message:
+def _content(raw: Raw) -> RawMessage:
     text: object = msgspec.json.decode(raw)
     if not isinstance(text, str | list):
         raise WrongShape("content: expected text or blocks")
-    return Message(content=text if isinstance(text, str) else blocks_of(raw))
+    return RawMessage(content=text if isinstance(text, str) else blocks_of(raw))
 
 
 def _user(fields: RawFields) -> Body:
     line, _ = struct_of(FlatUser, fields)
     return User(
-        message=Message(_content(line.content).content, "user"),
+        message=RawMessage(_content(line.content).content, "user"),
         timestamp=line.timestamp,
         uuid=line.uuid,
         session_id=line.metadata.session_id if line.metadata else None,
@@ -146,7 +146,7 @@ def _usage(usage: FlatUsage | None) -> Usage | None:
 
 def _tool_call(fields: RawFields) -> Body:
     line, _ = struct_of(FlatToolCall, fields)
-    return ToolCall(
+    return ToolCallBody(
         name=line.tool,
         call_id=line.tool_call_id,
         input=line.arguments,
@@ -157,7 +157,7 @@ def _tool_call(fields: RawFields) -> Body:
 
 def _tool_result(fields: RawFields) -> Body:
     line, _ = struct_of(FlatToolResult, fields)
-    return ToolResult(
+    return ToolResultBody(
         name=line.tool,
         call_id=line.tool_call_id,
         content=line.result,

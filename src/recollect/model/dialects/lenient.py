@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from recollect.model.blocks import Block, decode_block
-from recollect.model.entry import ApiMessage, ChainBody, Message, UnknownShape
+from recollect.model.entry import ApiMessage, ChainBody, RawMessage, UnknownShapeBody
 
 RawFields = Mapping[str, Raw]
 S = TypeVar("S", bound=Struct)
@@ -62,10 +62,10 @@ def struct_of(kind: type[S], fields: RawFields) -> tuple[S, bool]:
     return kind(**values), complete
 
 
-def unknown_shape(type_name: str, fields: RawFields, problem: str) -> UnknownShape:
+def unknown_shape(type_name: str, fields: RawFields, problem: str) -> UnknownShapeBody:
     """What can be told of a line that is not what its type promises."""
     links, _ = struct_of(ChainBody, fields)
-    return UnknownShape(type_name=type_name, problem=problem, **msgspec.structs.asdict(links))
+    return UnknownShapeBody(type_name=type_name, problem=problem, **msgspec.structs.asdict(links))
 
 
 @functools.cache
@@ -75,14 +75,14 @@ def _plan(kind: type[Struct]) -> tuple[tuple[str, str, bool, Any], ...]:
 
 def _decoder(of: Any) -> Any:
     """How one field is decoded: messages block by block, everything else strictly."""
-    if of in (Message, ApiMessage):
+    if of in (RawMessage, ApiMessage):
         return functools.partial(_message, of)
-    if of == Message | None:
-        return functools.partial(_message, Message)
+    if of == RawMessage | None:
+        return functools.partial(_message, RawMessage)
     return msgspec.json.Decoder(of).decode
 
 
-def _message(kind: type[Message], raw: Raw) -> Message:
+def _message(kind: type[RawMessage], raw: Raw) -> RawMessage:
     try:
         fields = dict(raw_fields(raw))
         content = _content(fields.pop("content", Raw(b"null")))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from recollect.model.dialects import events, flat
 from recollect.model.dialects.lenient import raw_fields
-from recollect.model.entry import Assistant, Body, Dialect, System, Unknown, UnknownShape, User
+from recollect.model.entry import Assistant, Body, Dialect, System, UnknownBody, UnknownShapeBody, User
 
 
 def settled(text: bytes, body: Body) -> tuple[Dialect, Body]:
@@ -18,7 +18,7 @@ def settled(text: bytes, body: Body) -> tuple[Dialect, Body]:
         # The client never leaves sessionId out beside a session_id of somebody else's making.
         if body.session_id is not None or b'"session_id"' not in text:
             return Dialect.CLAUDE, body
-    elif not isinstance(body, Unknown | UnknownShape):
+    elif not isinstance(body, UnknownBody | UnknownShapeBody):
         return Dialect.CLAUDE, body
     fields = raw_fields(text)
     if events.fits(fields):

@@ -23,14 +23,14 @@ from typing import TypeAlias
 
 from msgspec import Struct, UnsetType
 
-from recollect.model.entry import Entry, FileHistory, FileHistoryDelta, FileHistorySnapshot, parsed_time
-from recollect.model.files.reports import Change, Note, Reports, Sight, told
+from recollect.model.entry import Entry, FileHistoryDelta, FileHistoryNote, FileHistorySnapshot, parsed_time
+from recollect.model.files.reports import FileChange, FileNote, FileReading, FileReports, told
 from recollect.model.json_text import loose_value
 
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
-class Backup(Struct, frozen=True):
+class FileBackup(Struct, frozen=True):
     """A file put aside for rewind. ``name`` None: there was no file to put aside."""
 
     name: str | None
@@ -38,31 +38,31 @@ class Backup(Struct, frozen=True):
     at: dt.datetime | None
 
 
-class BackedUp(Struct, frozen=True):
+class BackedUpFile(Struct, frozen=True):
     """A file that a snapshot or delta names. ``at``: when it was seen to hold what the backup holds."""
 
     tracked: str
-    backup: Backup
+    backup: FileBackup
     entry_uuid: str | None
     at: dt.datetime | None
 
 
-FileEvent: TypeAlias = BackedUp | Change | Sight | Note
+FileEvent: TypeAlias = BackedUpFile | FileChange | FileReading | FileNote
 
 
-class EventLog:
+class FileEvents:
     """One pass over a log: events with their places, and what is needed to name their files."""
 
     def __init__(self, cwd: str | None) -> None:
         self._events: list[tuple[int, int, FileEvent]] = []
-        self._waiting: list[tuple[int, BackedUp]] = []
-        self._snapshots: dict[str, dict[str, BackedUp]] = {}
+        self._waiting: list[tuple[int, BackedUpFile]] = []
+        self._snapshots: dict[str, dict[str, BackedUpFile]] = {}
         self._places: dict[str, int] = {}
         self._times: list[tuple[dt.datetime, int]] = []
         self._cwds: dict[str, None] = {} if cwd is None else {cwd: None}
         self._hashes: dict[str, set[str]] = {}
         self._tracked: dict[str, str] = {}
-        self._reports = Reports()
+        self._reports = FileReports()
         self._count = 0
 
     def add(self, entry: Entry) -> None:
@@ -73,8 +73,8 @@ class EventLog:
             self._add_snapshot(place, body)
         elif isinstance(body, FileHistoryDelta):
             self._add_delta(place, body)
-        elif isinstance(body, FileHistory):
-            self._put(place, Note(path=body.path, told=told(entry), deleted=body.operation == "delete"))
+        elif isinstance(body, FileHistoryNote):
+            self._put(place, FileNote(path=body.path, told=told(entry), deleted=body.operation == "delete"))
         elif uuid is None or uuid not in self._places:  # a repeated line happened once
             if uuid is not None:
                 self._places[uuid] = place
@@ -116,7 +116,7 @@ class EventLog:
             self._snapshots.setdefault(body.snapshot_message_id, {})[body.tracking_path] = backed_up
         self._wait(place, backed_up)
 
-    def _wait(self, place: int, backed_up: BackedUp) -> None:
+    def _wait(self, place: int, backed_up: BackedUpFile) -> None:
         """Its place is known only when every line is: a snapshot stands before the prompt it is for."""
         self._waiting.append((place, backed_up))
         if backed_up.backup.name is not None:
@@ -133,7 +133,7 @@ class EventLog:
         ranked += [(place, 1, order, event) for place, order, event in self._events]
         return [event for *_, event in sorted(ranked, key=lambda item: item[:3])]
 
-    def _place_of(self, event: BackedUp, written: int) -> int:
+    def _place_of(self, event: BackedUpFile, written: int) -> int:
         place = self._places.get(event.entry_uuid or "")
         if place is not None or event.at is None or not self._times:
             return written if place is None else place
@@ -141,12 +141,12 @@ class EventLog:
         after = bisect_right(self._times, (event.at, self._count))
         return self._times[after - 1][1] if after else 0
 
-    def snapshot_at(self, prompt_uuid: str) -> dict[str, BackedUp]:
+    def snapshot_at(self, prompt_uuid: str) -> dict[str, BackedUpFile]:
         """By tracking path, what belongs to the prompt or else what is first known of the file afterwards."""
         owners = list(self._snapshots)
         if prompt_uuid not in self._snapshots:
             return {}
-        chosen: dict[str, BackedUp] = {}
+        chosen: dict[str, BackedUpFile] = {}
         for owner in owners[owners.index(prompt_uuid) :]:
             for path, backed_up in self._snapshots[owner].items():
                 chosen.setdefault(path, backed_up)
@@ -154,7 +154,7 @@ class EventLog:
 
     def path_of(self, event: FileEvent) -> str:
         """The absolute path an event is about."""
-        if not isinstance(event, BackedUp):
+        if not isinstance(event, BackedUpFile):
             return absolute(event.path, event.told.cwd or next(iter(self._cwds), ""))
         if event.tracked not in self._tracked:
             self._tracked[event.tracked] = self._tracked_path(event.tracked)
@@ -182,12 +182,14 @@ def absolute(path: str, cwd: str) -> str:
 
 def _backed_up(
     path: str, given: Mapping[str, object], entry_uuid: str | None, taken: dt.datetime | None
-) -> BackedUp:
+) -> BackedUpFile:
     name, version, made = given.get("backupFileName"), given.get("version"), _time(given.get("backupTime"))
-    backup = Backup(name if isinstance(name, str) else None, version if isinstance(version, int) else 0, made)
+    backup = FileBackup(
+        name if isinstance(name, str) else None, version if isinstance(version, int) else 0, made
+    )
     # A snapshot that lists an old backup says that the file holds that again, or still, when it is taken.
     times = [time for time in (made, taken) if time is not None]
-    return BackedUp(path, backup, entry_uuid, max(times, default=None))
+    return BackedUpFile(path, backup, entry_uuid, max(times, default=None))
 
 
 def _time(value: object) -> dt.datetime | None:

@@ -32,8 +32,8 @@ from msgspec import Struct
 from recollect.errors import UsageError
 from recollect.model.draft import MetadataDraft, iso_time, metadata
 from recollect.model.entry import Entry
-from recollect.model.files.events import BackedUp, Backup, EventLog, FileEvent
-from recollect.model.files.reports import Change, Sight, Told
+from recollect.model.files.events import BackedUpFile, FileBackup, FileEvent, FileEvents
+from recollect.model.files.reports import FileChange, FileReading, ReportContext
 from recollect.model.files.text_edits import edited, unified
 
 BodyOf: TypeAlias = Callable[[str], bytes | None]
@@ -41,7 +41,7 @@ BodyOf: TypeAlias = Callable[[str], bytes | None]
 _UTF16_LE = b"\xff\xfe"
 
 
-class Source(enum.StrEnum):
+class VersionSource(enum.StrEnum):
     """Who says what a version held."""
 
     BACKUP = "backup"
@@ -60,7 +60,7 @@ class FileVersion(Struct, frozen=True, kw_only=True):
     """
 
     path: str
-    source: Source
+    source: VersionSource
     at: dt.datetime | None = None
     entry_uuid: str | None = None
     content: str | bytes | None = None
@@ -84,13 +84,13 @@ def file_versions(
     working directory of the entries is taken. ``body_of`` gives the bytes of a
     backup by its name; without it backups have a name and no content.
     """
-    log = EventLog(cwd)
+    log = FileEvents(cwd)
     for entry in entries:
         log.add(entry)
-    files: dict[str, _File] = {}
+    files: dict[str, _FileVersions] = {}
     for event in log.in_order():
         path = log.path_of(event)
-        files.setdefault(path, _File(path, body_of)).apply(event)
+        files.setdefault(path, _FileVersions(path, body_of)).apply(event)
     return {path: file.versions for path, file in files.items() if file.versions}
 
 
@@ -102,7 +102,7 @@ def rewound(
     A file that was first touched after that prompt goes back to how it was
     found. Empty where no snapshot belongs to the prompt.
     """
-    log = EventLog(cwd)
+    log = FileEvents(cwd)
     for entry in entries:
         log.add(entry)
     chosen = log.snapshot_at(prompt_uuid)
@@ -120,7 +120,7 @@ def version_at(versions: Sequence[FileVersion], when: dt.datetime | str) -> File
     return before[-1] if before else None
 
 
-def snapshot(message_id: str, at: dt.datetime, backups: Mapping[str, Backup]) -> MetadataDraft:
+def snapshot(message_id: str, at: dt.datetime, backups: Mapping[str, FileBackup]) -> MetadataDraft:
     """The line that ties backups, by path relative to the working directory, to a prompt."""
     tracked = {
         path: {
@@ -158,7 +158,7 @@ def diff(old: FileVersion | None, new: FileVersion, *, context: int = 3) -> str:
 # ---- one file --------------------------------------------------------------------------------------------
 
 
-class _File:
+class _FileVersions:
     """The versions of one path so far."""
 
     def __init__(self, path: str, body_of: BodyOf | None) -> None:
@@ -172,25 +172,25 @@ class _File:
         return self.versions[-1] if self.versions else None
 
     def apply(self, event: FileEvent) -> None:
-        if isinstance(event, BackedUp):
+        if isinstance(event, BackedUpFile):
             self._backed_up(event)
-        elif isinstance(event, Change):
+        elif isinstance(event, FileChange):
             self._changed(event)
-        elif isinstance(event, Sight):
-            self._seen(event.content, event.told, Source.READ)
+        elif isinstance(event, FileReading):
+            self._seen(event.content, event.told, VersionSource.READ)
         else:
-            self._add(Source.NOTE, event.told, existed=not event.deleted)
+            self._add(VersionSource.NOTE, event.told, existed=not event.deleted)
 
     def _add(
         self,
-        source: Source,
-        by: Told,
+        source: VersionSource,
+        by: ReportContext,
         *,
         content: str | bytes | None = None,
         existed: bool = True,
         patch: str = "",
     ) -> None:
-        if source is not Source.READ:
+        if source is not VersionSource.READ:
             self._last_backup = None
         version = FileVersion(
             path=self.path,
@@ -203,27 +203,27 @@ class _File:
         )
         self.versions.append(version)
 
-    def _backed_up(self, event: BackedUp) -> None:
+    def _backed_up(self, event: BackedUpFile) -> None:
         """Every prompt lists all backups again; only one that follows a change says anything new."""
         key = event.backup.name or f"absent@v{event.backup.version}"
         if key != self._last_backup:
             self.versions.append(_backup_version(self.path, event, self._body_of))
             self._last_backup = key
 
-    def _seen(self, content: str | bytes, by: Told, source: Source) -> None:
+    def _seen(self, content: str | bytes, by: ReportContext, source: VersionSource) -> None:
         last = self._last
         if last is None or not last.existed or not _same(last.content, content):
             self._add(source, by, content=content)
 
-    def _changed(self, event: Change) -> None:
+    def _changed(self, event: FileChange) -> None:
         if event.created and (self._last is None or self._last.existed):
-            self._add(Source.FOUND, event.told, existed=False)
+            self._add(VersionSource.FOUND, event.told, existed=False)
         elif event.original is not None:
-            self._seen(event.original, event.told, Source.FOUND)
-        source = Source.EDIT if event.is_edit else Source.WRITE
+            self._seen(event.original, event.told, VersionSource.FOUND)
+        source = VersionSource.EDIT if event.is_edit else VersionSource.WRITE
         self._add(source, event.told, content=self._content_after(event), patch=unified(event.hunks))
 
-    def _content_after(self, event: Change) -> str | bytes | None:
+    def _content_after(self, event: FileChange) -> str | bytes | None:
         if event.content is not None:
             return event.content
         last = self._last
@@ -235,11 +235,11 @@ class _File:
         return result if result is None or not isinstance(held, bytes) else _like(held, result)
 
 
-def _backup_version(path: str, event: BackedUp, body_of: BodyOf | None) -> FileVersion:
+def _backup_version(path: str, event: BackedUpFile, body_of: BodyOf | None) -> FileVersion:
     backup = event.backup
     return FileVersion(
         path=path,
-        source=Source.BACKUP,
+        source=VersionSource.BACKUP,
         at=event.at,
         entry_uuid=event.entry_uuid,
         content=body_of(backup.name) if body_of is not None and backup.name is not None else None,

@@ -1,8 +1,8 @@
 """What the results of file tools say about files.
 
 A call names a file; its result tells, in a shape of its own for each tool and
-era, what was written, what was there before and how the two differ. ``Reports``
-remembers the calls and turns each result into a ``Change`` or a ``Sight``. The
+era, what was written, what was there before and how the two differ. ``FileReports``
+remembers the calls and turns each result into a ``FileChange`` or a ``FileReading``. The
 result is believed before the call, because a person may have altered the change
 before it was made; where a writer kept no rich result, the call has to do.
 
@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from recollect.model.blocks import ToolResultBlock, ToolUseBlock
-from recollect.model.entry import Assistant, Entry, ToolCall, ToolResult, User
+from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.files.text_edits import Hunk, Replacement
 from recollect.model.json_text import loose_value
 
@@ -35,7 +35,7 @@ _REPLACED = "\ufffd"
 _Fields: TypeAlias = Mapping[str, object]
 
 
-class Told(Struct, frozen=True):
+class ReportContext(Struct, frozen=True):
     """Where and when something was said."""
 
     cwd: str | None = None
@@ -43,11 +43,11 @@ class Told(Struct, frozen=True):
     entry_uuid: str | None = None
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class FileChange(Struct, frozen=True, kw_only=True):
     """A file was written. Without ``content`` it must be worked out from what was there."""
 
     path: str
-    told: Told
+    told: ReportContext
     is_edit: bool
     content: str | None = None
     original: str | None = None
@@ -56,52 +56,52 @@ class Change(Struct, frozen=True, kw_only=True):
     hunks: tuple[Hunk, ...] = ()
 
 
-class Sight(Struct, frozen=True, kw_only=True):
+class FileReading(Struct, frozen=True, kw_only=True):
     """A file was read as a whole."""
 
     path: str
-    told: Told
+    told: ReportContext
     content: str | bytes
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class FileNote(Struct, frozen=True, kw_only=True):
     """Another writer's word that a file changed or went away."""
 
     path: str
-    told: Told
+    told: ReportContext
     deleted: bool
 
 
-def told(entry: Entry) -> Told:
+def told(entry: Entry) -> ReportContext:
     """Where and when this entry was written."""
     chain = entry.chain
-    return Told(chain.cwd if chain else None, entry.at, entry.uuid)
+    return ReportContext(chain.cwd if chain else None, entry.at, entry.uuid)
 
 
-class _Call(NamedTuple):
+class _FileToolCall(NamedTuple):
     name: str
     arguments: Raw
 
 
-class Reports:
+class FileReports:
     """Turns the entries of a log, in their order, into what they say about files."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _FileToolCall] = {}
 
-    def of(self, entry: Entry) -> list[Change | Sight]:
+    def of(self, entry: Entry) -> list[FileChange | FileReading]:
         """What this entry reports; most report nothing."""
         body = entry.body
         if isinstance(body, Assistant):
             self._remember(block for block in body.message.blocks if isinstance(block, ToolUseBlock))
-        elif isinstance(body, ToolCall) and body.call_id is not None:
+        elif isinstance(body, ToolCallBody) and body.call_id is not None:
             self._remember([ToolUseBlock(body.call_id, body.name, body.input)])
         elif isinstance(body, User) and not isinstance(body.message.content, str):
             results = [block for block in body.message.content if isinstance(block, ToolResultBlock)]
             # One rich result a line: with several results nobody can say whose it is.
             rich = body.tool_use_result if len(results) == 1 else msgspec.UNSET
             return [report for block in results if (report := self._answered(entry, block, rich))]
-        elif isinstance(body, ToolResult) and body.call_id is not None:
+        elif isinstance(body, ToolResultBody) and body.call_id is not None:
             block = ToolResultBlock(body.call_id, body.content, body.error is not None)
             report = self._answered(entry, block, msgspec.UNSET)
             return [report] if report else []
@@ -111,9 +111,11 @@ class Reports:
         for block in blocks:
             # Other tools by name alone: an input kept is a whole line kept.
             arguments = block.input if block.name in _FILE_TOOLS else Raw(b"{}")
-            self._calls[block.id] = _Call(block.name, arguments)
+            self._calls[block.id] = _FileToolCall(block.name, arguments)
 
-    def _answered(self, entry: Entry, block: ToolResultBlock, rich: Raw | UnsetType) -> Change | Sight | None:
+    def _answered(
+        self, entry: Entry, block: ToolResultBlock, rich: Raw | UnsetType
+    ) -> FileChange | FileReading | None:
         call = self._calls.pop(block.tool_use_id, None)
         if block.is_error is True or (call is not None and call.name not in _FILE_TOOLS):
             return None
@@ -139,7 +141,9 @@ def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
 # ---- results ---------------------------------------------------------------------------------------------
 
 
-def _from_result(entry: Entry, call: _Call | None, fields: _Fields) -> Change | Sight | None:
+def _from_result(
+    entry: Entry, call: _FileToolCall | None, fields: _Fields
+) -> FileChange | FileReading | None:
     file = fields.get("file")
     if isinstance(file, dict):
         return _sight(entry, call, file, is_text=fields.get("type") == "text")
@@ -153,7 +157,7 @@ def _from_result(entry: Entry, call: _Call | None, fields: _Fields) -> Change | 
     replacements = _replacements(fields)
     if not replacements and not isinstance(content, str):
         return None
-    return Change(
+    return FileChange(
         path=path,
         told=told(entry),
         is_edit=bool(replacements),
@@ -165,11 +169,11 @@ def _from_result(entry: Entry, call: _Call | None, fields: _Fields) -> Change | 
     )
 
 
-def _notebook(entry: Entry, fields: _Fields) -> Change | None:
+def _notebook(entry: Entry, fields: _Fields) -> FileChange | None:
     if fields.get("error"):
         return None
     original, updated = fields.get("original_file"), fields.get("updated_file")
-    return Change(
+    return FileChange(
         path=str(fields["notebook_path"]),
         told=told(entry),
         is_edit=True,
@@ -178,12 +182,12 @@ def _notebook(entry: Entry, fields: _Fields) -> Change | None:
     )
 
 
-def _sight(entry: Entry, call: _Call | None, file: _Fields, *, is_text: bool) -> Sight | None:
+def _sight(entry: Entry, call: _FileToolCall | None, file: _Fields, *, is_text: bool) -> FileReading | None:
     path = file.get("filePath") or (_arguments(call).get("file_path") if call else None)
     content = _whole_text(file) if is_text else _whole_bytes(file)
     if not isinstance(path, str) or content is None:
         return None
-    return Sight(path=path, told=told(entry), content=content)
+    return FileReading(path=path, told=told(entry), content=content)
 
 
 def _whole_text(file: _Fields) -> str | None:
@@ -239,7 +243,7 @@ def _hunks(patch: object) -> tuple[Hunk, ...]:
 # ---- calls -----------------------------------------------------------------------------------------------
 
 
-def _from_call(entry: Entry, call: _Call | None) -> Change | None:
+def _from_call(entry: Entry, call: _FileToolCall | None) -> FileChange | None:
     """What a call that went well must have done, for want of a result that says so."""
     if call is None or call.name == "Read":
         return None
@@ -248,7 +252,7 @@ def _from_call(entry: Entry, call: _Call | None) -> Change | None:
     content = given.get("content") if call.name == "Write" else None
     if not isinstance(path, str):
         return None
-    return Change(
+    return FileChange(
         path=path,
         told=told(entry),
         is_edit=call.name != "Write",
@@ -257,6 +261,6 @@ def _from_call(entry: Entry, call: _Call | None) -> Change | None:
     )
 
 
-def _arguments(call: _Call) -> _Fields:
+def _arguments(call: _FileToolCall) -> _Fields:
     value = loose_value(call.arguments)
     return value if isinstance(value, dict) else {}

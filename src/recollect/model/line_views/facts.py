@@ -54,7 +54,7 @@ DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
 _COUNTS_FROM_START = (2, 1)
 
 
-class Spoken(Struct, frozen=True, gc=False):
+class ResponseUsage(Struct, frozen=True, gc=False):
     """What a line says of the response it belongs to."""
 
     usage: Usage
@@ -68,7 +68,7 @@ class Spoken(Struct, frozen=True, gc=False):
     duration_ms: int | None = None
 
 
-class Recorded(Struct, frozen=True, gc=False):
+class RecordedTotal(Struct, frozen=True, gc=False):
     """The client's own running total of a session, by model, in dollars as written."""
 
     by_model: dict[str, str]
@@ -94,35 +94,35 @@ class LineFacts(Struct, frozen=True, gc=False):
     branch: str | None = None
     version: str | None = None
     texts: Texts | None = None
-    spoken: Spoken | None = None
-    recorded: Recorded | None = None
+    spoken: ResponseUsage | None = None
+    recorded: RecordedTotal | None = None
     cleared_title: bool = False
 
 
-class _Block(Struct, gc=False):
+class _FactBlock(Struct, gc=False):
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
     name: str | None = None
     input: Raw | UnsetType = UNSET
-    content: str | list[_Block] | None = None
+    content: str | list[_FactBlock] | None = None
     source: Raw | UnsetType = UNSET
     citations: Raw | UnsetType = UNSET
 
 
-class _Source(Struct, gc=False):
+class _FactSource(Struct, gc=False):
     type: str | None = None
 
 
-class _Message(Struct, gc=False):
+class _FactMessage(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
     usage: Usage | None = None
-    content: str | list[_Block] | None = None
+    content: str | list[_FactBlock] | None = None
 
 
-class _Line(Struct, rename="camel", gc=False):
+class _FactLine(Struct, rename="camel", gc=False):
     type: str
     uuid: str | None = None
     parent_uuid: str | None = None
@@ -136,7 +136,7 @@ class _Line(Struct, rename="camel", gc=False):
     version: str | None = None
     request_id: str | None = None
     forked_from: Raw | UnsetType = UNSET
-    message: _Message | None = None
+    message: _FactMessage | None = None
     content: Raw | UnsetType = UNSET
     attachment: Raw | UnsetType = UNSET
     data: Raw | UnsetType = UNSET
@@ -144,25 +144,25 @@ class _Line(Struct, rename="camel", gc=False):
     duration_ms: float | int | None = None
 
 
-class _AgentNews(Struct, rename="camel", gc=False):
+class _AgentProgress(Struct, rename="camel", gc=False):
     type: str | None = None
-    message: _Line | None = None
+    message: _FactLine | None = None
 
 
 class _ModelCost(Struct, gc=False):
     cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
 
 
-class _CostState(Struct, rename="camel", gc=False):
+class _CostStateLine(Struct, rename="camel", gc=False):
     timestamp: str | None = None
     model_usage: dict[str, _ModelCost] | None = None
     total_cost_usd: Raw | UnsetType = field(default=UNSET, name="totalCostUSD")
 
 
-_line = msgspec.json.Decoder(_Line)
-_source = msgspec.json.Decoder(_Source)
-_news = msgspec.json.Decoder(_AgentNews)
-_cost_state = msgspec.json.Decoder(_CostState)
+_line = msgspec.json.Decoder(_FactLine)
+_source = msgspec.json.Decoder(_FactSource)
+_news = msgspec.json.Decoder(_AgentProgress)
+_cost_state = msgspec.json.Decoder(_CostStateLine)
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
 _SPEAKS = ("user", "assistant", "system")
@@ -202,7 +202,7 @@ def usage_facts(data: bytes) -> LineFacts | None:
     return facts_of(data)
 
 
-def _spoken_line(line: _Line, data: bytes) -> LineFacts:
+def _spoken_line(line: _FactLine, data: bytes) -> LineFacts:
     message = line.message
     assert message is not None  # noqa: S101 - for the type checker: whoever calls has asked
     content = message.content
@@ -228,7 +228,7 @@ def _spoken_line(line: _Line, data: bytes) -> LineFacts:
     return _facts(line, texts, _usage_of(line, message, tool))
 
 
-def _is_plain(block: _Block) -> bool:
+def _is_plain(block: _FactBlock) -> bool:
     """Whether what was decoded is all that the block says; one of any other kind is read as plain JSON."""
     kind, content = block.type, block.content
     if kind == "tool_result":
@@ -249,7 +249,7 @@ def _is_encoded(source: Raw) -> bool:
         return False
 
 
-def _of_plain_blocks(content: list[_Block]) -> tuple[Texts | None, str | None]:
+def _of_plain_blocks(content: list[_FactBlock]) -> tuple[Texts | None, str | None]:
     tool = None
     found: list[list[str]] = [[], [], [], [], [], []]
     for block in content:
@@ -272,7 +272,7 @@ def _columns(found: list[list[str]]) -> Texts | None:
     )
 
 
-def _take(block: _Block, found: list[list[str]]) -> str | None:
+def _take(block: _FactBlock, found: list[list[str]]) -> str | None:
     """Sort a block's texts into their kinds; the name of the tool where it is a call."""
     kind = block.type
     if kind == "text":
@@ -284,7 +284,7 @@ def _take(block: _Block, found: list[list[str]]) -> str | None:
     elif kind == "tool_result":
         parts = block.content if isinstance(block.content, list) else [block.content]
         found[TOOL_RESULT].extend(
-            text for part in parts if (text := part.text if isinstance(part, _Block) else part)
+            text for part in parts if (text := part.text if isinstance(part, _FactBlock) else part)
         )
     elif not isinstance(block.input, UnsetType):
         name = block.name or ""
@@ -372,7 +372,7 @@ def one_text(column: int, text: str | None) -> Texts | None:
     return (*_BEFORE[column], text, *_AFTER[column]) if text else None  # type: ignore[return-value]  # six by construction
 
 
-def _facts(line: _Line, texts: Texts | None, spoken: Spoken | None = None) -> LineFacts:
+def _facts(line: _FactLine, texts: Texts | None, spoken: ResponseUsage | None = None) -> LineFacts:
     return LineFacts(
         line.type,
         line.uuid,
@@ -391,11 +391,11 @@ def _facts(line: _Line, texts: Texts | None, spoken: Spoken | None = None) -> Li
     )
 
 
-def _usage_of(line: _Line, message: _Message, tool: str | None) -> Spoken | None:
+def _usage_of(line: _FactLine, message: _FactMessage, tool: str | None) -> ResponseUsage | None:
     # What the client says in the model's place was asked of nobody and billed by nobody.
     if message.usage is None or line.type != "assistant" or message.model == SYNTHETIC_MODEL:
         return None
-    return Spoken(
+    return ResponseUsage(
         believable(message.usage),
         SIDECHAIN if line.is_sidechain is True else MAIN,
         message.id,
@@ -449,7 +449,7 @@ def believable_duration(milliseconds: float | None) -> int | None:
     return int(milliseconds) if milliseconds is not None and 0 <= milliseconds <= _LONGEST_MS else None
 
 
-def _news_of(line: _Line) -> Spoken | None:
+def _news_of(line: _FactLine) -> ResponseUsage | None:
     """A parent repeats some lines of its agents as news; they count only where nothing better is left."""
     if isinstance(line.data, UnsetType) or b'"usage"' not in bytes(line.data):
         return None
@@ -463,7 +463,7 @@ def _news_of(line: _Line) -> Spoken | None:
     return None if spoken is None else msgspec.structs.replace(spoken, speaker=AGENT_NEWS)
 
 
-def _with_recorded(line: _Line, data: bytes) -> LineFacts:
+def _with_recorded(line: _FactLine, data: bytes) -> LineFacts:
     try:
         state = _cost_state.decode(data)
     except _REFUSED:
@@ -477,7 +477,7 @@ def _with_recorded(line: _Line, data: bytes) -> LineFacts:
     whole = None
     if not isinstance(state.total_cost_usd, UnsetType):
         whole = believable_dollars(bytes(state.total_cost_usd), _DEAREST_SESSION)
-    return msgspec.structs.replace(_facts(line, None), recorded=Recorded(by_model, whole))
+    return msgspec.structs.replace(_facts(line, None), recorded=RecordedTotal(by_model, whole))
 
 
 def believable_dollars(number: bytes, most: int) -> str | None:

@@ -21,10 +21,10 @@ from recollect.model.entry import (
     Summary,
     System,
     Tag,
-    ToolCall,
-    ToolResult,
-    Unknown,
-    UnknownShape,
+    ToolCallBody,
+    ToolResultBody,
+    UnknownBody,
+    UnknownShapeBody,
     User,
 )
 from recollect.model.line_views.facts import (
@@ -38,7 +38,7 @@ from recollect.model.line_views.facts import (
     TOOL_RESULT,
     WITHOUT_TEXT,
     LineFacts,
-    Spoken,
+    ResponseUsage,
     Texts,
     believable,
     believable_dollars,
@@ -90,9 +90,9 @@ def _entry_texts(entry: Entry) -> Texts | None:
             return of_any_content(content_of(entry.fields()), PROSE)[0]
         case System():
             return one_text(OTHER, body.text)
-        case ToolCall():
+        case ToolCallBody():
             return one_text(TOOL_INPUT, "\n".join((body.name, *strings_in(body.input))))
-        case ToolResult():
+        case ToolResultBody():
             told = "" if isinstance(body.content, UnsetType) else "\n".join(strings_in(body.content))
             # One dialect has the words of a failure in the content, the other beside it.
             error = body.error if body.error and body.error not in told else None
@@ -101,7 +101,7 @@ def _entry_texts(entry: Entry) -> Texts | None:
             return one_text(TITLE, text)
         case PrLink(pr_url=url, pr_repository=repository):
             return one_text(OTHER, " ".join(part for part in (repository, url) if part))
-        case Unknown() | UnknownShape():
+        case UnknownBody() | UnknownShapeBody():
             return one_text(OTHER, joined(strings_of(_without_links(entry))))
     return one_text(OTHER, joined(strings_of(_without_links(entry))))
 
@@ -115,12 +115,12 @@ def _without_links(entry: Entry) -> dict[str, object]:
     return {name: value for name, value in entry.fields().items() if name not in _LINKS}
 
 
-def _entry_usage(entry: Entry, texts: Texts | None) -> Spoken | None:
+def _entry_usage(entry: Entry, texts: Texts | None) -> ResponseUsage | None:
     body = entry.body
     if not isinstance(body, Assistant) or body.message.usage is None or body.message.model == SYNTHETIC_MODEL:
         return None
     called = texts[TOOL_INPUT] if texts else None
-    return Spoken(
+    return ResponseUsage(
         believable(body.message.usage),
         SIDECHAIN if body.is_sidechain is True else MAIN,
         body.message.id,

@@ -35,7 +35,7 @@ class UsageRecord(Struct, frozen=True):
     cost_usd: bytes | None = None
 
 
-class _Message(Struct):
+class _UsageMessage(Struct):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
@@ -44,7 +44,7 @@ class _Message(Struct):
 
 class _UsageLine(Struct, rename="camel"):
     type: str
-    message: _Message | None = None
+    message: _UsageMessage | None = None
     request_id: str | None = None
     timestamp: str | None = None
     session_id: str | None = None

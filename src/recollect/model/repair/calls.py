@@ -23,7 +23,7 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.made_ids import derived_id, derived_uuid
-from recollect.model.repair.draft import Draft, with_content
+from recollect.model.repair.draft import RepairDraft, with_content
 
 Json = dict[str, Any]
 LOST = "[The result of this tool call was lost and could not be restored. Whether it took effect is unknown.]"
@@ -44,7 +44,7 @@ _COPIED = (
 _MOST_MOVED = 1000
 
 
-class _Pairs(Struct):
+class _CallPairs(Struct):
     """What was called and answered so far, along the chain."""
 
     used: dict[str, str | None]
@@ -53,7 +53,7 @@ class _Pairs(Struct):
     renamed: dict[str, str]
 
 
-def mend_calls(draft: Draft) -> bool:
+def mend_calls(draft: RepairDraft) -> bool:
     """Pair calls and results of the active conversation; True where anything had to be changed."""
     done = len(draft.actions)
     while _move_a_late_line(draft) and len(draft.actions) < done + _MOST_MOVED:
@@ -63,7 +63,7 @@ def mend_calls(draft: Draft) -> bool:
     if leaf is None:
         return False
     nodes = Conversation(graph, leaf, draft.load).nodes
-    pairs = _Pairs({}, {}, set(), {})
+    pairs = _CallPairs({}, {}, set(), {})
     for node in nodes:
         entry = draft.load(node) if node.has_call or node.result_ids else None
         if entry is not None and isinstance(entry.body, Assistant):
@@ -81,7 +81,7 @@ def blocks_of(entry: Entry) -> list[Json]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _take_calls(draft: Draft, node: Node, entry: Entry, pairs: _Pairs) -> None:
+def _take_calls(draft: RepairDraft, node: Node, entry: Entry, pairs: _CallPairs) -> None:
     blocks, is_changed = blocks_of(entry), False
     for block in blocks:
         name = block.get("id")
@@ -106,7 +106,7 @@ def _take_calls(draft: Draft, node: Node, entry: Entry, pairs: _Pairs) -> None:
         draft.change(node.offset, with_content(entry, blocks), "call-renamed", why)
 
 
-def _take_results(draft: Draft, node: Node, entry: Entry, pairs: _Pairs) -> None:
+def _take_results(draft: RepairDraft, node: Node, entry: Entry, pairs: _CallPairs) -> None:
     blocks = blocks_of(entry)
     kept: list[Json] = []
     codes: list[str] = []
@@ -150,7 +150,7 @@ def _as_text(block: Json) -> list[Json]:
 # ---- lines that came late ---------------------------------------------------------------------------------
 
 
-def _move_a_late_line(draft: Draft) -> bool:
+def _move_a_late_line(draft: RepairDraft) -> bool:
     """Put one line that stands behind a later answer, though it belongs to an earlier one, where it belongs."""
     graph = draft.graph()
     leaf = graph.active_leaf
@@ -164,7 +164,7 @@ def _move_a_late_line(draft: Draft) -> bool:
     return False
 
 
-def _late_lines(draft: Draft, chain: list[Node]) -> Iterator[tuple[int, tuple[Node, str | None]]]:
+def _late_lines(draft: RepairDraft, chain: list[Node]) -> Iterator[tuple[int, tuple[Node, str | None]]]:
     """Lines of an answer behind lines of another, and results alone on their line behind a later answer.
 
     With each its place on the chain, and the entry that it should stand before.
@@ -186,7 +186,7 @@ def _late_lines(draft: Draft, chain: list[Node]) -> Iterator[tuple[int, tuple[No
             yield index, (node, _following(chain, caller))
 
 
-def _call_ids(draft: Draft, node: Node) -> list[str]:
+def _call_ids(draft: RepairDraft, node: Node) -> list[str]:
     entry = draft.load(node) if node.has_call else None
     blocks = blocks_of(entry) if entry is not None else []
     return [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
@@ -196,7 +196,7 @@ def _is_one_answer(one: Node, other: Node) -> bool:
     return one.uuid == other.uuid or (one.message_id is not None and one.message_id == other.message_id)
 
 
-def _move(draft: Draft, graph: Graph, late: Node, before: Node, after: Node | None) -> None:
+def _move(draft: RepairDraft, graph: Graph, late: Node, before: Node, after: Node | None) -> None:
     code = "result-moved" if late.result_ids else "line-moved"
     if after is not None:
         draft.change(after.offset, {"parentUuid": late.parent}, "relinked", f"now follows {late.parent}")
@@ -210,7 +210,7 @@ def _move(draft: Draft, graph: Graph, late: Node, before: Node, after: Node | No
 # ---- results that were lost ------------------------------------------------------------------------------
 
 
-def _make_results(draft: Draft, graph: Graph, leaf: Node, calls: list[tuple[str, Node]]) -> None:
+def _make_results(draft: RepairDraft, graph: Graph, leaf: Node, calls: list[tuple[str, Node]]) -> None:
     """Put a result behind the answer that made the call, and what followed behind the result."""
     chain = after_compaction(_walked(graph, leaf))
     places: dict[str, list[str]] = {}
@@ -250,7 +250,7 @@ def _following(chain: list[Node], call: Node) -> str | None:
     return chain[index].uuid if index < len(chain) else None
 
 
-def _result_line(draft: Draft, before: Node, parent: str | None, uuid: str, calls: list[str]) -> bytes:
+def _result_line(draft: RepairDraft, before: Node, parent: str | None, uuid: str, calls: list[str]) -> bytes:
     entry = draft.load(before)
     fields = entry.fields() if entry is not None else {}
     blocks = [

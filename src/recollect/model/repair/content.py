@@ -17,7 +17,7 @@ from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.repair import images
 from recollect.model.repair.calls import blocks_of
-from recollect.model.repair.draft import Draft, with_content
+from recollect.model.repair.draft import RepairDraft, with_content
 
 Json = dict[str, Any]
 _THINKING = frozenset(["thinking", "redacted_thinking"])
@@ -26,7 +26,7 @@ _FOR_USERS = frozenset(["tool_result", "image"])
 _SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[0156])?(?:-\d{8})?$)")
 
 
-def mend_content(draft: Draft) -> bool:
+def mend_content(draft: RepairDraft) -> bool:
     """Replace or take out refused blocks of the active conversation; True where there were any."""
     graph = draft.graph()
     leaf = graph.active_leaf
@@ -48,7 +48,7 @@ def mend_content(draft: Draft) -> bool:
     return len(draft.actions) > done
 
 
-def _model(draft: Draft, nodes: list[Node]) -> str:
+def _model(draft: RepairDraft, nodes: list[Node]) -> str:
     """The model that the client goes on with."""
     for node in reversed(nodes):
         entry = draft.load(node) if node.type == "assistant" else None
@@ -62,7 +62,7 @@ def _model(draft: Draft, nodes: list[Node]) -> str:
 # ---- the user's side -------------------------------------------------------------------------------------
 
 
-def _mend_user(draft: Draft, node: Node, entry: Entry) -> None:
+def _mend_user(draft: RepairDraft, node: Node, entry: Entry) -> None:
     message = entry.fields().get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
@@ -116,7 +116,7 @@ def _is_empty_text(block: Json) -> bool:
 # ---- the model's side ------------------------------------------------------------------------------------
 
 
-def _mend_answer(draft: Draft, node: Node, entry: Entry, resumed: str) -> bool:
+def _mend_answer(draft: RepairDraft, node: Node, entry: Entry, resumed: str) -> bool:
     """Take refused blocks out of one line of an answer; False where nothing would be left of it."""
     body = entry.body
     if not isinstance(body, Assistant) or body.is_api_error_message:
@@ -149,7 +149,7 @@ def _is_refused_thinking(block: Json, model: str) -> bool:
     )
 
 
-def _take_out(draft: Draft, graph: Graph, nodes: list[Node], emptied: list[Node]) -> None:
+def _take_out(draft: RepairDraft, graph: Graph, nodes: list[Node], emptied: list[Node]) -> None:
     """Lines of nothing but refused thinking leave; what followed them follows what was before them.
 
     Where such a line is all there is of an answer the client leaves it out itself.
@@ -170,7 +170,7 @@ def _take_out(draft: Draft, graph: Graph, nodes: list[Node], emptied: list[Node]
     draft.remove(set(leaving.values()))
 
 
-def relink_around(draft: Draft, graph: Graph, leaving: set[str]) -> None:
+def relink_around(draft: RepairDraft, graph: Graph, leaving: set[str]) -> None:
     """Whatever follows, or marks, an entry that leaves is put behind the nearest one before it that stays."""
 
     def stays(name: str | None) -> str | None:

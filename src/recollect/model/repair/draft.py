@@ -2,7 +2,7 @@
 
 The one idea: every byte of the original is either kept where it was or set aside with
 the reason; new bytes are counted apart. So the sizes add up by construction, and
-``Draft.sums`` checks that no byte has none, or two (P4).
+``RepairDraft.sums`` checks that no byte has none, or two (P4).
 
 Rows are numbered; the number of a row stands in for the offset in nodes and entries, so
 that the order of the file is the order of the rows.
@@ -28,7 +28,7 @@ Read = Callable[[int, int], bytes]
 LIMITS = Limits(line_bytes=512 * 1024 * 1024)
 
 
-class Action(Struct, frozen=True):
+class RepairAction(Struct, frozen=True):
     """One thing that is done to a line. ``offset`` and ``line`` (from 1) are those of the original."""
 
     code: str
@@ -38,7 +38,7 @@ class Action(Struct, frozen=True):
     uuid: str | None = None
 
 
-class SetAside(Struct, frozen=True):
+class SetAsideBytes(Struct, frozen=True):
     """Bytes of the original that are not in the result as they were."""
 
     line: int
@@ -47,7 +47,7 @@ class SetAside(Struct, frozen=True):
     reason: str
 
 
-class Row(Struct):
+class RepairRow(Struct):
     """One line of the result. Without ``data`` it is the original's span, as it stands."""
 
     line: int
@@ -58,20 +58,20 @@ class Row(Struct):
     is_unreadable: bool = False
 
 
-class Draft:
+class RepairDraft:
     """The rows of a log, what was done to them, and what was set aside."""
 
     def __init__(self, read: Read, size: int) -> None:
         self.read, self.size = read, size
-        self.rows: list[Row] = []
-        self.actions: list[Action] = []
+        self.rows: list[RepairRow] = []
+        self.actions: list[RepairAction] = []
         self.notes: list[str] = []
-        self._set_aside: list[SetAside] = []
+        self._set_aside: list[SetAsideBytes] = []
         self._graph: Graph | None = None
 
-    def copy(self) -> Draft:
+    def copy(self) -> RepairDraft:
         """Another draft with the same rows, to try something on."""
-        other = Draft(self.read, self.size)
+        other = RepairDraft(self.read, self.size)
         other.rows = [structs.replace(row) for row in self.rows]
         other.actions, other.notes = list(self.actions), list(self.notes)
         other._set_aside = list(self._set_aside)
@@ -115,16 +115,16 @@ class Draft:
     def keep(self, line: int, offset: int, length: int, *, is_unreadable: bool = False) -> None:
         """A span of the original becomes a row as it stands."""
         self._graph = None
-        self.rows.append(Row(line, offset, length, is_unreadable=is_unreadable))
+        self.rows.append(RepairRow(line, offset, length, is_unreadable=is_unreadable))
 
     def drop(self, line: int, offset: int, length: int, reason: str) -> None:
         """A span of the original is set aside."""
-        self._set_aside.append(SetAside(line, offset, length, reason))
+        self._set_aside.append(SetAsideBytes(line, offset, length, reason))
 
     def act(self, code: str, number: int, why: str, uuid: str | None = None) -> None:
         """Note what is done to a row."""
         row = self.rows[number]
-        self.actions.append(Action(code, row.line, row.offset, why, uuid))
+        self.actions.append(RepairAction(code, row.line, row.offset, why, uuid))
 
     def change(self, number: int, changes: Mapping[str, object], code: str, why: str) -> None:
         """Replace top-level fields of a row; every other field keeps its exact JSON."""
@@ -146,7 +146,7 @@ class Draft:
         self._graph = None
         near = self.rows[min(number, len(self.rows) - 1)]
         place = near.offset if number < len(self.rows) else near.offset + near.length
-        self.rows.insert(number, Row(near.line, place, 0, data))
+        self.rows.insert(number, RepairRow(near.line, place, 0, data))
         self.act(code, number, why, uuid)
 
     def move(self, number: int, before: int) -> None:
@@ -165,16 +165,16 @@ class Draft:
 
     # ---- what became of the original ---------------------------------------------------------
 
-    def set_aside(self) -> list[SetAside]:
+    def set_aside(self) -> list[SetAsideBytes]:
         """Every span that is not in the result as it was, in order."""
         changed = [
-            SetAside(row.line, row.offset, row.length, row.reason)
+            SetAsideBytes(row.line, row.offset, row.length, row.reason)
             for row in self.rows
             if row.data is not None and row.length
         ]
         return sorted([*self._set_aside, *changed], key=lambda span: span.offset)
 
-    def kept(self) -> list[Row]:
+    def kept(self) -> list[RepairRow]:
         """Rows that are spans of the original, as they stood."""
         return [row for row in self.rows if row.data is None]
 
@@ -194,7 +194,7 @@ class Draft:
     def _aside_spans(self) -> list[tuple[int, int]]:
         return [(span.offset, span.length) for span in self.set_aside()]
 
-    def _emitted(self, row: Row) -> int:
+    def _emitted(self, row: RepairRow) -> int:
         if row.data is not None:
             return len(row.data.removesuffix(b"\n")) + 1
         has_newline = row.length and self.read(row.offset + row.length - 1, 1) == b"\n"

@@ -16,7 +16,7 @@ from msgspec import Struct
 from recollect.model import codec, json_text
 from recollect.model.damage import Damage, DamageCode, Line
 from recollect.model.entry import Entry, Kind
-from recollect.model.repair.draft import LIMITS, Action, Draft
+from recollect.model.repair.draft import LIMITS, RepairAction, RepairDraft
 
 # How lines of every client begin. In a string the quotes would be escaped, so this is never inside one.
 _START = re.compile(
@@ -27,7 +27,7 @@ _SPACE = " \t\r\0\ufeff"
 _decoder = json.JSONDecoder()
 
 
-class Part(Struct, frozen=True):
+class LinePart(Struct, frozen=True):
     """A piece of a line: an entry that is kept, or bytes that are set aside."""
 
     start: int
@@ -35,7 +35,7 @@ class Part(Struct, frozen=True):
     is_entry: bool
 
 
-def take_lines(draft: Draft, lines: Iterator[Line | Damage], end: int) -> None:
+def take_lines(draft: RepairDraft, lines: Iterator[Line | Damage], end: int) -> None:
     """Put every line of a log into the draft, mended where it can be; ``end`` is where the last newline is."""
     number = 0
     for line in lines:
@@ -50,7 +50,7 @@ def take_lines(draft: Draft, lines: Iterator[Line | Damage], end: int) -> None:
         _take(draft, number + 1, Line(tail, end), len(tail))
 
 
-def _take(draft: Draft, number: int, line: Line, length: int) -> None:
+def _take(draft: RepairDraft, number: int, line: Line, length: int) -> None:
     item = codec.decode(line, LIMITS)
     has_newline = length > len(line.data)
     if not isinstance(item, Damage):
@@ -69,7 +69,7 @@ def _take(draft: Draft, number: int, line: Line, length: int) -> None:
         _take_parts(draft, number, line, length, item)
 
 
-def _take_parts(draft: Draft, number: int, line: Line, length: int, damage: Damage) -> None:
+def _take_parts(draft: RepairDraft, number: int, line: Line, length: int, damage: Damage) -> None:
     parts = list(parts_of(line.data))
     kept = sum(part.is_entry for part in parts)
     code = _code(damage, kept, is_tail=length == len(line.data))
@@ -81,7 +81,7 @@ def _take_parts(draft: Draft, number: int, line: Line, length: int, damage: Dama
         else:
             draft.drop(number, line.offset + part.start, size, code)
     why = f"{damage.detail}; " + (f"{kept} whole kept" if kept else "set aside")
-    draft.actions.append(Action(code, number, line.offset, why))
+    draft.actions.append(RepairAction(code, number, line.offset, why))
 
 
 def _code(damage: Damage, kept: int, *, is_tail: bool) -> str:
@@ -92,7 +92,7 @@ def _code(damage: Damage, kept: int, *, is_tail: bool) -> str:
     return "torn-tail" if is_tail else "unreadable"
 
 
-def parts_of(data: bytes) -> Iterator[Part]:
+def parts_of(data: bytes) -> Iterator[LinePart]:
     """The line cut into entries and what is between them; the lengths add up to that of the line."""
     text = data.decode("utf-8", "surrogateescape")
     position, start, byte, tried = _next_start(text, 0), 0, 0, 0
@@ -101,8 +101,8 @@ def parts_of(data: bytes) -> Iterator[Part]:
         if end is not None:
             gap, size = _size(text[start:position]), _size(text[position:end])
             if gap:
-                yield Part(byte, gap, is_entry=False)
-            yield Part(byte + gap, size, is_entry=True)
+                yield LinePart(byte, gap, is_entry=False)
+            yield LinePart(byte + gap, size, is_entry=True)
             byte += gap + size
             position = start = end
         else:
@@ -110,7 +110,7 @@ def parts_of(data: bytes) -> Iterator[Part]:
         position = _next_start(text, position + (end is None))
     rest = _size(text[start:])
     if rest or not data:
-        yield Part(byte, rest, is_entry=False)
+        yield LinePart(byte, rest, is_entry=False)
 
 
 def _next_start(text: str, position: int) -> int:

@@ -20,7 +20,7 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node
 from recollect.model.draft import iso_time
 from recollect.model.entry import parsed_time
-from recollect.model.repair.draft import Draft
+from recollect.model.repair.draft import RepairDraft
 
 _ANY_TIME = "2000-01-01T00:00:00.000Z"
 _UUID = re.compile(rb'"uuid"\s*:\s*"([^"\\]{1,200})"')
@@ -30,7 +30,7 @@ _SEARCHED = 1 << 20
 _Link = tuple[str | None, str, str]
 
 
-def fill_times(draft: Draft, fallback: dt.datetime) -> bool:
+def fill_times(draft: RepairDraft, fallback: dt.datetime) -> bool:
     """Where the client would find no conversation for want of a time, give the chain times from its neighbours."""
     graph = draft.graph()
     if graph.active_leaf is not None:
@@ -59,7 +59,7 @@ def _timed(graph: Graph) -> Iterator[Node | LeafMark]:
     yield from graph.marks
 
 
-def mend_links(draft: Draft) -> bool:
+def mend_links(draft: RepairDraft) -> bool:
     """Give the active chain real links where the client would jump, stop or run in a circle."""
     graph = draft.graph()
     leaf = graph.active_leaf
@@ -70,7 +70,7 @@ def mend_links(draft: Draft) -> bool:
     return bool(links)
 
 
-def links_of_chain(draft: Draft, graph: Graph, leaf: Node) -> dict[str, _Link]:
+def links_of_chain(draft: RepairDraft, graph: Graph, leaf: Node) -> dict[str, _Link]:
     """The links that the chain to a leaf lacks: by entry its new parent, the action's code, and why."""
     links: dict[str, _Link] = {}
     lost = _lost_parents(draft)
@@ -130,7 +130,7 @@ def _joined(graph: Graph, node: Node, seen: set[str], lost: dict[str, str]) -> N
     return next(earlier, None)
 
 
-def _lost_parents(draft: Draft) -> dict[str, str]:
+def _lost_parents(draft: RepairDraft) -> dict[str, str]:
     """Of lines that were set aside: which entry they were, and which one they followed, where that can be read."""
     lost: dict[str, str] = {}
     for span in draft.set_aside():

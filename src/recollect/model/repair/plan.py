@@ -18,42 +18,42 @@ from recollect.model import codec
 from recollect.model.damage import Damage, DamageCode, Line
 from recollect.model.repair.calls import mend_calls
 from recollect.model.repair.content import mend_content
-from recollect.model.repair.draft import LIMITS, Action, Draft, Read, SetAside
+from recollect.model.repair.draft import LIMITS, Read, RepairAction, RepairDraft, SetAsideBytes
 from recollect.model.repair.lines import take_lines
 from recollect.model.repair.order import fill_times, links_of_chain, mend_links
-from recollect.model.repair.proof import Proof, history, proved, still_owed
+from recollect.model.repair.proof import RepairProof, history, proved, still_owed
 
 _ROUNDS = 12
 Lines = Callable[[], Iterator[Line | Damage]]
 
 
-class Mending(Struct, frozen=True):
+class LogRepair(Struct, frozen=True):
     """The plan of a repair: what is done to which line, what is set aside, and the proof of the result."""
 
-    draft: Draft
-    actions: tuple[Action, ...]
-    set_aside: tuple[SetAside, ...]
+    draft: RepairDraft
+    actions: tuple[RepairAction, ...]
+    set_aside: tuple[SetAsideBytes, ...]
     notes: tuple[str, ...]
-    proof: Proof
+    proof: RepairProof
     bytes_before: int
     bytes_kept: int
     bytes_set_aside: int
     bytes_after: int
 
 
-def mended(lines: Lines, read: Read, size: int, end: int, now: dt.datetime) -> Mending:
+def mended(lines: Lines, read: Read, size: int, end: int, now: dt.datetime) -> LogRepair:
     """Plan the repair of a log of ``size`` bytes whose last newline ends at ``end``.
 
     ``now`` stands in where no line tells a time.
     """
     old = as_read(lines, read, size, end)
     before = history(old)
-    draft = Draft(read, size)
+    draft = RepairDraft(read, size)
     take_lines(draft, lines(), end)
     mend_until_sound(draft, now)
     after = history(draft)
     if len(after) < len(still_owed(draft, before, after)):
-        draft = Draft(read, size)
+        draft = RepairDraft(read, size)
         take_lines(draft, lines(), end)
         _keep_history(draft, old)
         mend_until_sound(draft, now)
@@ -61,10 +61,10 @@ def mended(lines: Lines, read: Read, size: int, end: int, now: dt.datetime) -> M
     return summed(draft, before)
 
 
-def summed(draft: Draft, before: list[str]) -> Mending:
+def summed(draft: RepairDraft, before: list[str]) -> LogRepair:
     """The plan that a draft has come to."""
     kept, aside, after = draft.sums()
-    return Mending(
+    return LogRepair(
         draft,
         tuple(draft.actions),
         tuple(draft.set_aside()),
@@ -77,9 +77,9 @@ def summed(draft: Draft, before: list[str]) -> Mending:
     )
 
 
-def as_read(lines: Lines, read: Read, size: int, end: int) -> Draft:
+def as_read(lines: Lines, read: Read, size: int, end: int) -> RepairDraft:
     """The log as the client reads it now: what is not one whole entry a line is not there."""
-    draft = Draft(read, size)
+    draft = RepairDraft(read, size)
     for line in lines():
         length = line.length if isinstance(line, Damage) else len(line.data) + 1
         draft.keep(0, line.offset, length, is_unreadable=_is_lost(line))
@@ -93,7 +93,7 @@ def _is_lost(line: Line | Damage) -> bool:
     return isinstance(item, Damage) and item.code != DamageCode.INVALID_UTF8
 
 
-def mend_until_sound(draft: Draft, now: dt.datetime) -> None:
+def mend_until_sound(draft: RepairDraft, now: dt.datetime) -> None:
     """Mend times, links, calls and content in turn until a round finds nothing."""
     for _ in range(_ROUNDS):
         if not (fill_times(draft, now) | mend_links(draft) | mend_calls(draft) | mend_content(draft)):
@@ -101,7 +101,7 @@ def mend_until_sound(draft: Draft, now: dt.datetime) -> None:
     draft.notes.append(f"after {_ROUNDS} rounds there was still something to mend: repair the result again")
 
 
-def _keep_history(draft: Draft, old: Draft) -> None:
+def _keep_history(draft: RepairDraft, old: RepairDraft) -> None:
     """Where lines that can be read again lead to a shorter history, keep to the one that was resumed so far."""
     leaf = old.graph().active_leaf
     if leaf is None:
@@ -120,7 +120,7 @@ def _keep_history(draft: Draft, old: Draft) -> None:
         draft.insert(len(draft.rows), msgspec.json.encode(mark), "leaf-kept", why, leaf.uuid)
 
 
-def _repeats(draft: Draft) -> list[str]:
+def _repeats(draft: RepairDraft) -> list[str]:
     """Ids that stand in several lines with other bytes; the client takes the last, and so it stays."""
     texts: dict[str, set[bytes]] = {}
     wanted = {name for name, count in Counter(draft.graph().duplicates).items() if count}

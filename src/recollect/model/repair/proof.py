@@ -17,12 +17,12 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.entry import System
 from recollect.model.repair import images
-from recollect.model.repair.draft import Draft
+from recollect.model.repair.draft import RepairDraft
 
 Json = dict[str, Any]
 
 
-class Proof(Struct, frozen=True):
+class RepairProof(Struct, frozen=True):
     """What was shown of the result. ``problems`` is empty where everything holds."""
 
     messages_sent: int
@@ -37,14 +37,14 @@ class Proof(Struct, frozen=True):
         return not self.problems
 
 
-def sent(draft: Draft) -> list[Json]:
+def sent(draft: RepairDraft) -> list[Json]:
     """The messages the client would send on resuming; none where it finds no conversation."""
     graph = draft.graph()
     leaf = graph.active_leaf
     return Conversation(graph, leaf, draft.load).to_api() if leaf is not None else []
 
 
-def history(draft: Draft) -> list[str]:
+def history(draft: RepairDraft) -> list[str]:
     """Ids of the messages from the root to the active leaf, also those that compactions hide."""
     graph = draft.graph()
     leaf = graph.active_leaf
@@ -60,14 +60,14 @@ def history(draft: Draft) -> list[str]:
     return list(found)
 
 
-def _hidden_by(draft: Draft, graph: Graph, first: Node) -> str | None:
+def _hidden_by(draft: RepairDraft, graph: Graph, first: Node) -> str | None:
     """The last entry before a compaction, where a conversation starts with one."""
     entry = draft.load(first) if first.is_boundary else None
     name = entry.body.logical_parent_uuid if entry is not None and isinstance(entry.body, System) else None
     return name if name in graph.nodes else None
 
 
-def proved(draft: Draft, before: list[str]) -> Proof:
+def proved(draft: RepairDraft, before: list[str]) -> RepairProof:
     """The proof of a draft whose history was ``before``."""
     after, messages = history(draft), sent(draft)
     before = still_owed(draft, before, after)
@@ -76,10 +76,10 @@ def proved(draft: Draft, before: list[str]) -> Proof:
         problems.append(f"the history would have {len(after)} messages, and has {len(before)}")
     known = set(before)
     gained = tuple(uuid for uuid in after if uuid not in known)
-    return Proof(len(messages), len(before), len(after), gained, tuple(problems))
+    return RepairProof(len(messages), len(before), len(after), gained, tuple(problems))
 
 
-def still_owed(draft: Draft, before: list[str], after: list[str]) -> list[str]:
+def still_owed(draft: RepairDraft, before: list[str], after: list[str]) -> list[str]:
     """The history that must not get shorter: all of it but lines of thinking that the API refuses."""
     removed = {action.uuid for action in draft.actions if action.code == "thinking-removed"} - set(after)
     return [uuid for uuid in before if uuid not in removed]

@@ -18,7 +18,7 @@ from msgspec import UnsetType
 from recollect.model.entry import Entry, Kind, User
 from recollect.model.json_text import loose_value
 from recollect.model.repair.content import relink_around
-from recollect.model.repair.draft import Draft, with_fields
+from recollect.model.repair.draft import RepairDraft, with_fields
 from recollect.model.repair.proof import history, sent
 
 PROGRESS, REQUESTS, COPIES = "progress", "request-records", "result-copies"
@@ -29,7 +29,7 @@ _SHOWN_OF_IT = 200
 _LEAST_SAVED = 500
 
 
-def slimmed(draft: Draft) -> tuple[Draft, dict[str, int]]:
+def slimmed(draft: RepairDraft) -> tuple[RepairDraft, dict[str, int]]:
     """A lighter draft that sends the very same messages, and the bytes saved by kind."""
     messages, spoken = sent(draft), history(draft)
     for kinds in (KINDS, (REQUESTS, COPIES)):
@@ -41,7 +41,7 @@ def slimmed(draft: Draft) -> tuple[Draft, dict[str, int]]:
     return draft, {}
 
 
-def _lighten(draft: Draft, kinds: Collection[str]) -> dict[str, int]:
+def _lighten(draft: RepairDraft, kinds: Collection[str]) -> dict[str, int]:
     saved: dict[str, int] = {}
     leaving: set[int] = set()
     links: set[str] = set()
@@ -78,7 +78,7 @@ def _kind(entry: Entry | None) -> str | None:
     return COPIES if has_copy else None
 
 
-def _shorten(draft: Draft, number: int, entry: Entry) -> int:
+def _shorten(draft: RepairDraft, number: int, entry: Entry) -> int:
     """Cut the long texts of a result's copy; says how many bytes that saved."""
     body = entry.body
     if not isinstance(body, User) or isinstance(body.tool_use_result, UnsetType):

@@ -1,11 +1,11 @@
 """What a user may ask for, as three kinds of question with one face.
 
-    Query       words, "phrases", prefix*, AND OR NOT, -word, ( )    by the index, or without it
+    WordQuery   words, "phrases", prefix*, AND OR NOT, -word, ( )    by the index, or without it
     Substring   any run of characters, also amid a word               by reading the texts
     Pattern     a regular expression                                  by reading the texts
 
 ``matches`` answers for the fields of one message, ``places`` and ``highlights``
-say where in a text to put the marker. ``Query.fts`` is the same question for
+say where in a text to put the marker. ``WordQuery.fts`` is the same question for
 SQLite; everything in it is quoted, so nothing a user types can be syntax there,
 and ``matches`` gives the answer the index would give. The other two cannot use
 the index, but ``required_words`` can narrow what must be read: every text that
@@ -42,7 +42,7 @@ Place = tuple[int, int, int]
 """Start, end, and which of the terms it is."""
 
 
-class Query:
+class WordQuery:
     """Words and how they belong together. ``terms`` are those that are wanted, not those excluded."""
 
     def __init__(self, text: str, root: Node) -> None:
@@ -51,10 +51,10 @@ class Query:
         self._root = root
 
     @classmethod
-    def parse(cls, text: str) -> Query:
+    def parse(cls, text: str) -> WordQuery:
         """``UsageError`` says what is wrong with it, and where."""
         _check_length("search", text)
-        return cls(text, _Parser(text).query())
+        return cls(text, _QueryParser(text).query())
 
     def fts(self, columns: Sequence[str] | None = None) -> str:
         """The query for FTS5, over the given columns or all."""
@@ -290,7 +290,7 @@ _AS_A_WORD = "write it in small letters to search for it as a word"
 _NO_WORD = "the index holds letters and digits only; use --substring to look for other characters"
 
 
-class _Item(Struct, frozen=True):
+class _QueryToken(Struct, frozen=True):
     """A piece of a query: an operator or a parenthesis, or else a word or phrase."""
 
     at: int
@@ -299,7 +299,7 @@ class _Item(Struct, frozen=True):
     prefix: bool = False
 
 
-class _Parser:
+class _QueryParser:
     """By descent: ``a OR b c`` is an AnyOf of a and an AllOf of b and c."""
 
     def __init__(self, text: str) -> None:
@@ -322,27 +322,27 @@ class _Parser:
 
     # -- cutting it into items
 
-    def _cut(self) -> Iterator[_Item]:
+    def _cut(self) -> Iterator[_QueryToken]:
         # Every character that is not a blank fits one of the alternatives, so nothing is skipped.
         return map(self._item, _ITEM.finditer(self._text))
 
-    def _item(self, found: re.Match[str]) -> _Item:
+    def _item(self, found: re.Match[str]) -> _QueryToken:
         if found["phrase"] is not None:
-            return _Item(found.start("phrase") - 1, "", found["phrase"], bool(found["star"]))
+            return _QueryToken(found.start("phrase") - 1, "", found["phrase"], bool(found["star"]))
         if found["sign"] is not None:
             at = found.start("sign")
             if found["sign"] == '"':
                 self._refuse('a " without a second', at, "close the phrase, or leave the quote out")
-            return _Item(at, "NOT" if found["sign"] == "-" else found["sign"])
+            return _QueryToken(at, "NOT" if found["sign"] == "-" else found["sign"])
         return self._word(found["word"], found.start("word"))
 
-    def _word(self, word: str, at: int) -> _Item:
+    def _word(self, word: str, at: int) -> _QueryToken:
         if word in _OPERATORS:
-            return _Item(at, word)
+            return _QueryToken(at, word)
         bare = word.rstrip("*")
         if "*" in bare or not bare:
             self._refuse("a * that does not end a word", at + word.index("*"), f"as in hand*; {_QUOTE_IT}")
-        return _Item(at, "", bare, bare != word)
+        return _QueryToken(at, "", bare, bare != word)
 
     # -- putting the items together
 
@@ -405,7 +405,7 @@ class _Parser:
         self._next += 1
         return inner
 
-    def _term(self, item: _Item) -> Term | None:
+    def _term(self, item: _QueryToken) -> Term | None:
         found = words(item.text)
         self._terms += 1
         if self._terms > _MOST_TERMS:

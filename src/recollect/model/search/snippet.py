@@ -28,8 +28,8 @@ _LONGEST_STEP, _MORE_THAN_SHOWN = 20, 8
 _BLANKS = re.compile(r"\s+")
 
 
-class Finder(Protocol):
-    """A Query, a Substring or a Pattern of search_query.py."""
+class PlaceFinder(Protocol):
+    """A ``WordQuery``, ``Substring`` or ``Pattern`` of ``query.py``."""
 
     def places(self, text: str) -> Iterator[tuple[int, int, int]]:
         """Start, end and which term, from left to right."""
@@ -42,7 +42,7 @@ class Snippet(Struct, frozen=True):
     marks: list[tuple[int, int]]
 
 
-def snippet(text: str, finder: Finder, width: int = 160) -> Snippet:
+def snippet(text: str, finder: PlaceFinder, width: int = 160) -> Snippet:
     """At most ``width`` characters of ``text``, and an ellipsis on each side that was cut."""
     places = list(islice(finder.places(text), _MOST_PLACES))
     first, last = _best(places, width)

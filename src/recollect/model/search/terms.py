@@ -115,7 +115,7 @@ def _name_parts(data: bytes, classes: bytes) -> str:
     return "".join(dict.fromkeys(parts))
 
 
-class _Parts(dict[bytes, str]):
+class _CamelCaseParts(dict[bytes, str]):
     """The parts of a run of bytes that holds a hump, worked out when first asked for."""
 
     def __missing__(self, run: bytes) -> str:
@@ -131,7 +131,7 @@ class _Parts(dict[bytes, str]):
         return parts
 
 
-_PARTS = _Parts()
+_PARTS = _CamelCaseParts()
 
 
 def name_pieces(name: str) -> list[str]:
@@ -305,7 +305,7 @@ def _any_form(letter: str, ascii_only: bool) -> str:
 # ---- folding and cutting beyond ASCII --------------------------------------------------------------------
 
 
-class _Folding(dict[int, str]):
+class _FoldingTable(dict[int, str]):
     """For ``str.translate``: what the tokenizer makes of one character."""
 
     def __missing__(self, code: int) -> str:
@@ -321,8 +321,8 @@ class _Folding(dict[int, str]):
 
 
 @cache
-def _folding() -> _Folding:
-    table = _Folding({ord(other): same for same, others in _forms().items() for other in others})
+def _folding() -> _FoldingTable:
+    table = _FoldingTable({ord(other): same for same, others in _forms().items() for other in others})
     table.update(dict.fromkeys(map(ord, _diacritics()), ""))
     table[ord(_MARK)] = " "
     return table

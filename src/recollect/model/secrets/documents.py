@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from recollect.model.secrets.finder import find
 from recollect.model.secrets.json_strings import JsonString, fragment_strings, json_strings
 from recollect.model.secrets.prefilter import regions
-from recollect.model.secrets.views import Span
+from recollect.model.secrets.views import TextSpan
 
 _LONGEST_FIELD = 200
 
 
-class Hit:
+class SecretHit:
     """A secret in some bytes. ``spans`` are several where it runs over several strings of a list.
 
     ``field`` is the path of the first of them, empty in plain text.
@@ -25,27 +25,27 @@ class Hit:
 
     __slots__ = ("field", "kind", "secret", "spans")
 
-    def __init__(self, kind: str, secret: str, spans: tuple[Span, ...], field: str = "") -> None:
+    def __init__(self, kind: str, secret: str, spans: tuple[TextSpan, ...], field: str = "") -> None:
         self.kind, self.secret = kind, secret
         self.spans, self.field = spans, field
 
     def __repr__(self) -> str:
-        return f"Hit({self.kind!r}, {self.field!r}, {self.spans!r})"
+        return f"SecretHit({self.kind!r}, {self.field!r}, {self.spans!r})"
 
 
-def hits_in_text(data: bytes) -> list[Hit]:
+def hits_in_text(data: bytes) -> list[SecretHit]:
     """Secrets in bytes that are just text."""
-    hits: list[Hit] = []
+    hits: list[SecretHit] = []
     for start, end in regions(data):
         # Latin-1 makes one character of each byte: a place in the text is a place in the bytes.
         hits += (
-            Hit(found.kind, found.secret, (Span(start + found.start, start + found.end),))
+            SecretHit(found.kind, found.secret, (TextSpan(start + found.start, start + found.end),))
             for found in find(data[start:end].decode("latin-1"))
         )
     return hits
 
 
-def hits_in_json(data: bytes) -> list[Hit]:
+def hits_in_json(data: bytes) -> list[SecretHit]:
     """Secrets in a JSON text; in one that is damaged, as in any text."""
     strings = json_strings(data)
     if strings is None:
@@ -53,12 +53,12 @@ def hits_in_json(data: bytes) -> list[Hit]:
     return [hit for row in strings for hit in _hits_in_row(data, row)]
 
 
-def hits_in_fragment(data: bytes) -> list[Hit]:
+def hits_in_fragment(data: bytes) -> list[SecretHit]:
     """Secrets in the strings of a piece of JSON."""
     return [hit for row in fragment_strings(data) for hit in _hits_in_row(data, row)]
 
 
-def _hits_in_row(data: bytes, row: list[JsonString]) -> Iterator[Hit]:
+def _hits_in_row(data: bytes, row: list[JsonString]) -> Iterator[SecretHit]:
     """One string, or the strings of a list as the lines of one text."""
     inside = b"\n".join([data[one.start : one.end] for one in row])
     name = row[0].name
@@ -68,8 +68,8 @@ def _hits_in_row(data: bytes, row: list[JsonString]) -> Iterator[Hit]:
         first = max(start - len(before), 0)
         text = inside[first : max(end - len(before), 0)].decode("latin-1")
         for found in find(text, name="" if first else name, is_escaped=True):
-            spans, one = _spread(row, Span(first + found.start, first + found.end))
-            yield Hit(found.kind, found.secret, spans, _safe(one.field))
+            spans, one = _spread(row, TextSpan(first + found.start, first + found.end))
+            yield SecretHit(found.kind, found.secret, spans, _safe(one.field))
 
 
 def _safe(field: str) -> str:
@@ -79,15 +79,15 @@ def _safe(field: str) -> str:
     return field if len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]}…"
 
 
-def _spread(row: list[JsonString], found: Span) -> tuple[tuple[Span, ...], JsonString]:
+def _spread(row: list[JsonString], found: TextSpan) -> tuple[tuple[TextSpan, ...], JsonString]:
     """The part of each string that a secret covers, and the first of these strings."""
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     first, offset = row[0], 0
     for one in row:
         length = one.end - one.start
         start, end = max(found.start - offset, 0), min(found.end - offset, length)
         if start < end:
             first = first if spans else one
-            spans.append(Span(one.start + start, one.start + end))
+            spans.append(TextSpan(one.start + start, one.start + end))
         offset += length + 1
     return tuple(spans), first

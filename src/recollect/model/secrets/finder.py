@@ -11,25 +11,25 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from recollect.model.secrets.found import Found, Rank
+from recollect.model.secrets.found import MatchRank, SecretMatch
 from recollect.model.secrets.over_lines import over_lines
 from recollect.model.secrets.private_keys import private_keys
 from recollect.model.secrets.tokens import tokens
 from recollect.model.secrets.values import in_value, values
-from recollect.model.secrets.views import Span, View, base64_stretches, joined, unescaped
+from recollect.model.secrets.views import TextSpan, TextView, base64_stretches, joined, unescaped
 
 _DEEPEST = 4
 _MARK = re.compile(r"\[redacted:[0-9a-z-]{1,60}:[0-9a-f]{8}\]")
 
 
-def find(text: str, *, name: str = "", is_escaped: bool = False) -> list[Found]:
+def find(text: str, *, name: str = "", is_escaped: bool = False) -> list[SecretMatch]:
     """Every secret in a text, in order, none inside another.
 
     ``name`` is what the text is the value of, if anything. With ``is_escaped`` the text is the inside of a
     JSON string, and places are those of the string as it is written.
     """
-    found: list[Found] = []
-    chain: list[View] = []
+    found: list[SecretMatch] = []
+    chain: list[TextView] = []
     current = text
     view = unescaped(current) if is_escaped else None
     if view is not None:
@@ -44,28 +44,28 @@ def find(text: str, *, name: str = "", is_escaped: bool = False) -> list[Found]:
     return _settled(_not_marked(text, found))
 
 
-def _source(chain: list[View], found: Found) -> Span:
-    place = Span(found.start, found.end)
+def _source(chain: list[TextView], found: SecretMatch) -> TextSpan:
+    place = TextSpan(found.start, found.end)
     for view in reversed(chain):
         place = view.source(place)
     return place
 
 
-def _not_marked(text: str, found: list[Found]) -> list[Found]:
+def _not_marked(text: str, found: list[SecretMatch]) -> list[SecretMatch]:
     """Without what stands inside a mark that a secret left behind: its digits are no password."""
-    marks = [Span(*mark.span()) for mark in _MARK.finditer(text)] if "[redacted:" in text else []
+    marks = [TextSpan(*mark.span()) for mark in _MARK.finditer(text)] if "[redacted:" in text else []
     starts = [mark.start for mark in marks]
 
-    def is_inside(one: Found) -> bool:
+    def is_inside(one: SecretMatch) -> bool:
         at = bisect_right(starts, one.start) - 1
         return at >= 0 and one.end <= marks[at].end
 
     return [one for one in found if not is_inside(one)]
 
 
-def _settled(found: list[Found]) -> list[Found]:
+def _settled(found: list[SecretMatch]) -> list[SecretMatch]:
     """Without what overlaps something that is believed more, or is longer."""
-    kept: list[Found] = []
+    kept: list[SecretMatch] = []
     starts: list[int] = []
     for one in sorted(found, key=lambda one: (one.rank, one.start - one.end, one.start)):
         at = bisect_right(starts, one.start)
@@ -77,7 +77,7 @@ def _settled(found: list[Found]) -> list[Found]:
     return kept
 
 
-def _look(text: str) -> Iterator[Found]:
+def _look(text: str) -> Iterator[SecretMatch]:
     yield from _directly(text)
     for is_marked in (False, True):
         if not is_marked or re.search(r"\n[ \t]*[>+|\u2502\xe2-]", text):
@@ -86,16 +86,16 @@ def _look(text: str) -> Iterator[Found]:
                 yield from over_lines(view)
     for stretch in base64_stretches(text):
         for inner in _in_base64(stretch.letters):
-            yield Found(inner.kind, *stretch.place, inner.secret, Rank.WRAPPED)
+            yield SecretMatch(inner.kind, *stretch.place, inner.secret, MatchRank.WRAPPED)
 
 
-def _directly(text: str) -> Iterator[Found]:
+def _directly(text: str) -> Iterator[SecretMatch]:
     yield from tokens(text)
     yield from values(text)
     yield from private_keys(text)
 
 
-def _in_base64(letters: str) -> list[Found]:
+def _in_base64(letters: str) -> list[SecretMatch]:
     """Secrets in a text that was encoded; what was encoded may also be a picture, which is no text."""
     try:
         start = binascii.a2b_base64(letters[:24])
@@ -109,5 +109,5 @@ def _in_base64(letters: str) -> list[Found]:
     found = list(_directly(text))
     view = unescaped(text)
     if view is not None:
-        found += (one.at(view.source(Span(one.start, one.end))) for one in _directly(view.text))
+        found += (one.at(view.source(TextSpan(one.start, one.end))) for one in _directly(view.text))
     return _settled(found)

@@ -1,6 +1,6 @@
 """What was found: a secret at a place, and how far it is to be believed.
 
-A ``Found`` holds the secret itself, for its fingerprint. It shows itself without it, so that no log and no traceback
+A ``SecretMatch`` holds the secret itself, for its fingerprint. It shows itself without it, so that no log and no traceback
 can carry one out.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from recollect.model.secrets.views import Span
+from recollect.model.secrets.views import TextSpan
 
 
-class Rank(IntEnum):
+class MatchRank(IntEnum):
     """Which is believed where two overlap: the lower."""
 
     KEY_FILE = 0
@@ -22,18 +22,20 @@ class Rank(IntEnum):
     GENERIC = 5
 
 
-class Found:
+class SecretMatch:
     """A secret and the place it stands in."""
 
     __slots__ = ("end", "kind", "rank", "secret", "start")
 
-    def __init__(self, kind: str, start: int, end: int, secret: str, rank: Rank = Rank.MARKED) -> None:
+    def __init__(
+        self, kind: str, start: int, end: int, secret: str, rank: MatchRank = MatchRank.MARKED
+    ) -> None:
         self.kind, self.start, self.end = kind, start, end
         self.secret, self.rank = secret, rank
 
     def __repr__(self) -> str:
-        return f"Found({self.kind!r}, {self.start}, {self.end})"
+        return f"SecretMatch({self.kind!r}, {self.start}, {self.end})"
 
-    def at(self, place: Span) -> Found:
+    def at(self, place: TextSpan) -> SecretMatch:
         """The same at another place."""
-        return Found(self.kind, place.start, place.end, self.secret, self.rank)
+        return SecretMatch(self.kind, place.start, place.end, self.secret, self.rank)

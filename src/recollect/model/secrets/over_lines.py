@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recollect.model.secrets.found import Found
+from recollect.model.secrets.found import SecretMatch
 from recollect.model.secrets.plausible import is_invented
-from recollect.model.secrets.tokens import Compiled, beginnings, compiled, marked_inside
-from recollect.model.secrets.values import Believed, believed, rules_for, value_pattern
-from recollect.model.secrets.views import Span, View
+from recollect.model.secrets.tokens import CompiledToken, beginnings, compiled, marked_inside
+from recollect.model.secrets.values import ValueRule, believed, rules_for, value_pattern
+from recollect.model.secrets.views import TextSpan, TextView
 
 _ANY_LETTER = re.compile(r"[0-9A-Za-z_+/-]")
 
 
-def over_lines(view: View) -> Iterator[Found]:
+def over_lines(view: TextView) -> Iterator[SecretMatch]:
     """Everything in a view of joined lines that a line break runs through."""
     expression, rows = beginnings()
     for beginning in expression.finditer(view.text):
@@ -34,35 +34,37 @@ def over_lines(view: View) -> Iterator[Found]:
     yield from _broken_values(view)
 
 
-def _broken(view: View, token: Compiled, at: int) -> Iterator[Found]:
+def _broken(view: TextView, token: CompiledToken, at: int) -> Iterator[SecretMatch]:
     match = token.loose.match(view.text, at)
     if match is None:
         return
     for end in _ends(view, at, match.end()):
         is_token = token.loose.fullmatch(view.text, at, end) is not None
-        if is_token and _is_whole(view, Span(at, end), token.edge, token.has_one_length):
+        if is_token and _is_whole(view, TextSpan(at, end), token.edge, token.has_one_length):
             if not is_invented(view.text[at:end]):
-                yield Found(token.token.kind, *view.source(Span(at, end)), view.text[at:end])
+                yield SecretMatch(token.token.kind, *view.source(TextSpan(at, end)), view.text[at:end])
             return
 
 
-def _broken_values(view: View) -> Iterator[Found]:
+def _broken_values(view: TextView) -> Iterator[SecretMatch]:
     """Values of telling names, and of known shapes, that a line break runs through."""
     for rule in rules_for(view.text.lower()):
         for match in value_pattern(rule, is_loose=True).finditer(view.text):
-            yield from _broken_value(view, Span(*match.span("secret")), believed(rule))
+            yield from _broken_value(view, TextSpan(*match.span("secret")), believed(rule))
 
 
-def _broken_value(view: View, place: Span, believed: Believed) -> Iterator[Found]:
+def _broken_value(view: TextView, place: TextSpan, believed: ValueRule) -> Iterator[SecretMatch]:
     for end in _ends(view, place.start, place.end):
-        if _is_whole(view, Span(place.start, end), _ANY_LETTER, has_one_length=False):
+        if _is_whole(view, TextSpan(place.start, end), _ANY_LETTER, has_one_length=False):
             secret = view.text[place.start : end]
             if len(secret) >= 8 and believed.is_one(secret):
-                yield Found(believed.kind, *view.source(Span(place.start, end)), secret, believed.rank)
+                yield SecretMatch(
+                    believed.kind, *view.source(TextSpan(place.start, end)), secret, believed.rank
+                )
             return
 
 
-def _ends(view: View, start: int, end: int) -> Iterator[int]:
+def _ends(view: TextView, start: int, end: int) -> Iterator[int]:
     """Where a secret that runs over lines may end: at its end, or with one of its lines but the first."""
     inner = view.breaks_inside(start, end)
     if inner:
@@ -70,7 +72,7 @@ def _ends(view: View, start: int, end: int) -> Iterator[int]:
         yield from reversed(inner[1:])
 
 
-def _is_whole(view: View, place: Span, edge: re.Pattern[str], has_one_length: bool) -> bool:
+def _is_whole(view: TextView, place: TextSpan, edge: re.Pattern[str], has_one_length: bool) -> bool:
     """Whether a secret ends here. Where its length is not fixed, each line must look like a piece of it."""
     start, end = place
     if not view.is_break(end) and edge.match(view.text, end):

@@ -25,7 +25,7 @@ _B = "[0-9A-Za-z+/]"
 _UUID = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
 
 
-class Token(NamedTuple):
+class TokenPattern(NamedTuple):
     """A secret that a provider marked: by how it begins, or by a few letters ``inside``.
 
     ``body`` follows one of ``starts``, or is all of it. ``hint`` is what a quick look at bytes may expect
@@ -40,7 +40,7 @@ class Token(NamedTuple):
     inside: str = ""
 
 
-class Named(NamedTuple):
+class NamedPattern(NamedTuple):
     """A secret that only a name before it gives away. ``words`` are in lower case; one must be in the text."""
 
     kind: str
@@ -50,8 +50,8 @@ class Named(NamedTuple):
     body: str
 
 
-class Shape(NamedTuple):
-    """A secret by its form. ``words`` as in ``Named``; the secret is the group of that name."""
+class ShapePattern(NamedTuple):
+    """A secret by its form. ``words`` as in ``NamedPattern``; the secret is the group of that name."""
 
     kind: str
     about: str
@@ -61,19 +61,19 @@ class Shape(NamedTuple):
     is_generic: bool = False
 
 
-def _token(kind: str, about: str, starts: str, body: str, hint: str = "") -> Token:
-    return Token(kind, about, tuple(starts.split()), body, hint)
+def _token(kind: str, about: str, starts: str, body: str, hint: str = "") -> TokenPattern:
+    return TokenPattern(kind, about, tuple(starts.split()), body, hint)
 
 
-def _inside(kind: str, about: str, inside: str, body: str, hint: str) -> Token:
-    return Token(kind, about, (), body, hint, inside)
+def _inside(kind: str, about: str, inside: str, body: str, hint: str) -> TokenPattern:
+    return TokenPattern(kind, about, (), body, hint, inside)
 
 
-def _named(kind: str, about: str, words: str, name: str, body: str) -> Named:
-    return Named(kind, about, tuple(words.split()), name, body)
+def _named(kind: str, about: str, words: str, name: str, body: str) -> NamedPattern:
+    return NamedPattern(kind, about, tuple(words.split()), name, body)
 
 
-TOKENS: tuple[Token, ...] = (
+TOKENS: tuple[TokenPattern, ...] = (
     # --- models and what serves them
     _token("anthropic-api-key", "Anthropic API key", "sk-ant-api", rf"\d\d-(?:{_U}{{93}}AA|{_U}{{60,140}})"),
     _token(
@@ -391,7 +391,7 @@ TOKENS: tuple[Token, ...] = (
     _token("jwt", "JSON Web Token", "eyJ", rf"{_U}{{10,2000}}\.eyJ{_U}{{10,6000}}\.{_U}{{16,1500}}"),
 )
 
-NAMED: tuple[Named, ...] = (
+NAMED: tuple[NamedPattern, ...] = (
     _named(
         "aws-secret-access-key",
         "AWS secret access key",
@@ -466,89 +466,89 @@ NAMED: tuple[Named, ...] = (
 
 _ASSIGNED = r"""["'`]?\s{0,3}(?::=|=>|=|:)\s{0,3}(?:["'`]|(?=[^\s"'`]))"""
 
-SHAPES: tuple[Shape, ...] = (
-    Shape(
+SHAPES: tuple[ShapePattern, ...] = (
+    ShapePattern(
         "slack-webhook",
         "Slack webhook",
         ("hooks.slack.com",),
         r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[0-9A-Za-z+/]{30,70})",
     ),
-    Shape(
+    ShapePattern(
         "discord-webhook",
         "Discord webhook",
         ("/api/webhooks/",),
         r"discord(?:app)?\.com/api/webhooks/\d{15,21}/(?P<secret>[0-9A-Za-z_-]{60,80})",
     ),
-    Shape(
+    ShapePattern(
         "teams-webhook",
         "Microsoft Teams webhook",
         ("webhook.office.com",),
         r"webhook\.office\.com/webhookb2/(?P<secret>[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36})",
     ),
-    Shape(
+    ShapePattern(
         "azure-sas-signature",
         "Azure shared access signature",
         ("sig=",),
         r"[?&;]sig=(?P<secret>[0-9A-Za-z+/%]{43,70}(?:%3[Dd]|=))",
     ),
-    Shape(
+    ShapePattern(
         "gitlab-session",
         "GitLab session cookie",
         ("_gitlab_session",),
         r"_gitlab_session=(?P<secret>[0-9a-z]{32})",
     ),
-    Shape(
+    ShapePattern(
         "npm-registry-auth",
         "npm registry credential",
         ("_authtoken", "_auth=", "_password="),
         r"""_(?:authToken|auth|password)\s?=\s?["']?(?P<secret>[0-9A-Za-z+/_.~-]{16,}={0,2})""",
         3.0,
     ),
-    Shape(
+    ShapePattern(
         "netrc-password",
         "password in .netrc",
         ("machine",),
         r"\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+(?P<secret>\S{4,200})",
     ),
-    Shape(
+    ShapePattern(
         "url-password",
         "password in an address",
         ("://",),
         r"""\b[A-Za-z][0-9A-Za-z+.-]{1,30}://[^\s:/?#@"'`<>\\]{0,100}:(?P<secret>[^\s/?#@"'`<>\\]{3,200})@(?=[\w\[])""",
     ),
-    Shape(
+    ShapePattern(
         "basic-auth",
         "basic authorization header",
         ("basic",),
         r"\b(?i:basic)\s{1,3}(?P<secret>[0-9A-Za-z+/]{10,400}={0,2})",
     ),
-    Shape(
+    ShapePattern(
         "docker-auth",
         "registry login",
         ("auth",),
         r'"auth"\s{0,3}:\s{0,3}"(?P<secret>[0-9A-Za-z+/]{12,400}={0,2})"',
     ),
-    Shape(
+    ShapePattern(
         "bearer-token",
         "bearer token",
         ("bearer",),
         r"\b(?i:bearer)\s{1,3}(?P<secret>[0-9A-Za-z_.~+/-]{20,2000}={0,2})",
         3.5,
     ),
-    Shape(
+    ShapePattern(
         "curl-password",
         "password on a command line",
         ("curl",),
         r"""\bcurl\b[^\n]{0,400}?\s(?:-u|--user)[ =]?["']?[^\s:"'$]{1,100}:(?P<secret>[^\s"'$]{6,200})""",
     ),
-    Shape(
+    ShapePattern(
         "http-cookie",
         "session cookie",
         ("cookie",),
         r"""(?i:cookie)["']?\s{0,3}[:=][^\n]{0,400}?(?i:sess|sid|auth|token)[\w.-]{0,30}=(?P<secret>[^\s;"'`\\,]{16,2000})""",
         3.5,
     ),
-    Shape(
+    ShapePattern(
         "password",
         "password",
         ("passw", "pwd", "passphrase"),
@@ -556,7 +556,7 @@ SHAPES: tuple[Shape, ...] = (
         2.8,
         is_generic=True,
     ),
-    Shape(
+    ShapePattern(
         "secret",
         "secret, key or token by its name",
         ("secret", "token", "key", "credential"),

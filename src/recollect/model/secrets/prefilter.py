@@ -140,7 +140,7 @@ _USAGE = re.compile(
 )
 
 
-class _Starts:
+class _SecretStarts:
     """How secrets begin, by the first byte: for certain, perhaps, or behind a byte that is no word's.
 
     ``heads`` are the first bytes of those that are certain.
@@ -162,8 +162,8 @@ class _Starts:
 
 
 @functools.cache
-def _starts() -> _Starts:
-    return _Starts()
+def _starts() -> _SecretStarts:
+    return _SecretStarts()
 
 
 def _long_words(block: bytes, note: _Note) -> None:

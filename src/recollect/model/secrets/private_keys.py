@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recollect.model.secrets.found import Found, Rank
+from recollect.model.secrets.found import MatchRank, SecretMatch
 from recollect.model.secrets.plausible import is_invented
 from recollect.model.secrets.views import joined
 
@@ -22,7 +22,7 @@ _PUTTY = re.compile(r"PuTTY-User-Key-File-[23]: [\s\S]{40,8000}?\bPrivate-MAC: [
 _KEY_LINE = re.compile(r"[0-9A-Za-z+/=]{16,}\s*|[A-Z][\w-]{2,20}: [^\n]{0,100}|\s*")
 
 
-def private_keys(text: str) -> Iterator[Found]:
+def private_keys(text: str) -> Iterator[SecretMatch]:
     """From BEGIN to END, or as far as its lines go where the end was cut off."""
     if "PRIVATE KEY" in text:
         begins = list(_BEGIN.finditer(text))
@@ -35,10 +35,10 @@ def private_keys(text: str) -> Iterator[Found]:
             letters = _key_letters(inside)
             # With escapes still in it, it is left to the view without them: its letters would not be its own.
             if len(letters) >= 40 and "\\n" not in inside and not is_invented(letters):
-                yield Found(PRIVATE_KEY, begin.start(), last, letters, Rank.KEY_FILE)
+                yield SecretMatch(PRIVATE_KEY, begin.start(), last, letters, MatchRank.KEY_FILE)
     if "PuTTY-User-Key-File" in text:
         for match in _PUTTY.finditer(text):
-            yield Found(PUTTY_KEY, *match.span(), _key_letters(match.group()), Rank.KEY_FILE)
+            yield SecretMatch(PUTTY_KEY, *match.span(), _key_letters(match.group()), MatchRank.KEY_FILE)
 
 
 def _last_line(text: str, start: int, limit: int) -> int:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from recollect.model.secrets.documents import Hit, hits_in_fragment, hits_in_json, hits_in_text
-from recollect.model.secrets.views import Span
+from recollect.model.secrets.documents import SecretHit, hits_in_fragment, hits_in_json, hits_in_text
+from recollect.model.secrets.views import TextSpan
 
 # What is left of a text may read as a secret only because of what was cut out of it. That settles at once;
 # the limit is for texts that somebody made to go on for ever.
@@ -32,7 +32,7 @@ class Redaction(NamedTuple):
     field: str = ""
 
 
-class Redacted(NamedTuple):
+class RedactedText(NamedTuple):
     """A text without its secrets, and what was replaced."""
 
     text: str
@@ -51,11 +51,11 @@ def mark(kind: str, digits: str) -> str:
     return f"[redacted:{kind}:{digits}]"
 
 
-def redacted(text: str, fingerprint: Fingerprint, keep: Collection[str] = ()) -> Redacted:
+def redacted(text: str, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedText:
     """A text without its secrets; ``keep`` holds ``kind:fingerprint`` of those that may stay."""
     # Surrogates pass: half a pair must come out as it went in.
     data, found = _without(text.encode("utf-8", "surrogatepass"), fingerprint, keep, hits_in_text)
-    return Redacted(data.decode("utf-8", "surrogatepass"), found)
+    return RedactedText(data.decode("utf-8", "surrogatepass"), found)
 
 
 def redacted_line(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedBytes:
@@ -74,7 +74,7 @@ def redacted_bytes(data: bytes, fingerprint: Fingerprint, keep: Collection[str] 
 
 
 def _without(
-    data: bytes, fingerprint: Fingerprint, keep: Collection[str], look: Callable[[bytes], list[Hit]]
+    data: bytes, fingerprint: Fingerprint, keep: Collection[str], look: Callable[[bytes], list[SecretHit]]
 ) -> RedactedBytes:
     found: list[Redaction] = []
     for _ in range(_ROUNDS):
@@ -88,7 +88,7 @@ def _without(
     return RedactedBytes(data, found)
 
 
-def _cut(data: bytes, cuts: Iterable[tuple[Span, bytes]]) -> bytes:
+def _cut(data: bytes, cuts: Iterable[tuple[TextSpan, bytes]]) -> bytes:
     pieces, end = [], 0
     for span, text in sorted(cuts):
         start, stop = _whole_characters(data, span)
@@ -97,11 +97,11 @@ def _cut(data: bytes, cuts: Iterable[tuple[Span, bytes]]) -> bytes:
     return b"".join([*pieces, data[end:]])
 
 
-def _whole_characters(data: bytes, span: Span) -> Span:
+def _whole_characters(data: bytes, span: TextSpan) -> TextSpan:
     """A place that cuts no character of UTF-8 in two."""
     start, end = span
     while 0 < start < len(data) and data[start] & 0xC0 == 0x80:
         start -= 1
     while end < len(data) and data[end] & 0xC0 == 0x80:
         end += 1
-    return Span(start, end)
+    return TextSpan(start, end)

@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from recollect.model.secrets.found import Found
-from recollect.model.secrets.patterns import TOKENS, Token
+from recollect.model.secrets.found import SecretMatch
+from recollect.model.secrets.patterns import TOKENS, TokenPattern
 from recollect.model.secrets.plausible import is_invented
 
 _LETTER = "[0-9A-Za-z]"
 _WORD_LETTER = "[0-9A-Za-z_-]"
 
 
-class Compiled(NamedTuple):
+class CompiledToken(NamedTuple):
     """The expressions of a kind: with its edges, without them, and what a letter of it is."""
 
-    token: Token
+    token: TokenPattern
     strict: re.Pattern[str]
     loose: re.Pattern[str]
     edge: re.Pattern[str]
@@ -26,12 +26,12 @@ class Compiled(NamedTuple):
 
 
 @functools.cache
-def compiled(token: Token) -> Compiled:
+def compiled(token: TokenPattern) -> CompiledToken:
     """Compiled when the first one is met: there are many kinds, and a command meets few."""
     start = "|".join(map(re.escape, token.starts))
     core = f"(?:{start})(?:{token.body})"
     letter = _WORD_LETTER if "_-]" in token.body else _LETTER
-    return Compiled(
+    return CompiledToken(
         token,
         re.compile(f"(?<!{_LETTER}){core}(?!{letter})", re.ASCII),
         re.compile(core, re.ASCII),
@@ -41,7 +41,7 @@ def compiled(token: Token) -> Compiled:
 
 
 @functools.cache
-def beginnings() -> tuple[re.Pattern[str], dict[str, list[Token]]]:
+def beginnings() -> tuple[re.Pattern[str], dict[str, list[TokenPattern]]]:
     """One expression for every beginning, and the tokens that may follow each."""
     starts = sorted({start for token in TOKENS for start in token.starts}, key=lambda one: (-len(one), one))
     rows = {
@@ -64,22 +64,22 @@ def _trie(words: Iterable[str]) -> str:
     return f"(?:{inner})?" if has_end else inner
 
 
-def tokens(text: str) -> Iterator[Found]:
+def tokens(text: str) -> Iterator[SecretMatch]:
     """Every token that stands in a text unbroken."""
     expression, rows = beginnings()
     for beginning in expression.finditer(text):
         for token in rows[beginning.group()]:
             match = compiled(token).strict.match(text, beginning.start())
             if match is not None and not is_invented(match.group()):
-                yield Found(token.kind, *match.span(), match.group())
+                yield SecretMatch(token.kind, *match.span(), match.group())
     for token in marked_inside():
         if token.inside in text:
             for match in compiled(token).strict.finditer(text):
                 if not is_invented(match.group()):
-                    yield Found(token.kind, *match.span(), match.group())
+                    yield SecretMatch(token.kind, *match.span(), match.group())
 
 
 @functools.cache
-def marked_inside() -> tuple[Token, ...]:
+def marked_inside() -> tuple[TokenPattern, ...]:
     """The kinds that have no beginning of their own."""
     return tuple(token for token in TOKENS if token.inside)

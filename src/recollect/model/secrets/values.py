@@ -7,20 +7,20 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from recollect.model.secrets.found import Found, Rank
-from recollect.model.secrets.patterns import NAMED, SHAPES, Named, Shape
+from recollect.model.secrets.found import MatchRank, SecretMatch
+from recollect.model.secrets.patterns import NAMED, SHAPES, NamedPattern, ShapePattern
 from recollect.model.secrets.plausible import TESTS, entropy, is_believed_value, is_not_invented
-from recollect.model.secrets.views import Span
+from recollect.model.secrets.views import TextSpan
 
-Rule = Named | Shape
+Rule = NamedPattern | ShapePattern
 _WORD_LETTER = "[0-9A-Za-z_-]"
 
 
-class Believed(NamedTuple):
+class ValueRule(NamedTuple):
     """What a value must be like, and what it is then."""
 
     kind: str
-    rank: Rank
+    rank: MatchRank
     entropy: float
     test: Callable[[str], bool]
 
@@ -30,12 +30,12 @@ class Believed(NamedTuple):
 
 
 @functools.cache
-def believed(rule: Rule) -> Believed:
+def believed(rule: Rule) -> ValueRule:
     """What the values of a rule must be like."""
-    if isinstance(rule, Named):
-        return Believed(rule.kind, Rank.NAMED, 3.0, is_not_invented)
-    rank = Rank.GENERIC if rule.is_generic else Rank.SHAPED
-    return Believed(rule.kind, rank, rule.entropy, TESTS.get(rule.kind, is_believed_value))
+    if isinstance(rule, NamedPattern):
+        return ValueRule(rule.kind, MatchRank.NAMED, 3.0, is_not_invented)
+    rank = MatchRank.GENERIC if rule.is_generic else MatchRank.SHAPED
+    return ValueRule(rule.kind, rank, rule.entropy, TESTS.get(rule.kind, is_believed_value))
 
 
 _GIVEN = r"""[\w.-]{0,30}["'`]?\s{0,3}(?::=|=>|=|:)\s{0,3}["'`]?"""
@@ -48,7 +48,7 @@ _NAME_MATTERS = re.compile(
 @functools.cache
 def value_pattern(rule: Rule, *, is_loose: bool = False) -> re.Pattern[str]:
     """The expression of a rule; a loose one does not mind what follows the secret."""
-    if isinstance(rule, Shape):
+    if isinstance(rule, ShapePattern):
         return re.compile(rule.pattern, re.ASCII)
     name = rule.name.replace("_?", "[_. -]?")
     letter = _WORD_LETTER if "_-]" in rule.body else "[0-9A-Za-z+/]"
@@ -64,7 +64,7 @@ def rules_for(small: str) -> Iterator[Rule]:
             yield rule
 
 
-def in_value(name: str, text: str) -> Iterator[Found]:
+def in_value(name: str, text: str) -> Iterator[SecretMatch]:
     """Secrets that are what they are because of the name of the whole value."""
     if not name or not _NAME_MATTERS.search(name):
         return
@@ -72,13 +72,13 @@ def in_value(name: str, text: str) -> Iterator[Found]:
     whole = f'{before}{text}"'
     for one in values(whole):
         if one.start >= len(before):
-            yield one.at(Span(one.start - len(before), one.end - len(before)))
+            yield one.at(TextSpan(one.start - len(before), one.end - len(before)))
 
 
-def values(text: str) -> Iterator[Found]:
+def values(text: str) -> Iterator[SecretMatch]:
     """Every value of a telling name, or of a known shape."""
     for rule in rules_for(text.lower()):
         must_be = believed(rule)
         for match in value_pattern(rule).finditer(text):
             if must_be.is_one(match["secret"]):
-                yield Found(rule.kind, *match.span("secret"), match["secret"], must_be.rank)
+                yield SecretMatch(rule.kind, *match.span("secret"), match["secret"], must_be.rank)

@@ -30,18 +30,18 @@ _BASE64_LINE = re.compile(r"[0-9A-Za-z+/]+={0,2}")
 _SHORTEST_WRAPPED = 40
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A piece of a text, from its first character to behind its last."""
 
     start: int
     end: int
 
 
-class View:
+class TextView:
     """A text made of pieces of another. ``breaks`` are the places where a line begins that was joined, in order."""
 
     def __init__(
-        self, text: str, starts: list[int], places: list[Span], breaks: tuple[int, ...] = ()
+        self, text: str, starts: list[int], places: list[TextSpan], breaks: tuple[int, ...] = ()
     ) -> None:
         self.text = text
         self.breaks = breaks
@@ -49,19 +49,19 @@ class View:
         # as it came from.
         self._starts, self._places = starts, places
 
-    def source(self, span: Span) -> Span:
+    def source(self, span: TextSpan) -> TextSpan:
         """Where a piece of this view came from."""
         first = bisect_right(self._starts, span.start) - 1
         last = bisect_right(self._starts, span.end - 1) - 1
         start = self._places[first].start + (span.start - self._starts[first])
         place, inside = self._places[last], span.end - self._starts[last]
         whole = self._length(last) == place.end - place.start
-        return Span(start, place.start + inside if whole else place.end)
+        return TextSpan(start, place.start + inside if whole else place.end)
 
-    def lines(self) -> Iterator[Span]:
+    def lines(self) -> Iterator[TextSpan]:
         """The lines it was joined from, as places in this view."""
         for start, end in zip(self.breaks, [*self.breaks[1:], len(self.text)], strict=True):
-            yield Span(start, end)
+            yield TextSpan(start, end)
 
     def is_break(self, place: int) -> bool:
         """Whether a line begins here."""
@@ -77,16 +77,16 @@ class View:
         return after - self._starts[piece]
 
 
-def unescaped(text: str) -> View | None:
+def unescaped(text: str) -> TextView | None:
     """The text with escapes read and colours left out; None where there are none."""
     pieces: list[str] = []
     starts: list[int] = []
-    places: list[Span] = []
+    places: list[TextSpan] = []
     length = end = 0
     for escape in _ESCAPE.finditer(text):
         for piece, place in (
-            (text[end : escape.start()], Span(end, escape.start())),
-            (_meaning(escape), Span(*escape.span())),
+            (text[end : escape.start()], TextSpan(end, escape.start())),
+            (_meaning(escape), TextSpan(*escape.span())),
         ):
             if piece:
                 pieces.append(piece)
@@ -99,8 +99,8 @@ def unescaped(text: str) -> View | None:
     if end < len(text):
         pieces.append(text[end:])
         starts.append(length)
-        places.append(Span(end, len(text)))
-    return View("".join(pieces), starts, places) if pieces else None
+        places.append(TextSpan(end, len(text)))
+    return TextView("".join(pieces), starts, places) if pieces else None
 
 
 def _meaning(escape: re.Match[str]) -> str:
@@ -113,7 +113,7 @@ def _meaning(escape: re.Match[str]) -> str:
     return chr(int(percent, 16)) if percent else ""
 
 
-def joined(text: str, *, is_marked: bool = False) -> View | None:
+def joined(text: str, *, is_marked: bool = False) -> TextView | None:
     """The text as one line: line breaks out, and what tools print before and behind a line; None without any.
 
     With ``is_marked`` the marks of a patch or a quotation count as such; without, as letters.
@@ -122,7 +122,7 @@ def joined(text: str, *, is_marked: bool = False) -> View | None:
         return None
     pieces: list[str] = []
     starts: list[int] = []
-    places: list[Span] = []
+    places: list[TextSpan] = []
     breaks: list[int] = []
     length = 0
     for line in _lines(text, is_marked):
@@ -132,17 +132,17 @@ def joined(text: str, *, is_marked: bool = False) -> View | None:
             starts.append(length)
             places.append(line)
             length += line.end - line.start
-    return View("".join(pieces), starts, places, tuple(breaks)) if pieces else None
+    return TextView("".join(pieces), starts, places, tuple(breaks)) if pieces else None
 
 
-def _lines(text: str, is_marked: bool) -> Iterator[Span]:
+def _lines(text: str, is_marked: bool) -> Iterator[TextSpan]:
     start = 0
     while start <= len(text):
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         first = _behind_margin(text, start, end, is_marked)
         tail = _END_OF_LINE.search(text, max(first, end - 80), end)
-        yield Span(first, end if tail is None else tail.start())
+        yield TextSpan(first, end if tail is None else tail.start())
         start = end + 1
 
 
@@ -153,14 +153,14 @@ def _behind_margin(text: str, start: int, end: int, is_marked: bool) -> int:
     return first if mark is None else mark.end()
 
 
-class Encoded(NamedTuple):
+class Base64Run(NamedTuple):
     """A stretch of base64, and its letters without what stood between its lines."""
 
-    place: Span
+    place: TextSpan
     letters: str
 
 
-def base64_stretches(text: str) -> Iterator[Encoded]:
+def base64_stretches(text: str) -> Iterator[Base64Run]:
     """Every stretch of base64, those that were wrapped over lines as one."""
     end = 0
     for run in _BASE64.finditer(text):
@@ -171,11 +171,11 @@ def base64_stretches(text: str) -> Iterator[Encoded]:
         is_marked = (
             text[start] == "+" and text[start - 1 : start] in ("", "\n") and text.startswith("\n+", run.end())
         )
-        letters, end = _wrapped(text, Span(start + is_marked, run.end()), is_marked)
-        yield Encoded(Span(start + is_marked, end), letters)
+        letters, end = _wrapped(text, TextSpan(start + is_marked, run.end()), is_marked)
+        yield Base64Run(TextSpan(start + is_marked, end), letters)
 
 
-def _wrapped(text: str, run: Span, is_marked: bool) -> tuple[str, int]:
+def _wrapped(text: str, run: TextSpan, is_marked: bool) -> tuple[str, int]:
     parts, end = [text[run.start : run.end]], run.end
     while len(parts[-1]) >= _SHORTEST_WRAPPED and not parts[-1].endswith("="):
         line = _next_line(text, end, is_marked)
@@ -186,7 +186,7 @@ def _wrapped(text: str, run: Span, is_marked: bool) -> tuple[str, int]:
     return "".join(parts), end
 
 
-def _next_line(text: str, end: int, is_marked: bool) -> Span | None:
+def _next_line(text: str, end: int, is_marked: bool) -> TextSpan | None:
     """The line behind ``end``, if ``end`` is the end of a line and that line is nothing but base64."""
     newline = text.find("\n", end, end + 4)
     if newline < 0 or text[end:newline].strip(" \t\r"):
@@ -196,4 +196,4 @@ def _next_line(text: str, end: int, is_marked: bool) -> Span | None:
     if found is None:
         return None
     behind = text[found.end() : found.end() + 1]
-    return Span(*found.span()) if behind in ("", "\n", "\r", " ", '"', "'") else None
+    return TextSpan(*found.span()) if behind in ("", "\n", "\r", " ", '"', "'") else None

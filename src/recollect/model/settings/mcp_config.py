@@ -1,7 +1,7 @@
 """What an ``.mcp.json`` says: servers by name, how each is reached, and the hash that trust is given to.
 
 The one idea: an entry is an order to run a program or to talk to a host, so it is read strictly. Whatever
-is not understood to the last key is a ``Problem`` in plain words, and the entry does not exist for anybody
+is not understood to the last key is a ``ServerConfigProblem`` in plain words, and the entry does not exist for anybody
 above. ``content_hash`` covers what would be run, where, and every text as it was written; a changed entry
 is another hash and has to be trusted anew. A name is no part of the hash, and a trusted name is worth nothing.
 
@@ -30,7 +30,7 @@ _MAX_ITEMS = 1_000
 _HARMLESS = frozenset({"description", "disabled", "timeout", "alwaysAllow", "autoApprove", "note", "icon"})
 
 
-class Kind(enum.StrEnum):
+class ServerTransport(enum.StrEnum):
     """How a server is reached."""
 
     STDIO = "stdio"
@@ -38,7 +38,7 @@ class Kind(enum.StrEnum):
     SSE = "sse"
 
 
-class Origin(enum.StrEnum):
+class ServerOrigin(enum.StrEnum):
     """Who wrote the entry: the repository, the user for this project, or the user for all projects."""
 
     PROJECT = "project"
@@ -51,8 +51,8 @@ class ServerConfig:
     """One server as it is written (or, after ``expanded``, as it would be started)."""
 
     name: str
-    kind: Kind
-    origin: Origin
+    kind: ServerTransport
+    origin: ServerOrigin
     command: str = ""
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
@@ -70,40 +70,45 @@ class ServerConfig:
         return [self.command, *self.args, self.url, *(value for _, value in pairs)]
 
 
-class Problem(NamedTuple):
+class ServerConfigProblem(NamedTuple):
     """An entry that is not used, and why. ``name`` is as it was written, hence hostile."""
 
     name: str
     why: str
 
 
-class Read(NamedTuple):
+class McpConfig(NamedTuple):
     """What a document holds."""
 
     servers: tuple[ServerConfig, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[ServerConfigProblem, ...]
 
 
-def servers_in(document: object, origin: Origin) -> Read:
+def servers_in(document: object, origin: ServerOrigin) -> McpConfig:
     """The servers under ``mcpServers``; a document without that key has none."""
     if not isinstance(document, dict):
-        return Read((), (Problem("", "the file is not a JSON object"),))
+        return McpConfig((), (ServerConfigProblem("", "the file is not a JSON object"),))
     entries = document.get("mcpServers", {})
     if not isinstance(entries, dict):
-        return Read((), (Problem("", "mcpServers is not an object"),))
+        return McpConfig((), (ServerConfigProblem("", "mcpServers is not an object"),))
     if len(entries) > _MAX_SERVERS:
-        return Read(
-            (), (Problem("", f"mcpServers has {len(entries)} entries; at most {_MAX_SERVERS} are read"),)
+        return McpConfig(
+            (),
+            (
+                ServerConfigProblem(
+                    "", f"mcpServers has {len(entries)} entries; at most {_MAX_SERVERS} are read"
+                ),
+            ),
         )
     servers: list[ServerConfig] = []
-    problems: list[Problem] = []
+    problems: list[ServerConfigProblem] = []
     for name, entry in entries.items():
         found = _server(name, entry, origin)
         if isinstance(found, ServerConfig):
             servers.append(found)
         else:
-            problems.append(Problem(name, found))
-    return Read(tuple(servers), tuple(problems))
+            problems.append(ServerConfigProblem(name, found))
+    return McpConfig(tuple(servers), tuple(problems))
 
 
 def name_problem(name: str) -> str | None:
@@ -143,7 +148,7 @@ def content_hash(server: ServerConfig, expanded_server: ServerConfig, directory:
     meant = {
         "kind": server.kind.value,
         "origin": server.origin.value,
-        "directory": directory if server.kind is Kind.STDIO else "",
+        "directory": directory if server.kind is ServerTransport.STDIO else "",
         "written": [server.command, server.args, server.env, server.url, server.headers],
         "becomes": [expanded_server.command, expanded_server.args, expanded_server.url],
     }
@@ -162,7 +167,7 @@ def _with_texts(server: ServerConfig, change: Callable[[str], str]) -> ServerCon
     )
 
 
-def _server(name: str, entry: object, origin: Origin) -> ServerConfig | str:
+def _server(name: str, entry: object, origin: ServerOrigin) -> ServerConfig | str:
     problem = name_problem(name)
     if problem is not None:
         return problem
@@ -170,7 +175,7 @@ def _server(name: str, entry: object, origin: Origin) -> ServerConfig | str:
         return "its entry is not an object"
     kind = entry.get("type", "stdio" if "command" in entry else "http" if "url" in entry else None)
     if kind in ("http", "streamable-http", "streamableHttp", "sse"):
-        return _remote(name, entry, Kind.SSE if kind == "sse" else Kind.HTTP, origin)
+        return _remote(name, entry, ServerTransport.SSE if kind == "sse" else ServerTransport.HTTP, origin)
     if kind == "stdio":
         return _local(name, entry, origin)
     if kind is None:
@@ -178,7 +183,7 @@ def _server(name: str, entry: object, origin: Origin) -> ServerConfig | str:
     return f"its type is {_shown(kind)}, not stdio, http or sse"
 
 
-def _local(name: str, entry: dict[str, object], origin: Origin) -> ServerConfig | str:
+def _local(name: str, entry: dict[str, object], origin: ServerOrigin) -> ServerConfig | str:
     unknown = entry.keys() - {"type", "command", "args", "env"} - _HARMLESS
     if unknown:
         return f"it has a key that is not known for a stdio server: {_shown(min(unknown))}"
@@ -192,11 +197,13 @@ def _local(name: str, entry: dict[str, object], origin: Origin) -> ServerConfig 
         return "its env is not an object of texts"
     if any(not name or "=" in name for name, _ in env):
         return "its env has a name that is empty or contains '='"
-    server = ServerConfig(name, Kind.STDIO, origin, command=command, args=tuple(args), env=env)
+    server = ServerConfig(name, ServerTransport.STDIO, origin, command=command, args=tuple(args), env=env)
     return _within_limits(server)
 
 
-def _remote(name: str, entry: dict[str, object], kind: Kind, origin: Origin) -> ServerConfig | str:
+def _remote(
+    name: str, entry: dict[str, object], kind: ServerTransport, origin: ServerOrigin
+) -> ServerConfig | str:
     if "headersHelper" in entry:
         return "it has a headersHelper, a program to run for its headers; recollect does not run one"
     unknown = entry.keys() - {"type", "url", "headers"} - _HARMLESS

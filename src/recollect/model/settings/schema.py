@@ -17,7 +17,7 @@ MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassP
 """Permission modes; ``manual`` is another word for ``default``."""
 
 
-class Fault(NamedTuple):
+class SchemaFault(NamedTuple):
     """A value the client does not accept: where, what it should be, what it is."""
 
     path: Path
@@ -30,7 +30,7 @@ class Fault(NamedTuple):
         return written_path(self.path)
 
 
-class Kind(NamedTuple):
+class ValueType(NamedTuple):
     """A type: its test, and its name in words."""
 
     accepts: Callable[[object], bool]
@@ -77,31 +77,33 @@ def _is_hook(value: Mapping[str, object]) -> bool:
     return kind == "mcp_tool" or isinstance(value.get(_HOOK_NEEDS[str(kind)]), str)
 
 
-def _one_of(*words: str) -> Kind:
-    return Kind(lambda value: value in words, "one of " + ", ".join(words))
+def _one_of(*words: str) -> ValueType:
+    return ValueType(lambda value: value in words, "one of " + ", ".join(words))
 
 
-FLAG = Kind(lambda value: isinstance(value, bool), "true or false")
-TEXT = Kind(lambda value: isinstance(value, str), "a text")
-TEXTS = Kind(_is_texts, "a list of texts")
-OBJECT = Kind(lambda value: isinstance(value, dict), "an object")
-LIST = Kind(lambda value: isinstance(value, list), "a list")
-COUNT = Kind(lambda value: _is_whole(value, 1), "a whole number of at least 1")
-COUNT_OR_0 = Kind(lambda value: _is_whole(value, 0), "a whole number of at least 0")
-SHARE = Kind(
+FLAG = ValueType(lambda value: isinstance(value, bool), "true or false")
+TEXT = ValueType(lambda value: isinstance(value, str), "a text")
+TEXTS = ValueType(_is_texts, "a list of texts")
+OBJECT = ValueType(lambda value: isinstance(value, dict), "an object")
+LIST = ValueType(lambda value: isinstance(value, list), "a list")
+COUNT = ValueType(lambda value: _is_whole(value, 1), "a whole number of at least 1")
+COUNT_OR_0 = ValueType(lambda value: _is_whole(value, 0), "a whole number of at least 0")
+SHARE = ValueType(
     lambda value: isinstance(value, int | float) and _is_number(value) and 0 < value <= 1,
     "a number above 0 and up to 1",
 )
-TEXT_OR_TEXTS = Kind(lambda value: isinstance(value, str) or _is_texts(value), "a text or a list of texts")
-FLAG_OR_OBJECT = Kind(lambda value: isinstance(value, bool | dict), "true, false or an object")
-COMMAND = Kind(
+TEXT_OR_TEXTS = ValueType(
+    lambda value: isinstance(value, str) or _is_texts(value), "a text or a list of texts"
+)
+FLAG_OR_OBJECT = ValueType(lambda value: isinstance(value, bool | dict), "true, false or an object")
+COMMAND = ValueType(
     lambda value: (
         isinstance(value, dict) and value.get("type") == "command" and isinstance(value.get("command"), str)
     ),
     'an object {"type": "command", "command": text}',
 )
 _HOOK_NEEDS = {"command": "command", "prompt": "prompt", "agent": "prompt", "http": "url"}
-HOOK = Kind(
+HOOK = ValueType(
     lambda value: isinstance(value, dict) and _is_hook(value),
     'an object such as {"type": "command", "command": text}',
 )
@@ -140,7 +142,7 @@ allowedHttpHookUrls availableModels claudeMdExcludes companyAnnouncements disabl
 enabledMcpjsonServers fallbackModel httpHookAllowedEnvVars pluginSuggestionMarketplaces
 """
 
-SCHEMA: Mapping[str, Kind] = {
+SCHEMA: Mapping[str, ValueType] = {
     **dict.fromkeys(_FLAGS.split(), FLAG),
     **dict.fromkeys(_TEXT_KEYS.split(), TEXT),
     **dict.fromkeys(_TEXT_LISTS.split(), TEXTS),
@@ -165,7 +167,7 @@ SCHEMA: Mapping[str, Kind] = {
     "tui": _one_of("default", "fullscreen"),
     "workflowSizeGuideline": _one_of("unrestricted", "small", "medium", "large"),
 }
-LENIENT: Mapping[str, Kind] = {
+LENIENT: Mapping[str, ValueType] = {
     "hooks": OBJECT,
     "deniedModels": TEXTS,
     "availableModelsMatch": _one_of("prefix", "exact"),
@@ -200,7 +202,7 @@ HOOK_EVENTS = [
     "Setup",
 ]
 """Events whose hooks the client checks; of any other name it drops the entry alone."""
-PERMISSIONS: Mapping[str, Kind] = {
+PERMISSIONS: Mapping[str, ValueType] = {
     **dict.fromkeys(RULE_LISTS, LIST),
     "defaultMode": MODE,
     "additionalDirectories": TEXTS,
@@ -209,10 +211,10 @@ PERMISSIONS: Mapping[str, Kind] = {
 }
 
 
-def faults(document: object) -> Iterator[Fault]:
+def faults(document: object) -> Iterator[SchemaFault]:
     """Every value for which the client would ignore the whole file, in the order of the file."""
     if not isinstance(document, dict):
-        yield Fault((), "an object", described(document))
+        yield SchemaFault((), "an object", described(document))
         return
     for name, value in document.items():
         yield from _fault((name,), value, SCHEMA.get(name))
@@ -223,7 +225,7 @@ def faults(document: object) -> Iterator[Fault]:
             yield from _hook_faults(value)
 
 
-def dropped(document: object) -> Iterator[Fault]:
+def dropped(document: object) -> Iterator[SchemaFault]:
     """Values that are dropped alone; the rest of the file counts."""
     if not isinstance(document, dict):
         return
@@ -236,7 +238,7 @@ def dropped(document: object) -> Iterator[Fault]:
             yield from _fault(("permissions", name, number), rule, TEXT)
 
 
-def kind_of(path: Path) -> Kind | None:
+def kind_of(path: Path) -> ValueType | None:
     """The type of a setting by its path; None where the client takes anything there."""
     if path[:1] == ("permissions",) and path[1:] in {(name,) for name in RULE_LISTS}:
         return TEXTS
@@ -245,7 +247,7 @@ def kind_of(path: Path) -> Kind | None:
     return PERMISSIONS.get(str(path[1])) if len(path) == 2 and path[0] == "permissions" else None
 
 
-def _hook_faults(hooks: Mapping[str, object]) -> Iterator[Fault]:
+def _hook_faults(hooks: Mapping[str, object]) -> Iterator[SchemaFault]:
     """Each event has a list of matchers, each matcher a list of hooks, each hook a type and what belongs to it."""
     for event in (name for name in hooks if name in HOOK_EVENTS):
         matchers = hooks[event]
@@ -261,11 +263,11 @@ def _hook_faults(hooks: Mapping[str, object]) -> Iterator[Fault]:
                     yield from _fault((*path, "hooks", at), hook, HOOK)
 
 
-def _fault(path: Path, value: object, kind: Kind | None) -> Iterator[Fault]:
+def _fault(path: Path, value: object, kind: ValueType | None) -> Iterator[SchemaFault]:
     if kind is None or kind.accepts(value):
         return
     if kind is TEXTS and isinstance(value, list):
         wrong = next(number for number, one in enumerate(value) if not isinstance(one, str))
-        yield Fault((*path, wrong), "a text", described(value[wrong]))
+        yield SchemaFault((*path, wrong), "a text", described(value[wrong]))
         return
-    yield Fault(path, kind.words, described(value))
+    yield SchemaFault(path, kind.words, described(value))

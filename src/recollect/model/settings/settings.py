@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from recollect.model.json_places import BadJson, Located, located
-from recollect.model.settings.schema import Fault, Path, dropped, faults, written_path
+from recollect.model.json_places import BadJson, LocatedValue, located
+from recollect.model.settings.schema import Path, SchemaFault, dropped, faults, written_path
 
 Scope = Literal["user", "project", "local", "command line", "managed"]
 """The words of ``policy.decision.Scope``, weakest first."""
@@ -51,7 +51,7 @@ WAITS_FOR_TRUST: frozenset[Path] = frozenset(
 )
 
 
-class Origin(NamedTuple):
+class SettingOrigin(NamedTuple):
     """Where a value stands. ``path`` is None for what was given on the command line itself."""
 
     scope: Scope
@@ -59,7 +59,7 @@ class Origin(NamedTuple):
     line: int
 
 
-class Problem(NamedTuple):
+class SettingsProblem(NamedTuple):
     """Something about a layer that the client would not accept, with its place.
 
     ``whole_file``: it ignores the file for it, deny rules included; else only this value is dropped.
@@ -83,13 +83,13 @@ IGNORED = "the client would ignore this whole file, its deny rules included"
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsLayer:
     """One source of settings. ``root`` is None where there is nothing, or nothing that can be read."""
 
     scope: Scope
     path: str | None
-    root: Located | None = None
-    problems: tuple[Problem, ...] = ()
+    root: LocatedValue | None = None
+    problems: tuple[SettingsProblem, ...] = ()
     from_repository: bool = False
     anchor: str | None = None
     """The directory that ``/path`` rules of this file start at."""
@@ -99,9 +99,9 @@ class Layer:
         """Whether the client would take anything from it."""
         return self.root is not None and not any(problem.whole_file for problem in self.problems)
 
-    def origin(self, place: Located) -> Origin:
+    def origin(self, place: LocatedValue) -> SettingOrigin:
         """Where a value of this layer stands."""
-        return Origin(self.scope, self.path, place.line)
+        return SettingOrigin(self.scope, self.path, place.line)
 
 
 class Setting(NamedTuple):
@@ -109,8 +109,8 @@ class Setting(NamedTuple):
 
     path: Path
     value: object
-    origin: Origin
-    hides: tuple[Origin, ...] = ()
+    origin: SettingOrigin
+    hides: tuple[SettingOrigin, ...] = ()
 
     @property
     def key(self) -> str:
@@ -141,29 +141,31 @@ def layer_of(
     *,
     from_repository: bool = False,
     anchor: str | None = None,
-) -> Layer:
+) -> SettingsLayer:
     """What a file says; an empty file or none is a layer without anything."""
     if data is None or not data.strip():
-        return Layer(scope, path, from_repository=from_repository, anchor=anchor)
+        return SettingsLayer(scope, path, from_repository=from_repository, anchor=anchor)
     try:
         root = located(data)
     except BadJson as problem:
-        bad = Problem(path, problem.line, "", "JSON", f"{problem.what} at column {problem.column}")
-        return Layer(scope, path, None, (bad,), from_repository, anchor)
+        bad = SettingsProblem(path, problem.line, "", "JSON", f"{problem.what} at column {problem.column}")
+        return SettingsLayer(scope, path, None, (bad,), from_repository, anchor)
     found = [_problem(path, root, one, whole_file=True) for one in faults(root.value)]
     found += [_problem(path, root, one, whole_file=False) for one in dropped(root.value)]
-    return Layer(scope, path, root, tuple(found), from_repository, anchor)
+    return SettingsLayer(scope, path, root, tuple(found), from_repository, anchor)
 
 
-def _problem(path: str | None, root: Located, fault: Fault, *, whole_file: bool) -> Problem:
+def _problem(
+    path: str | None, root: LocatedValue, fault: SchemaFault, *, whole_file: bool
+) -> SettingsProblem:
     place = root.at(fault.path) or root
-    return Problem(path, place.shown_line, fault.key, fault.expected, fault.found, whole_file)
+    return SettingsProblem(path, place.shown_line, fault.key, fault.expected, fault.found, whole_file)
 
 
-def effective(layers: Iterable[Layer], *, trusted: bool = True) -> Settings:
+def effective(layers: Iterable[SettingsLayer], *, trusted: bool = True) -> Settings:
     """Merge layers, in whatever order they come."""
     counting = sorted((layer for layer in layers if layer.counts), key=lambda one: SCOPES.index(one.scope))
-    leaves: list[tuple[Path, Layer, Located]] = []
+    leaves: list[tuple[Path, SettingsLayer, LocatedValue]] = []
     waiting: list[Setting] = []
     for layer in counting:
         for path, place in _leaves(layer):
@@ -174,15 +176,15 @@ def effective(layers: Iterable[Layer], *, trusted: bool = True) -> Settings:
     return Settings(tuple(_merged(leaves)), tuple(waiting))
 
 
-def _leaves(layer: Layer) -> Iterator[tuple[Path, Located]]:
+def _leaves(layer: SettingsLayer) -> Iterator[tuple[Path, LocatedValue]]:
     """Values that are no objects, and items of lists, each with its path; what the client drops is left out."""
     skipped = {problem.key for problem in layer.problems}
-    todo: list[tuple[Path, Located]] = [((), layer.root)] if layer.root is not None else []
+    todo: list[tuple[Path, LocatedValue]] = [((), layer.root)] if layer.root is not None else []
     while todo:
         path, place = todo.pop()
         if written_path(path) in skipped and path:
             continue
-        inner: list[tuple[Path, Located]] = [((*path, name), one) for name, one in place.members.items()]
+        inner: list[tuple[Path, LocatedValue]] = [((*path, name), one) for name, one in place.members.items()]
         if isinstance(place.value, list):
             items = (((*path, number), one) for number, one in enumerate(place.items))
             yield from (item for item in items if written_path(item[0]) not in skipped)
@@ -196,9 +198,9 @@ def _waits(path: Path) -> bool:
     return any(path[:length] in WAITS_FOR_TRUST for length in (1, 2))
 
 
-def _merged(leaves: Sequence[tuple[Path, Layer, Located]]) -> Iterator[Setting]:
+def _merged(leaves: Sequence[tuple[Path, SettingsLayer, LocatedValue]]) -> Iterator[Setting]:
     """Single values by the strongest layer, items of lists one after the other."""
-    singles: dict[Path, list[tuple[Layer, Located]]] = {}
+    singles: dict[Path, list[tuple[SettingsLayer, LocatedValue]]] = {}
     order: dict[Path, list[Setting]] = {}
     for path, layer, place in leaves:
         if isinstance(path[-1], int):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recollect.policy.analysis import Word
-from recollect.policy.commands.options import Line, Options, options, take_apart
+from recollect.policy.commands.options import CommandLine, Options, options, take_apart
 
 _BEFORE = frozenset({"--no-pager", "-P", "--no-optional-locks"})
 
@@ -173,6 +173,6 @@ def _looks_in_two_words(name: str | None, rest: Sequence[Word]) -> bool:
     return False
 
 
-def _line(rest: Sequence[Word], known: Options) -> Line | None:
+def _line(rest: Sequence[Word], known: Options) -> CommandLine | None:
     line = take_apart(rest, known)
     return line if line is not None and len(line.operands) == 1 else None

@@ -50,7 +50,7 @@ def options(
 
 
 @dataclass(slots=True)
-class Line:
+class CommandLine:
     """A command line taken apart."""
 
     given: list[tuple[str, str | None]] = field(default_factory=list)
@@ -68,13 +68,13 @@ class Line:
         return [value for name, value in self.given if name in names and value is not None]
 
 
-def take_apart(words: Sequence[Word], known: Options, *, unknown_words: bool = False) -> Line | None:
+def take_apart(words: Sequence[Word], known: Options, *, unknown_words: bool = False) -> CommandLine | None:
     """The options and operands of the words behind a program's name; None when one is not understood.
 
     With ``unknown_words`` a word of unknown value counts as an operand: for programs that no option
     makes dangerous, and for denies.
     """
-    line = Line(rest=len(words))
+    line = CommandLine(rest=len(words))
     position, only_operands = 0, False
     while position < len(words):
         word = words[position]
@@ -113,7 +113,7 @@ def _may_be_option(word: Word) -> bool:
     return (text.startswith("-") and text != "-") or (word.globs and text[:1] in "*?[")
 
 
-def _option(text: str, following: Word | None, known: Options, line: Line) -> int:
+def _option(text: str, following: Word | None, known: Options, line: CommandLine) -> int:
     """How many words this option takes; 0 when it is not known."""
     if text.startswith("--") or known.single_dash:
         return _long(text, following, known, line)
@@ -123,7 +123,7 @@ def _option(text: str, following: Word | None, known: Options, line: Line) -> in
     return _cluster(text, following, known, line)
 
 
-def _long(text: str, following: Word | None, known: Options, line: Line) -> int:
+def _long(text: str, following: Word | None, known: Options, line: CommandLine) -> int:
     name, equals, value = text.partition("=")
     if equals:
         if name not in known.valued and name not in known.maybe_valued:
@@ -136,14 +136,14 @@ def _long(text: str, following: Word | None, known: Options, line: Line) -> int:
     return _with_value(name, following, known, line)
 
 
-def _with_value(name: str, following: Word | None, known: Options, line: Line) -> int:
+def _with_value(name: str, following: Word | None, known: Options, line: CommandLine) -> int:
     if name not in known.valued or following is None or following.text is None or following.globs:
         return 0
     line.given.append((name, following.text))
     return 2
 
 
-def _cluster(text: str, following: Word | None, known: Options, line: Line) -> int:
+def _cluster(text: str, following: Word | None, known: Options, line: CommandLine) -> int:
     for index in range(1, len(text)):
         name = "-" + text[index]
         rest = text[index + 1 :]

@@ -13,7 +13,7 @@ from itertools import accumulate
 from recollect.policy.analysis import Analysis, Command
 from recollect.policy.shell import builtins, characters, scraps, tree
 from recollect.policy.shell.cursor import Unclear
-from recollect.policy.shell.reader import Reader, Seen
+from recollect.policy.shell.reader import LocatedCommand, ShellReader
 
 __all__ = ["analyse", "commands_in"]
 
@@ -32,7 +32,7 @@ def commands_in(text: str) -> tuple[tuple[Command, ...], tuple[str, ...]]:
     doubts = characters.doubts(text)
     if doubts:
         return scraps.commands(text), tuple(doubts)
-    reader = Reader(text)
+    reader = ShellReader(text)
     try:
         reader.read()
     except Unclear as unclear:
@@ -54,11 +54,11 @@ def commands_in(text: str) -> tuple[tuple[Command, ...], tuple[str, ...]]:
     return commands, ()
 
 
-def _commands(reader: Reader) -> tuple[Command, ...]:
+def _commands(reader: ShellReader) -> tuple[Command, ...]:
     return tuple(seen.command for seen in reader.seen)
 
 
-def _borders(text: str, seen: list[Seen]) -> tree.Borders:
+def _borders(text: str, seen: list[LocatedCommand]) -> tree.Borders:
     """Our commands and arguments in tree-sitter's terms: byte offsets."""
     starts: list[int] = []
     spans: list[tree.Span] = []

@@ -21,7 +21,7 @@ from recollect.policy.shell.words import META, NAME, WordReader
 
 
 @dataclass(slots=True)
-class Seen:
+class LocatedCommand:
     """A simple command with the places of its words, for the comparison with the second parser."""
 
     command: Command
@@ -29,7 +29,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class _Parts:
+class _CommandBuilder:
     """A simple command under construction."""
 
     words: list[Word] = field(default_factory=list)
@@ -45,12 +45,12 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
 
 
-class Reader(WordReader):
+class ShellReader(WordReader):
     """Reads one text once; afterwards ``seen`` and ``doubts`` hold what it found."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.seen: list[Seen] = []
+        self.seen: list[LocatedCommand] = []
 
     def read(self) -> None:
         """Read the whole text, or raise Unclear."""
@@ -241,20 +241,22 @@ class Reader(WordReader):
             return
 
     def _redirects_of_compound(self) -> None:
-        start, parts = self.at, _Parts()
+        start, parts = self.at, _CommandBuilder()
         while True:
             self._skip()
             if not self._redirect(parts):
                 break
         if parts.redirects:
             raw = self.text[start : self.at].strip()
-            self.seen.append(Seen(Command(raw, (), (), tuple(parts.redirects), self.piped, self.nested), ()))
+            self.seen.append(
+                LocatedCommand(Command(raw, (), (), tuple(parts.redirects), self.piped, self.nested), ())
+            )
         if not ENDS_WORD.match(self.text, self.at, self.end) or self.text.startswith("(", self.at):
             raise Unclear("word behind a compound command")
 
     def _simple(self) -> None:
         start = last = self.at
-        parts = _Parts()
+        parts = _CommandBuilder()
         # Inner commands stand before their outer one, as they run before it.
         while self.at < self.end:
             self._skip()
@@ -274,7 +276,7 @@ class Reader(WordReader):
             raise Unclear("command missing")
         self._finish(self.text[start:last], parts)
 
-    def _element(self, parts: _Parts) -> None:
+    def _element(self, parts: _CommandBuilder) -> None:
         """One assignment or word of a simple command."""
         if not parts.words:
             found = _ASSIGNMENT.match(self.text, self.at, self.end)
@@ -299,7 +301,7 @@ class Reader(WordReader):
         ):
             raise Unclear("time before something other than a simple command")
 
-    def _assignment(self, parts: _Parts, found: re.Match[str]) -> None:
+    def _assignment(self, parts: _CommandBuilder, found: re.Match[str]) -> None:
         self.at = found.end()
         if self.text.startswith("(", self.at):
             raise Unclear("array")
@@ -325,7 +327,7 @@ class Reader(WordReader):
             if one not in values and len(values) < 64 and len(one) <= 1_000:
                 values.append(one)
 
-    def _finish(self, raw: str, parts: _Parts) -> None:
+    def _finish(self, raw: str, parts: _CommandBuilder) -> None:
         command = Command(
             raw,
             tuple(parts.words),
@@ -334,11 +336,11 @@ class Reader(WordReader):
             self.piped,
             self.nested,
         )
-        self.seen.append(Seen(command, tuple(parts.spans)))
+        self.seen.append(LocatedCommand(command, tuple(parts.spans)))
 
     # -- redirects -----------------------------------------------------------------------------
 
-    def _redirect(self, parts: _Parts) -> bool:
+    def _redirect(self, parts: _CommandBuilder) -> bool:
         found = _REDIRECT.match(self.text, self.at, self.end)
         if found is None or (self.text.startswith("(", found.end()) and found.group(2) in {"<", ">"}):
             if found is not None and found.group(1):

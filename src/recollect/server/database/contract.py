@@ -12,25 +12,25 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from recollect.model.search.query import Query
+from recollect.model.search.query import WordQuery
 from recollect.server.database.records import (
-    Append,
+    ApiToken,
+    AppendRequest,
     AuditRow,
     Author,
-    Changes,
     FileBytes,
-    Filter,
-    Found,
     Grant,
+    LineMatch,
+    LogPlace,
     Org,
+    OrgUser,
     Outcome,
-    Place,
     Segment,
-    Token,
+    SessionChanges,
+    SessionFilter,
     UsageSum,
-    User,
 )
-from recollect.sync.wire import Head, LogHead, Session, SessionDetail, SideFile
+from recollect.sync.wire import Head, LogHead, RemoteSession, SessionDetail, SideFile
 
 
 class Unavailable(Exception):
@@ -75,21 +75,21 @@ class Database(Protocol):
     async def set_retention(self, org: str, days: int | None, author: Author) -> None:
         """How long sessions are kept after their last change."""
 
-    async def add_user(self, user: User, author: Author) -> None:
+    async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member; ``Taken`` where the name is in use."""
 
-    async def users(self, org: str) -> list[User]:
+    async def users(self, org: str) -> list[OrgUser]:
         """All members."""
 
     async def change_user(
         self, org: str, user: str, role: str | None, disabled: bool | None, author: Author
-    ) -> User | None:
+    ) -> OrgUser | None:
         """Another role, or a member disabled; None where there is no such member."""
 
-    async def add_token(self, token: Token, secret_hash: bytes, author: Author) -> None:
+    async def add_token(self, token: ApiToken, secret_hash: bytes, author: Author) -> None:
         """A new token, by the hash of its secret."""
 
-    async def tokens(self, org: str) -> list[Token]:
+    async def tokens(self, org: str) -> list[ApiToken]:
         """All tokens, revoked ones too."""
 
     async def revoke_token(self, org: str, token: str, author: Author) -> bool:
@@ -98,18 +98,18 @@ class Database(Protocol):
     async def grant(self, secret_hash: bytes) -> Grant | None:
         """The token with this hash, its user and organisation, whatever their state."""
 
-    async def used(self, token: Token, now: int) -> None:
+    async def used(self, token: ApiToken, now: int) -> None:
         """Remember that a token was used."""
 
     # --- logs ------------------------------------------------------------------------------------
 
-    async def append(self, ask: Append) -> Outcome:
+    async def append(self, ask: AppendRequest) -> Outcome:
         """Add lines at the end of a log if it is where ``ask.expected`` says."""
 
     async def head(self, org: str, session: str, key: str) -> Head | None:
         """Where a log ends, from the primary; None where there is no such log."""
 
-    async def place(self, org: str, session: str, key: str, lines: int) -> Place | None:
+    async def place(self, org: str, session: str, key: str, lines: int) -> LogPlace | None:
         """The position after so many lines; None where the log is shorter."""
 
     def segments(self, org: str, session: str, key: str, after: int, until: int) -> AsyncIterator[Segment]:
@@ -121,14 +121,14 @@ class Database(Protocol):
     # --- sessions and files ----------------------------------------------------------------------
 
     async def sessions(
-        self, org: str, wanted: Filter, before: tuple[int, str] | None, limit: int
-    ) -> list[Session]:
+        self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
+    ) -> list[RemoteSession]:
         """Newest change first; ``before`` is the change and id of the last one seen."""
 
     async def session(self, org: str, session: str) -> SessionDetail | None:
         """One session with its logs and files; None where there is none."""
 
-    async def describe(self, org: str, session: str, changes: Changes, author: Author) -> bool:
+    async def describe(self, org: str, session: str, changes: SessionChanges, author: Author) -> bool:
         """Change what is said of a session; False where there is none."""
 
     async def delete(self, org: str, session: str, *, purge: bool, only_own: bool, author: Author) -> bool:
@@ -156,14 +156,14 @@ class Database(Protocol):
     async def search(
         self,
         org: str,
-        query: Query,
+        query: WordQuery,
         *,
         session: str | None,
         project: str | None,
         since: int | None,
         until: int | None,
         limit: int,
-    ) -> list[Found]:
+    ) -> list[LineMatch]:
         """Lines that match, newest first."""
 
     async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import counted
-from recollect.model.search.query import Query
+from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
     BY_PROMPT,
@@ -24,32 +24,32 @@ from recollect.server.database.records import (
     DELETED,
     LIVE,
     PURGED,
-    Append,
+    ApiToken,
+    AppendConflict,
+    AppendRequest,
     AuditRow,
     Author,
-    Changes,
-    Conflict,
+    DeletedSession,
     FileBytes,
-    Filter,
-    Found,
-    Gone,
     Grant,
+    LineMatch,
+    LogPlace,
     Org,
+    OrgUser,
     Outcome,
-    Place,
     Segment,
-    Stored,
+    SessionChanges,
+    SessionFilter,
+    StoredAppend,
     TextRow,
-    Token,
     UsageSum,
-    User,
 )
 from recollect.server.database.sql import now_ms, place_in
 from recollect.server.facts import copy_of, speaks_for
-from recollect.sync.wire import START, Head, LogHead, Session, SessionDetail, SideFile
+from recollect.sync.wire import START, Head, LogHead, RemoteSession, SessionDetail, SideFile
 
 
-class _Log:
+class _MemoryLog:
     def __init__(self) -> None:
         self.segments: list[Segment] = []
         self.texts: list[TextRow] = []
@@ -65,7 +65,7 @@ class _Log:
         return Head(last.first_line + last.lines, size, last.hash.hex(), self.last_uuid)
 
 
-class _Session:
+class _MemorySession:
     def __init__(self, org: str, name: str, author: Author, machine: str | None, now: int) -> None:
         self.org, self.id, self.user = org, name, author.user
         self.project: str | None = None
@@ -80,7 +80,7 @@ class _Session:
         self.last_at: int | None = None
         self.is_held = self.is_encrypted = False
         self.state, self.deleted = LIVE, 0
-        self.logs: dict[str, _Log] = {}
+        self.logs: dict[str, _MemoryLog] = {}
         self.files: dict[str, FileBytes] = {}
         # What was said of responses, by (message, key, request), with the person; it outlives a purge.
         self.usage: dict[tuple[str, str, str], tuple[UsageRow, str]] = {}
@@ -91,9 +91,9 @@ class MemoryDatabase:
 
     def __init__(self) -> None:
         self._orgs: dict[str, Org] = {}
-        self._users: dict[str, User] = {}
-        self._tokens: dict[str, tuple[Token, bytes]] = {}
-        self._sessions: dict[tuple[str, str], _Session] = {}
+        self._users: dict[str, OrgUser] = {}
+        self._tokens: dict[str, tuple[ApiToken, bytes]] = {}
+        self._sessions: dict[tuple[str, str], _MemorySession] = {}
         self._audit: list[tuple[str, AuditRow]] = []
         self.batches = (0, 0)
 
@@ -133,20 +133,20 @@ class MemoryDatabase:
         self._orgs[org] = replace(self._orgs[org], retention_days=days)
         self._note(org, author, "org.retention", org, str(days))
 
-    async def add_user(self, user: User, author: Author) -> None:
+    async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member."""
         if any(known.name == user.name for known in await self.users(user.org)):
             raise Taken(f"a member {user.name!a} is there already")
         self._users[user.id] = user
         self._note(user.org, author, "user.add", user.id, user.role)
 
-    async def users(self, org: str) -> list[User]:
+    async def users(self, org: str) -> list[OrgUser]:
         """All members."""
         return sorted((user for user in self._users.values() if user.org == org), key=lambda user: user.name)
 
     async def change_user(
         self, org: str, user: str, role: str | None, disabled: bool | None, author: Author
-    ) -> User | None:
+    ) -> OrgUser | None:
         """Another role, or a member disabled."""
         known = self._users.get(user)
         if known is None or known.org != org:
@@ -158,12 +158,12 @@ class MemoryDatabase:
         self._note(org, author, "user.change", user, f"{changed.role} disabled={changed.disabled}")
         return changed
 
-    async def add_token(self, token: Token, secret_hash: bytes, author: Author) -> None:
+    async def add_token(self, token: ApiToken, secret_hash: bytes, author: Author) -> None:
         """A new token."""
         self._tokens[token.id] = token, secret_hash
         self._note(token.org, author, "token.add", token.id, " ".join(token.scopes))
 
-    async def tokens(self, org: str) -> list[Token]:
+    async def tokens(self, org: str) -> list[ApiToken]:
         """All tokens."""
         mine = (token for token, _ in self._tokens.values() if token.org == org)
         return sorted(mine, key=lambda token: (token.created, token.id))
@@ -184,41 +184,41 @@ class MemoryDatabase:
                 return Grant(token, self._users[token.user], self._orgs[token.org])
         return None
 
-    async def used(self, token: Token, now: int) -> None:
+    async def used(self, token: ApiToken, now: int) -> None:
         """Remember that a token was used."""
         known, secret_hash = self._tokens[token.id]
         self._tokens[token.id] = replace(known, last_used=now), secret_hash
 
     # --- logs ------------------------------------------------------------------------------------
 
-    def _live(self, org: str, session: str) -> _Session | None:
+    def _live(self, org: str, session: str) -> _MemorySession | None:
         known = self._sessions.get((org, session))
         return known if known is not None and known.state == LIVE else None
 
-    def _begun(self, org: str, session: str, author: Author, machine: str | None) -> _Session:
+    def _begun(self, org: str, session: str, author: Author, machine: str | None) -> _MemorySession:
         known = self._sessions.get((org, session))
         if known is None:
-            known = self._sessions[org, session] = _Session(org, session, author, machine, now_ms())
+            known = self._sessions[org, session] = _MemorySession(org, session, author, machine, now_ms())
         elif known.state == PURGED:
             known.state = LIVE
         return known
 
-    async def append(self, ask: Append) -> Outcome:
+    async def append(self, ask: AppendRequest) -> Outcome:
         """Add lines at the end of a log if it is where the client believes. Nothing waits in here, so nobody comes between."""
         new = ask.prepared
         known = self._sessions.get((ask.org, ask.session))
         if known is not None and known.state == DELETED:
-            return Gone()
+            return DeletedSession()
         log = known.logs.get(ask.key) if known is not None else None
         head = log.head if log is not None else Head(0, 0, START.hash.hex())
         if head.position != ask.expected:
             place = await self.place(ask.org, ask.session, ask.key, new.after.lines)
             if place is None or place.position != new.after:
-                return Conflict(head)
+                return AppendConflict(head)
             again = Head(new.after.lines, place.bytes, new.after.hash.hex(), new.last_uuid)
-            return Stored(again, repeated=True)
+            return StoredAppend(again, repeated=True)
         session = self._begun(ask.org, ask.session, ask.author, ask.description.machine or ask.author.machine)
-        log = session.logs.setdefault(ask.key, _Log())
+        log = session.logs.setdefault(ask.key, _MemoryLog())
         before, after = ask.expected, new.after
         log.segments.append(Segment(before.lines, new.lines, head.bytes, before.hash, after.hash, new.data))
         log.texts.extend(new.texts)
@@ -232,10 +232,10 @@ class MemoryDatabase:
                 session.usage[place_of_row] = row, ask.author.user
         target = f"{ask.session}/{ask.key}" if ask.key else ask.session
         self._note(ask.org, ask.author, "append", target, f"{before.lines}+{new.lines}")
-        return Stored(log.head)
+        return StoredAppend(log.head)
 
     @staticmethod
-    def _describe(session: _Session, ask: Append) -> None:
+    def _describe(session: _MemorySession, ask: AppendRequest) -> None:
         new, told = ask.prepared, ask.description
         session.changed = max(session.changed, now_ms())
         session.project = told.project or session.project
@@ -254,7 +254,7 @@ class MemoryDatabase:
         if rank > session.title_rank or (rank == session.title_rank and rank > BY_PROMPT):
             session.title, session.title_rank = new.title, rank
 
-    def _log(self, org: str, session: str, key: str) -> _Log | None:
+    def _log(self, org: str, session: str, key: str) -> _MemoryLog | None:
         known = self._live(org, session)
         return known.logs.get(key) if known is not None else None
 
@@ -263,10 +263,10 @@ class MemoryDatabase:
         log = self._log(org, session, key)
         return log.head if log is not None else None
 
-    async def place(self, org: str, session: str, key: str, lines: int) -> Place | None:
+    async def place(self, org: str, session: str, key: str, lines: int) -> LogPlace | None:
         """The position after so many lines."""
         if lines == 0:
-            return Place(START, 0)
+            return LogPlace(START, 0)
         log = self._log(org, session, key)
         for segment in log.segments if log is not None else ():
             if segment.first_line < lines <= segment.first_line + segment.lines:
@@ -295,10 +295,10 @@ class MemoryDatabase:
 
     # --- sessions and files ----------------------------------------------------------------------
 
-    def _shown(self, session: _Session) -> Session:
+    def _shown(self, session: _MemorySession) -> RemoteSession:
         user = self._users.get(session.user)
         head = session.logs[""].head if "" in session.logs else Head(0, 0, "")
-        return Session(
+        return RemoteSession(
             session.id,
             session.project,
             session.repository,
@@ -318,8 +318,8 @@ class MemoryDatabase:
         )
 
     async def sessions(
-        self, org: str, wanted: Filter, before: tuple[int, str] | None, limit: int
-    ) -> list[Session]:
+        self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
+    ) -> list[RemoteSession]:
         """Newest change first."""
         mine = [self._shown(one) for one in self._sessions.values() if one.org == org and one.state == LIVE]
         found = [
@@ -345,7 +345,7 @@ class MemoryDatabase:
             self._shown(known), logs, [_side_file(file) for _, file in sorted(known.files.items())]
         )
 
-    async def describe(self, org: str, session: str, changes: Changes, author: Author) -> bool:
+    async def describe(self, org: str, session: str, changes: SessionChanges, author: Author) -> bool:
         """Change what is said of a session."""
         known = self._live(org, session)
         if known is None:
@@ -358,7 +358,9 @@ class MemoryDatabase:
             known.title_rank = BY_REQUEST
         if changes.held is not None:
             known.is_held = changes.held
-        named = [name for name, value in zip(Changes._fields, changes, strict=True) if value is not None]
+        named = [
+            name for name, value in zip(SessionChanges._fields, changes, strict=True) if value is not None
+        ]
         self._note(org, author, "session.change", session, " ".join(named))
         return True
 
@@ -435,7 +437,7 @@ class MemoryDatabase:
 
     async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
         """One sum for every counted response."""
-        by_message: dict[str, list[tuple[_Session, str, UsageRow, str]]] = {}
+        by_message: dict[str, list[tuple[_MemorySession, str, UsageRow, str]]] = {}
         for session in self._sessions.values():
             if session.org == org:
                 for (message, key, _), (row, person) in session.usage.items():
@@ -452,7 +454,7 @@ class MemoryDatabase:
                     found.append(self._sum(session, row, person))
         return found
 
-    def _sum(self, session: _Session, row: UsageRow, person: str) -> UsageSum:
+    def _sum(self, session: _MemorySession, row: UsageRow, person: str) -> UsageSum:
         user = self._users.get(person)
         return UsageSum(
             (row.at or 0) // QUARTER_MS,
@@ -471,17 +473,17 @@ class MemoryDatabase:
     async def search(
         self,
         org: str,
-        query: Query,
+        query: WordQuery,
         *,
         session: str | None,
         project: str | None,
         since: int | None,
         until: int | None,
         limit: int,
-    ) -> list[Found]:
+    ) -> list[LineMatch]:
         """Every line looked at."""
         found = [
-            Found(one.id, key, row.line, row.at, row.type)
+            LineMatch(one.id, key, row.line, row.at, row.type)
             for one in self._sessions.values()
             if one.org == org
             and one.state == LIVE
@@ -501,7 +503,7 @@ class MemoryDatabase:
         return [row for row in rows if before is None or row.id < before][:limit]
 
 
-def _log_head(session: str, key: str, log: _Log) -> LogHead:
+def _log_head(session: str, key: str, log: _MemoryLog) -> LogHead:
     head = log.head
     return LogHead(session, key, head.lines, head.bytes, head.hash, head.last_uuid, log.changed)
 

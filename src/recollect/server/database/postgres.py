@@ -25,14 +25,14 @@ import asyncpg  # type: ignore[import-untyped]  # it has no types
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.model.search.query import Query
+from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres_append import move
-from recollect.server.database.records import LIVE, Append, Asked, Moved
+from recollect.server.database.records import LIVE, AppendRequest, Moved, SessionAppend
 from recollect.server.database.sql import EVERY_ORG, SqlDatabase, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
 from recollect.server.database.sql_tables import postgres_steps
-from recollect.server.database.sql_usage import USAGE, Put, Row, Transaction
+from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
 
 Result = TypeVar("Result")
 _log = logging.getLogger("recollect.server")
@@ -70,13 +70,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 @cache
-def _put(put: Put) -> str:
+def _put(put: BulkStatement) -> str:
     """Rows come as one JSON document, which costs the driver least."""
     return put.sql.format(rows=f"SELECT * FROM json_to_recordset($1::JSON) AS t({', '.join(put.columns)})")  # noqa: S608 - names of columns
 
 
 @cache
-def _names(put: Put) -> tuple[str, ...]:
+def _names(put: BulkStatement) -> tuple[str, ...]:
     return tuple(column.split()[0] for column in put.columns)
 
 
@@ -94,7 +94,7 @@ class _PostgresTransaction:
         found: Sequence[Row] = await self._connection.fetchmany(sql, values) if values else []
         return found
 
-    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+    async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
         if rows:
             names = _names(put)
             await self.rows(_put(put), _encode([dict(zip(names, row, strict=True)) for row in rows]).decode())
@@ -111,11 +111,11 @@ class _PostgresTransaction:
             return
         await self.rows(_LOCKS, own, places)
 
-    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+    async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
         return await move(self._connection, org, asks, now)
 
 
-def tsquery(query: Query) -> str:
+def tsquery(query: WordQuery) -> str:
     """The query as PostgreSQL writes it. FTS5's NOT and AND bind as ``& !`` and ``&`` do, and everything is quoted."""
     parts: list[str] = []
     for phrase, star, bracket, operator in _FTS_PART.findall(query.fts()):
@@ -152,7 +152,7 @@ class PostgresDatabase(SqlDatabase):
         self._pool: Any = None
         self._replica: Any = None
         self._spare: Any = None
-        self._waiting: dict[str, deque[tuple[Append, asyncio.Future[Moved | None]]]] = {}
+        self._waiting: dict[str, deque[tuple[AppendRequest, asyncio.Future[Moved | None]]]] = {}
         self._committing: dict[str, asyncio.Task[None]] = {}
         self._closing = False
         # How many appends shared a commit of late.
@@ -313,7 +313,7 @@ class PostgresDatabase(SqlDatabase):
 
     # --- appends ---------------------------------------------------------------------------------
 
-    async def _commit(self, ask: Append) -> Moved | None:
+    async def _commit(self, ask: AppendRequest) -> Moved | None:
         if self._closing:
             raise Unavailable("the server is closing")
         future: asyncio.Future[Moved | None] = asyncio.get_running_loop().create_future()
@@ -339,11 +339,11 @@ class PostgresDatabase(SqlDatabase):
 
     @staticmethod
     def _batch(
-        waiting: deque[tuple[Append, asyncio.Future[Moved | None]]],
-    ) -> list[tuple[Append, asyncio.Future[Moved | None]]]:
+        waiting: deque[tuple[AppendRequest, asyncio.Future[Moved | None]]],
+    ) -> list[tuple[AppendRequest, asyncio.Future[Moved | None]]]:
         """The next ones, each for a log of its own; a second one for the same log stays for the next batch."""
-        batch: dict[tuple[str, str], tuple[Append, asyncio.Future[Moved | None]]] = {}
-        later: list[tuple[Append, asyncio.Future[Moved | None]]] = []
+        batch: dict[tuple[str, str], tuple[AppendRequest, asyncio.Future[Moved | None]]] = {}
+        later: list[tuple[AppendRequest, asyncio.Future[Moved | None]]] = []
         while waiting and len(batch) < _MOST_AT_ONCE:
             one = waiting.popleft()
             place = (one[0].session, one[0].key)
@@ -354,7 +354,9 @@ class PostgresDatabase(SqlDatabase):
         waiting.extendleft(reversed(later))
         return list(batch.values())
 
-    async def _commit_batch(self, org: str, batch: list[tuple[Append, asyncio.Future[Moved | None]]]) -> None:
+    async def _commit_batch(
+        self, org: str, batch: list[tuple[AppendRequest, asyncio.Future[Moved | None]]]
+    ) -> None:
         appends = [ask for ask, _ in batch]
         self.batches = (self.batches[0] + 1, self.batches[1] + len(batch))
         try:
@@ -401,7 +403,7 @@ class PostgresDatabase(SqlDatabase):
 
         await self._write(org, work)
 
-    async def _stored(self, org: str, appends: list[Append]) -> list[Moved | None]:
+    async def _stored(self, org: str, appends: list[AppendRequest]) -> list[Moved | None]:
         """One transaction: with usage to be counted a whole conversation, else one statement that is its own."""
         async with self._writer() as connection:
             if any(ask.prepared.usage for ask in appends):
@@ -416,7 +418,7 @@ class PostgresDatabase(SqlDatabase):
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
     async def _found(
-        self, org: str, query: Query, conditions: list[str], values: list[object], limit: int
+        self, org: str, query: WordQuery, conditions: list[str], values: list[object], limit: int
     ) -> Sequence[Row]:
         more = "".join(f" AND {condition}" for condition in conditions)
         return await self._read(

@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from recollect.model.search.terms import folded, indexed_text
 from recollect.server.database.postgres_function import CALL
-from recollect.server.database.records import Append, Asked, Moved
+from recollect.server.database.records import AppendRequest, Moved, SessionAppend
 from recollect.server.database.sql_append import is_fresh, packed, what_is_told
 
 _encode = msgspec.json.Encoder().encode
 
 
-class _Row(Struct, omit_defaults=True):
+class _AppendRow(Struct, omit_defaults=True):
     """One append without its bytes; hashes as PostgreSQL writes them."""
 
     ref: str
@@ -45,7 +45,7 @@ class _Row(Struct, omit_defaults=True):
     machine: str | None = None
 
 
-class _Words(Struct, omit_defaults=True):
+class _LineWords(Struct, omit_defaults=True):
     """The words of one line, and the append it came with."""
 
     place: int
@@ -57,16 +57,16 @@ class _Words(Struct, omit_defaults=True):
     at: int | None = None
 
 
-async def move(connection: Any, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+async def move(connection: Any, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
     """Carry out appends to different logs; None for those whose log is elsewhere."""
-    rows, data, texts = list[_Row](), list[bytes](), list[_Words]()
+    rows, data, texts = list[_AppendRow](), list[bytes](), list[_LineWords]()
     for place, (ref, ask) in enumerate(asks, 1):
         codec, stored = packed(ask.prepared.data)
         name = "\\x" + ref.hex()
         rows.append(_row(name, ask, codec))
         data.append(stored)
         for row in ask.prepared.texts:
-            texts.append(_Words(place, name, ask.key, row.line, row.type, words_of(row.text), row.at))
+            texts.append(_LineWords(place, name, ask.key, row.line, row.type, words_of(row.text), row.at))
     found = await connection.fetch(
         CALL, org, now, _encode(rows).decode(), data, _encode(texts).decode() if texts else None
     )
@@ -76,10 +76,10 @@ async def move(connection: Any, org: str, asks: Sequence[Asked], now: int) -> li
     return moved
 
 
-def _row(ref: str, ask: Append, codec: int) -> _Row:
+def _row(ref: str, ask: AppendRequest, codec: int) -> _AppendRow:
     new, before, author, told = ask.prepared, ask.expected, ask.author, ask.description
     first_at, last_at, cwd, branch, title, rank, *said = what_is_told(ask)
-    return _Row(
+    return _AppendRow(
         ref,
         ask.key,
         ask.session,

@@ -23,7 +23,7 @@ class Org(Struct, frozen=True):
     retention_days: int | None = None
 
 
-class User(Struct, frozen=True):
+class OrgUser(Struct, frozen=True):
     """A member of an organisation."""
 
     id: str
@@ -34,7 +34,7 @@ class User(Struct, frozen=True):
     created: int
 
 
-class Token(Struct, frozen=True):
+class ApiToken(Struct, frozen=True):
     """A token as it is stored: never the secret itself."""
 
     id: str
@@ -51,8 +51,8 @@ class Token(Struct, frozen=True):
 class Grant(Struct, frozen=True):
     """A token with everything that decides what it may do."""
 
-    token: Token
-    user: User
+    token: ApiToken
+    user: OrgUser
     org: Org
 
 
@@ -73,7 +73,7 @@ class TextRow(NamedTuple):
     text: str
 
 
-class Prepared(Struct, frozen=True):
+class PreparedLines(Struct, frozen=True):
     """Lines as they are appended, with everything that was read from them."""
 
     data: bytes
@@ -90,7 +90,7 @@ class Prepared(Struct, frozen=True):
     texts: tuple[TextRow, ...] = ()
 
 
-class Description(NamedTuple):
+class ClientDescription(NamedTuple):
     """What the client says of a session beside its lines. None: not said."""
 
     project: str | None = None
@@ -99,47 +99,47 @@ class Description(NamedTuple):
     encrypted: bool = False
 
 
-class Append(Struct, frozen=True):
+class AppendRequest(Struct, frozen=True):
     """Lines for the end of one log, on the condition that it is where the client believes."""
 
     org: str
     session: str
     key: str
     expected: Position
-    prepared: Prepared
+    prepared: PreparedLines
     author: Author
-    description: Description = Description()
+    description: ClientDescription = ClientDescription()
 
 
 Moved = tuple[int, str | None]
 """Bytes in a log after an append, and the last uuid in it."""
 
 
-class Asked(NamedTuple):
+class SessionAppend(NamedTuple):
     """An append beside the name its session has in the tables."""
 
     ref: bytes
-    ask: Append
+    ask: AppendRequest
 
 
-class Stored(Struct, frozen=True):
+class StoredAppend(Struct, frozen=True):
     """The lines are in the log; ``repeated`` where they were before."""
 
     head: Head
     repeated: bool = False
 
 
-class Conflict(Struct, frozen=True):
+class AppendConflict(Struct, frozen=True):
     """The log ends elsewhere."""
 
     head: Head
 
 
-class Gone(Struct, frozen=True):
+class DeletedSession(Struct, frozen=True):
     """The session was deleted."""
 
 
-Outcome = Stored | Conflict | Gone
+Outcome = StoredAppend | AppendConflict | DeletedSession
 
 
 class Segment(Struct, frozen=True):
@@ -153,14 +153,14 @@ class Segment(Struct, frozen=True):
     data: bytes
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """A position within a log and the bytes before it."""
 
     position: Position
     bytes: int
 
 
-class Filter(NamedTuple):
+class SessionFilter(NamedTuple):
     """Which sessions are listed. Times in milliseconds, by last change."""
 
     project: str | None = None
@@ -171,7 +171,7 @@ class Filter(NamedTuple):
     until: int | None = None
 
 
-class Changes(NamedTuple):
+class SessionChanges(NamedTuple):
     """What is to be changed of a session; None leaves it."""
 
     project: str | None = None
@@ -211,7 +211,7 @@ class UsageSum(NamedTuple):
     web_searches: int
 
 
-class Found(NamedTuple):
+class LineMatch(NamedTuple):
     """A line that a search found."""
 
     session: str

@@ -14,38 +14,38 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from recollect.index.schema import QUARTER_MS
-from recollect.model.search.query import Query
+from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
     BY_REQUEST,
     DELETED,
     LIVE,
     PURGED,
-    Append,
+    ApiToken,
+    AppendConflict,
+    AppendRequest,
     AuditRow,
     Author,
-    Changes,
-    Conflict,
+    DeletedSession,
     FileBytes,
-    Filter,
-    Found,
-    Gone,
     Grant,
+    LineMatch,
+    LogPlace,
     Moved,
     Org,
+    OrgUser,
     Outcome,
-    Place,
     Segment,
-    Stored,
-    Token,
+    SessionChanges,
+    SessionFilter,
+    StoredAppend,
     UsageSum,
-    User,
 )
 from recollect.server.database.sql_append import AUDIT, packed, unpacked
 from recollect.server.database.sql_tables import COUNTS, session_ref
 from recollect.server.database.sql_usage import Row, Transaction
 from recollect.server.facts import lines_of
-from recollect.sync.wire import START, Head, LogHead, Position, Session, SessionDetail, SideFile
+from recollect.sync.wire import START, Head, LogHead, Position, RemoteSession, SessionDetail, SideFile
 
 Result = TypeVar("Result")
 # The server itself, where no organisation is known yet or all of them are meant.
@@ -93,7 +93,7 @@ class SqlDatabase(ABC):
         """A transaction; durable when this returns."""
 
     @abstractmethod
-    async def _commit(self, ask: Append) -> Moved | None:
+    async def _commit(self, ask: AppendRequest) -> Moved | None:
         """One append, together with others that come at the same time; None where its log is elsewhere."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class SqlDatabase(ABC):
 
     @abstractmethod
     async def _found(
-        self, org: str, query: Query, conditions: list[str], values: list[object], limit: int
+        self, org: str, query: WordQuery, conditions: list[str], values: list[object], limit: int
     ) -> Sequence[Row]:
         """Session, key, line, time and type of lines that match, newest first; conditions begin at ``$3``."""
 
@@ -138,7 +138,7 @@ class SqlDatabase(ABC):
 
         await self._write(org, work)
 
-    async def add_user(self, user: User, author: Author) -> None:
+    async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member."""
 
         async def work(tx: Transaction) -> None:
@@ -150,17 +150,17 @@ class SqlDatabase(ABC):
 
         await self._write(user.org, work)
 
-    async def users(self, org: str) -> list[User]:
+    async def users(self, org: str) -> list[OrgUser]:
         """All members."""
         rows = await self._read_now(org, f"SELECT {_USER} FROM users WHERE org = $1 ORDER BY name", org)  # noqa: S608 - names of columns
         return [_user(row) for row in rows]
 
     async def change_user(
         self, org: str, user: str, role: str | None, disabled: bool | None, author: Author
-    ) -> User | None:
+    ) -> OrgUser | None:
         """Another role, or a member disabled."""
 
-        async def work(tx: Transaction) -> User | None:
+        async def work(tx: Transaction) -> OrgUser | None:
             rows = await tx.rows(
                 "UPDATE users SET role = coalesce($3, role), disabled = coalesce($4, disabled)"  # noqa: S608 - names of columns
                 f" WHERE org = $1 AND id = $2 RETURNING {_USER}",
@@ -183,7 +183,7 @@ class SqlDatabase(ABC):
         self._asked.clear()
         return result
 
-    async def add_token(self, token: Token, secret_hash: bytes, author: Author) -> None:
+    async def add_token(self, token: ApiToken, secret_hash: bytes, author: Author) -> None:
         """A new token."""
 
         async def work(tx: Transaction) -> None:
@@ -204,7 +204,7 @@ class SqlDatabase(ABC):
 
         await self._write(token.org, work)
 
-    async def tokens(self, org: str) -> list[Token]:
+    async def tokens(self, org: str) -> list[ApiToken]:
         """All tokens."""
         rows = await self._read_now(
             org,
@@ -257,7 +257,7 @@ class SqlDatabase(ABC):
         row = list(rows[0])
         return Grant(_token(row[:9]), _user(row[9:15]), _org(row[15:]))
 
-    async def used(self, token: Token, now: int) -> None:
+    async def used(self, token: ApiToken, now: int) -> None:
         """Remember that a token was used."""
 
         async def work(tx: Transaction) -> None:
@@ -267,33 +267,33 @@ class SqlDatabase(ABC):
 
     # --- logs ------------------------------------------------------------------------------------
 
-    async def append(self, ask: Append) -> Outcome:
+    async def append(self, ask: AppendRequest) -> Outcome:
         """Add lines at the end of a log if it is where the client believes."""
         moved = await self._commit(ask)
         after = ask.prepared.after
         if moved is not None:
-            return Stored(Head(after.lines, moved[0], after.hash.hex(), moved[1]))
+            return StoredAppend(Head(after.lines, moved[0], after.hash.hex(), moved[1]))
         return await self._refusal(ask)
 
-    async def _refusal(self, ask: Append) -> Outcome:
+    async def _refusal(self, ask: AppendRequest) -> Outcome:
         """Why an append was not carried out: it was before, or the log is elsewhere, or gone."""
         ref = session_ref(ask.org, ask.session)
         rows = await self._read_now(ask.org, "SELECT state FROM sessions WHERE ref = $1", ref)
         if rows and rows[0][0] == DELETED:
-            return Gone()
+            return DeletedSession()
         head = await self.head(ask.org, ask.session, ask.key)
         if head is None:
-            return Conflict(Head(0, 0, START.hash.hex()))
+            return AppendConflict(Head(0, 0, START.hash.hex()))
         after = ask.prepared.after
         if head.lines >= after.lines:
             place = await self.place(ask.org, ask.session, ask.key, after.lines)
             # The hash runs over everything before: where it is the same, so are the lines and the place they were put.
             if place is not None and place.position == after:
                 await self._confirm(ask.org)
-                return Stored(
+                return StoredAppend(
                     Head(after.lines, place.bytes, after.hash.hex(), ask.prepared.last_uuid), repeated=True
                 )
-        return Conflict(head)
+        return AppendConflict(head)
 
     async def head(self, org: str, session: str, key: str) -> Head | None:
         """Where a log ends."""
@@ -305,10 +305,10 @@ class SqlDatabase(ABC):
         )
         return _head(rows[0]) if rows else None
 
-    async def place(self, org: str, session: str, key: str, lines: int) -> Place | None:
+    async def place(self, org: str, session: str, key: str, lines: int) -> LogPlace | None:
         """The position after so many lines."""
         if lines == 0:
-            return Place(START, 0)
+            return LogPlace(START, 0)
         rows = await self._read_now(
             org,
             f"SELECT {_SEGMENT} FROM segments WHERE ref = $1 AND key = $2 AND first_line < $3"  # noqa: S608 - names of columns
@@ -381,8 +381,8 @@ class SqlDatabase(ABC):
     # --- sessions and files ----------------------------------------------------------------------
 
     async def sessions(
-        self, org: str, wanted: Filter, before: tuple[int, str] | None, limit: int
-    ) -> list[Session]:
+        self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
+    ) -> list[RemoteSession]:
         """Newest change first."""
         conditions, values = ["sessions.org = $1", f"state = {LIVE}"], [org]
         texts = {
@@ -432,7 +432,7 @@ class SqlDatabase(ABC):
             _session(rows[0]), [_log_head(row) for row in logs], [_file(row) for row in files]
         )
 
-    async def describe(self, org: str, session: str, changes: Changes, author: Author) -> bool:
+    async def describe(self, org: str, session: str, changes: SessionChanges, author: Author) -> bool:
         """Change what is said of a session."""
         rank = BY_REQUEST if changes.title is not None else 0
         held = None if changes.held is None else int(changes.held)
@@ -450,7 +450,9 @@ class SqlDatabase(ABC):
             )
             if rows:
                 named = [
-                    name for name, value in zip(Changes._fields, changes, strict=True) if value is not None
+                    name
+                    for name, value in zip(SessionChanges._fields, changes, strict=True)
+                    if value is not None
                 ]
                 await _note(tx, org, author, "session.change", session, " ".join(named))
             return bool(rows)
@@ -627,14 +629,14 @@ class SqlDatabase(ABC):
     async def search(
         self,
         org: str,
-        query: Query,
+        query: WordQuery,
         *,
         session: str | None,
         project: str | None,
         since: int | None,
         until: int | None,
         limit: int,
-    ) -> list[Found]:
+    ) -> list[LineMatch]:
         """Lines that match, newest first."""
         conditions: list[str] = []
         values: list[object] = []
@@ -648,7 +650,7 @@ class SqlDatabase(ABC):
                 values.append(value)
                 conditions.append(f"{condition} ${len(values) + 2}")
         rows = await self._found(org, query, conditions, values, limit)
-        return [Found(*row) for row in rows]
+        return [LineMatch(*row) for row in rows]
 
     async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
         """Who did what."""
@@ -687,19 +689,19 @@ def usage_parts(since: int | None, until: int | None) -> tuple[list[str], list[o
     return parts, []
 
 
-def place_in(segment: Segment, lines: int) -> Place | None:
+def place_in(segment: Segment, lines: int) -> LogPlace | None:
     """The position after so many lines, somewhere in a segment."""
     inside = lines - segment.first_line
     if inside > segment.lines:
         return None
     if inside == segment.lines:
-        return Place(Position(lines, segment.hash), segment.first_byte + len(segment.data))
+        return LogPlace(Position(lines, segment.hash), segment.first_byte + len(segment.data))
     position, size = Position(segment.first_line, segment.before), segment.first_byte
     for line in lines_of(segment.data):
         if position.lines == lines:
             break
         position, size = position.after((line,)), size + len(line)
-    return Place(position, size)
+    return LogPlace(position, size)
 
 
 async def _note(tx: Transaction, org: str, author: Author, act: str, *names: str) -> None:
@@ -712,14 +714,14 @@ def _org(row: Row) -> Org:
     return Org(*row)
 
 
-def _user(row: Row) -> User:
+def _user(row: Row) -> OrgUser:
     number, org, name, role, disabled, created = row
-    return User(number, org, name, role, bool(disabled), created)
+    return OrgUser(number, org, name, role, bool(disabled), created)
 
 
-def _token(row: Row) -> Token:
+def _token(row: Row) -> ApiToken:
     number, org, user, scopes, *rest = row
-    return Token(number, org, user, tuple(str(scopes).split()), *rest)
+    return ApiToken(number, org, user, tuple(str(scopes).split()), *rest)
 
 
 def _head(row: Row) -> Head:
@@ -737,10 +739,10 @@ def _segment(row: Row) -> Segment:
     return Segment(first_line, lines, first_byte, bytes(before), bytes(running), unpacked(codec, bytes(data)))
 
 
-def _session(row: Row) -> Session:
+def _session(row: Row) -> RemoteSession:
     *rest, held, encrypted = row
     values: list[Any] = [*rest, bool(held), bool(encrypted)]
-    return Session(*values)
+    return RemoteSession(*values)
 
 
 def _file(row: Row) -> SideFile:

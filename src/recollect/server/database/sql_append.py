@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import zstandard
 
-from recollect.server.database.records import Append, Asked, Moved
+from recollect.server.database.records import AppendRequest, Moved, SessionAppend
 from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Transaction, count_usage
 
@@ -25,14 +25,16 @@ BUSY, GATHER_SECONDS = 4, 0.003
 AUDIT = "INSERT INTO audit(org, at, user_id, token, act, target, detail) VALUES($1,$2,$3,$4,$5,$6,$7)"
 
 
-def in_order(appends: list[Append]) -> tuple[list[int], list[Asked]]:
+def in_order(appends: list[AppendRequest]) -> tuple[list[int], list[SessionAppend]]:
     """Appends by log, so that two servers' transactions wait for each other and do not cross; and which they were."""
-    asks = [Asked(session_ref(ask.org, ask.session), ask) for ask in appends]
+    asks = [SessionAppend(session_ref(ask.org, ask.session), ask) for ask in appends]
     order = sorted(range(len(asks)), key=lambda place: (asks[place].ref, asks[place].ask.key))
     return order, [asks[place] for place in order]
 
 
-async def commit_appends(tx: Transaction, org: str, appends: list[Append], now: int) -> list[Moved | None]:
+async def commit_appends(
+    tx: Transaction, org: str, appends: list[AppendRequest], now: int
+) -> list[Moved | None]:
     """Carry out appends to different logs of one organisation; None for those whose log is elsewhere."""
     order, asks = in_order(appends)
     moved = await tx.move(org, asks, now)
@@ -49,12 +51,12 @@ def unordered(order: list[int], moved: list[Moved | None]) -> list[Moved | None]
     return results
 
 
-def is_fresh(ask: Append) -> bool:
+def is_fresh(ask: AppendRequest) -> bool:
     """Whether the client believes that there is no such log yet."""
     return ask.expected.lines == 0 and not any(ask.expected.hash)
 
 
-class Told(NamedTuple):
+class SessionUpdate(NamedTuple):
     """What an append says of its session."""
 
     first_at: int | None
@@ -68,12 +70,12 @@ class Told(NamedTuple):
     machine: str | None
 
 
-def what_is_told(ask: Append) -> Told:
+def what_is_told(ask: AppendRequest) -> SessionUpdate:
     """Of the session. What a sub-agent was asked is not what it is about."""
     new, told = ask.prepared, ask.description
     branch, rank = (None, 0) if ask.key else (new.branch, new.title_rank)
     said = told.project, told.repository, told.machine
-    return Told(new.first_at, new.last_at, new.cwd, branch, new.title, rank, *said)
+    return SessionUpdate(new.first_at, new.last_at, new.cwd, branch, new.title, rank, *said)
 
 
 def packed(data: bytes) -> tuple[int, bytes]:

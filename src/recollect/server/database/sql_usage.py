@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
-from recollect.model.cost.copies import Copy, counted, preference
-from recollect.server.database.records import Append, Asked, Moved
+from recollect.model.cost.copies import ResponseCopy, counted, preference
+from recollect.server.database.records import AppendRequest, Moved, SessionAppend
 from recollect.server.database.sql_tables import COUNTS
 
 Row = Sequence[Any]
 
 
-class Put(NamedTuple):
+class BulkStatement(NamedTuple):
     """Rows for a table: ``{rows}`` stands for them in the statement, ``columns`` are their names and types."""
 
     sql: str
@@ -36,7 +36,7 @@ class Transaction(Protocol):
     async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
         """One statement with many values; everything it gives, one after the other."""
 
-    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+    async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
         """Many rows, few statements; in this order."""
 
     async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
@@ -45,14 +45,14 @@ class Transaction(Protocol):
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """Keep others from deciding about these responses until this transaction ends."""
 
-    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+    async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
         """Carry out appends to different logs of one organisation, ordered by log, but for what they say of usage.
 
         None for those whose log is elsewhere; of them nothing is kept.
         """
 
 
-class _Known(NamedTuple):
+class _UsageTableRow(NamedTuple):
     """A row of ``usage`` without its organisation."""
 
     message: str
@@ -79,8 +79,8 @@ class _Known(NamedTuple):
     def place(self) -> tuple[str, str, str]:
         return self.session, self.key, self.request
 
-    def copy(self) -> Copy:
-        return Copy(
+    def copy(self) -> ResponseCopy:
+        return ResponseCopy(
             self.request,
             self.speaker,
             self.output,
@@ -91,8 +91,8 @@ class _Known(NamedTuple):
         )
 
 
-USAGE = ", ".join(_Known._fields)
-_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _Known._fields[4:])
+USAGE = ", ".join(_UsageTableRow._fields)
+_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _UsageTableRow._fields[4:])
 _TEXTS = ("org", "message", "session", "key", "request", "person", "model", "branch")
 
 
@@ -100,14 +100,14 @@ def _typed(*names: str) -> tuple[str, ...]:
     return tuple(f"{name} {'TEXT' if name in _TEXTS else 'BIGINT'}" for name in names)
 
 
-_UPSERT = Put(
+_UPSERT = BulkStatement(
     f"INSERT INTO usage(org, {USAGE}) {{rows}}"
     f" ON CONFLICT (org, message, session, key, request) DO UPDATE SET {_UPDATES}",
-    _typed("org", *_Known._fields),
+    _typed("org", *_UsageTableRow._fields),
 )
 _KEYS = ("org", "quarter", "session", "person", "model", "branch", "variant")
 _SUMS = ("messages", *COUNTS)
-_ADD = Put(
+_ADD = BulkStatement(
     f"INSERT INTO rollup({', '.join((*_KEYS, *_SUMS))}) {{rows}} ON CONFLICT ({', '.join(_KEYS)}) DO UPDATE SET "
     + ", ".join(f"{name} = rollup.{name} + excluded.{name}" for name in _SUMS),
     _typed(*_KEYS, *_SUMS),
@@ -120,9 +120,9 @@ _DROP = (
 _RollupKey = tuple[int, str, str, str, str, int]
 
 
-async def count_usage(tx: Transaction, org: str, appends: Iterable[Append]) -> None:
+async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest]) -> None:
     """Add what the lines of these appends say of responses; the sums are right when this returns."""
-    new: dict[str, list[_Known]] = defaultdict(list)
+    new: dict[str, list[_UsageTableRow]] = defaultdict(list)
     for ask in appends:
         for row in ask.prepared.usage:
             new[row.message or ""].append(_known(ask, row))
@@ -130,11 +130,11 @@ async def count_usage(tx: Transaction, org: str, appends: Iterable[Append]) -> N
         return
     messages = sorted(new)
     await tx.lock_responses(org, messages)
-    found: dict[str, dict[tuple[str, str, str], _Known]] = defaultdict(dict)
+    found: dict[str, dict[tuple[str, str, str], _UsageTableRow]] = defaultdict(dict)
     for values in await tx.usage(org, messages):
-        known = _Known(*values)
+        known = _UsageTableRow(*values)
         found[known.message][known.place] = known
-    changed: list[_Known] = []
+    changed: list[_UsageTableRow] = []
     sums: dict[_RollupKey, list[int]] = {}
     for message in messages:
         _settle(found[message], new[message], changed, sums)
@@ -142,8 +142,8 @@ async def count_usage(tx: Transaction, org: str, appends: Iterable[Append]) -> N
     await _write_sums(tx, org, sums)
 
 
-def _known(ask: Append, row: UsageRow) -> _Known:
-    return _Known(
+def _known(ask: AppendRequest, row: UsageRow) -> _UsageTableRow:
+    return _UsageTableRow(
         row.message or "",
         ask.session,
         ask.key,
@@ -162,9 +162,9 @@ def _known(ask: Append, row: UsageRow) -> _Known:
 
 
 def _settle(
-    before: dict[tuple[str, str, str], _Known],
-    new: list[_Known],
-    changed: list[_Known],
+    before: dict[tuple[str, str, str], _UsageTableRow],
+    new: list[_UsageTableRow],
+    changed: list[_UsageTableRow],
     sums: dict[_RollupKey, list[int]],
 ) -> None:
     """What becomes of one response: its rows merged, the counted ones chosen, the difference noted."""
@@ -192,7 +192,7 @@ def _settle(
             _add(sums, row, 1)
 
 
-def _add(sums: dict[_RollupKey, list[int]], row: _Known, sign: int) -> None:
+def _add(sums: dict[_RollupKey, list[int]], row: _UsageTableRow, sign: int) -> None:
     key = ((row.at or 0) // QUARTER_MS, row.session, row.person, row.model, row.branch, row.variant)
     amounts = sums.setdefault(key, [0] * len(_SUMS))
     for index, amount in enumerate((1, *row[13:19])):

@@ -24,13 +24,13 @@ import apsw
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.model.search.query import Query
+from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
-from recollect.server.database.records import LIVE, Append, Asked, Moved
+from recollect.server.database.records import LIVE, AppendRequest, Moved, SessionAppend
 from recollect.server.database.sql import SqlDatabase, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
 from recollect.server.database.sql_tables import sqlite_steps
-from recollect.server.database.sql_usage import USAGE, Put, Row, Transaction
+from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
 from recollect.server.database.sqlite_append import all_rows, move
 
 Result = TypeVar("Result")
@@ -69,7 +69,7 @@ class _SqliteTransaction:
     async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
         return list(self._connection.executemany(_marked(sql), values))
 
-    async def put(self, put: Put, rows: Sequence[tuple[object, ...]]) -> None:
+    async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
         list(all_rows(self._connection, put.sql.replace("{rows}", "VALUES {rows}"), rows))
 
     async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
@@ -78,18 +78,18 @@ class _SqliteTransaction:
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """There is one writer."""
 
-    async def move(self, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+    async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
         return move(self._connection, org, asks, now)
 
 
-class _Job:
+class _WriteJob:
     """One append, or one piece of work; ``result`` or ``problem`` once it was done."""
 
     __slots__ = ("append", "future", "problem", "result", "work")
 
     def __init__(
         self,
-        append: Append | None,
+        append: AppendRequest | None,
         work: Callable[[Transaction], Awaitable[Any]] | None,
         future: asyncio.Future[Any],
     ) -> None:
@@ -107,19 +107,19 @@ class _Job:
             self.future.set_exception(self.problem)
 
 
-class _Writer(threading.Thread):
+class _WriterThread(threading.Thread):
     """The only one that writes."""
 
     def __init__(self, path: str) -> None:
         super().__init__(name="recollect-writer", daemon=True)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_WriteJob | None] = queue.SimpleQueue()
         self._connection = opened(path)
         self._transaction = _SqliteTransaction(self._connection)
         self.batches = self.batched = 0
         # How many shared a commit of late.
         self._busy = 0
 
-    def give(self, job: _Job) -> None:
+    def give(self, job: _WriteJob) -> None:
         self._jobs.put(job)
 
     def stop(self) -> None:
@@ -147,7 +147,7 @@ class _Writer(threading.Thread):
             if len(wanted) < len(jobs):
                 return
 
-    def _commit(self, jobs: list[_Job]) -> None:
+    def _commit(self, jobs: list[_WriteJob]) -> None:
         self.batches += 1
         self.batched += len(jobs)
         try:
@@ -160,14 +160,14 @@ class _Writer(threading.Thread):
             for job in jobs:
                 job.problem = Unavailable(f"the database file refused: {problem}")
 
-    def _all(self, jobs: list[_Job]) -> None:
+    def _all(self, jobs: list[_WriteJob]) -> None:
         appends = [job for job in jobs if job.append is not None]
         for job in jobs:
             if job.work is not None:
                 self._alone(job)
         while appends:
-            wave: dict[tuple[str, str, str], _Job] = {}
-            rest: list[_Job] = []
+            wave: dict[tuple[str, str, str], _WriteJob] = {}
+            rest: list[_WriteJob] = []
             for job in appends:
                 assert job.append is not None  # noqa: S101 - for the type checker
                 place = (job.append.org, job.append.session, job.append.key)
@@ -175,9 +175,9 @@ class _Writer(threading.Thread):
             self._together(list(wave.values()))
             appends = rest
 
-    def _together(self, jobs: list[_Job]) -> None:
+    def _together(self, jobs: list[_WriteJob]) -> None:
         """Appends to different logs; where one of them fails, each is tried for itself."""
-        by_org: dict[str, list[_Job]] = {}
+        by_org: dict[str, list[_WriteJob]] = {}
         for job in jobs:
             assert job.append is not None  # noqa: S101 - for the type checker
             by_org.setdefault(job.append.org, []).append(job)
@@ -198,7 +198,7 @@ class _Writer(threading.Thread):
             for job, result in zip(group, results, strict=True):
                 job.result = result
 
-    def _alone(self, job: _Job) -> None:
+    def _alone(self, job: _WriteJob) -> None:
         assert job.work is not None  # noqa: S101 - for the type checker
         try:
             with self._connection:
@@ -209,8 +209,8 @@ class _Writer(threading.Thread):
             job.problem = problem
 
     @staticmethod
-    def _answer(jobs: list[_Job]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    def _answer(jobs: list[_WriteJob]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_WriteJob]] = {}
         for job in jobs:
             by_loop.setdefault(job.future.get_loop(), []).append(job)
         for loop, done in by_loop.items():
@@ -220,7 +220,7 @@ class _Writer(threading.Thread):
                 continue
 
 
-def _answer_all(jobs: list[_Job]) -> None:
+def _answer_all(jobs: list[_WriteJob]) -> None:
     for job in jobs:
         job.answer()
 
@@ -231,7 +231,7 @@ class SqliteDatabase(SqlDatabase):
     def __init__(self, path: Path | str) -> None:
         super().__init__()
         self._path = str(path)
-        self._writer: _Writer | None = None
+        self._writer: _WriterThread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._own = threading.local()
         self._connections: list[apsw.Connection] = []
@@ -254,7 +254,7 @@ class SqliteDatabase(SqlDatabase):
                 f"{self._path}: the tables have version {version}, this is for {len(sqlite_steps())}",
                 hint="bring them up to date: recollect serve --migrate",
             )
-        self._writer = _Writer(self._path)
+        self._writer = _WriterThread(self._path)
         self._writer.start()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recollect-reader")
 
@@ -305,17 +305,17 @@ class SqliteDatabase(SqlDatabase):
         result: Result = await self._given(None, work)
         return result
 
-    async def _commit(self, ask: Append) -> Moved | None:
+    async def _commit(self, ask: AppendRequest) -> Moved | None:
         moved: Moved | None = await self._given(ask, None)
         return moved
 
     async def _given(
-        self, append: Append | None, work: Callable[[Transaction], Awaitable[Any]] | None
+        self, append: AppendRequest | None, work: Callable[[Transaction], Awaitable[Any]] | None
     ) -> Any:
         if self._writer is None:
             raise Unavailable("the server is closing")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._writer.give(_Job(append, work, future))
+        self._writer.give(_WriteJob(append, work, future))
         return await future
 
     async def _confirm(self, org: str) -> None:
@@ -326,7 +326,7 @@ class SqliteDatabase(SqlDatabase):
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
     async def _found(
-        self, org: str, query: Query, conditions: list[str], values: list[object], limit: int
+        self, org: str, query: WordQuery, conditions: list[str], values: list[object], limit: int
     ) -> Sequence[Row]:
         more = "".join(f" AND {condition}" for condition in conditions)
         return await self._read(

@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from recollect.model.search.terms import indexed_text
-from recollect.server.database.records import LIVE, PURGED, Asked, Moved
+from recollect.server.database.records import LIVE, PURGED, Moved, SessionAppend
 from recollect.server.database.sql_append import is_fresh, packed, what_is_told
 
 Values = tuple[object, ...]
@@ -66,7 +66,9 @@ def all_rows(connection: apsw.Connection, sql: str, rows: Sequence[Values]) -> I
         yield from connection.execute(_spread(sql, len(some), len(some[0])), tuple(chain.from_iterable(some)))
 
 
-def move(connection: apsw.Connection, org: str, asks: Sequence[Asked], now: int) -> list[Moved | None]:
+def move(
+    connection: apsw.Connection, org: str, asks: Sequence[SessionAppend], now: int
+) -> list[Moved | None]:
     """Carry out appends to different logs; None for those whose log is elsewhere."""
     _make_logs(connection, org, [asked for asked in asks if is_fresh(asked.ask)], now)
     found = {
@@ -86,7 +88,7 @@ def move(connection: apsw.Connection, org: str, asks: Sequence[Asked], now: int)
     return moved
 
 
-def _make_logs(connection: apsw.Connection, org: str, fresh: Sequence[Asked], now: int) -> None:
+def _make_logs(connection: apsw.Connection, org: str, fresh: Sequence[SessionAppend], now: int) -> None:
     """Rows for logs that begin."""
     sessions = [_new_session(asked, now) for asked in fresh]
     live = {ref for ref, state in all_rows(connection, _NEW_SESSION, sessions) if state == LIVE}
@@ -94,7 +96,7 @@ def _make_logs(connection: apsw.Connection, org: str, fresh: Sequence[Asked], no
     list(all_rows(connection, _NEW_LOG, logs))
 
 
-def _tell_sessions(connection: apsw.Connection, won: Sequence[Asked], now: int) -> None:
+def _tell_sessions(connection: apsw.Connection, won: Sequence[SessionAppend], now: int) -> None:
     """One update can change a row once: a second log of one session waits for the next."""
     rest: list[Values] = [(ref, now, *what_is_told(ask)) for ref, ask in won]
     while rest:
@@ -106,7 +108,7 @@ def _tell_sessions(connection: apsw.Connection, won: Sequence[Asked], now: int) 
         rest = later
 
 
-def _add_texts(connection: apsw.Connection, won: Sequence[Asked]) -> None:
+def _add_texts(connection: apsw.Connection, won: Sequence[SessionAppend]) -> None:
     texts = [(asked, row) for asked in won for row in asked.ask.prepared.texts]
     if not texts:
         return
@@ -120,20 +122,20 @@ def _add_texts(connection: apsw.Connection, won: Sequence[Asked]) -> None:
     list(all_rows(connection, _WORDS, words))
 
 
-def _new_session(asked: Asked, now: int) -> Values:
+def _new_session(asked: SessionAppend, now: int) -> Values:
     ref, ask = asked
     told, author = ask.description, ask.author
     machine = told.machine or author.machine
     return ref, ask.org, ask.session, machine, author.user, now, now, int(told.encrypted)
 
 
-def _move(asked: Asked, now: int) -> Values:
+def _move(asked: SessionAppend, now: int) -> Values:
     ref, ask = asked
     new, (lines, running) = ask.prepared, ask.expected
     return ref, ask.key, lines, running, *new.after, len(new.data), new.last_uuid, now
 
 
-def _segment(asked: Asked, end: int, now: int) -> Values:
+def _segment(asked: SessionAppend, end: int, now: int) -> Values:
     ref, ask = asked
     new, before = ask.prepared, ask.expected
     codec, data = packed(new.data)
@@ -142,7 +144,7 @@ def _segment(asked: Asked, end: int, now: int) -> Values:
     return *place, before.hash, new.after.hash, now, ask.author.token, codec, data
 
 
-def _audit(asked: Asked, now: int) -> Values:
+def _audit(asked: SessionAppend, now: int) -> Values:
     ask = asked.ask
     target = f"{ask.session}/{ask.key}" if ask.key else ask.session
     detail = f"{ask.expected.lines}+{ask.prepared.lines}"

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from recollect.server.database.contract import Taken
-from recollect.server.database.records import AuditRow, Token, User
+from recollect.server.database.records import ApiToken, AuditRow, OrgUser
 from recollect.server.database.sql import now_ms
-from recollect.server.refusals import Refused, invalid, not_found
-from recollect.server.service import Ask, answer, cursor_of, parts_of
+from recollect.server.refusals import RequestRefused, invalid, not_found
+from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
 from recollect.server.tenancy import GRANTABLE, ROLES, issued, new_id
 from recollect.sync.wire import plain_text
 
@@ -48,7 +48,7 @@ class _NewToken(Struct, forbid_unknown_fields=True):
     days: Days | None = None
 
 
-class _ShownToken(Struct, frozen=True):
+class _TokenDocument(Struct, frozen=True):
     """A token without its secret; ``token`` is there once, in the answer that made it."""
 
     id: str
@@ -62,7 +62,7 @@ class _ShownToken(Struct, frozen=True):
     token: str | UnsetType = UNSET
 
 
-class _ShownUser(Struct, frozen=True):
+class _UserDocument(Struct, frozen=True):
     id: str
     name: str
     role: str
@@ -75,13 +75,13 @@ class _AuditPage(Struct, frozen=True):
     next: str | None
 
 
-async def org(ask: Ask) -> Response:
+async def org(ask: ServerRequest) -> Response:
     """GET /v1/org."""
     ask.only()
     return answer(ask.caller.org)
 
 
-async def change_org(ask: Ask) -> Response:
+async def change_org(ask: ServerRequest) -> Response:
     """PATCH /v1/org."""
     ask.only()
     given = await ask.document(_OrgChange)
@@ -90,26 +90,26 @@ async def change_org(ask: Ask) -> Response:
     return answer(replace(ask.caller.org, retention_days=given.retention_days))
 
 
-async def users(ask: Ask) -> Response:
+async def users(ask: ServerRequest) -> Response:
     """GET /v1/users."""
     ask.only()
     found = await ask.service.database.users(ask.org)
     return answer({"users": [_shown_user(user) for user in found]})
 
 
-async def add_user(ask: Ask) -> Response:
+async def add_user(ask: ServerRequest) -> Response:
     """POST /v1/users."""
     ask.only()
     given = await ask.document(_NewUser)
-    user = User(new_id(), ask.org, plain_text(given.name, 200), _role(given.role), False, now_ms())
+    user = OrgUser(new_id(), ask.org, plain_text(given.name, 200), _role(given.role), False, now_ms())
     try:
         await ask.service.database.add_user(user, ask.caller.author)
     except Taken as problem:
-        raise Refused(409, "exists", str(problem), "choose another name") from None
+        raise RequestRefused(409, "exists", str(problem), "choose another name") from None
     return answer(_shown_user(user), 201)
 
 
-async def change_user(ask: Ask) -> Response:
+async def change_user(ask: ServerRequest) -> Response:
     """PATCH /v1/users/{user_id}."""
     ask.only()
     given = await ask.document(_UserChange)
@@ -126,14 +126,14 @@ async def change_user(ask: Ask) -> Response:
     return answer(_shown_user(changed))
 
 
-async def tokens(ask: Ask) -> Response:
+async def tokens(ask: ServerRequest) -> Response:
     """GET /v1/tokens."""
     ask.only()
     found = await ask.service.database.tokens(ask.org)
     return answer({"tokens": [_shown_token(token) for token in found]})
 
 
-async def add_token(ask: Ask) -> Response:
+async def add_token(ask: ServerRequest) -> Response:
     """POST /v1/tokens."""
     ask.only()
     given = await ask.document(_NewToken)
@@ -152,7 +152,7 @@ async def add_token(ask: Ask) -> Response:
     return answer(_shown_token(token, secret), 201)
 
 
-async def revoke_token(ask: Ask) -> Response:
+async def revoke_token(ask: ServerRequest) -> Response:
     """DELETE /v1/tokens/{token_id}."""
     ask.only()
     if not await ask.service.database.revoke_token(ask.org, _path_id(ask, "token_id"), ask.caller.author):
@@ -161,7 +161,7 @@ async def revoke_token(ask: Ask) -> Response:
     return Response(status_code=204)
 
 
-async def audit(ask: Ask) -> Response:
+async def audit(ask: ServerRequest) -> Response:
     """GET /v1/audit."""
     ask.only("cursor", "limit")
     limit = ask.number("limit", 100, 1, _MOST_AT_ONCE)
@@ -175,18 +175,18 @@ async def audit(ask: Ask) -> Response:
     return answer(_AuditPage(page, more))
 
 
-async def metrics(ask: Ask) -> Response:
+async def metrics(ask: ServerRequest) -> Response:
     """GET /metrics."""
     batches: tuple[int, int] = getattr(ask.service.database, "batches", (0, 0))
     return Response(ask.service.metrics.text(batches), media_type="text/plain; version=0.0.4")
 
 
-async def health(_: Ask) -> Response:
+async def health(_: ServerRequest) -> Response:
     """GET /healthz."""
     return answer({"status": "ok"})
 
 
-async def ready(ask: Ask) -> Response:
+async def ready(ask: ServerRequest) -> Response:
     """GET /readyz."""
     if ask.service.closing.is_set():
         return answer({"status": "closing"}, 503)
@@ -194,7 +194,7 @@ async def ready(ask: Ask) -> Response:
     return answer({"status": "ok"} if reason is None else {"status": reason}, 200 if reason is None else 503)
 
 
-def _path_id(ask: Ask, name: str) -> str:
+def _path_id(ask: ServerRequest, name: str) -> str:
     text = ask.parameter(name)
     if "\0" in text or len(text) > 100:
         raise not_found()
@@ -207,12 +207,12 @@ def _role(name: str) -> str:
     return name
 
 
-def _shown_user(user: User) -> _ShownUser:
-    return _ShownUser(user.id, user.name, user.role, user.disabled, user.created)
+def _shown_user(user: OrgUser) -> _UserDocument:
+    return _UserDocument(user.id, user.name, user.role, user.disabled, user.created)
 
 
-def _shown_token(token: Token, secret: str | UnsetType = UNSET) -> _ShownToken:
-    return _ShownToken(
+def _shown_token(token: ApiToken, secret: str | UnsetType = UNSET) -> _TokenDocument:
+    return _TokenDocument(
         token.id,
         token.user,
         list(token.scopes),

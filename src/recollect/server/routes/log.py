@@ -11,12 +11,27 @@ from starlette.responses import Response
 from recollect.errors import UsageError
 from recollect.model.json_text import deeper_than
 from recollect.server.bodies import SMALL, read_body
-from recollect.server.database.records import Append, Conflict, Description, Gone, Place, Prepared, Segment
+from recollect.server.database.records import (
+    AppendConflict,
+    AppendRequest,
+    ClientDescription,
+    DeletedSession,
+    LogPlace,
+    PreparedLines,
+    Segment,
+)
 from recollect.server.facts import lines_of, prepare
-from recollect.server.limits import Limits
-from recollect.server.outgoing import Outlet, Span, Streamed, event_pieces, lines_within, pieces_of
-from recollect.server.refusals import Refused, busy, invalid, not_found, too_deep, too_large
-from recollect.server.service import Ask, Ready, answer, cursor_of, parts_of
+from recollect.server.limits import ServerLimits
+from recollect.server.outgoing import (
+    LineRange,
+    OutgoingBuffer,
+    TimedStreamingResponse,
+    event_pieces,
+    lines_within,
+    pieces_of,
+)
+from recollect.server.refusals import RequestRefused, busy, invalid, not_found, too_deep, too_large
+from recollect.server.service import PreparedResponse, ServerRequest, answer, cursor_of, parts_of
 from recollect.server.tenancy import READ
 from recollect.sync.wire import (
     ENCRYPTED,
@@ -27,9 +42,9 @@ from recollect.sync.wire import (
     PROJECT,
     REPOSITORY,
     START,
-    Appended,
+    AppendReply,
     Head,
-    Heads,
+    LogHeads,
     Position,
     description,
 )
@@ -41,18 +56,18 @@ _POSITION, _LAST_UUID, _PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED = (
     name.lower().encode() for name in (POSITION, LAST_UUID, PROJECT, REPOSITORY, MACHINE, ENCRYPTED)
 )
 _JSON = (b"content-type", b"application/json")
-_DESCRIBING, _NOTHING_SAID = frozenset((_PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED)), Description()
+_DESCRIBING, _NOTHING_SAID = frozenset((_PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED)), ClientDescription()
 _encode = msgspec.json.Encoder().encode
 
 
-async def append(ask: Ask) -> Response:
+async def append(ask: ServerRequest) -> Response:
     """PUT /v1/sessions/{session_id}/log."""
     ask.only("key")
     session, key = ask.session, ask.key()
     given = _expected(ask)
     last_uuid = ask.header(_LAST_UUID)
     if given is None and last_uuid is None:
-        raise Refused(
+        raise RequestRefused(
             428,
             "precondition",
             "an append must say where it believes the log ends",
@@ -71,13 +86,13 @@ async def append(ask: Ask) -> Response:
         else:
             prepared = await _prepared(ask, data, given, path, told.encrypted)
         outcome = await service.database.append(
-            Append(ask.org, session, key, given, prepared, ask.caller.author, told)
+            AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, told)
         )
-    if isinstance(outcome, Gone):
-        raise Refused(
+    if isinstance(outcome, DeletedSession):
+        raise RequestRefused(
             410, "gone", "the session was deleted", "append to another id, or wait until it is purged"
         )
-    if isinstance(outcome, Conflict):
+    if isinstance(outcome, AppendConflict):
         raise elsewhere(outcome.head)
     if not outcome.repeated:
         service.metrics.count("appended_lines", prepared.lines)
@@ -85,18 +100,18 @@ async def append(ask: Ask) -> Response:
         if service.metrics.gauges["followers"]:
             service.wakeups.wake((ask.org, session, key))
     head = outcome.head
-    body = _encode(Appended(head, 0 if outcome.repeated else prepared.lines, outcome.repeated))
+    body = _encode(AppendReply(head, 0 if outcome.repeated else prepared.lines, outcome.repeated))
     length, position = str(len(body)).encode(), f"{head.lines}:{head.hash}".encode()
-    return Ready(body, [_JSON, (b"content-length", length), (_POSITION, position)])
+    return PreparedResponse(body, [_JSON, (b"content-length", length), (_POSITION, position)])
 
 
-def elsewhere(head: Head) -> Refused:
+def elsewhere(head: Head) -> RequestRefused:
     """The log does not end, or does not go on, where the client believes."""
     hint = "compare with your own chain: go on from the server's position, or branch off"
-    return Refused(409, "position", "the log is at another position", hint, head=head)
+    return RequestRefused(409, "position", "the log is at another position", hint, head=head)
 
 
-def _expected(ask: Ask) -> Position | None:
+def _expected(ask: ServerRequest) -> Position | None:
     text = ask.header(_POSITION)
     try:
         return None if text is None else Position.parse(text)
@@ -104,7 +119,7 @@ def _expected(ask: Ask) -> Position | None:
         raise invalid(problem.message, problem.hint) from None
 
 
-def _check_lines(data: bytes, limits: Limits) -> None:
+def _check_lines(data: bytes, limits: ServerLimits) -> None:
     if not data.endswith(b"\n"):
         raise invalid("the body is empty, or its last line has no newline", "send whole lines")
     if data.count(b"\n") > limits.lines:
@@ -124,7 +139,7 @@ def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
 
 
 async def _agreed(
-    ask: Ask, place: tuple[str, str], given: Position | None, last_uuid: str, data: bytes
+    ask: ServerRequest, place: tuple[str, str], given: Position | None, last_uuid: str, data: bytes
 ) -> Position:
     """The position the append depends on. With ``Last-Uuid`` alone that is the log's end, if its last uuid is that one."""
     head = await ask.service.database.head(ask.org, *place) or Head(0, 0, START.hash.hex())
@@ -142,7 +157,7 @@ async def _agreed(
     raise elsewhere(head)
 
 
-def _description(ask: Ask) -> Description:
+def _description(ask: ServerRequest) -> ClientDescription:
     if not ask.has_any(_DESCRIBING):
         return _NOTHING_SAID
     texts = ask.header(_PROJECT), ask.header(_REPOSITORY), ask.header(_MACHINE)
@@ -150,14 +165,16 @@ def _description(ask: Ask) -> Description:
     project, repository, machine = (description(text) if text else None for text in texts)
     if encrypted not in ("0", "1", None):
         raise invalid(f"{ENCRYPTED}: write 1 or leave it out")
-    return Description(project or None, repository or None, machine or None, encrypted == "1")
+    return ClientDescription(project or None, repository or None, machine or None, encrypted == "1")
 
 
-async def _prepared(ask: Ask, data: bytes, expected: Position, path: str, is_opaque: bool) -> Prepared:
+async def _prepared(
+    ask: ServerRequest, data: bytes, expected: Position, path: str, is_opaque: bool
+) -> PreparedLines:
     """One large body at a time: what is read from it takes several times its size."""
     most = ask.service.limits.line_depth
 
-    def work() -> Prepared:
+    def work() -> PreparedLines:
         _check_depth(data, most, is_opaque=is_opaque)
         return prepare(data, expected, path=path, is_opaque=is_opaque)
 
@@ -165,7 +182,7 @@ async def _prepared(ask: Ask, data: bytes, expected: Position, path: str, is_opa
         return await asyncio.to_thread(work)
 
 
-async def read(ask: Ask) -> Response:
+async def read(ask: ServerRequest) -> Response:
     """GET and HEAD /v1/sessions/{session_id}/log."""
     ask.only("key", "after")
     session, key = ask.session, ask.key()
@@ -176,15 +193,15 @@ async def read(ask: Ask) -> Response:
     headers = {POSITION: str(head.position), "Content-Length": str(head.bytes - after.bytes)}
     if ask.scope["method"] == "HEAD":
         return Response(headers=headers, media_type=NDJSON)
-    outlet = Outlet(ask.service.budget, ask.service.limits)
-    span = Span(after.position.lines, head.lines, head.bytes - after.bytes, head.bytes)
+    outlet = OutgoingBuffer(ask.service.budget, ask.service.limits)
+    span = LineRange(after.position.lines, head.lines, head.bytes - after.bytes, head.bytes)
     # While it can still be said: later the answer can only break off.
     if not await outlet.has_room(min(span.bytes, ask.service.limits.body_bytes)):
         raise busy("too many large answers at once", 3)
-    return Streamed(_lines(ask, session, key, span, outlet), outlet, headers, NDJSON)
+    return TimedStreamingResponse(_lines(ask, session, key, span, outlet), outlet, headers, NDJSON)
 
 
-async def _place(ask: Ask, session: str, key: str, head: Head, text: str | None = None) -> Place:
+async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: str | None = None) -> LogPlace:
     """Where a reader wants to go on: after so many lines, or at a position that must be the log's own."""
     text = text or ask.one("after") or "0"
     try:
@@ -202,17 +219,19 @@ async def _place(ask: Ask, session: str, key: str, head: Head, text: str | None 
     return place
 
 
-async def _lines(ask: Ask, session: str, key: str, span: Span, outlet: Outlet) -> AsyncGenerator[bytes, None]:
+async def _lines(
+    ask: ServerRequest, session: str, key: str, span: LineRange, outlet: OutgoingBuffer
+) -> AsyncGenerator[bytes, None]:
     async for data in lines_within(outlet, span, _from(ask, session, key, span.until)):
         async for piece in outlet.pieces(pieces_of(data), len(data)):
             yield piece
 
 
-def _from(ask: Ask, session: str, key: str, until: int) -> Callable[[int], AsyncIterator[Segment]]:
+def _from(ask: ServerRequest, session: str, key: str, until: int) -> Callable[[int], AsyncIterator[Segment]]:
     return lambda line: ask.service.database.segments(ask.org, session, key, line, until)
 
 
-async def follow(ask: Ask) -> Response:
+async def follow(ask: ServerRequest) -> Response:
     """GET /v1/sessions/{session_id}/events."""
     ask.only("key", "after")
     service = ask.service
@@ -224,12 +243,14 @@ async def follow(ask: Ask) -> Response:
     if service.metrics.value("followers") >= service.limits.followers:
         raise busy("too many followers", 5)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    outlet = Outlet(service.budget, service.limits)
-    return Streamed(_events(ask, session, key, after, outlet), outlet, headers, "text/event-stream")
+    outlet = OutgoingBuffer(service.budget, service.limits)
+    return TimedStreamingResponse(
+        _events(ask, session, key, after, outlet), outlet, headers, "text/event-stream"
+    )
 
 
 async def _events(
-    ask: Ask, session: str, key: str, after: Place, outlet: Outlet
+    ask: ServerRequest, session: str, key: str, after: LogPlace, outlet: OutgoingBuffer
 ) -> AsyncGenerator[bytes, None]:
     service, seen, seen_bytes = ask.service, after.position, after.bytes
     loop = asyncio.get_running_loop()
@@ -245,7 +266,7 @@ async def _events(
                 return
             is_behind = head.lines > seen.lines
             if is_behind:
-                span = Span(seen.lines, head.lines, head.bytes - seen_bytes, head.bytes)
+                span = LineRange(seen.lines, head.lines, head.bytes - seen_bytes, head.bytes)
                 async for data in lines_within(outlet, span, _from(ask, session, key, head.lines)):
                     seen, seen_bytes = seen.after(lines_of(data)), seen_bytes + len(data)
                     async for piece in outlet.pieces(event_pieces(str(seen), data), len(data)):
@@ -264,7 +285,7 @@ async def _events(
         service.metrics.move("followers", -1)
 
 
-async def heads(ask: Ask) -> Response:
+async def heads(ask: ServerRequest) -> Response:
     """GET /v1/heads."""
     ask.only("cursor", "limit")
     limit = ask.number("limit", _HEADS_AT_ONCE, 1, _HEADS_AT_ONCE)
@@ -276,4 +297,4 @@ async def heads(ask: Ask) -> Response:
     found = await ask.service.database.heads(ask.org, after, limit + 1)
     page = found[:limit]
     more = cursor_of(page[-1].session, page[-1].key) if len(found) > limit else None
-    return answer(Heads(page, more))
+    return answer(LogHeads(page, more))

@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from recollect.server.bodies import read_body
 from recollect.server.database.contract import Forbidden, Held, Taken
-from recollect.server.database.records import Changes, Filter
-from recollect.server.outgoing import Outlet, Streamed, TooSlow, fetched, pieces_of
-from recollect.server.refusals import Refused, busy, forbidden, invalid, not_found
-from recollect.server.service import Ask, answer, cursor_of, parts_of
+from recollect.server.database.records import SessionChanges, SessionFilter
+from recollect.server.outgoing import OutgoingBuffer, TimedStreamingResponse, TooSlow, fetched, pieces_of
+from recollect.server.refusals import RequestRefused, busy, forbidden, invalid, not_found
+from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
 from recollect.server.tenancy import ADMIN
-from recollect.sync.wire import Sessions, plain_text
+from recollect.sync.wire import RemoteSessions, plain_text
 
 _MOST_AT_ONCE = 1_000
 _LONGEST = 1_024
@@ -22,10 +22,10 @@ _ETAG = re.compile(r'"([0-9a-f]{64})"', re.ASCII)
 _MOST = 1 << 62
 
 
-async def sessions(ask: Ask) -> Response:
+async def sessions(ask: ServerRequest) -> Response:
     """GET /v1/sessions."""
     ask.only("project", "repository", "machine", "person", "since", "until", "limit", "cursor")
-    wanted = Filter(
+    wanted = SessionFilter(
         ask.one("project"),
         ask.one("repository"),
         ask.one("machine"),
@@ -41,10 +41,10 @@ async def sessions(ask: Ask) -> Response:
     found = await ask.service.database.sessions(ask.org, wanted, before, limit + 1)
     page = found[:limit]
     more = cursor_of(page[-1].changed, page[-1].id) if len(found) > limit else None
-    return answer(Sessions(page, more))
+    return answer(RemoteSessions(page, more))
 
 
-async def session(ask: Ask) -> Response:
+async def session(ask: ServerRequest) -> Response:
     """GET /v1/sessions/{session_id}."""
     ask.only()
     detail = await ask.service.database.session(ask.org, ask.session)
@@ -53,7 +53,7 @@ async def session(ask: Ask) -> Response:
     return answer(detail)
 
 
-class _Described(Struct, forbid_unknown_fields=True):
+class _SessionChange(Struct, forbid_unknown_fields=True):
     project: str | UnsetType = UNSET
     repository: str | UnsetType = UNSET
     machine: str | UnsetType = UNSET
@@ -61,14 +61,14 @@ class _Described(Struct, forbid_unknown_fields=True):
     held: bool | UnsetType = UNSET
 
 
-async def describe(ask: Ask) -> Response:
+async def describe(ask: ServerRequest) -> Response:
     """PATCH /v1/sessions/{session_id}."""
     ask.only()
     name = ask.session
-    given = await ask.document(_Described)
+    given = await ask.document(_SessionChange)
     if given.held is not UNSET and ADMIN not in ask.caller.scopes:
         raise forbidden("only an admin may put a session under legal hold, or end it")
-    changes = Changes(
+    changes = SessionChanges(
         _said(given.project),
         _said(given.repository),
         _said(given.machine),
@@ -87,7 +87,7 @@ def _said(text: str | UnsetType) -> str | None:
     return None if isinstance(text, UnsetType) else plain_text(text, _LONGEST)
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: ServerRequest) -> Response:
     """DELETE /v1/sessions/{session_id}."""
     ask.only("purge")
     purge, is_admin = ask.flag("purge"), ADMIN in ask.caller.scopes
@@ -106,12 +106,12 @@ async def delete(ask: Ask) -> Response:
     return Response(status_code=204)
 
 
-def held() -> Refused:
+def held() -> RequestRefused:
     """Nothing of it may go."""
-    return Refused(409, "held", "the session is under legal hold", "an admin can end the hold")
+    return RequestRefused(409, "held", "the session is under legal hold", "an admin can end the hold")
 
 
-async def put_file(ask: Ask) -> Response:
+async def put_file(ask: ServerRequest) -> Response:
     """PUT /v1/sessions/{session_id}/file."""
     ask.only("key")
     session_id, key, only_if = ask.session, ask.key(is_needed=True), _only_if(ask)
@@ -123,15 +123,17 @@ async def put_file(ask: Ask) -> Response:
                 ask.org, session_id, key, data, only_if=only_if, author=ask.caller.author
             )
         except Taken as problem:
-            raise Refused(
+            raise RequestRefused(
                 409, "changed", str(problem), "read it first, then name its ETag in If-Match"
             ) from None
     if kept is None:
-        raise Refused(410, "gone", "the session was deleted", "use another id, or wait until it is purged")
+        raise RequestRefused(
+            410, "gone", "the session was deleted", "use another id, or wait until it is purged"
+        )
     return answer(kept, headers={"ETag": f'"{kept.sha256}"'})
 
 
-def _only_if(ask: Ask) -> str | None:
+def _only_if(ask: ServerRequest) -> str | None:
     """The sha256 the file must have now; "" where it must not be there, None where it does not matter."""
     new, known = ask.header(b"if-none-match"), ask.header(b"if-match")
     if new is not None:
@@ -146,11 +148,11 @@ def _only_if(ask: Ask) -> str | None:
     return found[1]
 
 
-async def read_file(ask: Ask) -> Response:
+async def read_file(ask: ServerRequest) -> Response:
     """GET /v1/sessions/{session_id}/file."""
     ask.only("key")
     session_id, key, service = ask.session, ask.key(is_needed=True), ask.service
-    outlet = Outlet(service.budget, service.limits)
+    outlet = OutgoingBuffer(service.budget, service.limits)
     try:
         found = await fetched(outlet, lambda: service.database.file(ask.org, session_id, key))
     except TooSlow:
@@ -159,10 +161,10 @@ async def read_file(ask: Ask) -> Response:
         raise not_found()
     headers = {"ETag": f'"{found.sha256}"', "Content-Length": str(len(found.data))}
     pieces = outlet.pieces(pieces_of(found.data), len(found.data))
-    return Streamed(pieces, outlet, headers, "application/octet-stream")
+    return TimedStreamingResponse(pieces, outlet, headers, "application/octet-stream")
 
 
-async def delete_file(ask: Ask) -> Response:
+async def delete_file(ask: ServerRequest) -> Response:
     """DELETE /v1/sessions/{session_id}/file."""
     ask.only("key")
     try:

@@ -8,20 +8,20 @@ from starlette.responses import Response
 
 from recollect.errors import UsageError
 from recollect.model.line_views.facts import facts_of
-from recollect.model.search.query import Query
+from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import snippet
-from recollect.server.database.records import Found
+from recollect.server.database.records import LineMatch
 from recollect.server.facts import lines_of
-from recollect.server.refusals import Refused, invalid
-from recollect.server.service import Ask, answer
+from recollect.server.refusals import RequestRefused, invalid
+from recollect.server.service import ServerRequest, answer
 from recollect.server.team import ALIASES, KEYS, as_csv, as_parquet, cost_report
-from recollect.sync.wire import Hit, Hits, WhoAmI
+from recollect.sync.wire import LineHit, LineHits, WhoAmI
 
 _MOST_HITS = 200
 _WIDTH = 160
 
 
-async def cost(ask: Ask) -> Response:
+async def cost(ask: ServerRequest) -> Response:
     """GET /v1/cost."""
     ask.only("by", "since", "until", "format")
     by = _keys(ask)
@@ -37,7 +37,7 @@ async def cost(ask: Ask) -> Response:
     try:
         table = await asyncio.to_thread(as_parquet, report)
     except ImportError:
-        raise Refused(
+        raise RequestRefused(
             406,
             "format",
             "this server writes no Parquet",
@@ -46,7 +46,7 @@ async def cost(ask: Ask) -> Response:
     return Response(table, media_type="application/vnd.apache.parquet")
 
 
-def _keys(ask: Ask) -> list[str]:
+def _keys(ask: ServerRequest) -> list[str]:
     text = ask.one("by")
     asked = ["person"] if text is None else text.split(",")
     by = [ALIASES.get(name, name) for name in asked]
@@ -55,11 +55,11 @@ def _keys(ask: Ask) -> list[str]:
     return by
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: ServerRequest) -> Response:
     """GET /v1/search."""
     ask.only("q", "limit", "since", "until", "session", "project")
     try:
-        query = Query.parse(ask.one("q") or "")
+        query = WordQuery.parse(ask.one("q") or "")
     except UsageError as problem:
         raise invalid(problem.message, problem.hint) from None
     limit = ask.number("limit", 50, 1, _MOST_HITS)
@@ -73,10 +73,10 @@ async def search(ask: Ask) -> Response:
         limit=limit + 1,
     )
     hits = [await _hit(ask, one, query) for one in found[:limit]]
-    return answer(Hits([hit for hit in hits if hit is not None], len(found) > limit))
+    return answer(LineHits([hit for hit in hits if hit is not None], len(found) > limit))
 
 
-async def _hit(ask: Ask, found: Found, query: Query) -> Hit | None:
+async def _hit(ask: ServerRequest, found: LineMatch, query: WordQuery) -> LineHit | None:
     """With the words around it, taken from the line itself; None where it was removed since."""
     line = None
     wanted = found.line - 1
@@ -93,10 +93,10 @@ async def _hit(ask: Ask, found: Found, query: Query) -> Hit | None:
     facts = facts_of(line)
     text = "\n".join(part for part in (facts.texts if facts and facts.texts else ()) if part)
     shown = snippet(text, query, _WIDTH).text
-    return Hit(found.session, found.key, found.line, found.at, found.type, shown)
+    return LineHit(found.session, found.key, found.line, found.at, found.type, shown)
 
 
-async def whoami(ask: Ask) -> Response:
+async def whoami(ask: ServerRequest) -> Response:
     """GET /v1/whoami."""
     ask.only()
     caller = ask.caller

@@ -20,12 +20,12 @@ from recollect.errors import NotFound, RecollectError, StorageError
 from recollect.model.ids import EntryId
 from recollect.services.session import Session
 from recollect.services.trash import planned_removal
-from recollect.storage.archive.archive import Added, Archive, Described
+from recollect.storage.archive.archive import Archive, ArchiveDescription, ArchiveResult
 from recollect.storage.archive.manifest import Manifest
-from recollect.storage.changes.journal import Applied
+from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
-from recollect.storage.trash import Batch
+from recollect.storage.trash import TrashBatch
 from recollect.system.lock import FileLock
 from recollect.system.peek import open_regular
 
@@ -36,7 +36,7 @@ _LONGEST_SLUG = 256
 _LARGEST_SETTINGS = 4 << 20
 
 
-class Expiring(Struct, frozen=True):
+class ExpiringSession(Struct, frozen=True):
     """A session that the client will delete."""
 
     session: str
@@ -45,14 +45,14 @@ class Expiring(Struct, frozen=True):
     is_archived: bool
 
 
-class Failed(Struct, frozen=True):
+class ArchiveFailure(Struct, frozen=True):
     """A session that could not be archived, and why."""
 
     session: str
     reason: str
 
 
-class _Settings(Struct, rename="camel"):
+class _CleanupSettings(Struct, rename="camel"):
     cleanup_period_days: float | int | None = None
 
 
@@ -61,10 +61,10 @@ def archive_at(data: Path) -> Archive:
     return Archive(data / "archive")
 
 
-def add(archive: Archive, session: Session, now: dt.datetime) -> Added:
+def add(archive: Archive, session: Session, now: dt.datetime) -> ArchiveResult:
     """Archive one session as it is; expects ``archive.adding()``."""
     seen = session.glance
-    described = Described(
+    described = ArchiveDescription(
         session.id,
         session.path.parent.name,
         session.home.root,
@@ -78,7 +78,7 @@ def add(archive: Archive, session: Session, now: dt.datetime) -> Added:
 
 def add_all(
     archive: Archive, sessions: Sequence[Session], now: dt.datetime, progress: Progress | None = None
-) -> tuple[list[Added], list[Failed]]:
+) -> tuple[list[ArchiveResult], list[ArchiveFailure]]:
     """Archive many; one that cannot be read does not keep the others out."""
     added, failed = [], []
     total, done = sum(session.file.size for session in sessions), 0
@@ -87,7 +87,7 @@ def add_all(
             try:
                 added.append(add(archive, session, now))
             except RecollectError as problem:
-                failed.append(Failed(session.id, problem.message))
+                failed.append(ArchiveFailure(session.id, problem.message))
             done += session.file.size
             if progress is not None:
                 progress(done, total)
@@ -135,7 +135,7 @@ def is_archived(manifest: Manifest | None, session: Session) -> bool:
     return log.stored.size == session.file.size and log.mtime_ns == session.file.mtime_ns
 
 
-def holds(archive: Archive, batch: Batch) -> bool:
+def holds(archive: Archive, batch: TrashBatch) -> bool:
     """Whether the archive has every file of a trashed session, byte for byte by their hashes."""
     kept = {
         stored.sha256
@@ -150,7 +150,9 @@ def retention_days(home: ClaudeHome) -> float:
     """After how many days without a change the client deletes a session."""
     try:
         with open_regular(home.settings_file) as file:
-            found = msgspec.json.decode(file.read(_LARGEST_SETTINGS), type=_Settings).cleanup_period_days
+            found = msgspec.json.decode(
+                file.read(_LARGEST_SETTINGS), type=_CleanupSettings
+            ).cleanup_period_days
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         # The client ignores a file it cannot read, and goes by its default then.
         return DEFAULT_DAYS
@@ -172,7 +174,7 @@ class ExpirySummary(Struct, frozen=True):
 
 def expiring(
     sessions: Iterable[Session], archive: Archive, now: dt.datetime, days: float = 7
-) -> list[Expiring]:
+) -> list[ExpiringSession]:
     """Sessions the client deletes within so many days, soonest first. It goes by the time of the file."""
     found, limits = [], {}
     for session in sessions:
@@ -183,11 +185,11 @@ def expiring(
         expires = modified + dt.timedelta(days=limits[root])
         if expires <= now + dt.timedelta(days=days):
             known = archive.known(session.path.parent.name, session.id) if session.session_id else None
-            found.append(Expiring(session.id, session.path, expires, is_archived(known, session)))
+            found.append(ExpiringSession(session.id, session.path, expires, is_archived(known, session)))
     return sorted(found, key=lambda one: one.expires_at)
 
 
-def restore(archive: Archive, manifest: Manifest, target: Path | None) -> Applied:
+def restore(archive: Archive, manifest: Manifest, target: Path | None) -> AppliedChange:
     """Put a session back into its home, or below another directory laid out as one. It can be undone."""
     home = target or Path(manifest.home)
     if target is None and not home.is_dir():

@@ -21,13 +21,13 @@ from recollect.services.archive import archive as archive_service
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive
 from recollect.storage.live import live_sessions
-from recollect.storage.trash import Batch
+from recollect.storage.trash import TrashBatch
 from recollect.system import fsops
 
 HOLD = "hold"
 
 
-class Candidate(Struct, frozen=True):
+class CleanupCandidate(Struct, frozen=True):
     """A session and whether it goes; ``kept_because`` says why not."""
 
     session: Session
@@ -36,15 +36,15 @@ class Candidate(Struct, frozen=True):
     kept_because: str | None = None
 
 
-class CleanedUp(Struct, frozen=True):
+class CleanupResult(Struct, frozen=True):
     """What a clean-up did. A session that could not be taken is in ``failed``, with the reason."""
 
-    batches: tuple[Batch, ...]
-    failed: tuple[archive_service.Failed, ...]
+    batches: tuple[TrashBatch, ...]
+    failed: tuple[archive_service.ArchiveFailure, ...]
     emptied: tuple[Path, ...]
 
 
-def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Candidate]:
+def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[CleanupCandidate]:
     """The sessions whose last entry is older than ``before``, oldest first, and what becomes of each."""
     found = []
     live: dict[Path, set[str]] = {}
@@ -55,12 +55,12 @@ def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Candida
         try:
             seen = session.glance
         except (NotFound, StorageError) as problem:
-            found.append(Candidate(session, None, session.file.size, problem.message))
+            found.append(CleanupCandidate(session, None, session.file.size, problem.message))
             continue
         if seen.last_at is not None and seen.last_at >= before:
             continue
         reason = _reason_to_keep(session, seen.last_at, seen.tag, live[root])
-        found.append(Candidate(session, seen.last_at, session.file.size, reason))
+        found.append(CleanupCandidate(session, seen.last_at, session.file.size, reason))
     far_back = dt.datetime.min.replace(tzinfo=dt.UTC)
     return sorted(found, key=lambda one: one.last_at or far_back)
 
@@ -79,7 +79,9 @@ def _reason_to_keep(
     return None
 
 
-def clean_up(chosen: Iterable[Candidate], archive: Archive, data: Path, now: dt.datetime) -> CleanedUp:
+def clean_up(
+    chosen: Iterable[CleanupCandidate], archive: Archive, data: Path, now: dt.datetime
+) -> CleanupResult:
     """Archive and trash what was chosen; one that cannot be taken stays where it is."""
     batches, failed = [], []
     projects: dict[Path, None] = {}
@@ -90,13 +92,13 @@ def clean_up(chosen: Iterable[Candidate], archive: Archive, data: Path, now: dt.
             batches.append(_taken(one.session, archive, data, now))
             projects[one.session.path.parent] = None
         except RecollectError as problem:
-            failed.append(archive_service.Failed(one.session.id, problem.message))
-    return CleanedUp(
+            failed.append(archive_service.ArchiveFailure(one.session.id, problem.message))
+    return CleanupResult(
         tuple(batches), tuple(failed), tuple(path for path in projects if _removed_if_empty(path))
     )
 
 
-def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> Batch:
+def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> TrashBatch:
     with archive.adding():
         added = archive_service.add(archive, session, now)
     there = session.path.stat()

@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from recollect.errors import NotFound, StorageError
 from recollect.model import codec
-from recollect.model.checks import CODES, Found
+from recollect.model.checks import CODES, RuleViolation
 from recollect.model.checks.api_400 import api_faults
 from recollect.model.checks.chain import (
     circles,
@@ -35,7 +35,7 @@ from recollect.model.checks.chain import (
 from recollect.model.checks.lines import line_faults, tail_fault
 from recollect.model.checks.shortened import LONG_LINE, shortened
 from recollect.model.checks.times import time_faults
-from recollect.model.checks.tools import Tools, tool_faults
+from recollect.model.checks.tools import ToolTrace, tool_faults
 from recollect.model.conversation.api import api_messages
 from recollect.model.conversation.client_words import resumed_model
 from recollect.model.conversation.conversation import Conversation
@@ -71,7 +71,7 @@ _ONCE = frozenset(
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
-class Summary(Struct, frozen=True):
+class CheckSummary(Struct, frozen=True):
     """How much was looked at, and how often each rule was broken. ``valid`` and ``damaged`` count lines."""
 
     sessions: int
@@ -84,11 +84,11 @@ class Summary(Struct, frozen=True):
     by_severity: dict[str, int]
 
 
-class Checked(Struct, frozen=True):
+class CheckReport(Struct, frozen=True):
     """What was found: by session, the newest first, the most severe first; what concerns a home stands last."""
 
     findings: list[Finding]
-    summary: Summary
+    summary: CheckSummary
 
     @property
     def exit_code(self) -> int:
@@ -107,10 +107,10 @@ def check(
     now: dt.datetime | None = None,
     with_secrets: bool = True,
     progress: Progress | None = None,
-) -> Checked:
+) -> CheckReport:
     """Check these sessions with their sub-agents; all of them and the homes themselves where none are named."""
     chosen = list(home.sessions()) if sessions is None else list(sessions)
-    report = _Report()
+    report = _FindingCollector()
     logs = list(_logs(home, chosen)) if sessions is None else list(_own_logs(chosen))
     total, done, live = sum(log.size for _, log in logs), 0, home.live_ids()
     for session, log in logs:
@@ -150,7 +150,7 @@ def _logs(home: Home, sessions: Iterable[Session]) -> Iterator[tuple[str, LogFil
 # ---- the report ------------------------------------------------------------------------------------------
 
 
-class _Report:
+class _FindingCollector:
     """Findings in order, cut off where one rule is broken over and over."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class _Report:
         self._by_code: Counter[str] = Counter()
         self._groups: dict[str, int] = {}
 
-    def add_log(self, place: _Place, found: Iterable[Found]) -> None:
+    def add_log(self, place: _CheckedLog, found: Iterable[RuleViolation]) -> None:
         counts: Counter[str] = Counter()
         last: dict[str, int] = {}
         for one in found:
@@ -183,12 +183,12 @@ class _Report:
         )
         self._findings.append((group, _WEIGHT[finding.severity], finding))
 
-    def checked(self, sessions: int) -> Checked:
+    def checked(self, sessions: int) -> CheckReport:
         ordered = sorted(self._findings, key=lambda one: one[:2])
         by_severity: Counter[str] = Counter()
         for code, count in self._by_code.items():
             by_severity[CODES[code].severity.value] += count
-        summary = Summary(
+        summary = CheckSummary(
             sessions,
             self.logs,
             self.lines,
@@ -198,10 +198,10 @@ class _Report:
             dict(sorted(self._by_code.items())),
             dict(by_severity),
         )
-        return Checked([finding for _, _, finding in ordered], summary)
+        return CheckReport([finding for _, _, finding in ordered], summary)
 
 
-class _Place(Struct):
+class _CheckedLog(Struct):
     """Whose log it is, and where its lines start."""
 
     session: str
@@ -209,7 +209,7 @@ class _Place(Struct):
     path: Path
     starts: array[int]
 
-    def finding(self, found: Found) -> Finding:
+    def finding(self, found: RuleViolation) -> Finding:
         """A rule that was broken, with everything a reader needs to go there."""
         rule = CODES[found.code]
         line = None if found.offset is None else max(1, bisect_right(self.starts, found.offset))
@@ -233,23 +233,23 @@ class _Place(Struct):
 # ---- one log ---------------------------------------------------------------------------------------------
 
 
-def _check_log(report: _Report, session: str, log: LogFile, *, is_open: bool) -> None:
+def _check_log(report: _FindingCollector, session: str, log: LogFile, *, is_open: bool) -> None:
     agent = str(log.agent_id or log.path.stem) if isinstance(log, AgentFile) else None
-    place = _Place(session, agent, log.path, array("Q"))
+    place = _CheckedLog(session, agent, log.path, array("Q"))
     report.logs += 1
     try:
         with OpenLog(log.path) as opened:
-            looked = _Looked(opened, place, is_open=is_open)
+            looked = _LogCheck(opened, place, is_open=is_open)
             report.add_log(place, _faults(looked, log))
     except (NotFound, StorageError) as problem:
-        report.add_log(place, [Found("unreadable", problem.message)])
+        report.add_log(place, [RuleViolation("unreadable", problem.message)])
         return
     report.lines += looked.lines
     report.damaged += looked.damaged
     report.bytes += log.size
 
 
-def _faults(looked: _Looked, log: LogFile) -> Iterator[Found]:
+def _faults(looked: _LogCheck, log: LogFile) -> Iterator[RuleViolation]:
     yield from looked.line_faults()
     graph = Graph(looked.points)
     yield from looked.duplicate_faults()
@@ -260,7 +260,7 @@ def _faults(looked: _Looked, log: LogFile) -> Iterator[Found]:
         yield from tool_faults(looked.tools, None)
         return
     if not log.is_uuid:
-        yield Found("foreign-name", f"{log.path.name} is not a name a client gives")
+        yield RuleViolation("foreign-name", f"{log.path.name} is not a name a client gives")
     if looked.is_foreign:
         yield from tool_faults(looked.tools, None)
         return
@@ -268,7 +268,7 @@ def _faults(looked: _Looked, log: LogFile) -> Iterator[Found]:
     yield from _conversation_faults(looked, graph, log)
 
 
-def _conversation_faults(looked: _Looked, graph: Graph, log: SessionFile) -> Iterator[Found]:
+def _conversation_faults(looked: _LogCheck, graph: Graph, log: SessionFile) -> Iterator[RuleViolation]:
     """What the conversation that would be resumed says about itself."""
     leaf = graph.active_leaf
     if leaf is None:
@@ -280,7 +280,7 @@ def _conversation_faults(looked: _Looked, graph: Graph, log: SessionFile) -> Ite
     entries = _resumed(looked, graph, leaf)
     if entries is None:
         what = f"even with its texts cut it has more than {_LARGEST_CONVERSATION:,} bytes"
-        yield Found("api-not-checked", what)
+        yield RuleViolation("api-not-checked", what)
         yield from tool_faults(looked.tools, None)
         return
     messages = api_messages(entries)
@@ -291,7 +291,7 @@ def _conversation_faults(looked: _Looked, graph: Graph, log: SessionFile) -> Ite
         yield fault
 
 
-def _resumed(looked: _Looked, graph: Graph, leaf: Node) -> list[Entry] | None:
+def _resumed(looked: _LogCheck, graph: Graph, leaf: Node) -> list[Entry] | None:
     """The entries that are resumed; of a large conversation with their texts cut, None where it is too large even so."""
     nodes = Conversation(graph, leaf, looked.load).nodes
     is_large = sum(node.length for node in nodes) > _LARGEST_CONVERSATION
@@ -318,19 +318,19 @@ def _model(entries: Sequence[Entry]) -> str:
     return resumed_model("")
 
 
-class _Looked:
+class _LogCheck:
     """One pass over a log: findings about lines on the way, and what the rules about the whole need."""
 
-    def __init__(self, log: OpenLog, place: _Place, *, is_open: bool) -> None:
+    def __init__(self, log: OpenLog, place: _CheckedLog, *, is_open: bool) -> None:
         self._log, self._place, self._is_open = log, place, is_open
         self.lines = self.damaged = 0
         self.points: list[Node | LeafMark] = []
-        self.tools = Tools()
+        self.tools = ToolTrace()
         self.is_foreign = False
         self._first: dict[str, Node] = {}
         self._again: list[tuple[Node, Node]] = []
 
-    def line_faults(self) -> Iterator[Found]:
+    def line_faults(self) -> Iterator[RuleViolation]:
         """Read the log once; what is wrong with single lines comes out as it is met."""
         end = 0
         for line in self._log.lines():
@@ -341,7 +341,7 @@ class _Looked:
         if end < size:
             yield from self._tail(end, size - end)
 
-    def _take(self, line: Line | Damage) -> Iterator[Found]:
+    def _take(self, line: Line | Damage) -> Iterator[RuleViolation]:
         item = codec.decode(line) if isinstance(line, Line) else line
         self.lines += 1
         if item is None:
@@ -355,7 +355,7 @@ class _Looked:
         if entry is not None and isinstance(line, Line):
             yield from self._take_entry(line, entry, is_damaged=isinstance(item, Damage))
 
-    def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool) -> Iterator[Found]:
+    def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool) -> Iterator[RuleViolation]:
         if not is_damaged and (entry.notices or entry.kind.value.startswith("unknown")):
             yield from line_faults(entry)
         self.tools.take(entry)
@@ -365,7 +365,7 @@ class _Looked:
             yield fault
         if self._place.agent is None and entry.uuid and entry.session_id not in (None, self._place.session):
             what = f"it says it is of session {str(entry.session_id)[:60]!r}"
-            yield Found("other-session-id", what, entry.offset, entry.uuid)
+            yield RuleViolation("other-session-id", what, entry.offset, entry.uuid)
         self._link(node_of(line))
 
     def _link(self, point: Node | LeafMark | None) -> None:
@@ -384,7 +384,7 @@ class _Looked:
         named = node.parent if parent is None else parent.uuid
         return structs.replace(node, type=sys.intern(node.type), parent=named)
 
-    def _tail(self, offset: int, length: int) -> Iterator[Found]:
+    def _tail(self, offset: int, length: int) -> Iterator[RuleViolation]:
         """The client reads what stands behind the last newline if it is a whole entry, and so do we."""
         tail = Line(self._log.read_all(min(length, _LONGEST_TAIL), offset), offset)
         item = codec.decode(tail)
@@ -398,7 +398,7 @@ class _Looked:
         elif item is not None and not self._is_open:
             self.damaged += 1
 
-    def duplicate_faults(self) -> Iterator[Found]:
+    def duplicate_faults(self) -> Iterator[RuleViolation]:
         """Ids that stand in several lines; their bytes are compared now."""
         for first, again in self._again:
             yield duplicate_fault(self._line(first), self._line(again), again.uuid)

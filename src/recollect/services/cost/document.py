@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recollect.model.cost.money import exact
-from recollect.model.cost.report import MODES, CostReport, CostRow, Explanation
+from recollect.model.cost.report import MODES, CostExplanation, CostReport, CostRow
 from recollect.model.cost.usage import Tokens
 
 
@@ -86,7 +86,7 @@ def _block(row: CostRow) -> dict[str, object]:
     return document
 
 
-def _explanation(why: Explanation) -> dict[str, object]:
+def _explanation(why: CostExplanation) -> dict[str, object]:
     return {
         "logs": why.logs,
         "paths": why.paths,

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import structs
 
 from recollect.errors import Ambiguous, NotFound, UsageError
-from recollect.index.cost_queries import LogRow
+from recollect.index.cost_queries import UsageLogRow
 from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
 from recollect.model.cost.prices import PriceList
@@ -23,13 +23,13 @@ from recollect.model.cost.report import (
     KEYS,
     MAIN_AGENT,
     MODES,
-    Accounts,
-    Asked,
+    CostAggregator,
+    CostQuery,
     CostReport,
-    Log,
-    Recorded,
+    RecordedCost,
+    UsageLog,
 )
-from recollect.services.cost.source import IndexSource, Query, Source
+from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource
 from recollect.services.directory_name import directory_name
 from recollect.services.indexing.access import OpenIndex
 
@@ -66,11 +66,11 @@ def costs(
     _check(by, mode)
     offset = offset_of(timezone)
     if opened.database is not None:
-        source: Source = IndexSource(opened.database)
+        source: UsageSource = IndexUsageSource(opened.database)
     else:
         is_recorded = mode != "calculate" or explain
         source = _scanned(homes, by, is_recorded=is_recorded, is_timed=performance, progress=progress)
-    one = _Report(source, homes, tuple(by), _milliseconds(since), _milliseconds(until))
+    one = _CostReportBuilder(source, homes, tuple(by), _milliseconds(since), _milliseconds(until))
     one.choose(project, model, session)
     prices = prices or _own_prices()
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
@@ -153,11 +153,16 @@ def _milliseconds(moment: dt.datetime | None) -> int | None:
 # --- one report -------------------------------------------------------------------------------------
 
 
-class _Report:
+class _CostReportBuilder:
     """The parts of a report, put together step by step."""
 
     def __init__(
-        self, source: Source, homes: Sequence[Path], by: tuple[str, ...], since: int | None, until: int | None
+        self,
+        source: UsageSource,
+        homes: Sequence[Path],
+        by: tuple[str, ...],
+        since: int | None,
+        until: int | None,
     ) -> None:
         self._source = source
         self._homes = homes
@@ -165,11 +170,11 @@ class _Report:
         self._since, self._until = since, until
         self._files: Collection[int] | None = None
         self._models: Collection[str] | None = None
-        self._known: dict[int, Log] | None = None
+        self._known: dict[int, UsageLog] | None = None
         self._notes = list(source.notes)
 
     @property
-    def _logs(self) -> dict[int, Log]:
+    def _logs(self) -> dict[int, UsageLog]:
         if self._known is None:
             self._known = _logs(self._source.log_rows())
         return self._known
@@ -196,7 +201,7 @@ class _Report:
         columns = {key for key in self._by if key in ("branch", "tool")}
         if needs_logs or any(key in _BY_LOG for key in self._by):
             columns.add("file")
-        query = Query(
+        query = UsageQuery(
             timeline,
             frozenset(columns),
             self._files,
@@ -207,15 +212,15 @@ class _Report:
             with_copies=explain,
             with_durations=performance,
         )
-        asked = Asked(self._by, timeline, prices, mode, explain, performance, now, active_since)
+        asked = CostQuery(self._by, timeline, prices, mode, explain, performance, now, active_since)
         report = self._added_up(query, asked)
         return self._with_versions(report) if explain else report
 
-    def _added_up(self, query: Query, asked: Asked) -> CostReport:
+    def _added_up(self, query: UsageQuery, asked: CostQuery) -> CostReport:
         logs = self._logs if "file" in query.columns else {}
         records = self._records() if asked.mode != "calculate" or asked.is_explained else ()
         gone = self._source.gone(self._files, self._since, self._until)
-        accounts = Accounts(asked, logs, records)
+        accounts = CostAggregator(asked, logs, records)
         report = accounts.report(self._source.sums(query), gone=gone, notes=self._notes)
         if accounts.has_gap and not query.is_granular:
             return self._added_up(query._replace(is_granular=True), asked)
@@ -232,7 +237,7 @@ class _Report:
         active_since = None if first is None else source.first_at(first)
         return Timeline(by, offset, days, found, prices.changes()), active_since
 
-    def _records(self) -> list[Recorded]:
+    def _records(self) -> list[RecordedCost]:
         files = None if self._files is None else set(self._files)
         return [
             record._replace(is_booked=self._is_meant(at, record))
@@ -240,7 +245,7 @@ class _Report:
             if files is None or record.log in files
         ]
 
-    def _is_meant(self, at: int | None, record: Recorded) -> bool:
+    def _is_meant(self, at: int | None, record: RecordedCost) -> bool:
         if self._models is not None and record.model not in self._models:
             return False
         if self._since is None and self._until is None:
@@ -274,7 +279,7 @@ def _check(by: Sequence[str], mode: str) -> None:
 
 def _scanned(
     homes: Sequence[Path], by: Sequence[str], *, is_recorded: bool, is_timed: bool, progress: Progress | None
-) -> Source:
+) -> UsageSource:
     from recollect.services.cost.scan import scan
 
     source = scan(
@@ -297,7 +302,7 @@ def _own_prices() -> PriceList:
 # --- names ------------------------------------------------------------------------------------------
 
 
-def _logs(rows: Sequence[LogRow]) -> dict[int, Log]:
+def _logs(rows: Sequence[UsageLogRow]) -> dict[int, UsageLog]:
     """Logs with their projects: an agent works where its session does."""
     directories: dict[tuple[str, str], str] = {}
     for row in sorted(rows, key=lambda row: row.path):
@@ -307,13 +312,13 @@ def _logs(rows: Sequence[LogRow]) -> dict[int, Log]:
     return {row.number: _log(row, directories) for row in rows}
 
 
-def _log(row: LogRow, directories: Mapping[tuple[str, str], str]) -> Log:
+def _log(row: UsageLogRow, directories: Mapping[tuple[str, str], str]) -> UsageLog:
     project = row.cwd
     if row.is_agent and row.session:
         of_session = directories.get((row.home, row.session)) or directories.get(("", row.session))
         project = of_session or project
     agent = (row.agent or UNKNOWN) if row.is_agent else MAIN_AGENT
-    return Log(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone))
+    return UsageLog(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone))
 
 
 def _project_test(wanted: str) -> Callable[[str], bool]:
@@ -333,7 +338,7 @@ def _named(wanted: str, models: Collection[str]) -> list[str]:
     return [name for name in models if wanted.casefold() in name.casefold()]
 
 
-def _session_id(name: str, logs: Collection[Log], homes: Sequence[Path]) -> str:
+def _session_id(name: str, logs: Collection[UsageLog], homes: Sequence[Path]) -> str:
     ids = {log.session for log in logs if log.session != UNKNOWN}
     if name in ids:
         return name

@@ -19,13 +19,13 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from recollect.index.cost_queries import LogRow
+from recollect.index.cost_queries import UsageLogRow
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
-from recollect.model.cost.copies import Copy, counted
+from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
-from recollect.model.cost.report import Recorded, Sum
-from recollect.services.cost.scan_worker import Answer, Task, UsageTuple, read
-from recollect.services.cost.source import Query, quarter_of
+from recollect.model.cost.report import RecordedCost, UsageGroup
+from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple, read
+from recollect.services.cost.source import UsageQuery, quarter_of
 from recollect.storage.home_walk import FoundLog, scan_logs
 
 # Below this, starting another process takes longer than reading here.
@@ -40,7 +40,7 @@ _PROGRAM = (
     "answer(tasks)\n"
 )
 
-# Messages, six counts, recorded, unrecorded, lines, and three for what is timed: as ``Sum`` has them.
+# Messages, six counts, recorded, unrecorded, lines, and three for what is timed: as ``UsageGroup`` has them.
 _AMOUNTS, _LINES = 13, 9
 
 Progress = Callable[[int, int], None]
@@ -56,12 +56,12 @@ def scan(
     with_durations: bool = False,
     processes: int | None = None,
     progress: Progress | None = None,
-) -> ScanSource:
+) -> LogUsageSource:
     """Read all logs of some homes. What is not asked for is not looked for; what cannot be read is told."""
     problems: list[tuple[str, str]] = []
     found = [(home, log) for home in homes for log in scan_logs(home, problems) if log.role != "tool-output"]
     tasks = [
-        Task(log.path, log.session is None, with_tools, with_records, with_durations) for _, log in found
+        UsageTask(log.path, log.session is None, with_tools, with_records, with_durations) for _, log in found
     ]
     with _unwatched():
         answers = _answers(tasks, [log.size for _, log in found], processes, progress)
@@ -69,7 +69,7 @@ def scan(
             _log_row(number, home, log, answer)
             for number, ((home, log), answer) in enumerate(zip(found, answers, strict=True))
         ]
-        return ScanSource(logs, answers, [f"could not be read: {path}: {why}" for path, why in problems])
+        return LogUsageSource(logs, answers, [f"could not be read: {path}: {why}" for path, why in problems])
 
 
 @contextlib.contextmanager
@@ -84,9 +84,9 @@ def _unwatched() -> Iterator[None]:
             gc.enable()
 
 
-def _log_row(number: int, home: Path, log: FoundLog, answer: Answer) -> LogRow:
+def _log_row(number: int, home: Path, log: FoundLog, answer: LogUsage) -> UsageLogRow:
     session = log.session or answer.session
-    return LogRow(
+    return UsageLogRow(
         number, log.path, os.fspath(home), log.role == "agent", session, log.agent, answer.cwd, False
     )
 
@@ -95,12 +95,12 @@ def _log_row(number: int, home: Path, log: FoundLog, answer: Answer) -> LogRow:
 
 
 def _answers(
-    tasks: list[Task], sizes: list[int], processes: int | None, progress: Progress | None
-) -> list[Answer]:
+    tasks: list[UsageTask], sizes: list[int], processes: int | None, progress: Progress | None
+) -> list[LogUsage]:
     count = _processes(sum(sizes)) if processes is None else processes
     mine, *others = _shares(sizes, max(count, 1))
     started = [(share, _started([tasks[at] for at in share])) for share in others]
-    answers: dict[int, Answer] = {}
+    answers: dict[int, LogUsage] = {}
     try:
         _read_here(mine, tasks, sizes, answers, progress)
         for share, worker in started:
@@ -116,9 +116,9 @@ def _answers(
 
 def _read_here(
     share: list[int],
-    tasks: list[Task],
+    tasks: list[UsageTask],
     sizes: list[int],
-    answers: dict[int, Answer],
+    answers: dict[int, LogUsage],
     progress: Progress | None,
 ) -> None:
     """Our own share. The others go about as fast, so it tells how far they all are."""
@@ -147,7 +147,7 @@ def _shares(sizes: list[int], count: int) -> list[list[int]]:
     return shares
 
 
-def _started(tasks: list[Task]) -> subprocess.Popen[bytes] | None:
+def _started(tasks: list[UsageTask]) -> subprocess.Popen[bytes] | None:
     try:
         worker = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM],
@@ -165,12 +165,12 @@ def _started(tasks: list[Task]) -> subprocess.Popen[bytes] | None:
     return worker
 
 
-def _received(worker: subprocess.Popen[bytes]) -> list[Answer]:
+def _received(worker: subprocess.Popen[bytes]) -> list[LogUsage]:
     """Its answers; none where it failed."""
     try:
         data = b"" if worker.stdout is None else worker.stdout.read()
         # What comes here was written by the other end of our own pipe.
-        return [Answer(*answer) for answer in marshal.loads(data)]  # noqa: S302
+        return [LogUsage(*answer) for answer in marshal.loads(data)]  # noqa: S302
     except (OSError, EOFError, ValueError, TypeError):
         return []
 
@@ -187,17 +187,19 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
 # --- answers ----------------------------------------------------------------------------------------
 
 
-class ScanSource:
+class LogUsageSource:
     """Usage as the logs have it at this moment."""
 
-    def __init__(self, logs: list[LogRow], answers: Sequence[Answer], problems: Iterable[str] = ()) -> None:
+    def __init__(
+        self, logs: list[UsageLogRow], answers: Sequence[LogUsage], problems: Iterable[str] = ()
+    ) -> None:
         self._logs = logs
         unread = (answer.problem for answer in answers if answer.problem is not None)
         self.notes = [*problems, *(f"could not be read: {problem}" for problem in unread)]
         self._totals = [(number, answer.totals) for number, answer in enumerate(answers) if answer.totals]
         self._rows, self._dropped = _counted(logs, answers)
 
-    def log_rows(self) -> list[LogRow]:
+    def log_rows(self) -> list[UsageLogRow]:
         """All logs."""
         return self._logs
 
@@ -218,19 +220,19 @@ class ScanSource:
         times = (row[5] for _, row in self._rows if row[5] is not None)
         return min((at for at in times if at // QUARTER_MS == quarter), default=None)
 
-    def sums(self, query: Query) -> list[Sum]:
+    def sums(self, query: UsageQuery) -> list[UsageGroup]:
         """Sums of usage."""
-        sums = [Sum(*key[:6], *amounts) for key, amounts in _summed(self._rows, query).items()]
+        sums = [UsageGroup(*key[:6], *amounts) for key, amounts in _summed(self._rows, query).items()]
         if query.with_copies:
             for key, amounts in _summed(self._dropped, query).items():
-                nothing = Sum(*key[:6], 0, 0, 0, 0, 0, 0, 0)
+                nothing = UsageGroup(*key[:6], 0, 0, 0, 0, 0, 0, 0)
                 sums.append(nothing._replace(lines=amounts[_LINES]))
         return sums
 
-    def records(self) -> list[tuple[int | None, Recorded]]:
+    def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals."""
         return [
-            (at, Recorded(quarter_of(at), log, model or None, pico))
+            (at, RecordedCost(quarter_of(at), log, model or None, pico))
             for log, (at, amounts) in self._totals
             for model, pico in amounts
         ]
@@ -248,7 +250,7 @@ class ScanSource:
         return {model: tuple(sorted(versions)) for model, versions in found.items()}
 
 
-def _counted(logs: Sequence[LogRow], answers: Iterable[Answer]) -> tuple[list[Placed], list[Placed]]:
+def _counted(logs: Sequence[UsageLogRow], answers: Iterable[LogUsage]) -> tuple[list[Placed], list[Placed]]:
     """The rows that count, and the copies that do not."""
     alone: dict[str, Placed] = {}
     several: dict[str, list[Placed]] = {}
@@ -272,11 +274,11 @@ def _counted(logs: Sequence[LogRow], answers: Iterable[Answer]) -> tuple[list[Pl
     return kept, dropped
 
 
-def _copy(path: str, row: UsageTuple) -> Copy:
-    return Copy(row[1], row[2], row[12], row[3], row[5] or 0, row[4], path)
+def _copy(path: str, row: UsageTuple) -> ResponseCopy:
+    return ResponseCopy(row[1], row[2], row[12], row[3], row[5] or 0, row[4], path)
 
 
-def _summed(rows: Iterable[Placed], query: Query) -> dict[Key, list[int]]:
+def _summed(rows: Iterable[Placed], query: UsageQuery) -> dict[Key, list[int]]:
     """Rows added up by what the query tells apart."""
     sums: dict[Key, list[int]] = {}
     starts: dict[int, int] = {}
@@ -324,7 +326,7 @@ def _add(known: list[int], row: UsageTuple) -> None:
         known[12] += row[12]
 
 
-def _wanted(rows: Iterable[Placed], query: Query) -> Iterable[Placed]:
+def _wanted(rows: Iterable[Placed], query: UsageQuery) -> Iterable[Placed]:
     if query.files is not None:
         files = set(query.files)
         rows = [placed for placed in rows if placed[0] in files]

@@ -47,7 +47,7 @@ UsageTuple = tuple[
 ]  # fmt: skip
 
 
-class Task(NamedTuple):
+class UsageTask(NamedTuple):
     """A log to read. ``needs_session``: only its lines say whose it is."""
 
     path: str
@@ -57,7 +57,7 @@ class Task(NamedTuple):
     with_durations: bool = False
 
 
-class Answer(NamedTuple):
+class LogUsage(NamedTuple):
     """What a log says. ``totals``: the client's own running total, its time and its amounts by model.
 
     ``problem``: why the log could not be read, or not to its end.
@@ -74,36 +74,36 @@ class Answer(NamedTuple):
 _Count = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
-class _Split(Struct, gc=False):
+class _CacheSplit(Struct, gc=False):
     ephemeral_5m_input_tokens: _Count | None = None
     ephemeral_1h_input_tokens: _Count | None = None
 
 
-class _Searches(Struct, gc=False):
+class _SearchCount(Struct, gc=False):
     web_search_requests: _Count | None = None
 
 
-class _Usage(Struct, gc=False):
+class _UsageCounts(Struct, gc=False):
     input_tokens: _Count | None = None
     output_tokens: _Count | None = None
     cache_creation_input_tokens: _Count | None = None
     cache_read_input_tokens: _Count | None = None
-    cache_creation: _Split | None = None
-    server_tool_use: _Searches | None = None
+    cache_creation: _CacheSplit | None = None
+    server_tool_use: _SearchCount | None = None
     service_tier: str | None = None
     speed: str | None = None
     inference_geo: str | None = None
 
 
-class _Message(Struct, gc=False):
+class _CostMessage(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
-    usage: _Usage | None = None
+    usage: _UsageCounts | None = None
     content: Raw | UnsetType = UNSET
 
 
-class _Line(Struct, rename="camel", gc=False):
+class _CostLine(Struct, rename="camel", gc=False):
     type: str
     # Not needed, but a line that has one of another type is an odd one.
     uuid: str | None = None
@@ -118,49 +118,49 @@ class _Line(Struct, rename="camel", gc=False):
     version: str | None = None
     request_id: str | None = None
     forked_from: Raw | UnsetType = UNSET
-    message: _Message | None = None
+    message: _CostMessage | None = None
     cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
     duration_ms: Raw | UnsetType = UNSET
 
 
-class _Head(Struct, rename="camel", gc=False):
+class _LineHead(Struct, rename="camel", gc=False):
     session_id: str | None = None
     cwd: str | None = None
 
 
-class _Time(Struct, gc=False):
+class _LineTime(Struct, gc=False):
     uuid: str | None = None
     timestamp: str | None = None
 
 
-class _Call(Struct, gc=False):
+class _ToolUseView(Struct, gc=False):
     type: str | None = None
     name: str | None = None
     input: Raw | UnsetType = UNSET
 
 
-_line = msgspec.json.Decoder(_Line).decode
-_head = msgspec.json.Decoder(_Head).decode
-_time = msgspec.json.Decoder(_Time).decode
-_calls = msgspec.json.Decoder(list[_Call]).decode
+_line = msgspec.json.Decoder(_CostLine).decode
+_head = msgspec.json.Decoder(_LineHead).decode
+_time = msgspec.json.Decoder(_LineTime).decode
+_calls = msgspec.json.Decoder(list[_ToolUseView]).decode
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class _Kept:
+class _BestCopy:
     """The best of a log's lines about one response, so far; ``lines`` is how many there were."""
 
     __slots__ = ("asked", "best", "lines", "rank", "time", "tool")
 
-    def __init__(self, best: _Line | UsageTuple, rank: Rank, time: Time) -> None:
+    def __init__(self, best: _CostLine | UsageTuple, rank: Rank, time: Time) -> None:
         self.best, self.rank, self.time = best, rank, time
         self.tool: str | None = None
         self.asked: str | None = None
         self.lines = 1
 
 
-def read(task: Task) -> Answer:
+def read(task: UsageTask) -> LogUsage:
     """All that a log says of usage. One that went away since it was seen says nothing."""
-    reader = _Reader(task)
+    reader = _LogUsageReader(task)
     times: dict[str, int] = {}
     problem = None
     try:
@@ -169,11 +169,11 @@ def read(task: Task) -> Answer:
                 reader.take(chunk, end)
             times = _times(log, reader.asked()) if task.with_durations else {}
     except NotFound:
-        return Answer(None, None, [])
+        return LogUsage(None, None, [])
     except StorageError as cause:
         problem = cause.message
     totals = _running_total(task.path) if reader.has_totals else None
-    return Answer(reader.session, reader.cwd, reader.rows(times), totals, problem)
+    return LogUsage(reader.session, reader.cwd, reader.rows(times), totals, problem)
 
 
 def _chunks(log: OpenLog) -> Iterator[tuple[bytes, int]]:
@@ -201,13 +201,13 @@ def _lines_with(word: bytes, chunk: bytes, end: int) -> Iterator[bytes]:
         place = chunk.find(word, stop, end)
 
 
-class _Reader:
+class _LogUsageReader:
     """Gathers what the chunks of one log say."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: UsageTask) -> None:
         self._task = task
-        self._kept: dict[tuple[str | None, str], _Kept] = {}
-        self._nameless: list[tuple[str, _Kept]] = []
+        self._kept: dict[tuple[str | None, str], _BestCopy] = {}
+        self._nameless: list[tuple[str, _BestCopy]] = []
         self.session: str | None = None
         self.cwd: str | None = None
         self.has_totals = False
@@ -240,7 +240,7 @@ class _Reader:
                 head = _head(data)
             except _REFUSED:
                 facts = facts_of(data)
-                head = _Head() if facts is None else _Head(facts.session, facts.cwd)
+                head = _LineHead() if facts is None else _LineHead(facts.session, facts.cwd)
             self.cwd = self.cwd or head.cwd or None
             self.session = self.session or head.session_id or None
             if (self.cwd if word is _CWD else self.session) is not None:
@@ -277,7 +277,7 @@ class _Reader:
             one.asked = line.parent_uuid
         one.tool = one.tool or tool
 
-    def _is_plain(self, line: _Line, message: _Message) -> bool:
+    def _is_plain(self, line: _CostLine, message: _CostMessage) -> bool:
         content = message.content
         return (
             content is not UNSET
@@ -301,14 +301,16 @@ class _Reader:
             one.asked = facts.parent
         one.tool = one.tool or row.tool
 
-    def _keep(self, key: tuple[str | None, str], best: _Line | UsageTuple, rank: Rank, time: Time) -> _Kept:
+    def _keep(
+        self, key: tuple[str | None, str], best: _CostLine | UsageTuple, rank: Rank, time: Time
+    ) -> _BestCopy:
         """Keep a line unless a better one of the same log speaks for the response (as the index does)."""
         if key[0] is None:
-            self._nameless.append((key[1], one := _Kept(best, rank, time)))
+            self._nameless.append((key[1], one := _BestCopy(best, rank, time)))
             return one
         known = self._kept.get(key)
         if known is None:
-            known = self._kept[key] = _Kept(best, rank, time)
+            known = self._kept[key] = _BestCopy(best, rank, time)
             return known
         known.lines += 1
         if rank > known.rank or (rank == known.rank and not _is_earlier(time, known.time)):
@@ -326,7 +328,7 @@ def _at(time: Time) -> int | None:
     return milliseconds(time) if isinstance(time, str) else time
 
 
-def _row(message: str | None, request: str, one: _Kept, times: dict[str, int]) -> UsageTuple:
+def _row(message: str | None, request: str, one: _BestCopy, times: dict[str, int]) -> UsageTuple:
     best = one.best
     row = best if isinstance(best, tuple) else _plain_row(message, request, one, best)
     if row[18] is None and one.asked in times and row[5] is not None:
@@ -336,7 +338,7 @@ def _row(message: str | None, request: str, one: _Kept, times: dict[str, int]) -
     )
 
 
-def _plain_row(message: str | None, request: str, one: _Kept, line: _Line) -> UsageTuple:
+def _plain_row(message: str | None, request: str, one: _BestCopy, line: _CostLine) -> UsageTuple:
     said = line.message
     usage = None if said is None else said.usage
     if said is None or usage is None:
@@ -380,7 +382,7 @@ def _shared(name: str | None, _names: dict[str, str] = {}) -> str | None:  # noq
     return None if name is None else _names.setdefault(name, name)
 
 
-def _writes(usage: _Usage) -> tuple[int, int]:
+def _writes(usage: _UsageCounts) -> tuple[int, int]:
     """Cache writes of five minutes and of an hour (the rule of ``model.usage.Usage``)."""
     split, whole = usage.cache_creation, usage.cache_creation_input_tokens or 0
     if split is None:
@@ -420,10 +422,10 @@ def _times(log: OpenLog, wanted: set[str]) -> dict[str, int]:
 
 def _running_total(path: str) -> tuple[int | None, list[tuple[str, int]]] | None:
     """The client's last running total, read the long way: few logs have one, and fewer reports want it."""
-    from recollect.services.indexing.extraction import Job, frames
+    from recollect.services.indexing.extraction import ExtractionJob, frames
 
     found, latest = None, None
-    for frame in frames(Job(path)):
+    for frame in frames(ExtractionJob(path)):
         found = frame.cost_state or found
         latest = max((at for at in (latest, frame.last_at) if at is not None), default=None)
     return None if found is None else (latest if found[0] is None else found[0], found[1])
@@ -432,6 +434,6 @@ def _running_total(path: str) -> tuple[int | None, list[tuple[str, int]]] | None
 def answer(tasks: list[tuple[object, ...]]) -> None:
     """The life of a process: all tasks, one message of answers on stdout."""
     gc.disable()  # many rows, no cycles, and a short life
-    answers = [tuple(read(Task(*task))) for task in tasks]  # type: ignore[arg-type]
+    answers = [tuple(read(UsageTask(*task))) for task in tasks]  # type: ignore[arg-type]
     marshal.dump(answers, sys.stdout.buffer)
     sys.stdout.buffer.flush()

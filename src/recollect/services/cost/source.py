@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from recollect.index import cost_queries
-from recollect.index.cost_queries import LogRow, Row, Wanted
-from recollect.index.database import Database
+from recollect.index.cost_queries import Row, UsageLogRow, UsageRowFilter
+from recollect.index.database import IndexDatabase
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Timeline
 from recollect.model.cost.prices import UNCERTAIN
-from recollect.model.cost.report import Recorded, Sum
+from recollect.model.cost.report import RecordedCost, UsageGroup
 
 
-class Query(NamedTuple):
+class UsageQuery(NamedTuple):
     """Which sums are wanted. Times are milliseconds, ``since`` included and ``until`` not.
 
     ``columns``: what sums are told apart by besides time, model and variant (file, branch, tool).
@@ -31,12 +31,12 @@ class Query(NamedTuple):
     with_durations: bool = False
 
 
-class Source(Protocol):
+class UsageSource(Protocol):
     """Counted usage, and what is known of the logs it came from. ``notes``: what could not be read."""
 
     notes: list[str]
 
-    def log_rows(self) -> list[LogRow]:
+    def log_rows(self) -> list[UsageLogRow]:
         """All logs."""
 
     def models(self) -> set[str]:
@@ -51,10 +51,10 @@ class Source(Protocol):
     def first_at(self, quarter: int) -> int | None:
         """The time of the first response in a quarter."""
 
-    def sums(self, query: Query) -> list[Sum]:
+    def sums(self, query: UsageQuery) -> list[UsageGroup]:
         """Sums of usage."""
 
-    def records(self) -> list[tuple[int | None, Recorded]]:
+    def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals, each with its time."""
 
     def gone(self, files: Collection[int] | None, since: int | None, until: int | None) -> int:
@@ -69,15 +69,15 @@ def quarter_of(at: int | None) -> int:
     return NO_TIME if at is None else at // QUARTER_MS
 
 
-class IndexSource:
+class IndexUsageSource:
     """Usage as the index has it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: IndexDatabase) -> None:
         self._db = database
         self._names = cost_queries.names(database)
         self.notes: list[str] = []
 
-    def log_rows(self) -> list[LogRow]:
+    def log_rows(self) -> list[UsageLogRow]:
         """All logs."""
         return cost_queries.logs(self._db)
 
@@ -97,9 +97,9 @@ class IndexSource:
         """The time of the first response in a quarter."""
         return cost_queries.first_at(self._db, quarter)
 
-    def sums(self, query: Query) -> list[Sum]:
+    def sums(self, query: UsageQuery) -> list[UsageGroup]:
         """Sums of usage, from the table that is just fine enough."""
-        wanted = Wanted(query.columns, query.files, self._numbers(query.models))
+        wanted = UsageRowFilter(query.columns, query.files, self._numbers(query.models))
         if query.is_granular or query.with_copies or query.with_durations or "tool" in query.columns:
             rows = cost_queries.spoken(
                 self._db,
@@ -115,7 +115,7 @@ class IndexSource:
             rows = self._rolled(query, wanted)
         return [self._sum(row) for row in rows]
 
-    def _rolled(self, query: Query, wanted: Wanted) -> list[Row]:
+    def _rolled(self, query: UsageQuery, wanted: UsageRowFilter) -> list[Row]:
         """Whole quarters from the sums that are kept; the parts of quarters at the bounds, row by row."""
         since, until = query.since, query.until
         first = None if since is None else -(-since // QUARTER_MS)
@@ -137,10 +137,10 @@ class IndexSource:
             )
         return rows
 
-    def records(self) -> list[tuple[int | None, Recorded]]:
+    def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals."""
         return [
-            (at, Recorded(quarter_of(at), log, self._names.get(model), pico))
+            (at, RecordedCost(quarter_of(at), log, self._names.get(model), pico))
             for log, at, model, pico in cost_queries.cost_states(self._db)
         ]
 
@@ -158,7 +158,7 @@ class IndexSource:
     def _numbers(self, models: Collection[str] | None) -> list[int] | None:
         return None if models is None else [number for number, name in self._names.items() if name in models]
 
-    def _sum(self, row: Row) -> Sum:
+    def _sum(self, row: Row) -> UsageGroup:
         names = self._names
         quarter, log, model, branch, tool, *rest = row
-        return Sum(quarter, log, names.get(model), names.get(branch), names.get(tool), *rest)
+        return UsageGroup(quarter, log, names.get(model), names.get(branch), names.get(tool), *rest)

@@ -24,7 +24,7 @@ from recollect.model.blocks import (
     ToolResultBlock,
     UnknownBlock,
 )
-from recollect.model.conversation.tool_calls import Call, CallStatus
+from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus
 from recollect.model.entry import Entry, User
 from recollect.model.json_text import loose_value
 from recollect.model.markdown_html import pre_html, text_html
@@ -52,21 +52,21 @@ _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 Values = Mapping[str, object]
 
 
-def opening(call: Call) -> str:
+def opening(call: ToolCall) -> str:
     """The folded unit up to its content: what was called, what about, how it ended."""
-    ended = [str(call.status)] if call.status is not CallStatus.OK else []
-    if call.elapsed_ms is not None and call.status is not CallStatus.MISSING:
+    ended = [str(call.status)] if call.status is not ToolCallStatus.OK else []
+    if call.elapsed_ms is not None and call.status is not ToolCallStatus.MISSING:
         ended.append(_duration(call.elapsed_ms))
     about = gist(loose_value(call.input))
     shown = f" <code>{text_html(about)}</code>" if about else ""
-    is_open = " open" if call.name in _EDITS and call.status is CallStatus.OK else ""
+    is_open = " open" if call.name in _EDITS and call.status is ToolCallStatus.OK else ""
     return (
         f'<details class="call {call.status}"{is_open}><summary><b>{text_html(words_of(call.name, 100))}</b>{shown} '
         f"<span>{', '.join(ended)}</span></summary>\n"
     )
 
 
-def body(call: Call, answer: Entry | None) -> Iterator[str]:
+def body(call: ToolCall, answer: Entry | None) -> Iterator[str]:
     """What was asked, and what came back."""
     values = loose_value(call.input)
     diff = list(_diff(call, values, answer)) if isinstance(values, dict) else []
@@ -192,7 +192,7 @@ def _json(value: object) -> str:
 # ---- diffs -----------------------------------------------------------------------------------------------
 
 
-def _diff(call: Call, values: Values, answer: Entry | None) -> Iterator[str]:
+def _diff(call: ToolCall, values: Values, answer: Entry | None) -> Iterator[str]:
     """The lines of what an edit changed; nothing where the call is no edit."""
     if call.name not in _EDITS:
         return

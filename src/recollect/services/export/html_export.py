@@ -29,9 +29,9 @@ from recollect.services.export import export, html_frame
 from recollect.services.export.export import Redactor
 from recollect.services.export.html_frame import words_of
 from recollect.services.export.html_message import MessageWriter
-from recollect.services.export.html_source import Agents, Source
+from recollect.services.export.html_source import ExportAgents, ExportSource
 from recollect.services.homes import Home
-from recollect.services.page.conversation import Talk
+from recollect.services.page.conversation import ViewMessages
 from recollect.services.session import Session
 from recollect.system import fsops
 
@@ -57,7 +57,7 @@ class HtmlExport(Struct):
     damage: list[Damage] = []
 
 
-class Place(Struct, frozen=True):
+class ExportTarget(Struct, frozen=True):
     """Where a session is written: its file, and beside it the directory of its pages. ``up`` is a file beside it."""
 
     file: Path
@@ -65,7 +65,7 @@ class Place(Struct, frozen=True):
     up: str = ""
 
 
-class Told(Struct):
+class ExportSummary(Struct):
     """What an index says of a session."""
 
     title: str
@@ -105,8 +105,8 @@ def check_target(target: Path, *, force: bool = False) -> None:
 
 def one_page(session: Session, redactor: Redactor | None, *, whole: bool = False) -> Iterator[bytes]:
     """A session as one document, agents included, however large that is."""
-    source = Source(session, redactor, whole=whole)
-    yield from _pieces(_single(source, source.talk(), Agents(source), ""))
+    source = ExportSource(session, redactor, whole=whole)
+    yield from _pieces(_single(source, source.talk(), ExportAgents(source), ""))
 
 
 def export_session(
@@ -114,11 +114,13 @@ def export_session(
 ) -> HtmlExport:
     """Write a session to a file, with pages beside it where it is huge, or to a directory with an index."""
     check_target(target, force=force)
-    source = Source(session, redactor, whole=whole)
+    source = ExportSource(session, redactor, whole=whole)
     done = HtmlExport(target, sessions=1, damage=source.damage)
     with _staged(target) as stage:
         name = target.name if is_file(target) else "index.html"
-        place = Place(stage / name, stage / (_pages_beside(target).name if is_file(target) else "pages"))
+        place = ExportTarget(
+            stage / name, stage / (_pages_beside(target).name if is_file(target) else "pages")
+        )
         told = _write(source, place)
         done.files, done.bytes = told.files, told.bytes
         if is_file(target):
@@ -149,10 +151,10 @@ def export_project(
         raise NotFound(f"project {project!r}: no session", hint="`recollect list` shows directories")
     done = HtmlExport(target, problems=[], damage=[])
     with _staged(target) as stage:
-        rows: dict[str, Told | str] = {}
+        rows: dict[str, ExportSummary | str] = {}
         for number, session in enumerate(sessions, 1):
             name = _file_name(session, rows)
-            rows[name] = _project_session(Source(session, redactor, whole=whole), stage, name, done)
+            rows[name] = _project_session(ExportSource(session, redactor, whole=whole), stage, name, done)
             if progress is not None:
                 progress(number, len(sessions))
         index = _pieces(_project_page(project if redactor is None else redactor.text(project), rows))
@@ -162,10 +164,10 @@ def export_project(
     return done
 
 
-def _project_session(source: Source, stage: Path, name: str, done: HtmlExport) -> Told | str:
+def _project_session(source: ExportSource, stage: Path, name: str, done: HtmlExport) -> ExportSummary | str:
     """Write one session of a project; where it cannot be read, why."""
     try:
-        told = _write(source, Place(stage / f"{name}.html", stage / f"{name}-pages", up="index.html"))
+        told = _write(source, ExportTarget(stage / f"{name}.html", stage / f"{name}-pages", up="index.html"))
     except RecollectError as problem:
         why = source.text(problem.message)
         done.problems.append((source.session.id, why))
@@ -194,9 +196,9 @@ def _numbered(stem: str) -> Iterator[str]:
 # ---- one session -----------------------------------------------------------------------------------------
 
 
-def _write(source: Source, place: Place) -> Told:
-    talk, agents = source.talk(), Agents(source)
-    told = Told(
+def _write(source: ExportSource, place: ExportTarget) -> ExportSummary:
+    talk, agents = source.talk(), ExportAgents(source)
+    told = ExportSummary(
         _title(source),
         source.session.glance.last_at,
         len(talk),
@@ -208,18 +210,18 @@ def _write(source: Source, place: Place) -> Told:
         told.bytes = export.fill(place.file, _pieces(_single(source, talk, agents, place.up, told.spending)))
         told.files = 1
     else:
-        _Paged(source, talk, agents, place, told).write()
+        _PagedExport(source, talk, agents, place, told).write()
     return told
 
 
-def _title(source: Source) -> str:
+def _title(source: ExportSource) -> str:
     return words_of(source.text(source.session.title), 300) or f"Session {source.session.id[:8]}"
 
 
 def _single(
-    source: Source, talk: Talk, agents: Agents, up: str, spending: Spending | None = None
+    source: ExportSource, talk: ViewMessages, agents: ExportAgents, up: str, spending: Spending | None = None
 ) -> Iterator[str]:
-    places = _Nested(source, agents)
+    places = _NestedAgents(source, agents)
     yield html_frame.head(_title(source))
     yield html_frame.navigation([(quote(up), "All sessions")]) if up else ""
     yield from _summary(source, talk, agents, spending or source.session.spending())
@@ -232,7 +234,9 @@ def _single(
     yield html_frame.foot(_made_by(source))
 
 
-def _summary(source: Source, talk: Talk, agents: Agents, spending: Spending) -> Iterator[str]:
+def _summary(
+    source: ExportSource, talk: ViewMessages, agents: ExportAgents, spending: Spending
+) -> Iterator[str]:
     session = source.session
     seen = session.glance
     span = [f"{one.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC" for one in (seen.first_at, seen.last_at) if one]
@@ -252,7 +256,7 @@ def _summary(source: Source, talk: Talk, agents: Agents, spending: Spending) -> 
         yield f'<p class="note">{note}</p>\n'
 
 
-def _notes(source: Source, talk: Talk) -> Iterator[str]:
+def _notes(source: ExportSource, talk: ViewMessages) -> Iterator[str]:
     """What is not here (law 8)."""
     damaged = len(source.damage)
     if damaged:
@@ -264,15 +268,15 @@ def _notes(source: Source, talk: Talk) -> Iterator[str]:
         yield f"Branches that were left ({others:,}) are not here; this is the active one."
 
 
-def _made_by(source: Source) -> str:
+def _made_by(source: ExportSource) -> str:
     kept = "with credentials as they are" if source.redactor is None else "credentials redacted where found"
     return f"Exported by recollect, {kept}."
 
 
-class _Nested:
+class _NestedAgents:
     """Agents inside the calls that sent them, each once."""
 
-    def __init__(self, source: Source, agents: Agents) -> None:
+    def __init__(self, source: ExportSource, agents: ExportAgents) -> None:
         self._source, self._agents = source, agents
         self._done: set[str] = set()
         self._depth = 0
@@ -312,7 +316,7 @@ class _Nested:
 # ---- pages -----------------------------------------------------------------------------------------------
 
 
-class _Page(Struct):
+class _ExportPage(Struct):
     """One page of a conversation: its file's name, which messages, and what was asked there."""
 
     name: str
@@ -320,10 +324,17 @@ class _Page(Struct):
     prompts: list[tuple[str, str]] = []
 
 
-class _Paged:
+class _PagedExport:
     """A session as an index and pages. The index comes last: it quotes what the pages were asked."""
 
-    def __init__(self, source: Source, talk: Talk, agents: Agents, place: Place, told: Told) -> None:
+    def __init__(
+        self,
+        source: ExportSource,
+        talk: ViewMessages,
+        agents: ExportAgents,
+        place: ExportTarget,
+        told: ExportSummary,
+    ) -> None:
         self._source, self._talk, self._agents = source, talk, agents
         self._place, self._told = place, told
         self._senders: dict[str, str] = {}
@@ -355,19 +366,23 @@ class _Paged:
             talk = self._source.agent_talk(name)
         except RecollectError as problem:
             why = f'<p class="note bad">{text_html(self._source.text(problem.message))}</p>\n'
-            page = _Page(self._agent_page(number), range(0))
+            page = _ExportPage(self._agent_page(number), range(0))
             self._fill(self._place.pages / page.name, [html_frame.head(title), why, html_frame.foot("")])
             return 0
         sender = self._senders.get(name, "")
         self._conversation(talk, title, agent=number, sender=sender)
         return len(talk)
 
-    def _conversation(self, talk: Talk, title: str, *, agent: int = 0, sender: str = "") -> list[_Page]:
+    def _conversation(
+        self, talk: ViewMessages, title: str, *, agent: int = 0, sender: str = ""
+    ) -> list[_ExportPage]:
         """All pages of a conversation: the session's own, or that of the agent of a number."""
         mark, who = (f"agent-{agent}-", _AN_AGENT) if agent else ("m", "User")
         prefix = f"agent-{agent:04}-" if agent else ""
         writer = MessageWriter(self._source, talk, self._agents, self, mark=mark, who=who)
-        pages = [_Page(f"{prefix}{number:04}.html", one) for number, one in enumerate(page_ranges(talk), 1)]
+        pages = [
+            _ExportPage(f"{prefix}{number:04}.html", one) for number, one in enumerate(page_ranges(talk), 1)
+        ]
         for number, page in enumerate(pages):
             self._now = page.name
             links = self._links(pages, number, sender)
@@ -377,7 +392,7 @@ class _Paged:
         return pages
 
     def _page(
-        self, writer: MessageWriter, page: _Page, title: str, links: list[tuple[str, str]]
+        self, writer: MessageWriter, page: _ExportPage, title: str, links: list[tuple[str, str]]
     ) -> Iterator[str]:
         first, last = page.messages.start + 1, page.messages.stop
         yield html_frame.head(f"{title} ({first:,} to {last:,})")
@@ -389,7 +404,7 @@ class _Paged:
         yield html_frame.navigation(links)
         yield html_frame.foot(_made_by(self._source))
 
-    def _links(self, pages: list[_Page], number: int, sender: str) -> list[tuple[str, str]]:
+    def _links(self, pages: list[_ExportPage], number: int, sender: str) -> list[tuple[str, str]]:
         before = pages[number - 1].name if number else ""
         after = pages[number + 1].name if number + 1 < len(pages) else ""
         links = [
@@ -400,7 +415,7 @@ class _Paged:
         ]
         return [*links, (sender, "Where it was sent")] if sender else links
 
-    def _index(self, pages: list[_Page], agents: list[tuple[str, str, int]]) -> Iterator[str]:
+    def _index(self, pages: list[_ExportPage], agents: list[tuple[str, str, int]]) -> Iterator[str]:
         where = quote(self._place.pages.name)
         yield html_frame.head(self._told.title)
         yield html_frame.navigation([(quote(self._place.up), "All sessions")]) if self._place.up else ""
@@ -421,7 +436,7 @@ class _Paged:
         self._told.files += 1
 
 
-def _page_row(page: _Page, where: str) -> str:
+def _page_row(page: _ExportPage, where: str) -> str:
     address = f"{where}/{page.name}"
     span = f"Messages {page.messages.start + 1:,} to {page.messages.stop:,}"
     asked = [
@@ -434,7 +449,7 @@ def _page_row(page: _Page, where: str) -> str:
     return f'<p><a href="{address}">{span}</a></p>\n{listed}'
 
 
-def page_ranges(talk: Talk) -> list[range]:
+def page_ranges(talk: ViewMessages) -> list[range]:
     """How a conversation is cut: by the bytes of its lines and the number of its messages."""
     found: list[range] = []
     start = size = 0
@@ -450,8 +465,8 @@ def page_ranges(talk: Talk) -> list[range]:
 # ---- a project -------------------------------------------------------------------------------------------
 
 
-def _project_page(project: str, rows: Mapping[str, Told | str]) -> Iterator[str]:
-    told = [row for row in rows.values() if isinstance(row, Told)]
+def _project_page(project: str, rows: Mapping[str, ExportSummary | str]) -> Iterator[str]:
+    told = [row for row in rows.values() if isinstance(row, ExportSummary)]
     total = sum((row.spending for row in told), Spending())
     yield html_frame.head(f"Sessions of {project}")
     yield f"<h1>Sessions of {text_html(project)}</h1>\n"
@@ -464,7 +479,7 @@ def _project_page(project: str, rows: Mapping[str, Told | str]) -> Iterator[str]
     yield html_frame.foot("Exported by recollect. A response that several sessions share is counted in each.")
 
 
-def _project_line(name: str, row: Told | str) -> str:
+def _project_line(name: str, row: ExportSummary | str) -> str:
     if isinstance(row, str):
         return f'<tr><td>{text_html(name)}</td><td class="bad">{text_html(row)}</td></tr>\n'
     numbers = [f"{row.messages:,}", f"{row.agents:,}", html_frame.money(row.spending)]
@@ -516,7 +531,7 @@ def _publish_directory(stage: Path, target: Path) -> None:
     fsops.move(stage, target)
 
 
-def _publish_file(place: Place, target: Path, *, force: bool) -> None:
+def _publish_file(place: ExportTarget, target: Path, *, force: bool) -> None:
     """Pages first: a file that is there has all its pages."""
     pages = _pages_beside(target)
     has_pages = place.pages.is_dir()

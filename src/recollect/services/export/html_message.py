@@ -19,22 +19,22 @@ from recollect.model.blocks import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from recollect.model.conversation.conversation import Spoken
-from recollect.model.conversation.tool_calls import Call, CallStatus, tool_calls
+from recollect.model.conversation.conversation import Message
+from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.cost.money import Spending, exact
 from recollect.model.entry import Entry
 from recollect.model.json_text import loose_value
 from recollect.model.markdown_html import prose_html, text_html
 from recollect.services.export import html_call
 from recollect.services.export.html_frame import spent, when, words_of
-from recollect.services.export.html_source import Agents, Source
-from recollect.services.page.conversation import Talk
+from recollect.services.export.html_source import ExportAgents, ExportSource
+from recollect.services.page.conversation import ViewMessages
 
 _SPEAKERS = {"assistant": "Claude", "system": "Client"}
 _FOLDED = frozenset("so")
 
 
-class AgentPlaces(Protocol):
+class AgentPlacement(Protocol):
     """Where agents are shown: inside the call that sent them, or on pages of their own."""
 
     def shown(self, name: str, sent_from: str) -> Iterator[str]:
@@ -47,10 +47,10 @@ class MessageWriter:
 
     def __init__(
         self,
-        source: Source,
-        talk: Talk,
-        agents: Agents,
-        places: AgentPlaces,
+        source: ExportSource,
+        talk: ViewMessages,
+        agents: ExportAgents,
+        places: AgentPlacement,
         *,
         mark: str = "m",
         who: str = "User",
@@ -59,7 +59,7 @@ class MessageWriter:
         self._mark, self._who = mark, who
         self._load = source.loader(talk)
         self._called: set[str] = set()
-        self._ends: tuple[str, dict[str, tuple[Call, Entry | None]]] = ("", {})
+        self._ends: tuple[str, dict[str, tuple[ToolCall, Entry | None]]] = ("", {})
         self.prompts: list[tuple[int, str]] = []
 
     def anchor(self, index: int) -> str:
@@ -94,11 +94,11 @@ class MessageWriter:
         node = self._talk.results.get(block.tool_use_id)
         return node is not None and any(one.offset == node.offset for one in self._talk.groups[index])
 
-    def _boundary(self, index: int, said: Spoken) -> str:
+    def _boundary(self, index: int, said: Message) -> str:
         words = words_of(said.text, 200) or "Conversation compacted"
         return f'<article class="boundary" id="{self.anchor(index)}">{text_html(words)} {when(said.at)}</article>\n'
 
-    def _about(self, index: int, said: Spoken) -> str:
+    def _about(self, index: int, said: Message) -> str:
         cost = self._source.cost(self._talk, index)
         facts = [
             f"<b>{text_html(self._speaker(said))}</b>",
@@ -109,7 +109,7 @@ class MessageWriter:
         ]
         return f'<div class="about">{" ".join(f"<span>{one}</span>" for one in facts if one)}</div>\n'
 
-    def _speaker(self, said: Spoken) -> str:
+    def _speaker(self, said: Message) -> str:
         if said.is_summary:
             return "Summary of what was compacted"
         if said.role == "user":
@@ -118,7 +118,7 @@ class MessageWriter:
 
     # ---- blocks ------------------------------------------------------------------------------------------
 
-    def _block(self, block: Block, said: Spoken, index: int) -> Iterator[str]:
+    def _block(self, block: Block, said: Message, index: int) -> Iterator[str]:
         match block:
             case TextBlock(text):
                 is_prose = said.role != "system" and len(text) <= html_call.LONGEST
@@ -138,7 +138,7 @@ class MessageWriter:
             case _:
                 yield from html_call.content(block)
 
-    def _call(self, block: ToolUseBlock, said: Spoken, index: int) -> Iterator[str]:
+    def _call(self, block: ToolUseBlock, said: Message, index: int) -> Iterator[str]:
         self._called.add(block.id)
         call, answer = self._ends_of(said)[block.id]
         yield html_call.opening(call)
@@ -148,7 +148,7 @@ class MessageWriter:
             yield from self._places.shown(agent, self.anchor(index))
         yield "</details>\n"
 
-    def _ends_of(self, said: Spoken) -> dict[str, tuple[Call, Entry | None]]:
+    def _ends_of(self, said: Message) -> dict[str, tuple[ToolCall, Entry | None]]:
         """Every call of a message with its end; found once a message, for one may make very many."""
         if self._ends[0] == said.uuid:
             return self._ends[1]
@@ -166,7 +166,7 @@ class MessageWriter:
 
 
 def _remote_call(block: ServerToolUseBlock | McpToolUseBlock) -> Iterator[str]:
-    call = Call(block.id, block.name, bytes(block.input), None, None, CallStatus.OK)
+    call = ToolCall(block.id, block.name, bytes(block.input), None, None, ToolCallStatus.OK)
     yield html_call.opening(call)
     yield html_call.block_text(html_call.gist(loose_value(block.input)))
     yield "</details>\n"

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from recollect.errors import RecollectError
 from recollect.model import codec
 from recollect.model.conversation.agents import AGENT_TOOLS, AgentMeta, inline_roots, read_meta
-from recollect.model.conversation.conversation import Spoken, spoken
+from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import Call
+from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
@@ -22,7 +22,13 @@ from recollect.model.entry import Entry
 from recollect.model.json_text import loose_object
 from recollect.model.line_views.scan import usage_of
 from recollect.services.export.export import Redactor
-from recollect.services.page.conversation import Talk, View, agent_in_text, agents_by_call, talk_of
+from recollect.services.page.conversation import (
+    ConversationView,
+    ViewMessages,
+    agent_in_text,
+    agents_by_call,
+    talk_of,
+)
 from recollect.services.page.log import PageSession
 from recollect.services.session import Session
 from recollect.storage.config.our_config import price_list
@@ -31,7 +37,7 @@ from recollect.system.peek import open_regular
 _LARGEST_META = 1 << 20
 
 
-class Source:
+class ExportSource:
     """One session to be exported; ``redactor`` is None where secrets may stay."""
 
     def __init__(self, session: Session, redactor: Redactor | None, *, whole: bool = False) -> None:
@@ -47,13 +53,13 @@ class Source:
         """The lines of its log that cannot be read."""
         return self.session.damage()
 
-    def talk(self) -> Talk:
+    def talk(self) -> ViewMessages:
         """The conversation itself."""
-        return talk_of(self.opened, View(whole=self.whole))
+        return talk_of(self.opened, ConversationView(whole=self.whole))
 
-    def agent_talk(self, name: str) -> Talk:
+    def agent_talk(self, name: str) -> ViewMessages:
         """What an agent and the model said to each other."""
-        return talk_of(self.opened, View(agent=name))
+        return talk_of(self.opened, ConversationView(agent=name))
 
     def text(self, text: str) -> str:
         """A text that does not come from a line, such as a title; asked for again, it is not counted again."""
@@ -61,15 +67,15 @@ class Source:
             self._texts[text] = self.redactor.text(text)
         return self._texts.get(text, text)
 
-    def message(self, talk: Talk, index: int) -> Spoken:
+    def message(self, talk: ViewMessages, index: int) -> Message:
         """One message."""
         return spoken(talk.groups[index], self.loader(talk))
 
-    def loader(self, talk: Talk) -> Callable[[Node], Entry | None]:
+    def loader(self, talk: ViewMessages) -> Callable[[Node], Entry | None]:
         """Reads the lines of a conversation without their secrets."""
         return lambda node: self._without_secrets(talk, talk.load(node))
 
-    def _without_secrets(self, talk: Talk, entry: Entry | None) -> Entry | None:
+    def _without_secrets(self, talk: ViewMessages, entry: Entry | None) -> Entry | None:
         if entry is None or self.redactor is None:
             return entry
         place = (talk.log.path, entry.offset)
@@ -80,7 +86,7 @@ class Source:
         item = codec.decode(Line(clean, entry.offset))
         return item.readable if isinstance(item, Damage) else item
 
-    def cost(self, talk: Talk, index: int) -> Spending | None:
+    def cost(self, talk: ViewMessages, index: int) -> Spending | None:
         """What a response cost, at the message that holds its last line."""
         group = talk.groups[index]
         if group[0].type != "assistant":
@@ -97,10 +103,10 @@ class Source:
         return ledger.total() if ledger.responses else None
 
 
-class Agents:
+class ExportAgents:
     """The agents of a session, numbered in the order of their logs, and the calls that sent them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ExportSource) -> None:
         self._source = source
         session = source.opened
         files = {str(file.agent_id or file.path.stem): file for file in session.agents()}
@@ -115,7 +121,7 @@ class Agents:
         """How much there is to read of those that have logs of their own."""
         return sum(file.size for file in self._files.values())
 
-    def sent_by(self, call: Call) -> str | None:
+    def sent_by(self, call: ToolCall) -> str | None:
         """The agent that a call sent, where one is known."""
         if call.name not in AGENT_TOOLS and call.agent_id is None:
             return None

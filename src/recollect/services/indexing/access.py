@@ -24,14 +24,14 @@ from recollect.errors import Busy, DamagedData, StorageError
 from recollect.index.database import (
     BROKEN,
     UNUSABLE,
-    Database,
     Failure,
+    IndexDatabase,
     is_about_the_place,
     is_busy,
     is_full,
 )
 from recollect.index.schema import VERSION
-from recollect.services.indexing.refresh import Progress, Refreshed, refresh
+from recollect.services.indexing.refresh import Progress, RefreshResult, refresh
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.paths import cache_dir, data_dir
@@ -48,9 +48,9 @@ class OpenIndex:
     def __init__(self, homes: Sequence[Path], path: Path) -> None:
         self.homes = tuple(homes)
         self.path = path
-        self.database: Database | None = None
+        self.database: IndexDatabase | None = None
         self.notes: list[str] = []
-        self.refreshed: Refreshed | None = None
+        self.refreshed: RefreshResult | None = None
         self.carried_over = 0  # deleted sessions that were taken over from an older index
         self.unread: tuple[Path, ...] = ()  # older indexes that may have known of more
         self._identity: tuple[int, int] | None = None
@@ -68,7 +68,7 @@ class OpenIndex:
         # Made by us first, so that nobody else can read it whatever the umask says.
         fsops.close(fsops.open_append(self.path).fd)
         self._identity = fsops.identity_at(str(self.path))
-        self.database = Database(self.path)
+        self.database = IndexDatabase(self.path)
 
     @property
     def archive(self) -> Path:
@@ -140,7 +140,7 @@ def is_built(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        database = Database(path, read_only=True)
+        database = IndexDatabase(path, read_only=True)
     except (*BROKEN, *UNUSABLE):
         return False
     try:

@@ -11,13 +11,13 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from recollect.index.placed import Placed
+from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.manifest import ArchivedFile, Manifest
 
 
-def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) -> Iterator[Placed]:
+def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) -> Iterator[ScannedLog]:
     """The logs of sessions that the homes no longer have; ``there`` are the paths they do have."""
     if not (archive / "sessions").is_dir():
         return
@@ -33,12 +33,12 @@ def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) 
             yield from _placed(kept, manifest, home)
 
 
-def _placed(archive: Archive, manifest: Manifest, home: str) -> Iterator[Placed]:
+def _placed(archive: Archive, manifest: Manifest, home: str) -> Iterator[ScannedLog]:
     for file in manifest.files:
         role, agent = _role(file)
         if role is not None:
             path = os.fspath(archive.log_path(manifest, file))
-            yield Placed(path, home, role, manifest.session, agent, 0, 0, file.stored.size, file.mtime_ns)
+            yield ScannedLog(path, home, role, manifest.session, agent, 0, 0, file.stored.size, file.mtime_ns)
 
 
 def _role(file: ArchivedFile) -> tuple[int | None, str | None]:

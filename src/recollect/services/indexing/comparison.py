@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.index.database import Database
-from recollect.index.placed import Placed
+from recollect.index.database import IndexDatabase
+from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.storage.home_walk import FoundLog, SeenDirectory, have_same_names, look_at, walk
 
@@ -27,21 +27,23 @@ _NOTE = "directories"
 LastSeen = dict[str, tuple[int, int, int, int]]
 
 
-class Look(Struct, frozen=True):
+class HomeChanges(Struct, frozen=True):
     """What is there, and which of it is not as it was. ``note`` is for ``take_note``, None where none is to be taken."""
 
     there: list[str]
-    changed: list[Placed]
+    changed: list[ScannedLog]
     note: str | None = None
 
 
-def look(index: Database, homes: Sequence[Path], known: LastSeen, problems: list[tuple[str, str]]) -> Look:
+def look(
+    index: IndexDatabase, homes: Sequence[Path], known: LastSeen, problems: list[tuple[str, str]]
+) -> HomeChanges:
     """Every log of the homes. What cannot be read is told in ``problems``; nothing is written."""
     names = [os.fspath(home) for home in homes]
     return _look_again(index, names, known) or _walk(homes, names, known, problems)
 
 
-def take_note(index: Database, note: str | None) -> None:
+def take_note(index: IndexDatabase, note: str | None) -> None:
     """Keep what a walk saw of the directories, once all it found is in the index."""
     if note is not None and index.meta(_NOTE) != note:
         with index.transaction():
@@ -51,7 +53,7 @@ def take_note(index: Database, note: str | None) -> None:
 # --- a look at what is known -------------------------------------------------------------------------
 
 
-def _look_again(index: Database, names: list[str], known: LastSeen) -> Look | None:
+def _look_again(index: IndexDatabase, names: list[str], known: LastSeen) -> HomeChanges | None:
     directories = _noted(index.meta(_NOTE), names)
     if directories is None or not have_same_names(directories):
         return None
@@ -65,17 +67,17 @@ def _look_again(index: Database, names: list[str], known: LastSeen) -> Look | No
         there.append(path)
         if now != before:
             changed.append(_placed(index, path, now))
-    return Look(there, changed)
+    return HomeChanges(there, changed)
 
 
-def _placed(index: Database, path: str, now: tuple[int, int, int, int]) -> Placed:
+def _placed(index: IndexDatabase, path: str, now: tuple[int, int, int, int]) -> ScannedLog:
     ((home, role, session, agent),) = index.rows(
         "SELECT home, role, session, agent FROM files WHERE path = ?", path
     )
     # In the flat layout only its lines say whose agent a log is, and they may have changed.
     if role == AGENT and os.path.dirname(os.path.dirname(path)) == os.path.join(str(home), "projects"):  # noqa: PTH118, PTH120 - as the walk spells it
         session = None
-    return Placed(path, home, role, session, agent, *now)  # type: ignore[arg-type]
+    return ScannedLog(path, home, role, session, agent, *now)  # type: ignore[arg-type]
 
 
 def _noted(note: object, names: list[str]) -> list[SeenDirectory] | None:
@@ -93,15 +95,19 @@ def _noted(note: object, names: list[str]) -> list[SeenDirectory] | None:
 # --- a walk ------------------------------------------------------------------------------------------
 
 
-def _walk(homes: Sequence[Path], names: list[str], known: LastSeen, problems: list[tuple[str, str]]) -> Look:
+def _walk(
+    homes: Sequence[Path], names: list[str], known: LastSeen, problems: list[tuple[str, str]]
+) -> HomeChanges:
     walks = [walk(home, problems) for home in homes]
     there, changed = [], []
     for name, log in _distinct(zip(names, (one.logs for one in walks), strict=True), problems):
         there.append(log.path)
         if known.get(log.path) != log[4:]:
-            changed.append(Placed(log.path, name, _ROLES[log.role], *log[2:]))
+            changed.append(ScannedLog(log.path, name, _ROLES[log.role], *log[2:]))
     is_certain = not problems and len(there) == sum(len(one.logs) for one in walks)
-    return Look(there, changed, _note(names, [one.directories for one in walks]) if is_certain else None)
+    return HomeChanges(
+        there, changed, _note(names, [one.directories for one in walks]) if is_certain else None
+    )
 
 
 def _distinct(

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import IO
 
-from recollect.services.indexing.extraction import Job, frames
+from recollect.services.indexing.extraction import ExtractionJob, frames
 from recollect.system.pipes import receive, send
 
 
@@ -30,7 +30,7 @@ def main() -> None:
 def _answer(source: IO[bytes], target: IO[bytes]) -> None:
     while (message := receive(source)) is not None:
         number, job = message
-        for frame in frames(Job(*job)):
+        for frame in frames(ExtractionJob(*job)):
             rows = ([tuple(row) for row in frame.messages], [tuple(row) for row in frame.usage])
             send(target, (number, (*frame[:2], *rows, *frame[4:])))
         send(target, (number, None))

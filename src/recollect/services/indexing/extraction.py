@@ -20,7 +20,7 @@ from recollect.model.line_views.facts import (
     TITLE,
     TOOL_RESULT,
     LineFacts,
-    Recorded,
+    RecordedTotal,
     Texts,
     counts_are_uncertain,
     facts_of,
@@ -47,7 +47,7 @@ _LONGEST_OUTPUT = 32 << 20
 _TITLE_TYPES = {"custom-title": "custom_title", "ai-title": "ai_title"}
 
 
-class Job(NamedTuple):
+class ExtractionJob(NamedTuple):
     """What is to be read: a log from a byte on."""
 
     path: str
@@ -56,7 +56,7 @@ class Job(NamedTuple):
     seek_prompt: bool = True
 
 
-def frames(job: Job) -> Iterator[Frame]:
+def frames(job: ExtractionJob) -> Iterator[Frame]:
     """The frames of one log; the last one says so where the log could not be read to its end."""
     try:
         if job.is_tool_output:
@@ -100,18 +100,18 @@ def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
-def _log_frames(log: OpenLog, job: Job) -> Iterator[Frame]:
-    gathered = _Gathered(job.start, seek_prompt=job.seek_prompt)
+def _log_frames(log: OpenLog, job: ExtractionJob) -> Iterator[Frame]:
+    gathered = _FrameBuilder(job.start, seek_prompt=job.seek_prompt)
     for line in log.lines(job.start):
         gathered.take(line)
         if gathered.is_full:
             yield gathered.frame(log)
-            gathered = _Gathered(line.end, seek_prompt=gathered.seek_prompt)
+            gathered = _FrameBuilder(line.end, seek_prompt=gathered.seek_prompt)
     if gathered.end > gathered.start:
         yield gathered.frame(log)
 
 
-def _tool_output(job: Job) -> Frame:
+def _tool_output(job: ExtractionJob) -> Frame:
     """A result too large for the log: its file is one message of its own."""
     with OpenLog(Path(job.path)) as file:
         size = file.stat().st_size
@@ -123,7 +123,7 @@ def _tool_output(job: Job) -> Frame:
         return Frame(0, size, [row] if text else [], [], head=head_of(file, size), tail=tail_of(file, size))
 
 
-class _Gathered:
+class _FrameBuilder:
     """The lines of one frame, summed up as they come."""
 
     def __init__(self, start: int, *, seek_prompt: bool) -> None:
@@ -328,7 +328,7 @@ def _pico(dollars: str) -> int:
     return int((decimal.Decimal(dollars) * _PICO).to_integral_value())
 
 
-def _amounts(recorded: Recorded) -> list[tuple[str, int]]:
+def _amounts(recorded: RecordedTotal) -> list[tuple[str, int]]:
     """By model; what the total says beyond them stands under no model, so that the total is kept exactly."""
     amounts = [(model, _pico(text)) for model, text in recorded.by_model.items()]
     rest = 0 if recorded.total is None else _pico(recorded.total) - sum(amount for _, amount in amounts)

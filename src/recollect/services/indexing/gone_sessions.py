@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect.index.database import Database, Failure
-from recollect.index.gone_rows import KeptLog, keep, kept_logs
+from recollect.index.database import Failure, IndexDatabase
+from recollect.index.gone_rows import GoneLog, keep, kept_logs
 from recollect.index.schema import SESSION
 from recollect.storage.home_walk import scan_logs
 from recollect.storage.logs.reader import PACKED
@@ -23,20 +23,20 @@ from recollect.storage.logs.reader import PACKED
 _NAME = re.compile(r"index-v([0-9]{1,9})-([0-9a-f]{8})\.(sqlite|aside)")
 
 
-class Carried(NamedTuple):
+class CarriedSessions(NamedTuple):
     """How many deleted sessions were taken over, and which predecessors could not be read."""
 
     sessions: int = 0
     unread: tuple[Path, ...] = ()
 
 
-def carry_over(index: Database, path: Path, homes: Sequence[Path]) -> Carried:
+def carry_over(index: IndexDatabase, path: Path, homes: Sequence[Path]) -> CarriedSessions:
     """Take over what the predecessors of the index at ``path`` know of logs that are gone."""
     before = predecessors(path)
     if not before:
-        return Carried()
+        return CarriedSessions()
     there = {log.path for home in homes for log in scan_logs(home)}
-    kept: dict[str, KeptLog] = {}
+    kept: dict[str, GoneLog] = {}
     unread = []
     for old in before:
         found = _kept(old, there)
@@ -49,8 +49,8 @@ def carry_over(index: Database, path: Path, homes: Sequence[Path]) -> Carried:
     try:
         keep(index, kept.values())
     except (TypeError, ValueError, OverflowError):  # a damaged file can hold anything
-        return Carried(0, tuple(before))
-    return Carried(sum(one.log.role == SESSION for one in kept.values()), tuple(unread))
+        return CarriedSessions(0, tuple(before))
+    return CarriedSessions(sum(one.log.role == SESSION for one in kept.values()), tuple(unread))
 
 
 def predecessors(path: Path) -> list[Path]:
@@ -69,9 +69,9 @@ def predecessors(path: Path) -> list[Path]:
     return [name for *_, name in sorted(found, reverse=True)]
 
 
-def _kept(path: Path, there: set[str]) -> list[KeptLog] | None:
+def _kept(path: Path, there: set[str]) -> list[GoneLog] | None:
     try:
-        with contextlib.closing(Database(path, read_only=True)) as old:
+        with contextlib.closing(IndexDatabase(path, read_only=True)) as old:
             return list(kept_logs(old, there))
     except (Failure, TypeError, ValueError):
         return None

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from recollect.index.database import MAPPED_BYTES, Database
-from recollect.index.placed import Placed
+from recollect.index.database import MAPPED_BYTES, IndexDatabase
+from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.services.indexing.comparison import LastSeen, look, take_note
 
@@ -24,7 +24,7 @@ from recollect.services.indexing.comparison import LastSeen, look, take_note
 if TYPE_CHECKING:
     from recollect.index.frame import Frame
     from recollect.index.ingest import Ingest
-    from recollect.services.indexing.extraction import Job
+    from recollect.services.indexing.extraction import ExtractionJob
 
 Progress = Callable[[int, int], None]
 # Below this, starting a process takes longer than reading here.
@@ -33,7 +33,7 @@ _BULK_COMMIT = 96 << 20
 _BULK_HASH = 32 << 20
 
 
-class _Known(Struct, frozen=True):
+class _IndexedLog(Struct, frozen=True):
     id: int
     path: str
     device: int
@@ -48,13 +48,13 @@ class _Known(Struct, frozen=True):
     prompt: int | None
 
 
-class _Work(Struct, frozen=True):
+class _IndexingWork(Struct, frozen=True):
     file: int
-    log: Placed
-    job: Job
+    log: ScannedLog
+    job: ExtractionJob
 
 
-class Refreshed(Struct, frozen=True):
+class RefreshResult(Struct, frozen=True):
     """What a refresh did."""
 
     logs: int
@@ -64,18 +64,18 @@ class Refreshed(Struct, frozen=True):
     problems: list[tuple[str, str]]
 
 
-class Compared(Struct, frozen=True):
+class IndexComparison(Struct, frozen=True):
     """The logs of some homes against what an index knows of them."""
 
     logs: int
-    changed: list[Placed]
-    missing: list[_Known]
-    known: dict[str, _Known]  # those that changed
+    changed: list[ScannedLog]
+    missing: list[_IndexedLog]
+    known: dict[str, _IndexedLog]  # those that changed
     problems: list[tuple[str, str]]
     note: str | None  # see indexing_look
 
 
-def compare(index: Database, homes: Sequence[Path], archive: Path | None = None) -> Compared:
+def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = None) -> IndexComparison:
     """One look at the homes, and at what only the archive has of them; no log is read and nothing written."""
     problems: list[tuple[str, str]] = []
     known = _last_seen(index)
@@ -93,51 +93,51 @@ def compare(index: Database, homes: Sequence[Path], archive: Path | None = None)
                 changed.append(placed)
     rows = {log.path: row for log in changed if (row := _known(index, log.path)) is not None}
     missing = [row for path in known if path in gone and (row := _known(index, path)) is not None]
-    return Compared(logs, changed, missing, rows, problems, seen.note)
+    return IndexComparison(logs, changed, missing, rows, problems, seen.note)
 
 
 def refresh(
-    index: Database, homes: Sequence[Path], progress: Progress | None = None, archive: Path | None = None
-) -> Refreshed:
+    index: IndexDatabase, homes: Sequence[Path], progress: Progress | None = None, archive: Path | None = None
+) -> RefreshResult:
     """Bring the index up to date with the homes it was opened for, and with their archived sessions."""
     found = compare(index, homes, archive)
     problems = found.problems
     if not found.changed and not found.missing:
         _note_done(index)
         take_note(index, found.note)
-        return Refreshed(found.logs, 0, 0, 0, problems)
+        return RefreshResult(found.logs, 0, 0, 0, problems)
     work = _settle(index, found)
     work.sort(key=lambda one: one.log.mtime)
     _read(index, work, progress, problems)
     _note_done(index)
     take_note(index, found.note)
     read = sum(one.log.size - one.job.start for one in work)
-    return Refreshed(found.logs, len(work), read, len(found.missing), problems)
+    return RefreshResult(found.logs, len(work), read, len(found.missing), problems)
 
 
-def _note_done(index: Database) -> None:
+def _note_done(index: IndexDatabase) -> None:
     if index.meta("complete") is None:
         with index.transaction():
             index.set_meta("complete", 1)
 
 
-def _last_seen(index: Database) -> LastSeen:
+def _last_seen(index: IndexDatabase) -> LastSeen:
     """Device, inode, size and time of the logs that were there; one that was not read to its end has no true time."""
     rows = index.connection.execute("SELECT path, device, inode, size, mtime FROM files WHERE NOT gone")
     return {path: (device, inode, size, mtime) for path, device, inode, size, mtime in rows}
 
 
-def _known(index: Database, path: str) -> _Known | None:
+def _known(index: IndexDatabase, path: str) -> _IndexedLog | None:
     """All that is known of a log."""
     rows = index.rows(
         "SELECT id, path, device, inode, size, mtime, consumed, head, tail, role, gone, prompt FROM files"
         " WHERE path = ?",
         path,
     )
-    return _Known(*rows[0]) if rows else None  # type: ignore[arg-type]
+    return _IndexedLog(*rows[0]) if rows else None  # type: ignore[arg-type]
 
 
-def _settle(index: Database, found: Compared) -> list[_Work]:
+def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]:
     """Match what changed with what was known; returns what is to be read."""
     from recollect.index.ingest import Ingest
 
@@ -158,7 +158,7 @@ def _settle(index: Database, found: Compared) -> list[_Work]:
                     ingest.moved(before.id, log)
                     row = before
             if row is None:
-                work.append(_Work(ingest.add_file(log), log, _job(log, 0, seek_prompt=True)))
+                work.append(_IndexingWork(ingest.add_file(log), log, _job(log, 0, seek_prompt=True)))
                 continue
             # Only its lines say whose agent a log in the flat layout is, so one that moved there is read anew.
             is_told_by_lines = row.id in moved and log.role == AGENT and log.session is None
@@ -166,7 +166,9 @@ def _settle(index: Database, found: Compared) -> list[_Work]:
             if not start:
                 ingest.forget(row.id)
             ingest.seen(row.id, log)
-            work.append(_Work(row.id, log, _job(log, start, seek_prompt=not start or row.prompt is None)))
+            work.append(
+                _IndexingWork(row.id, log, _job(log, start, seek_prompt=not start or row.prompt is None))
+            )
         for row in found.missing:
             if row.id in moved:
                 continue
@@ -177,13 +179,13 @@ def _settle(index: Database, found: Compared) -> list[_Work]:
     return work
 
 
-def _job(log: Placed, start: int, *, seek_prompt: bool) -> Job:
-    from recollect.services.indexing.extraction import Job
+def _job(log: ScannedLog, start: int, *, seek_prompt: bool) -> ExtractionJob:
+    from recollect.services.indexing.extraction import ExtractionJob
 
-    return Job(log.path, start, log.role == TOOL_OUTPUT, seek_prompt and log.role == SESSION)
+    return ExtractionJob(log.path, start, log.role == TOOL_OUTPUT, seek_prompt and log.role == SESSION)
 
 
-def _is_same(before: _Known, log: Placed) -> bool:
+def _is_same(before: _IndexedLog, log: ScannedLog) -> bool:
     return (
         before.role == log.role
         and bool(before.head)
@@ -192,7 +194,7 @@ def _is_same(before: _Known, log: Placed) -> bool:
     )
 
 
-def _is_grown(row: _Known, log: Placed) -> bool:
+def _is_grown(row: _IndexedLog, log: ScannedLog) -> bool:
     """Whether only bytes were added. A log of the same size with another time may hold other bytes."""
     if row.role == TOOL_OUTPUT or row.gone or not row.consumed or row.inode != log.inode:
         return False
@@ -202,14 +204,17 @@ def _is_grown(row: _Known, log: Placed) -> bool:
     return _is_continued(row, log)
 
 
-def _is_continued(row: _Known, log: Placed) -> bool:
+def _is_continued(row: _IndexedLog, log: ScannedLog) -> bool:
     from recollect.services.indexing.extraction import is_continued
 
     return is_continued(log.path, row.consumed, row.head or b"", row.tail or b"")
 
 
 def _read(
-    index: Database, work: list[_Work], progress: Progress | None, problems: list[tuple[str, str]]
+    index: IndexDatabase,
+    work: list[_IndexingWork],
+    progress: Progress | None,
+    problems: list[tuple[str, str]],
 ) -> None:
     from recollect.index.ingest import Ingest
 
@@ -218,7 +223,7 @@ def _read(
     ingest = Ingest(index)
     jobs = [one.job for one in work]
     news = _frames_elsewhere(jobs) if is_bulk else _frames_here(jobs)
-    intake = _Intake(ingest, work, problems, progress, total)
+    intake = _FrameIntake(ingest, work, problems, progress, total)
     if is_bulk:
         ingest.expect_many()
         _tune(index, bulk=True)
@@ -239,7 +244,7 @@ def _read(
         _tune(index, bulk=False)
 
 
-def _frames_here(jobs: Sequence[Job]) -> Iterator[tuple[int, Frame | None]]:
+def _frames_here(jobs: Sequence[ExtractionJob]) -> Iterator[tuple[int, Frame | None]]:
     from recollect.services.indexing.extraction import frames
 
     for number, job in enumerate(jobs):
@@ -248,19 +253,19 @@ def _frames_here(jobs: Sequence[Job]) -> Iterator[tuple[int, Frame | None]]:
         yield number, None
 
 
-def _frames_elsewhere(jobs: Sequence[Job]) -> Iterator[tuple[int, Frame | None]]:
+def _frames_elsewhere(jobs: Sequence[ExtractionJob]) -> Iterator[tuple[int, Frame | None]]:
     from recollect.services.indexing.workers import frames_of
 
     return frames_of(jobs)
 
 
-class _Intake:
+class _FrameIntake:
     """Takes frames in as they come. A log that could not be read is not marked as read: it is tried again."""
 
     def __init__(
         self,
         ingest: Ingest,
-        work: list[_Work],
+        work: list[_IndexingWork],
         problems: list[tuple[str, str]],
         progress: Progress | None,
         total: int,
@@ -288,7 +293,7 @@ class _Intake:
         return frame.end - frame.start
 
 
-def _tune(index: Database, *, bulk: bool) -> None:
+def _tune(index: IndexDatabase, *, bulk: bool) -> None:
     """For a bulk load words are gathered in memory and merged once at the end instead of all along."""
     run = index.connection.execute
     # A writer that walks through the whole file would hold all of it as memory of its own.

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import DamagedData, NotFound, StorageError
-from recollect.index.database import Database, Failure, is_about_the_place
+from recollect.index.database import Failure, IndexDatabase, is_about_the_place
 from recollect.index.figures import figures
 from recollect.index.schema import VERSION
 from recollect.services.indexing.access import OpenIndex, build, index_path, is_built
@@ -60,7 +60,7 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
         return self.is_complete and not self.problem and not self.changed_logs and not self.missing_logs
 
 
-class Rebuilt(Struct, frozen=True):
+class RebuildResult(Struct, frozen=True):
     """What came of building anew. ``gone_sessions``: deleted ones that stay in the totals.
 
     ``unread``: older indexes that may have known of more, and could not be read.
@@ -74,7 +74,7 @@ class Rebuilt(Struct, frozen=True):
     problems: list[tuple[str, str]]
 
 
-class Vacuumed(Struct, frozen=True):
+class VacuumResult(Struct, frozen=True):
     """What came of making it small. ``removed``: files nobody needs any more."""
 
     path: Path
@@ -94,7 +94,7 @@ def status(homes: Sequence[Path], cache: Path | None = None) -> IndexStatus:
     if not known["bytes"] and path.is_file():
         return IndexStatus(**known)  # type: ignore[arg-type]  # somebody is just making it
     try:
-        with contextlib.closing(Database(path, read_only=True)) as index:
+        with contextlib.closing(IndexDatabase(path, read_only=True)) as index:
             numbers = figures(index)
             compared = compare(index, homes, OpenIndex(homes, path).archive)
             broken = index.value("PRAGMA quick_check(1)")
@@ -115,7 +115,9 @@ def status(homes: Sequence[Path], cache: Path | None = None) -> IndexStatus:
     )
 
 
-def rebuild(homes: Sequence[Path], cache: Path | None = None, progress: Progress | None = None) -> Rebuilt:
+def rebuild(
+    homes: Sequence[Path], cache: Path | None = None, progress: Progress | None = None
+) -> RebuildResult:
     """A new index from the logs. The old one is put back where that fails."""
     opened = OpenIndex(homes, index_path(homes, cache))
     with contextlib.closing(opened), contextlib.closing(opened.lock(_PATIENCE)) as lock, lock:
@@ -136,7 +138,7 @@ def rebuild(homes: Sequence[Path], cache: Path | None = None, progress: Progress
         opened.close()  # its last pages are written now
         if had_one and aside not in opened.unread:
             opened.remove_aside(aside)
-        return Rebuilt(
+        return RebuildResult(
             opened.path,
             0 if done is None else done.logs,
             _size(opened.path),
@@ -146,7 +148,7 @@ def rebuild(homes: Sequence[Path], cache: Path | None = None, progress: Progress
         )
 
 
-def vacuum(homes: Sequence[Path], cache: Path | None = None) -> Vacuumed:
+def vacuum(homes: Sequence[Path], cache: Path | None = None) -> VacuumResult:
     """Merge the full-text table, give free pages back, and remove what older versions left."""
     opened = OpenIndex(homes, index_path(homes, cache))
     if not opened.path.exists():
@@ -171,7 +173,7 @@ def vacuum(homes: Sequence[Path], cache: Path | None = None) -> Vacuumed:
         removed = _stale(opened.path)
         for path in removed:
             path.unlink(missing_ok=True)
-        return Vacuumed(opened.path, before, _size(opened.path), removed)
+        return VacuumResult(opened.path, before, _size(opened.path), removed)
 
 
 def _as_os_error(problem: Exception) -> OSError:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recollect.index.frame import Frame, MessageRow, UsageRow
-from recollect.services.indexing.extraction import Job, frames
+from recollect.services.indexing.extraction import ExtractionJob, frames
 from recollect.system.pipes import receive, send
 
 # Frames that wait for the writer; each holds about a megabyte of text.
@@ -29,7 +29,9 @@ _AHEAD = 16
 _PIPE = 1 << 20
 
 
-def frames_of(jobs: Sequence[Job], *, processes: int | None = None) -> Iterator[tuple[int, Frame | None]]:
+def frames_of(
+    jobs: Sequence[ExtractionJob], *, processes: int | None = None
+) -> Iterator[tuple[int, Frame | None]]:
     """Frames with the number of their job; None marks the end of a job."""
     count = min(processes if processes is not None else _processes(), len(jobs))
     started = _started(count)
@@ -79,7 +81,7 @@ def without_interrupts() -> Iterator[None]:
 
 
 def _gathered(
-    jobs: Sequence[Job], workers: list[subprocess.Popen[bytes]]
+    jobs: Sequence[ExtractionJob], workers: list[subprocess.Popen[bytes]]
 ) -> Iterator[tuple[int, Frame | None]]:
     news: queue.Queue[tuple[int, object] | int] = queue.Queue(_WAITING)
     stop = threading.Event()
@@ -116,7 +118,7 @@ def _gathered(
 
 
 def _hand_out(
-    worker: subprocess.Popen[bytes], jobs: Sequence[Job], waiting: Iterator[int], mine: list[int]
+    worker: subprocess.Popen[bytes], jobs: Sequence[ExtractionJob], waiting: Iterator[int], mine: list[int]
 ) -> None:
     number = next(waiting, None)
     assert worker.stdin is not None  # noqa: S101 - for the type checker: whoever calls has asked
@@ -155,7 +157,7 @@ def _put(
             return
 
 
-def _finish_here(jobs: Sequence[Job], left: list[int]) -> Iterator[tuple[int, Frame | None]]:
+def _finish_here(jobs: Sequence[ExtractionJob], left: list[int]) -> Iterator[tuple[int, Frame | None]]:
     """A worker that ended early left its jobs to us. Frames that were applied before are refused then."""
     for number in left:
         for frame in frames(jobs[number]):

@@ -22,7 +22,7 @@ from recollect.errors import Busy, NotFound, UsageError
 from recollect.model.ids import SessionId
 from recollect.model.path_mapping import PathMapping
 from recollect.model.project_key import project_key
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
@@ -30,7 +30,7 @@ from recollect.system.lock import FileLock
 from recollect.system.peek import open_regular
 
 
-class Moved(Struct, frozen=True):
+class SessionMove(Struct, frozen=True):
     """A session that goes along: from one directory of the home to another."""
 
     session: str
@@ -39,38 +39,38 @@ class Moved(Struct, frozen=True):
     target: Path
 
 
-class Conflict(Struct, frozen=True):
+class MoveConflict(Struct, frozen=True):
     """A session that stays, and why."""
 
     session: str
     reason: str
 
 
-class Relocation(Struct, kw_only=True):
+class MovePlan(Struct, kw_only=True):
     """What moving history would change in one home."""
 
     home: ClaudeHome
     plan: ChangePlan
-    sessions: list[Moved] = []
-    conflicts: list[Conflict] = []
+    sessions: list[SessionMove] = []
+    conflicts: list[MoveConflict] = []
     config_keys: list[str] = []
     prompts: int = 0
 
 
-class _Renaming(Relocation, kw_only=True):
+class _DirectoryMovePlan(MovePlan, kw_only=True):
     """One directory became another."""
 
     mapping: PathMapping
 
 
-def planned_move(home: ClaudeHome, old: str, new: str) -> Relocation:
+def planned_move(home: ClaudeHome, old: str, new: str) -> MovePlan:
     """Look at everything in a home that names the old directory; nothing is touched."""
     if PathMapping(old, new).moved(new) is not None or old == new:
         raise UsageError(
             f"mv: {new} is {old}, or lies below it", hint="name the directory as it was and as it is now"
         )
     plan = ChangePlan("mv", old, _common_parent(home))
-    found = _Renaming(home=home, mapping=PathMapping(old, new), plan=plan)
+    found = _DirectoryMovePlan(home=home, mapping=PathMapping(old, new), plan=plan)
     live = live_ids(home)
     for project in home.projects():
         _plan_project(found, project, live)
@@ -84,7 +84,7 @@ def planned_move(home: ClaudeHome, old: str, new: str) -> Relocation:
     return found
 
 
-def carry_out(found: Relocation, data: Path) -> Applied:
+def carry_out(found: MovePlan, data: Path) -> AppliedChange:
     """Do it, under our locks of the logs; ``Busy`` where a client has one of the sessions open."""
     with contextlib.ExitStack() as held:
         for log in sorted(one.source for one in found.sessions):
@@ -112,7 +112,7 @@ def _common_parent(home: ClaudeHome) -> Path:
     return Path(os.path.commonpath([os.path.realpath(home.root), os.path.realpath(config)]))
 
 
-def _plan_project(found: _Renaming, project: ProjectDir, live: set[str]) -> None:
+def _plan_project(found: _DirectoryMovePlan, project: ProjectDir, live: set[str]) -> None:
     sessions = list(found.home.sessions(project))
     going: list[SessionFile] = []
     for log in sessions:
@@ -126,7 +126,7 @@ def _plan_project(found: _Renaming, project: ProjectDir, live: set[str]) -> None
             found.conflicts.append(conflict)
         else:
             going.append(log)
-            found.sessions.append(Moved(log.id, moved, log.path, target / log.path.name))
+            found.sessions.append(SessionMove(log.id, moved, log.path, target / log.path.name))
             _plan_log(found, log.path, target / log.path.name)
             _plan_side_files(found, log, target)
     flat = [agent for agent in found.home.project_agents(project) if agent.layout == "flat"] if going else []
@@ -137,20 +137,20 @@ def _plan_project(found: _Renaming, project: ProjectDir, live: set[str]) -> None
         _plan_memory(found, project, found.sessions[-1].target.parent)
 
 
-def conflict_of(log: SessionFile, target: Path, live: set[str]) -> Conflict | None:
+def conflict_of(log: SessionFile, target: Path, live: set[str]) -> MoveConflict | None:
     """Why a log cannot go to a directory of the home, if so."""
     if str(log.id) in live:
-        return Conflict(str(log.id), "a client has it open")
+        return MoveConflict(str(log.id), "a client has it open")
     if target == log.path.parent:
         return None
     if any(os.path.lexists(target / name) for name in (log.path.name, log.side_dir.name)):
-        return Conflict(str(log.id), f"{target.name} has a session of that id already")
+        return MoveConflict(str(log.id), f"{target.name} has a session of that id already")
     return None
 
 
-def _plan_log(found: _Renaming, source: Path, target: Path) -> None:
+def _plan_log(found: _DirectoryMovePlan, source: Path, target: Path) -> None:
     """A log under its new name with its new paths; its time stays, for the client lists by it."""
-    seen = Seen.at(source)
+    seen = FileState.at(source)
     if target == source:
         found.plan.replace(source, _edited(found.mapping, source), expected=seen, mtime_ns=seen.mtime_ns)
         return
@@ -158,7 +158,7 @@ def _plan_log(found: _Renaming, source: Path, target: Path) -> None:
     found.plan.remove(source, expected=seen)
 
 
-def _plan_side_files(found: _Renaming, log: SessionFile, target: Path) -> None:
+def _plan_side_files(found: _DirectoryMovePlan, log: SessionFile, target: Path) -> None:
     side = log.side_dir
     if not side.is_dir() or side.is_symlink():
         return
@@ -172,7 +172,7 @@ def _plan_side_files(found: _Renaming, log: SessionFile, target: Path) -> None:
             found.plan.replace(place, _edited(found.mapping, agent), mtime_ns=agent.stat().st_mtime_ns)
 
 
-def _plan_flat_agent(found: _Renaming, agent: AgentFile, owners: set[SessionId | None]) -> None:
+def _plan_flat_agent(found: _DirectoryMovePlan, agent: AgentFile, owners: set[SessionId | None]) -> None:
     owner = agent.owner()
     if owner not in owners:
         return
@@ -182,12 +182,12 @@ def _plan_flat_agent(found: _Renaming, agent: AgentFile, owners: set[SessionId |
         found.plan.move(agent.meta_path, target / agent.meta_path.name)
 
 
-def _plan_memory(found: _Renaming, project: ProjectDir, target: Path) -> None:
+def _plan_memory(found: _DirectoryMovePlan, project: ProjectDir, target: Path) -> None:
     if project.memory.is_dir() and target != project.path and not os.path.lexists(target / "memory"):
         found.plan.move(project.memory, target / "memory")
 
 
-def _plan_history(found: _Renaming) -> None:
+def _plan_history(found: _DirectoryMovePlan) -> None:
     history = found.home.history_file
     if not history.is_file() or history.is_symlink():
         return
@@ -197,7 +197,7 @@ def _plan_history(found: _Renaming) -> None:
         found.plan.replace(history, _edited(found.mapping, history))
 
 
-def _plan_config(found: _Renaming) -> None:
+def _plan_config(found: _DirectoryMovePlan) -> None:
     """The project's entry in the global config: trust, allowed tools, servers. What the new path has already wins."""
     config = found.home.config_file
     if config is None or not config.is_file() or config.is_symlink():

@@ -20,17 +20,17 @@ from pathlib import Path
 from recollect.errors import NotFound, UsageError
 from recollect.model.ids import ProjectKey
 from recollect.model.project_key import LONGEST_PLAIN_KEY, project_key
-from recollect.services.move.move import Moved, Relocation, conflict_of, live_ids
+from recollect.services.move.move import MovePlan, SessionMove, conflict_of, live_ids
 from recollect.storage.changes.journal import ChangePlan
 from recollect.storage.home import ClaudeHome, ProjectDir, SessionFile
 
 
-def planned_split(home: ClaudeHome, folder: str, keep: str | None = None) -> Relocation:
+def planned_split(home: ClaudeHome, folder: str, keep: str | None = None) -> MovePlan:
     """Look at one folder of a home; nothing is touched. ``keep`` names the directory that keeps the folder."""
     project = _found(home, folder)
     owners = _by_directory(home, project)
     kept = _kept(project, owners, keep)
-    found = Relocation(home=home, plan=ChangePlan("mv", str(project.path), home.root))
+    found = MovePlan(home=home, plan=ChangePlan("mv", str(project.path), home.root))
     live = live_ids(home)
     for cwd, logs in owners.items():
         target = home.project_dir(_folder(project, cwd, kept))
@@ -39,7 +39,7 @@ def planned_split(home: ClaudeHome, folder: str, keep: str | None = None) -> Rel
             if conflict is not None:
                 found.conflicts.append(conflict)
             else:
-                found.sessions.append(Moved(str(log.id), cwd, log.path, target / log.path.name))
+                found.sessions.append(SessionMove(str(log.id), cwd, log.path, target / log.path.name))
                 _plan_session(found.plan, log, target)
     _plan_agents(found, project)
     if not found.sessions and not found.conflicts:
@@ -103,7 +103,7 @@ def _plan_session(plan: ChangePlan, log: SessionFile, target: Path) -> None:
     plan.move(log.path, target / log.path.name)
 
 
-def _plan_agents(found: Relocation, project: ProjectDir) -> None:
+def _plan_agents(found: MovePlan, project: ProjectDir) -> None:
     """The flat logs of sub-agents go where their session goes."""
     targets = {one.session: one.target.parent for one in found.sessions}
     for agent in found.home.project_agents(project) if targets else ():

@@ -17,16 +17,16 @@ from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
 from recollect.services.archive import cleanup
 from recollect.services.check.home_checks import WITHIN_DAYS
-from recollect.services.label import Labelling
-from recollect.services.page.desk import Desk
+from recollect.services.label import LabelPlan
+from recollect.services.page.desk import PageBackend
 from recollect.services.page.findings import repair_plan_document
 from recollect.services.page.session import files_of, length_of, version_of
 from recollect.services.repair import repair
 from recollect.services.repair.slim import with_slimming
 from recollect.services.session import Session
-from recollect.storage.archive.archive import Added
+from recollect.storage.archive.archive import ArchiveResult
 from recollect.storage.changes.journal import ChangeJournal
-from recollect.storage.file_backups import Restored, restore
+from recollect.storage.file_backups import RestoredFile, restore
 
 Document = dict[str, object]
 _MOST = 500
@@ -39,19 +39,19 @@ def _request(path: str, **body: object) -> Document:
 # ---- title, tag, fork, removal ---------------------------------------------------------------------------
 
 
-def rename(desk: Desk, name: str, title: str, *, apply: bool) -> Document:
+def rename(desk: PageBackend, name: str, title: str, *, apply: bool) -> Document:
     """Give a session a title."""
     session = desk.changing(name)
     return _labelled(desk, label.titled(session, title), "rename", "title", apply=apply)
 
 
-def tag(desk: Desk, name: str, text: str, *, apply: bool) -> Document:
+def tag(desk: PageBackend, name: str, text: str, *, apply: bool) -> Document:
     """Give a session a tag."""
     session = desk.changing(name)
     return _labelled(desk, label.tagged(session, text), "tag", "tag", apply=apply)
 
 
-def _labelled(desk: Desk, plan: Labelling, command: str, field: str, *, apply: bool) -> Document:
+def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, apply: bool) -> Document:
     if apply:
         label.apply(plan, desk.data)
     back = _request(f"/api/sessions/{plan.session}/{command}", **{field: plan.before})
@@ -68,7 +68,7 @@ def _labelled(desk: Desk, plan: Labelling, command: str, field: str, *, apply: b
     }
 
 
-def make_fork(desk: Desk, name: str, at: str | None, title: str | None, *, apply: bool) -> Document:
+def make_fork(desk: PageBackend, name: str, at: str | None, title: str | None, *, apply: bool) -> Document:
     """A new session that starts as a copy of another."""
     plan = fork.planned_fork(desk.changing(name), at, title)
     if apply:
@@ -88,7 +88,7 @@ def make_fork(desk: Desk, name: str, at: str | None, title: str | None, *, apply
     }
 
 
-def remove(desk: Desk, name: str, *, apply: bool) -> Document:
+def remove(desk: PageBackend, name: str, *, apply: bool) -> Document:
     """Move a session to our trash."""
     session = desk.changing(name)
     plan = trash_service.planned_removal(session)
@@ -106,7 +106,7 @@ def remove(desk: Desk, name: str, *, apply: bool) -> Document:
     }
 
 
-def restore_trash(desk: Desk, name: str, *, apply: bool) -> Document:
+def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> Document:
     """Bring back what one removal took away."""
     desk.require_own()
     trash = trash_service.trash_at(desk.data)
@@ -127,7 +127,7 @@ def restore_trash(desk: Desk, name: str, *, apply: bool) -> Document:
 # ---- repair ----------------------------------------------------------------------------------------------
 
 
-def make_repair(desk: Desk, name: str, *, in_place: bool, slim: bool, apply: bool) -> Document:
+def make_repair(desk: PageBackend, name: str, *, in_place: bool, slim: bool, apply: bool) -> Document:
     """Mend a session, as a copy unless told otherwise."""
     session = desk.changing(name)
     with repair.planned_repair(session) as mending:
@@ -151,7 +151,7 @@ def make_repair(desk: Desk, name: str, *, in_place: bool, slim: bool, apply: boo
     }
 
 
-def undo(desk: Desk, change: str, *, apply: bool) -> Document:
+def undo(desk: PageBackend, change: str, *, apply: bool) -> Document:
     """Take back what a command changed in a home."""
     desk.require_own()
     journal = ChangeJournal(desk.data / "undo")
@@ -181,7 +181,7 @@ def undo(desk: Desk, change: str, *, apply: bool) -> Document:
 
 
 def restore_file(
-    desk: Desk, name: str, path: str, number: int, to: str, *, overwrite: bool, apply: bool
+    desk: PageBackend, name: str, path: str, number: int, to: str, *, overwrite: bool, apply: bool
 ) -> Document:
     """Write one version of a file below a directory that is named as a whole."""
     session = desk.reading(name)
@@ -209,7 +209,7 @@ def restore_file(
     }
 
 
-def _undo_restore(done: Restored) -> str:
+def _undo_restore(done: RestoredFile) -> str:
     if done.kept is None:
         return shlex.join(["rm", "--", str(done.path)])
     return shlex.join(["mv", "--", str(done.kept), str(done.path)])
@@ -218,12 +218,12 @@ def _undo_restore(done: Restored) -> str:
 # ---- keeping and making room -----------------------------------------------------------------------------
 
 
-def archive(desk: Desk, sessions: Sequence[Session], *, apply: bool) -> Document:
+def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> Document:
     """Put sessions into the archive; only our own directory is written to."""
     desk.require_own()
     chosen = [one for one in sessions if one.session_id is not None]
-    added: list[Added] = []
-    failed: list[archive_service.Failed] = []
+    added: list[ArchiveResult] = []
+    failed: list[archive_service.ArchiveFailure] = []
     if apply:
         added, failed = archive_service.add_all(
             archive_service.archive_at(desk.data), chosen, dt.datetime.now(dt.UTC)
@@ -243,12 +243,12 @@ def archive(desk: Desk, sessions: Sequence[Session], *, apply: bool) -> Document
     }
 
 
-def archive_one(desk: Desk, name: str, *, apply: bool) -> Document:
+def archive_one(desk: PageBackend, name: str, *, apply: bool) -> Document:
     """One session."""
     return archive(desk, [desk.changing(name)], apply=apply)
 
 
-def archive_many(desk: Desk, which: str, *, apply: bool) -> Document:
+def archive_many(desk: PageBackend, which: str, *, apply: bool) -> Document:
     """All sessions, or those the client is about to delete."""
     desk.require_own()
     sessions = desk.sessions(fresh=True)
@@ -261,7 +261,7 @@ def archive_many(desk: Desk, which: str, *, apply: bool) -> Document:
     return archive(desk, sessions, apply=apply)
 
 
-def clean_up(desk: Desk, days: float, project: str | None, *, apply: bool) -> Document:
+def clean_up(desk: PageBackend, days: float, project: str | None, *, apply: bool) -> Document:
     """Archive old sessions, then move them to the trash."""
     desk.require_own()
     now = dt.datetime.now(dt.UTC)

@@ -13,7 +13,7 @@ from recollect.model.conversation.conversation import Branch, grouped
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.services import history
-from recollect.services.page.conversation import Talk, View, talk_of
+from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
 from recollect.services.page.log import PageSession
 from recollect.services.page.messages import first_words
 
@@ -22,7 +22,7 @@ _FORK_CHARACTERS = 80
 _LOOKED_AT = 8
 
 
-class Limb(Struct, frozen=True):
+class BranchNode(Struct, frozen=True):
     """A branch in the tree. ``own`` are its lines behind ``fork``, the line of ``parent`` it left at."""
 
     branch: Branch
@@ -32,11 +32,11 @@ class Limb(Struct, frozen=True):
     own: list[Node]
 
 
-def limbs(graph: Graph, branches: list[Branch]) -> list[Limb]:
+def limbs(graph: Graph, branches: list[Branch]) -> list[BranchNode]:
     """The branches as a tree, each behind the one it hangs off; siblings by where they left it."""
     owner: dict[str, str] = {}
-    found: dict[str, Limb] = {}
-    below: dict[str | None, list[Limb]] = {}
+    found: dict[str, BranchNode] = {}
+    below: dict[str | None, list[BranchNode]] = {}
     for branch in branches:
         own: list[Node] = []
         fork: Node | None = None
@@ -48,13 +48,13 @@ def limbs(graph: Graph, branches: list[Branch]) -> list[Limb]:
         parent = None if fork is None else owner[fork.uuid]
         depth = 0 if parent is None else found[parent].depth + 1
         owner.update((node.uuid, branch.leaf) for node in own)
-        limb = found[branch.leaf] = Limb(branch, parent, fork, depth, own[::-1])
+        limb = found[branch.leaf] = BranchNode(branch, parent, fork, depth, own[::-1])
         below.setdefault(parent, []).append(limb)
     return _in_order(below)
 
 
-def _in_order(below: dict[str | None, list[Limb]]) -> list[Limb]:
-    found: list[Limb] = []
+def _in_order(below: dict[str | None, list[BranchNode]]) -> list[BranchNode]:
+    found: list[BranchNode] = []
     waiting = list(reversed(below.get(None, [])))
     while waiting:
         limb = waiting.pop()
@@ -71,14 +71,14 @@ def branches_document(session: PageSession) -> dict[str, object]:
         return {"branches": [_limb(session, one, active) for one in limbs(session.graph, session.branches())]}
 
 
-def _active(session: PageSession) -> Talk | None:
+def _active(session: PageSession) -> ViewMessages | None:
     try:
-        return talk_of(session, View())
+        return talk_of(session, ConversationView())
     except NotFound:
         return None
 
 
-def _limb(session: PageSession, limb: Limb, active: Talk | None) -> dict[str, object]:
+def _limb(session: PageSession, limb: BranchNode, active: ViewMessages | None) -> dict[str, object]:
     branch = limb.branch
     is_stem = branch.active and active is not None
     return {
@@ -97,7 +97,7 @@ def _limb(session: PageSession, limb: Limb, active: Talk | None) -> dict[str, ob
     }
 
 
-def _first_said(session: PageSession, limb: Limb) -> str:
+def _first_said(session: PageSession, limb: BranchNode) -> str:
     """The first prompt that this branch has alone; where it has none, the first message with words."""
     prompt = next((node for node in limb.own if history.is_prompt(node)), None)
     if prompt is not None:
@@ -107,4 +107,4 @@ def _first_said(session: PageSession, limb: Limb) -> str:
 
 
 def _said(session: PageSession, node: Node, characters: int) -> str:
-    return first_words(Talk([(node,)], session.graph, session.log, set()), 0, characters)
+    return first_words(ViewMessages([(node,)], session.graph, session.log, set()), 0, characters)

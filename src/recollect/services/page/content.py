@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from recollect.model.blocks import Block, ToolResultBlock, UnknownBlock
-from recollect.model.conversation.conversation import Spoken
+from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.written_blocks import (
     REFUSED,
     as_json,
@@ -43,7 +43,7 @@ class Blob(NamedTuple):
     media_type: str
 
 
-class Shown:
+class BlockRenderer:
     """Turns blocks into what is sent, and remembers whether something was cut.
 
     ``url`` makes the address of the n-th base64 source of an entry.
@@ -53,7 +53,7 @@ class Shown:
         self._url, self._longest = url, longest
         self.is_cut = False
 
-    def message(self, spoken: Spoken) -> list[object]:
+    def message(self, spoken: Message) -> list[object]:
         """All blocks of a message, as in ``show --json``."""
         if not is_said(spoken):
             return [self._typed(block) for block in spoken.blocks]
@@ -61,7 +61,7 @@ class Shown:
 
     def entry(self, entry: Entry) -> list[object]:
         """The blocks of one line; where the line is odd, what could be made of them."""
-        content, counter = content_of(entry), _Counter()
+        content, counter = content_of(entry), _SourceCounter()
         if content is None:
             return [self._typed(block) for block in made_of(entry)]
         if isinstance(content, str):
@@ -70,7 +70,7 @@ class Shown:
 
     def result(self, entry: Entry, call: str) -> list[object]:
         """What one call gave back; the references are those of the whole line."""
-        counter = _Counter()
+        counter = _SourceCounter()
         for block in made_of(entry):
             if not isinstance(block, ToolResultBlock) or block.tool_use_id != call:
                 counter.passed += _sources_in(block)
@@ -89,7 +89,7 @@ class Shown:
             return None
         return raw if _is_sound(data) else None
 
-    def _raw(self, raw: Raw, uuid: str, counter: _Counter) -> object:
+    def _raw(self, raw: Raw, uuid: str, counter: _SourceCounter) -> object:
         data = bytes(raw)
         is_short = self._longest is None or len(data) <= self._longest
         if is_short and b"base64" not in data:
@@ -102,9 +102,9 @@ class Shown:
 
     def _typed(self, block: Block) -> object:
         ready = as_json(block)
-        return self._raw(ready if isinstance(ready, Raw) else Raw(_encoded(ready)), "", _Counter())
+        return self._raw(ready if isinstance(ready, Raw) else Raw(_encoded(ready)), "", _SourceCounter())
 
-    def _shown(self, value: object, uuid: str, counter: _Counter, depth: int = 0) -> object:
+    def _shown(self, value: object, uuid: str, counter: _SourceCounter, depth: int = 0) -> object:
         if isinstance(value, str):
             return value
         if depth > _DEEPEST:
@@ -118,14 +118,16 @@ class Shown:
             return self._object(value, uuid, counter, depth)
         return value
 
-    def _within(self, value: object, uuid: str, counter: _Counter, depth: int) -> object:
+    def _within(self, value: object, uuid: str, counter: _SourceCounter, depth: int) -> object:
         """A member of a list: a string that is too long is cut without a place to say so."""
         if isinstance(value, str) and self._is_long(value):
             self.is_cut = True
             return value[: self._longest]
         return self._shown(value, uuid, counter, depth + 1)
 
-    def _object(self, value: dict[str, Any], uuid: str, counter: _Counter, depth: int) -> dict[str, object]:
+    def _object(
+        self, value: dict[str, Any], uuid: str, counter: _SourceCounter, depth: int
+    ) -> dict[str, object]:
         shown: dict[str, object] = {}
         for name, inner in value.items():
             if isinstance(inner, str) and self._is_long(inner):
@@ -139,7 +141,7 @@ class Shown:
     def _is_long(self, text: str) -> bool:
         return self._longest is not None and len(text) > self._longest
 
-    def _reference(self, source: dict[str, Any], uuid: str, counter: _Counter) -> dict[str, object]:
+    def _reference(self, source: dict[str, Any], uuid: str, counter: _SourceCounter) -> dict[str, object]:
         number, counter.passed = counter.passed, counter.passed + 1
         kind = source.get("media_type")
         return {
@@ -150,7 +152,7 @@ class Shown:
         }
 
 
-class _Counter:
+class _SourceCounter:
     """How many sources of a line were met."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """One way to see a conversation, as places: which lines make which message, and what belongs together.
 
-A ``View`` names it as the options of ``show`` do. A ``Talk`` is the list of its messages with kinds and
+A ``ConversationView`` names it as the options of ``show`` do. A ``ViewMessages`` is the list of its messages with kinds and
 sizes, which call is answered where, which messages are one response, and which turn each belongs to.
 """
 
@@ -38,7 +38,7 @@ _LARGEST_META = 1 << 20
 _AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,64})")
 
 
-class View(Struct, frozen=True):
+class ConversationView(Struct, frozen=True):
     """Which conversation of a session is meant; none of them: the one the client would load."""
 
     branch: str | None = None
@@ -54,7 +54,7 @@ class View(Struct, frozen=True):
             raise UsageError("whole: not with before or agent", hint="leave one of them out")
 
 
-class Talk:
+class ViewMessages:
     """The messages of one view, by their places."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Talk:
         return {uuid: number for number, uuid in enumerate(cuts, 1)}
 
 
-def talk_of(session: PageSession, view: View) -> Talk:
+def talk_of(session: PageSession, view: ConversationView) -> ViewMessages:
     """The messages of a view; kept for the next window."""
     view.check()
     with session.lock:
@@ -140,23 +140,23 @@ def talk_of(session: PageSession, view: View) -> Talk:
         return _kept(session, view, lambda: _made(session, view))
 
 
-def _kept(session: PageSession, key: object, make: Callable[[], Talk]) -> Talk:
+def _kept(session: PageSession, key: object, make: Callable[[], ViewMessages]) -> ViewMessages:
     kept = session.kept
     if key not in kept:
         kept[key] = make()
         while len(kept) > _VIEWS_KEPT:
             kept.popitem(last=False)
     kept.move_to_end(key)
-    return cast("Talk", kept[key])
+    return cast("ViewMessages", kept[key])
 
 
-def _made(session: PageSession, view: View) -> Talk:
+def _made(session: PageSession, view: ConversationView) -> ViewMessages:
     if view.before is not None:
         conversation = history.before_compaction(session, view.before)
     else:
         conversation = session.conversation(view.branch)
     nodes = history.whole_nodes(session, conversation) if view.whole else conversation.nodes
-    return Talk(grouped(nodes), session.graph, session.log, session.read.meta)
+    return ViewMessages(grouped(nodes), session.graph, session.log, session.read.meta)
 
 
 def _agent_signature(session: PageSession, name: str) -> object:
@@ -166,10 +166,10 @@ def _agent_signature(session: PageSession, name: str) -> object:
     return None
 
 
-def _agent(session: PageSession, view: View) -> Talk:
+def _agent(session: PageSession, view: ConversationView) -> ViewMessages:
     talk = history.agent_talk(session, view.agent or "")
     conversation: Conversation = talk.conversation
-    return Talk(grouped(conversation.nodes), conversation.graph, talk.log, set())
+    return ViewMessages(grouped(conversation.nodes), conversation.graph, talk.log, set())
 
 
 # ---- where something is ----------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def _agent(session: PageSession, view: View) -> Talk:
 
 def position_of(
     session: PageSession, uuid: str | None, offset: int | None, agent: str | None
-) -> tuple[View, int, str]:
+) -> tuple[ConversationView, int, str]:
     """The view that shows a line, the message it is in, and its whole id."""
     for view in _views(session, agent):
         try:
@@ -189,7 +189,7 @@ def position_of(
             return view, *found
     node = None if agent else _node(session.graph, uuid, offset)
     if node is not None:
-        view = View(branch=_leaf_below(session.graph, node), whole=True)
+        view = ConversationView(branch=_leaf_below(session.graph, node), whole=True)
         found = _in_talk(talk_of(session, view), node.uuid, None)
         if found is not None:
             return view, *found
@@ -197,13 +197,13 @@ def position_of(
     raise NotFound(f"{what}: no message of this session", hint="it may be a line that is not shown, or gone")
 
 
-def _views(session: PageSession, agent: str | None) -> list[View]:
+def _views(session: PageSession, agent: str | None) -> list[ConversationView]:
     if agent is not None:
-        return [View(agent=agent)]
-    return [View(), View(whole=True)] if session.graph.active_leaf is not None else []
+        return [ConversationView(agent=agent)]
+    return [ConversationView(), ConversationView(whole=True)] if session.graph.active_leaf is not None else []
 
 
-def _in_talk(talk: Talk, uuid: str | None, offset: int | None) -> tuple[int, str] | None:
+def _in_talk(talk: ViewMessages, uuid: str | None, offset: int | None) -> tuple[int, str] | None:
     if uuid is not None and uuid in talk.places:
         return talk.places[uuid], uuid
     node = _node_among((node for group in talk.groups for node in group), uuid, offset)

@@ -10,7 +10,7 @@ from recollect.errors import Busy, UsageError
 from recollect.model.cost.report import MODES
 from recollect.services.cost.document import cost_document as document
 from recollect.services.cost.report import costs, zone_of
-from recollect.services.page.desk import Desk
+from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import mark_of
 
 _AGE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
@@ -40,7 +40,7 @@ def moment(text: str | None, *, is_end: bool = False, timezone: str | None = Non
 
 
 def cost_document(
-    desk: Desk,
+    desk: PageBackend,
     by: Sequence[str],
     *,
     since: str | None = None,

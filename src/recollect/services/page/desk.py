@@ -24,9 +24,9 @@ from recollect.services.page.index import IndexKeeper
 from recollect.services.page.listing import ListedSession, listed, mark_of
 from recollect.services.page.log import WORTH_KEEPING, GrowingLog, OpenSessions, PageSession, signature_of
 from recollect.services.session import Session
-from recollect.storage.logs.kept_points import KeptPoints
+from recollect.storage.logs.kept_points import PointsCache
 from recollect.storage.logs.reader import OpenLog
-from recollect.storage.logs.summary import Glance, glance
+from recollect.storage.logs.summary import LogSummary, glance
 
 _LISTED_SECONDS = 1.0
 _GLANCES = 50_000
@@ -35,7 +35,7 @@ _AHEAD_BYTES = 400 << 20
 _PAUSE_SECONDS = 0.001
 
 
-class Desk:
+class PageBackend:
     """One person's sessions, for as long as the page is open."""
 
     def __init__(
@@ -44,13 +44,13 @@ class Desk:
         self.home, self.data, self.is_sample = home, data, is_sample
         self.roots = [one.root for one in home.homes]
         self.index = IndexKeeper(self.roots, cache)
-        self._kept_points = KeptPoints(cache / "points")
+        self._kept_points = PointsCache(cache / "points")
         self.open_sessions = OpenSessions(kept=self._kept_points)
         self.kept: dict[str, object] = {}
         self.lock = threading.RLock()
         self._words = tuple(words)
         self._listed: tuple[float, list[Session]] = (0.0, [])
-        self._glances: OrderedDict[str, tuple[int, int, Glance | None]] = OrderedDict()
+        self._glances: OrderedDict[str, tuple[int, int, LogSummary | None]] = OrderedDict()
 
     def command(self, *words: str) -> str:
         """A command line to type, with the global options the page was started with."""
@@ -108,7 +108,7 @@ class Desk:
         if self.is_sample:
             raise Busy("the built-in sample is not changed", hint="copy it elsewhere and name it with --home")
 
-    def glance(self, session: Session) -> Glance | None:
+    def glance(self, session: Session) -> LogSummary | None:
         """Title, tag and times; None where the log cannot be read."""
         path, size, modified = mark_of(session)
         with self.lock:
@@ -116,7 +116,7 @@ class Desk:
         if known is not None and known[:2] == (size, modified):
             return known[2]
         try:
-            seen: Glance | None = glance(session.path)
+            seen: LogSummary | None = glance(session.path)
         except RecollectError:
             seen = None
         with self.lock:

@@ -32,7 +32,7 @@ _LONGEST_SECONDS = 600.0
 _one_at_a_time = threading.Lock()
 
 
-class _Request(Struct, frozen=True):
+class _FindingsRequest(Struct, frozen=True):
     home: str
     data: str
     log: str
@@ -43,13 +43,13 @@ def found(home: Home, session: Session, data: Path) -> dict[str, Any]:
     size = session.file.size + sum(agent.size for agent in session.agents())
     if size >= _WORTH_A_PROCESS and any(session.home.root == one.root for one in home.homes):
         with _one_at_a_time:
-            document = _elsewhere(_Request(str(session.home.root), str(data), str(session.path)))
+            document = _elsewhere(_FindingsRequest(str(session.home.root), str(data), str(session.path)))
         if document is not None:
             return document
     return _document(home, session, data)
 
 
-def _elsewhere(request: _Request) -> dict[str, Any] | None:
+def _elsewhere(request: _FindingsRequest) -> dict[str, Any] | None:
     """Made by a process; None where that failed for whatever reason."""
     # -P: nothing that lies in the working directory may be taken for a module of ours.
     command = [sys.executable, "-P", "-m", "recollect.services.page.findings"]
@@ -111,7 +111,7 @@ def repair_plan_document(plan: repair.RepairPlan) -> dict[str, object]:
 
 def main() -> int:
     """One request, one document."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_Request)
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_FindingsRequest)
     home = Home(request.home, data=request.data)
     session = next((one for one in home.sessions() if str(one.path) == request.log), None)
     if session is None:

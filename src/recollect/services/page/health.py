@@ -14,9 +14,9 @@ from recollect.errors import RecollectError
 from recollect.model.findings import Finding
 from recollect.services.archive.cleanup import HOLD
 from recollect.services.check.home_checks import WITHIN_DAYS, home_findings
-from recollect.services.page.desk import Desk
-from recollect.services.page.sessions import Row, SessionList
-from recollect.services.secrets.scan import Scanned, scan
+from recollect.services.page.desk import PageBackend
+from recollect.services.page.sessions import SessionList, SessionRow
+from recollect.services.secrets.scan import SecretScan, scan
 from recollect.storage.changes.journal import ChangeJournal
 
 _MOST = 200
@@ -26,11 +26,11 @@ OLD_DAYS = 90
 class SecretJob:
     """Looks for secrets in a thread, once at a time."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: PageBackend) -> None:
         self._desk = desk
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._scanned: Scanned | None = None
+        self._scanned: SecretScan | None = None
         self._problem: str | None = None
         self._done = self._total = 0
 
@@ -76,7 +76,7 @@ class SecretJob:
         }
 
 
-def _by_kind(scanned: Scanned) -> list[dict[str, object]]:
+def _by_kind(scanned: SecretScan) -> list[dict[str, object]]:
     kinds = sorted({one.kind for one in scanned.findings})
     found: list[dict[str, object]] = []
     for kind in kinds:
@@ -92,7 +92,7 @@ def _by_kind(scanned: Scanned) -> list[dict[str, object]]:
     return found
 
 
-def health_document(desk: Desk, listed: SessionList, secrets: SecretJob) -> dict[str, object]:
+def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> dict[str, object]:
     """All of it."""
     rows = listed.rows()
     kept = {row.id: listed.is_archived(row.session) for row in rows}
@@ -108,7 +108,7 @@ def health_document(desk: Desk, listed: SessionList, secrets: SecretJob) -> dict
 
 
 def _expiring(
-    desk: Desk, listed: SessionList, rows: Sequence[Row], kept: dict[str, bool]
+    desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow], kept: dict[str, bool]
 ) -> dict[str, object]:
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
     soon = sorted((row for row in rows if row.expires_at <= end), key=lambda row: row.expires_at)
@@ -131,7 +131,7 @@ def _expiring(
     }
 
 
-def _not_archived(desk: Desk, rows: Sequence[Row], kept: dict[str, bool]) -> dict[str, object]:
+def _not_archived(desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]) -> dict[str, object]:
     missing = [row for row in rows if not kept[row.id] and row.session.session_id is not None]
     return {
         "total": len(missing),
@@ -141,7 +141,7 @@ def _not_archived(desk: Desk, rows: Sequence[Row], kept: dict[str, bool]) -> dic
     }
 
 
-def _damaged(desk: Desk, listed: SessionList, rows: Sequence[Row]) -> dict[str, object]:
+def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow]) -> dict[str, object]:
     hurt = sorted((row for row in rows if row.damaged), key=lambda row: row.damaged or 0, reverse=True)
     return {
         "sessions": [
@@ -155,7 +155,7 @@ def _damaged(desk: Desk, listed: SessionList, rows: Sequence[Row]) -> dict[str, 
     }
 
 
-def _old(desk: Desk, rows: Sequence[Row]) -> dict[str, object]:
+def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> dict[str, object]:
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
     old = [row for row in rows if row.last_at < before and not row.is_live]
     return {
@@ -168,7 +168,7 @@ def _old(desk: Desk, rows: Sequence[Row]) -> dict[str, object]:
     }
 
 
-def _home_findings(desk: Desk) -> list[Finding]:
+def _home_findings(desk: PageBackend) -> list[Finding]:
     """The rules about homes as a whole; what expires has a part of its own."""
     if desk.is_sample:
         return []
@@ -176,7 +176,7 @@ def _home_findings(desk: Desk) -> list[Finding]:
     return [one for one in found if one.session is None][:_MOST]
 
 
-def _changes(desk: Desk) -> list[dict[str, object]]:
+def _changes(desk: PageBackend) -> list[dict[str, object]]:
     if not (desk.data / "undo").is_dir():
         return []
     try:

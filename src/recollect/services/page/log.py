@@ -22,7 +22,7 @@ from recollect.model.conversation.node import LeafMark, Node, node_of
 from recollect.model.damage import Line
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile
-from recollect.storage.logs.kept_points import KeptPoints, Points
+from recollect.storage.logs.kept_points import LogPoints, PointsCache
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import OpenLog
 
@@ -37,9 +37,9 @@ _PAUSE_LINES = 100
 class GrowingLog(LogGraph):
     """The graph of a log; one made from an earlier one, or from what is kept of it, reads only what is new."""
 
-    def __init__(self, path: Path, known: Points | None = None, kept: KeptPoints | None = None) -> None:
+    def __init__(self, path: Path, known: LogPoints | None = None, kept: PointsCache | None = None) -> None:
         super().__init__(path)
-        self.read = known or Points([], set())
+        self.read = known or LogPoints([], set())
         self._kept = kept
         self._unkept: tuple[int, os.stat_result] | None = None
 
@@ -67,13 +67,13 @@ class GrowingLog(LogGraph):
             if read.end - start >= WORTH_KEEPING:
                 self._unkept = (read.end, status)
 
-    def _begun(self, log: OpenLog) -> Points:
+    def _begun(self, log: OpenLog) -> LogPoints:
         """What need not be read again."""
         known = self.read
         if self._kept is not None and not known.end and log.size() >= WORTH_KEEPING:
             known = self._kept.read(log) or known
         if log.size() < known.end or log.fingerprint(known.end) != known.before_end:
-            known = Points([], set())
+            known = LogPoints([], set())
         self.read = known
         return known
 
@@ -93,7 +93,9 @@ def _may_be_meta(point: Node | LeafMark | None) -> bool:
 class PageSession(Session):
     """A session as it was at one moment, with the log that the next moment goes on from."""
 
-    def __init__(self, session: Session, known: Points | None = None, kept: KeptPoints | None = None) -> None:
+    def __init__(
+        self, session: Session, known: LogPoints | None = None, kept: PointsCache | None = None
+    ) -> None:
         super().__init__(session.home, session.file)
         self._name = session.id
         self._agents = session.agents
@@ -113,7 +115,7 @@ class PageSession(Session):
         return self._log
 
     @property
-    def read(self) -> Points:
+    def read(self) -> LogPoints:
         """What was read of its log."""
         return self._log.read
 
@@ -141,7 +143,7 @@ class OpenSessions:
     """The sessions that are being read; the one not looked at for the longest is let go first."""
 
     def __init__(
-        self, most: int = _OPEN_LOGS, most_points: int = _OPEN_POINTS, kept: KeptPoints | None = None
+        self, most: int = _OPEN_LOGS, most_points: int = _OPEN_POINTS, kept: PointsCache | None = None
     ) -> None:
         self._most, self._most_points, self._kept = most, most_points, kept
         self._lock = threading.Lock()
@@ -171,10 +173,10 @@ class OpenSessions:
             self._open.popitem(last=False)
 
 
-def _grown(before: PageSession | None) -> Points | None:
+def _grown(before: PageSession | None) -> LogPoints | None:
     """What an earlier look has read, as a copy: the earlier one may still be in use."""
     if before is None:
         return None
     with before.lock:
         read = before.read
-        return Points(list(read.points), set(read.meta), read.end, read.before_end)
+        return LogPoints(list(read.points), set(read.meta), read.end, read.before_end)

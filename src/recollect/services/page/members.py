@@ -19,10 +19,10 @@ from msgspec import Struct
 from recollect.errors import RecollectError
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.page.desk import Desk
+from recollect.services.page.desk import PageBackend
 from recollect.services.page.index import IndexKeeper
 from recollect.services.session import Session
-from recollect.services.sync.mirror import Mirror, Source
+from recollect.services.sync.mirror import Mirror, MirrorSource
 
 _PATIENCE = 1.0
 _CLEARING_SECONDS = 60.0
@@ -42,7 +42,7 @@ class Member(Struct, frozen=True):
     retention_days: int | None = None
 
 
-class Denied(Struct, frozen=True):
+class AccessDenial(Struct, frozen=True):
     """Somebody who was not."""
 
     status: int
@@ -51,7 +51,7 @@ class Denied(Struct, frozen=True):
     retry_after: str | None = None
 
 
-class _Index(IndexKeeper):
+class _MirrorIndexKeeper(IndexKeeper):
     """An index over a mirror: asked about nothing before the mirror was looked at."""
 
     def __init__(self, homes: Sequence[Path], cache: Path, mirror: Mirror) -> None:
@@ -80,14 +80,14 @@ class _Index(IndexKeeper):
             self._is_clear.set()
 
 
-class MirrorDesk(Desk):
+class MirrorBackend(PageBackend):
     """The sessions of an organisation, for as long as its members look at them."""
 
-    def __init__(self, place: Path, source: Source, *, rest: float = 1.0) -> None:
+    def __init__(self, place: Path, source: MirrorSource, *, rest: float = 1.0) -> None:
         self.mirror = Mirror(place, source, rest=rest)
         home = self.mirror.files.home
         super().__init__(Home(home, data=place / "data"), data=place / "data", cache=place / "cache")
-        index = _Index(self.roots, place / "cache", self.mirror)
+        index = _MirrorIndexKeeper(self.roots, place / "cache", self.mirror)
         self.index = index
         self.mirror.removed = self._removed
         self._clear = index.clear
@@ -113,13 +113,13 @@ class MirrorDesk(Desk):
         return super().session(name)
 
 
-class MirrorDesks:
+class MirrorBackends:
     """The desks of all organisations of a server, each in a directory of its own."""
 
-    def __init__(self, place: Path, source_of: Callable[[str], Source], *, rest: float = 1.0) -> None:
+    def __init__(self, place: Path, source_of: Callable[[str], MirrorSource], *, rest: float = 1.0) -> None:
         self._place, self._source_of, self._rest = place, source_of, rest
 
-    def desk(self, member: Member) -> MirrorDesk:
+    def desk(self, member: Member) -> MirrorBackend:
         """The one of a member's organisation."""
         made = self._opened(member.organization)
         made.mirror.keep_days(member.retention_days)
@@ -131,9 +131,9 @@ class MirrorDesks:
             with contextlib.suppress(RecollectError, ValueError, OSError):
                 self._opened(directory.name).mirror.remove_gone()
 
-    def _opened(self, organization: str) -> MirrorDesk:
+    def _opened(self, organization: str) -> MirrorBackend:
         name = str(uuid.UUID(organization))
-        return MirrorDesk(self._place / name, self._source_of(name), rest=self._rest)
+        return MirrorBackend(self._place / name, self._source_of(name), rest=self._rest)
 
 
 def resume_line(session: str) -> str:

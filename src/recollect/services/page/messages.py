@@ -13,16 +13,23 @@ from collections.abc import Iterable, Iterator
 from recollect.errors import NotFound
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.agents import AGENT_TOOLS
-from recollect.model.conversation.conversation import Spoken, spoken
-from recollect.model.conversation.tool_calls import Call, tool_calls
+from recollect.model.conversation.conversation import Message, spoken
+from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending, exact
 from recollect.model.cost.prices import PriceList
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Entry, parsed_time
 from recollect.model.line_views.scan import UsageRecord, usage_of
-from recollect.services.page.content import LONGEST, Shown
-from recollect.services.page.conversation import KINDS, Talk, View, agent_in_text, agents_by_call, talk_of
+from recollect.services.page.content import LONGEST, BlockRenderer
+from recollect.services.page.conversation import (
+    KINDS,
+    ConversationView,
+    ViewMessages,
+    agent_in_text,
+    agents_by_call,
+    talk_of,
+)
 from recollect.services.page.log import PageSession, signature_of
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.reader import OpenLog
@@ -34,10 +41,10 @@ _MOST_WINDOW = 8 << 20
 _MOST_OF_ONE = 1 << 20  # more of a message is cut, or comes by reference
 
 
-class Window:
+class MessageWindow:
     """Reads messages of one view."""
 
-    def __init__(self, session: PageSession, view: View, prices: PriceList | None = None) -> None:
+    def __init__(self, session: PageSession, view: ConversationView, prices: PriceList | None = None) -> None:
         self._session, self._view = session, view
         self._talk = talk_of(session, view)
         self._prices = prices or price_list()
@@ -77,7 +84,7 @@ class Window:
         talk = self._talk
         group = talk.groups[index]
         said = spoken(group, talk.load)
-        shown = Shown(self._url, self._cut_at)
+        shown = BlockRenderer(self._url, self._cut_at)
         kind = talk.kinds[index]
         document: dict[str, object] = {
             "index": index,
@@ -116,7 +123,7 @@ class Window:
 
     # ---- calls -------------------------------------------------------------------------------------------
 
-    def _calls(self, said: Spoken, shown: Shown) -> dict[str, object]:
+    def _calls(self, said: Message, shown: BlockRenderer) -> dict[str, object]:
         found: dict[str, object] = {}
         for entry in said.entries:
             body = entry.body
@@ -125,7 +132,7 @@ class Window:
                     found[block.id] = self._call(entry, block.id, shown)
         return found
 
-    def _call(self, entry: Entry, name: str, shown: Shown) -> dict[str, object]:
+    def _call(self, entry: Entry, name: str, shown: BlockRenderer) -> dict[str, object]:
         node = self._talk.results.get(name)
         answer = None if node is None else self._talk.load(node)
         both = [entry] if answer is None else [entry, answer]
@@ -142,13 +149,13 @@ class Window:
             "agent": self._agent(call),
         }
 
-    def _agent(self, call: Call) -> str | None:
+    def _agent(self, call: ToolCall) -> str | None:
         named = self._agents.get(call.id) or call.agent_id
         return named or (agent_in_text(call.text) if call.name in AGENT_TOOLS else None)
 
     # ---- costs -------------------------------------------------------------------------------------------
 
-    def _costs(self, index: int, said: Spoken) -> dict[str, object]:
+    def _costs(self, index: int, said: Message) -> dict[str, object]:
         name = self._talk.groups[index][0].message_id if said.role == "assistant" else None
         places = self._talk.responses.get(name or "", [index])
         if said.role != "assistant" or places[-1] != index:
@@ -185,7 +192,7 @@ def spent(spending: Spending) -> dict[str, object]:
     }
 
 
-def signature(talk: Talk) -> str:
+def signature(talk: ViewMessages) -> str:
     """Changes when the log does."""
     size, modified, _ = signature_of(talk.log.path)
     return f"{size}-{modified}"
@@ -194,7 +201,7 @@ def signature(talk: Talk) -> str:
 # ---- all messages at once --------------------------------------------------------------------------------
 
 
-def map_document(session: PageSession, view: View) -> dict[str, object]:
+def map_document(session: PageSession, view: ConversationView) -> dict[str, object]:
     """Kinds, sizes and times of all messages, and the first words of the newest prompts."""
     talk = talk_of(session, view)
     return {
@@ -212,17 +219,19 @@ def _seconds(timestamp: str | None) -> int | None:
     return None if moment is None else int(moment.timestamp())
 
 
-def _prompt(talk: Talk, index: int) -> dict[str, object]:
+def _prompt(talk: ViewMessages, index: int) -> dict[str, object]:
     text = first_words(talk, index, _PROMPT_CHARACTERS)
     return {"index": index, "text": text, "uuid": talk.groups[index][-1].uuid}
 
 
-def first_words(talk: Talk, index: int, characters: int) -> str:
+def first_words(talk: ViewMessages, index: int, characters: int) -> str:
     """How a message begins, on one line."""
     return " ".join(spoken(talk.groups[index], talk.load).text[: characters * 4].split())[:characters]
 
 
-def costs_document(session: PageSession, view: View, prices: PriceList | None = None) -> dict[str, object]:
+def costs_document(
+    session: PageSession, view: ConversationView, prices: PriceList | None = None
+) -> dict[str, object]:
     """What each turn of a view cost; every response once, in the turn of its last line."""
     talk = talk_of(session, view)
     prices = prices or price_list()
@@ -249,11 +258,11 @@ def costs_document(session: PageSession, view: View, prices: PriceList | None = 
     }
 
 
-def _at(talk: Talk, index: int) -> dt.datetime | None:
+def _at(talk: ViewMessages, index: int) -> dt.datetime | None:
     return parsed_time(talk.groups[index][0].timestamp) if index < len(talk) else None
 
 
-def _usage(talk: Talk) -> Iterator[tuple[int, UsageRecord]]:
+def _usage(talk: ViewMessages) -> Iterator[tuple[int, UsageRecord]]:
     """The usage of every line of a view, with the message its response ends in."""
     ends = {name: places[-1] for name, places in talk.responses.items()}
     wanted = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from recollect.services.page.desk import Desk
-from recollect.services.search.search import Hit, search
+from recollect.services.page.desk import PageBackend
+from recollect.services.search.search import SearchHit, search
 
 _SECONDS = 3.0
 
 
 def search_document(
-    desk: Desk,
+    desk: PageBackend,
     query: str,
     *,
     how: str = "words",
@@ -42,7 +42,7 @@ def search_document(
             width=width,
             seconds=_SECONDS,
         )
-    groups: dict[str | None, list[Hit]] = {}
+    groups: dict[str | None, list[SearchHit]] = {}
     for hit in found.hits:
         groups.setdefault(hit.session, []).append(hit)
     return {
@@ -56,7 +56,7 @@ def search_document(
     }
 
 
-def _group(hits: Sequence[Hit]) -> dict[str, object]:
+def _group(hits: Sequence[SearchHit]) -> dict[str, object]:
     first = hits[0]
     return {
         "session": first.session,

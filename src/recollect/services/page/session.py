@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from msgspec import structs
 
 from recollect.errors import NotFound, UsageError
-from recollect.model.conversation.agents import Agent
+from recollect.model.conversation.agents import SubAgent
 from recollect.model.conversation.conversation import Branch
 from recollect.model.cost.money import exact
 from recollect.model.cost.usage import Tokens
@@ -23,12 +23,12 @@ from recollect.services.cost.document import counts
 from recollect.services.cost.report import costs
 from recollect.services.page import findings
 from recollect.services.page.content import Blob, blob_of
-from recollect.services.page.conversation import Talk, View, talk_of
-from recollect.services.page.desk import Desk
+from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
+from recollect.services.page.desk import PageBackend
 from recollect.services.page.log import PageSession, signature_of
-from recollect.services.page.sessions import Row, SessionList, project_name
+from recollect.services.page.sessions import SessionList, SessionRow, project_name
 from recollect.services.resume import resumption
-from recollect.services.todos import ToDoList, to_do_lists
+from recollect.services.todos import SessionTodoList, to_do_lists
 from recollect.storage.file_backups import touched_files
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ _KEPT_EACH = 4
 
 
 def _remembered(
-    desk: Desk, what: str, session: PageSession, make: Callable[[], _T], most: int = _KEPT_EACH
+    desk: PageBackend, what: str, session: PageSession, make: Callable[[], _T], most: int = _KEPT_EACH
 ) -> _T:
     """What was made of a session, until its log changes; of the ``most`` sessions asked about last."""
     key = (session.path, signature_of(session.path))
@@ -57,7 +57,7 @@ def _remembered(
 # ---- the head --------------------------------------------------------------------------------------------
 
 
-def head_document(desk: Desk, listed: SessionList, name: str) -> dict[str, object]:
+def head_document(desk: PageBackend, listed: SessionList, name: str) -> dict[str, object]:
     """Everything that stands above a conversation."""
     session = desk.reading(name)
     with session.lock:
@@ -116,16 +116,20 @@ def head_document(desk: Desk, listed: SessionList, name: str) -> dict[str, objec
     }
 
 
-def _active_talk(session: PageSession) -> tuple[Talk | None, str | None]:
+def _active_talk(session: PageSession) -> tuple[ViewMessages | None, str | None]:
     try:
-        return talk_of(session, View()), None
+        return talk_of(session, ConversationView()), None
     except NotFound as problem:
         return None, problem.message
 
 
-def _hidden(session: PageSession, talk: Talk | None) -> int:
+def _hidden(session: PageSession, talk: ViewMessages | None) -> int:
     """How many messages the last compaction keeps from the model."""
-    return 0 if talk is None or not talk.boundaries else len(talk_of(session, View(whole=True))) - len(talk)
+    return (
+        0
+        if talk is None or not talk.boundaries
+        else len(talk_of(session, ConversationView(whole=True))) - len(talk)
+    )
 
 
 def _branch(one: Branch) -> dict[str, object]:
@@ -138,7 +142,7 @@ def _branch(one: Branch) -> dict[str, object]:
     }
 
 
-def _spending(desk: Desk, session: PageSession) -> dict[str, object]:
+def _spending(desk: PageBackend, session: PageSession) -> dict[str, object]:
     """What `recollect cost --session` says; nothing while there is no index."""
     nothing: dict[str, object] = {
         "cost_usd": None,
@@ -183,13 +187,13 @@ def resume_document(session: PageSession) -> dict[str, object]:
 # ---- agents ----------------------------------------------------------------------------------------------
 
 
-def agents_document(desk: Desk, session: PageSession) -> dict[str, object]:
+def agents_document(desk: PageBackend, session: PageSession) -> dict[str, object]:
     """The sub-agents, first sent first."""
     agents = _remembered(desk, "agents", session, lambda: agents_of(session))
     return {"session": session.id, "agents": [_agent(one) for one in agents]}
 
 
-def _agent(agent: Agent) -> dict[str, object]:
+def _agent(agent: SubAgent) -> dict[str, object]:
     return {
         "id": agent.id,
         "layout": agent.layout,
@@ -214,13 +218,13 @@ def _agent(agent: Agent) -> dict[str, object]:
 Files = dict[str, list[FileVersion]]
 
 
-def files_of(desk: Desk, session: PageSession) -> Files:
+def files_of(desk: PageBackend, session: PageSession) -> Files:
     """Every version of every file it touched."""
     # Every version is text in memory: those of one session at a time.
     return _remembered(desk, "files", session, lambda: touched_files(session.home, session.file), most=1)
 
 
-def files_document(desk: Desk, session: PageSession) -> dict[str, object]:
+def files_document(desk: PageBackend, session: PageSession) -> dict[str, object]:
     """The versions without their contents."""
     files = files_of(desk, session)
     rows = [
@@ -260,7 +264,7 @@ def version_of(files: Files, path: str, number: int) -> FileVersion:
     return found[number - 1]
 
 
-def version_document(desk: Desk, session: PageSession, path: str, number: int) -> dict[str, object]:
+def version_document(desk: PageBackend, session: PageSession, path: str, number: int) -> dict[str, object]:
     """The text of a version; nothing where it is no text, or not known."""
     version = version_of(files_of(desk, session), path, number)
     content = version.content
@@ -280,7 +284,7 @@ def version_document(desk: Desk, session: PageSession, path: str, number: int) -
 
 
 def diff_document(
-    desk: Desk, session: PageSession, path: str, number: int, against: int | None
+    desk: PageBackend, session: PageSession, path: str, number: int, against: int | None
 ) -> dict[str, object]:
     """What changed from one version to another."""
     files = files_of(desk, session)
@@ -302,16 +306,16 @@ def diff_document(
     }
 
 
-def todos_document(desk: Desk, session: PageSession) -> dict[str, object]:
+def todos_document(desk: PageBackend, session: PageSession) -> dict[str, object]:
     """What was left to do, list by list."""
-    lists: Sequence[ToDoList] = [one for one in to_do_lists(desk.home) if one.session == session.id]
+    lists: Sequence[SessionTodoList] = [one for one in to_do_lists(desk.home) if one.session == session.id]
     return {"lists": [structs.asdict(one) | {"path": str(one.path)} for one in lists]}
 
 
 # ---- findings --------------------------------------------------------------------------------------------
 
 
-def findings_document(desk: Desk, session: PageSession) -> dict[str, object]:
+def findings_document(desk: PageBackend, session: PageSession) -> dict[str, object]:
     """What is wrong with it, and what a repair would do."""
     return _remembered(desk, "findings", session, lambda: findings.found(desk.home, session, desk.data))
 
@@ -325,7 +329,7 @@ def blob(session: PageSession, uuid: str, number: int, agent: str | None) -> Blo
         node = session.graph.nodes.get(uuid)
         entry = None if node is None else session.load(node)
     else:
-        talk = talk_of(session, View(agent=agent))
+        talk = talk_of(session, ConversationView(agent=agent))
         node = talk.graph.nodes.get(uuid)
         entry = None if node is None else talk.load(node)
     found = None if entry is None else blob_of(entry, number)
@@ -334,7 +338,7 @@ def blob(session: PageSession, uuid: str, number: int, agent: str | None) -> Blo
     return found
 
 
-def cost_of(row: Row) -> dict[str, object]:
+def cost_of(row: SessionRow) -> dict[str, object]:
     """What a session cost, as the list says."""
     amount = row.pico_usd
     return {"cost_usd": None if amount is None or row.unpriced else exact(amount), "unpriced": row.unpriced}

@@ -24,12 +24,12 @@ from recollect.services import directory_name
 from recollect.services.archive.archive import archive_at, is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.page.desk import Desk
+from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.page.spending import spent_by_session
 from recollect.services.search.search import project_test
 from recollect.services.session import Session
-from recollect.storage.logs.summary import Glance
+from recollect.storage.logs.summary import LogSummary
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
@@ -44,7 +44,7 @@ _AGENTS = f"SELECT session, count(*) FROM files WHERE role = {AGENT} AND NOT gon
 _STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class SessionQuery(Struct, frozen=True, kw_only=True):
     """Which sessions are asked for, and in which order."""
 
     project: str | None = None
@@ -64,7 +64,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     is_ascending: bool = False
 
 
-class _Indexed(Struct, frozen=True):
+class _IndexedSessions(Struct, frozen=True):
     """What the index knows of all sessions, at one moment."""
 
     files: dict[str, tuple[Any, ...]]
@@ -72,7 +72,7 @@ class _Indexed(Struct, frozen=True):
     spent: dict[str, dict[str, int | None]]
 
 
-class Row(Struct):
+class SessionRow(Struct):
     """One session of the list; what is None is not known yet."""
 
     session: Session
@@ -86,7 +86,7 @@ class Row(Struct):
     spent: dict[str, int | None] | None
     is_live: bool
     expires_at: dt.datetime
-    glance: Glance | None = None
+    glance: LogSummary | None = None
 
     @property
     def id(self) -> str:
@@ -107,16 +107,16 @@ class Row(Struct):
 class SessionList:
     """All sessions of a desk, to be asked in many ways."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: PageBackend) -> None:
         self._desk = desk
         self._archived: dict[Mark, bool] = {}
-        self._rows: tuple[list[Session], _Indexed, set[str], list[Row]] | None = None
-        self._nothing = _Indexed({}, {}, {})
+        self._rows: tuple[list[Session], _IndexedSessions, set[str], list[SessionRow]] | None = None
+        self._nothing = _IndexedSessions({}, {}, {})
         self._making = threading.Lock()
 
     # ---- asking ------------------------------------------------------------------------------------------
 
-    def document(self, wanted: Wanted, start: int, count: int) -> dict[str, object]:
+    def document(self, wanted: SessionQuery, start: int, count: int) -> dict[str, object]:
         """A page of the list."""
         rows = self._chosen(wanted, any_age=start > 0)
         shown = rows[start : start + count]
@@ -137,17 +137,17 @@ class SessionList:
 
     def projects(self) -> list[dict[str, object]]:
         """The directories that were worked in, the one used last first."""
-        groups: dict[str, list[Row]] = {}
+        groups: dict[str, list[SessionRow]] = {}
         for row in self.rows():
             groups.setdefault(row.cwd, []).append(row)
         found = [self._project(cwd, rows) for cwd, rows in groups.items()]
         return sorted(found, key=lambda one: cast("dt.datetime", one["last_at"]), reverse=True)
 
-    def row(self, session: Session) -> Row:
+    def row(self, session: Session) -> SessionRow:
         """One session as the list has it."""
         return self._glanced(self._made([session], self._indexed(), self._desk.home.live_ids())[0])
 
-    def rows(self, *, any_age: bool = False) -> list[Row]:
+    def rows(self, *, any_age: bool = False) -> list[SessionRow]:
         """All of them, in no order; the same ones as long as nothing changed."""
         # Who asks while the rows are being made waits for them: made twice at once, they take twice as long.
         with self._making:
@@ -175,10 +175,10 @@ class SessionList:
 
     # ---- choosing ----------------------------------------------------------------------------------------
 
-    def _chosen(self, wanted: Wanted, *, any_age: bool) -> list[Row]:
+    def _chosen(self, wanted: SessionQuery, *, any_age: bool) -> list[SessionRow]:
         in_project = None if wanted.project is None else project_test(wanted.project)
         rows = self.rows(any_age=any_age)
-        is_all = wanted == Wanted(sort=wanted.sort, is_ascending=wanted.is_ascending)
+        is_all = wanted == SessionQuery(sort=wanted.sort, is_ascending=wanted.is_ascending)
         rows = (
             list(rows)
             if is_all
@@ -207,17 +207,21 @@ class SessionList:
 
     # ---- making rows -------------------------------------------------------------------------------------
 
-    def _made(self, sessions: Sequence[Session], indexed: _Indexed, live: set[str]) -> list[Row]:
+    def _made(
+        self, sessions: Sequence[Session], indexed: _IndexedSessions, live: set[str]
+    ) -> list[SessionRow]:
         days = {home.root: retention_days(home) for home in self._desk.home.homes}
         return [self._row(one, indexed, live, days) for one in sessions]
 
-    def _row(self, session: Session, indexed: _Indexed, live: set[str], days: Mapping[Path, float]) -> Row:
+    def _row(
+        self, session: Session, indexed: _IndexedSessions, live: set[str], days: Mapping[Path, float]
+    ) -> SessionRow:
         path, _, mtime_ns = mark_of(session)
         known = indexed.files.get(path)
         modified = dt.datetime.fromtimestamp(mtime_ns / 1e9, dt.UTC)
         keep = dt.timedelta(days=min(days.get(session.home.root, 30.0), 36_500.0))
         entries, damaged, first, last, cwd, branch, _ = known or (None,) * 7
-        row = Row(
+        row = SessionRow(
             session,
             str(cwd or ""),
             None if branch is None else str(branch),
@@ -238,11 +242,11 @@ class SessionList:
             row.last_at = (seen.last_at if seen is not None and known is None else None) or row.last_at
         return row
 
-    def _glanced(self, row: Row) -> Row:
+    def _glanced(self, row: SessionRow) -> SessionRow:
         row.glance = row.glance or self._desk.glance(row.session)
         return row
 
-    def _indexed(self) -> _Indexed:
+    def _indexed(self) -> _IndexedSessions:
         """From the index; asked again only when something in it changed. The list waits for no refresh."""
         with self._desk.index.opened(wait=0) as opened:
             if opened.database is None:
@@ -250,7 +254,7 @@ class SessionList:
             try:
                 state = opened.database.rows(_STATE)
                 with self._desk.lock:
-                    known = cast("tuple[object, _Indexed] | None", self._desk.kept.get("indexed"))
+                    known = cast("tuple[object, _IndexedSessions] | None", self._desk.kept.get("indexed"))
                     if known is not None and known[0] == state:
                         return known[1]
                     found = _read(opened, self._desk.roots)
@@ -261,7 +265,7 @@ class SessionList:
 
     # ---- documents ---------------------------------------------------------------------------------------
 
-    def _document(self, row: Row) -> dict[str, object]:
+    def _document(self, row: SessionRow) -> dict[str, object]:
         """The keys of ``list --json`` and more."""
         seen = row.glance
         return {
@@ -286,7 +290,7 @@ class SessionList:
             "is_indexed": row.spent is not None,
         }
 
-    def _project(self, cwd: str, rows: Sequence[Row]) -> dict[str, object]:
+    def _project(self, cwd: str, rows: Sequence[SessionRow]) -> dict[str, object]:
         unpriced = sorted({model for row in rows for model in row.unpriced})
         firsts = [row.first_at for row in rows if row.first_at is not None]
         return {
@@ -301,7 +305,7 @@ class SessionList:
             "live": sum(row.is_live for row in rows),
         }
 
-    def _facets(self, rows: Sequence[Row]) -> dict[str, object]:
+    def _facets(self, rows: Sequence[SessionRow]) -> dict[str, object]:
         models = (model for row in rows for model in row.spent or ())
         # Only what was looked at anyway: a facet is no reason to open every log.
         glanced = [self._desk.glance(row.session) for row in rows if self._desk.is_glanced(row.session)]
@@ -313,12 +317,12 @@ class SessionList:
         }
 
 
-def _read(opened: OpenIndex, roots: Sequence[Path]) -> _Indexed:
+def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:
     database = opened.database
     assert database is not None  # noqa: S101 - for the type checker: whoever calls has looked
     files = {str(row[0]): row[1:] for row in database.rows(_FILES)}
     agents = {str(session): int(cast("int", count)) for session, count in database.rows(_AGENTS)}
-    return _Indexed(files, agents, spent_by_session(opened, roots))
+    return _IndexedSessions(files, agents, spent_by_session(opened, roots))
 
 
 def project_name(cwd: str, log: Path) -> str:
@@ -335,24 +339,24 @@ def _moment(milliseconds: Any) -> dt.datetime | None:
         return None
 
 
-def _fits(row: Row, wanted: Wanted) -> bool:
+def _fits(row: SessionRow, wanted: SessionQuery) -> bool:
     return _fits_place(row, wanted) and _fits_time(row, wanted) and _fits_state(row, wanted)
 
 
-def _fits_place(row: Row, wanted: Wanted) -> bool:
+def _fits_place(row: SessionRow, wanted: SessionQuery) -> bool:
     if wanted.branch is not None and row.branch != wanted.branch:
         return False
     named = (wanted.model or "").casefold()
     return not named or any(named in model.casefold() for model in row.spent or ())
 
 
-def _fits_time(row: Row, wanted: Wanted) -> bool:
+def _fits_time(row: SessionRow, wanted: SessionQuery) -> bool:
     if wanted.since is not None and row.last_at < wanted.since:
         return False
     return wanted.until is None or (row.first_at or row.last_at) < wanted.until
 
 
-def _fits_state(row: Row, wanted: Wanted) -> bool:
+def _fits_state(row: SessionRow, wanted: SessionQuery) -> bool:
     cost = row.pico_usd or 0
     if wanted.min_cost is not None and cost < wanted.min_cost:
         return False
@@ -363,12 +367,12 @@ def _fits_state(row: Row, wanted: Wanted) -> bool:
     return all(want is None or want == have for want, have in asked)
 
 
-def _has_tag(row: Row, tag: str) -> bool:
+def _has_tag(row: SessionRow, tag: str) -> bool:
     own = row.glance.tag if row.glance is not None else None
     return bool(own) if tag == "*" else own == tag
 
 
-def _has_words(row: Row, words: Sequence[str]) -> bool:
+def _has_words(row: SessionRow, words: Sequence[str]) -> bool:
     title = (row.glance.title if row.glance is not None else None) or ""
     text = "\n".join((title, row.id, row.cwd, row.branch or "")).casefold()
     return all(word in text for word in words)
@@ -378,7 +382,7 @@ def _counted(names: Iterable[str | None]) -> list[tuple[str, int]]:
     return Counter(name for name in names if name).most_common(_FACETS)
 
 
-_ORDERS: dict[str, Callable[[Row], Any]] = {
+_ORDERS: dict[str, Callable[[SessionRow], Any]] = {
     "last": lambda row: (row.last_at, row.id),
     "first": lambda row: (row.first_at or row.last_at, row.id),
     "cost": lambda row: (row.pico_usd or 0, row.last_at),

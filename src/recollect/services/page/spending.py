@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import cast
 
 from recollect.index import cost_queries
-from recollect.index.cost_queries import Wanted
-from recollect.index.database import Database
+from recollect.index.cost_queries import UsageRowFilter
+from recollect.index.database import IndexDatabase
 from recollect.model.cost.calendar import UNKNOWN, Timeline
 from recollect.model.cost.money import NO_MODEL
 from recollect.model.cost.prices import PriceList
@@ -33,13 +33,13 @@ def spent_by_session(opened: OpenIndex, homes: Sequence[Path]) -> Spent:
     return _reported(opened, homes) if found is None else found
 
 
-def _summed(database: Database, prices: PriceList) -> Spent | None:
+def _summed(database: IndexDatabase, prices: PriceList) -> Spent | None:
     """None where a price has a gap."""
     names = cost_queries.names(database)
     sessions = dict(cast("list[tuple[int, str | None]]", database.rows(_SESSIONS)))
     spans = Timeline((), lambda _: 0, changes=prices.changes()).spans()
     found: Spent = {}
-    for row in cost_queries.rolled(database, spans, Wanted(frozenset(["file"]))):
+    for row in cost_queries.rolled(database, spans, UsageRowFilter(frozenset(["file"]))):
         quarter, file, number, _, _, variant, messages, *counts = row
         if not messages:
             continue

@@ -20,7 +20,7 @@ from recollect.model import codec
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.tool_calls import is_denial
 from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Entry, ToolCall, parsed_time
+from recollect.model.entry import Assistant, Entry, ToolCallBody, parsed_time
 from recollect.model.json_text import loose_value
 from recollect.storage.home import ClaudeHome, LogFile
 from recollect.storage.logs.reader import OpenLog
@@ -42,7 +42,7 @@ class PastCall(NamedTuple):
     """Somebody, or a rule, said no to it."""
 
 
-class _Block(Struct, gc=False):
+class _HistoryBlock(Struct, gc=False):
     type: str = ""
     id: str = ""
     name: str = ""
@@ -52,18 +52,18 @@ class _Block(Struct, gc=False):
     content: Raw = Raw(b"null")
 
 
-class _Message(Struct, gc=False):
-    content: list[_Block]
+class _HistoryMessage(Struct, gc=False):
+    content: list[_HistoryBlock]
 
 
-class _Line(Struct, gc=False, rename={"session": "sessionId"}):
-    message: _Message
+class _HistoryLine(Struct, gc=False, rename={"session": "sessionId"}):
+    message: _HistoryMessage
     timestamp: str | None = None
     cwd: str | None = None
     session: str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = msgspec.json.Decoder(_HistoryLine)
 
 
 def past_calls(
@@ -148,5 +148,5 @@ def _blocks(entry: Entry) -> Iterator[tuple[str, str, bytes]]:
         for block in body.message.blocks:
             if isinstance(block, ToolUseBlock):
                 yield block.id, block.name, bytes(block.input)
-    elif isinstance(body, ToolCall):
+    elif isinstance(body, ToolCallBody):
         yield body.call_id or "", body.name, bytes(body.input)

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from recollect.errors import UsageError
 from recollect.model.json_places import BadJson, located
-from recollect.model.settings.settings import Layer, layer_of
+from recollect.model.settings.settings import SettingsLayer, layer_of
 from recollect.policy.decision import Decision, Scope, Verdict
-from recollect.policy.engine import Engine, Explanation, Mode, RuleSet, Workspace
+from recollect.policy.engine import Explanation, Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, RuleProblem
 from recollect.policy.tool_names import KNOWN_TOOLS
 from recollect.policy.world import World
 from recollect.services.permissions.file_world import FileWorld
-from recollect.services.settings.settings import Loaded, loaded, rules_of
+from recollect.services.settings.settings import LoadedSettings, loaded, rules_of
 from recollect.storage.config import settings_files
 from recollect.storage.home import ClaudeHome
 
@@ -44,11 +44,11 @@ _PRIMARY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Permit:
+class ProjectEngine:
     """An engine, and what it was made from."""
 
-    engine: Engine
-    loaded: Loaded
+    engine: PolicyEngine
+    loaded: LoadedSettings
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
         """The engine's decision; an allow becomes a question while a settings file cannot be read."""
@@ -77,7 +77,7 @@ def permit(
     trusted: bool | None = None,
     world: World | None = None,
     rules: RuleSet | None = None,
-) -> Permit:
+) -> ProjectEngine:
     """The engine for calls made in a directory; ``rules`` take the place of those in the settings."""
     found = loaded(home, directory, command_line=command_line, managed=managed, trusted=trusted)
     is_trusted = found.project.trusted if trusted is None else trusted
@@ -88,10 +88,10 @@ def permit(
         trusted=is_trusted,
     )
     chosen = rule_set(found.layers) if rules is None else rules
-    return Permit(Engine(chosen, workspace, _mode(found, mode), world or FileWorld()), found)
+    return ProjectEngine(PolicyEngine(chosen, workspace, _mode(found, mode), world or FileWorld()), found)
 
 
-def rule_set(layers: Iterable[Layer]) -> RuleSet:
+def rule_set(layers: Iterable[SettingsLayer]) -> RuleSet:
     """All rules of the layers. Where managed settings say so, no other layer allows anything (R20)."""
     layers = list(layers)
     found = list(rules_of(layers))
@@ -103,7 +103,7 @@ def rule_set(layers: Iterable[Layer]) -> RuleSet:
     return RuleSet(tuple(rules), tuple(one for one in found if isinstance(one, RuleProblem)))
 
 
-def _managed_only(layer: Layer) -> bool:
+def _managed_only(layer: SettingsLayer) -> bool:
     place = layer.root.at(("allowManagedPermissionRulesOnly",)) if layer.root is not None else None
     return layer.scope == "managed" and place is not None and place.value is not False
 
@@ -121,7 +121,7 @@ def rules_from(file: Path) -> RuleSet:
         ) from None
     if "permissions" not in root.members and {"allow", "ask", "deny"} & set(root.members):
         root.members = {"permissions": replace(root)}
-        layer = Layer("command line", str(file), root, anchor=str(file.parent.absolute()))
+        layer = SettingsLayer("command line", str(file), root, anchor=str(file.parent.absolute()))
     else:
         layer = layer_of("command line", str(file), data, anchor=str(file.parent.absolute()))
     if not layer.counts:
@@ -165,7 +165,7 @@ def call_of(text: str) -> tuple[str, dict[str, object]]:
     return name, {_PRIMARY[name]: argument}
 
 
-def _directories(found: Loaded) -> tuple[str, ...]:
+def _directories(found: LoadedSettings) -> tuple[str, ...]:
     named = [one.value for one in found.settings.of("permissions", "additionalDirectories")]
     return tuple(
         str(found.directory / Path(one).expanduser())
@@ -174,7 +174,7 @@ def _directories(found: Loaded) -> tuple[str, ...]:
     )
 
 
-def _mode(found: Loaded, given: str | None) -> Mode:
+def _mode(found: LoadedSettings, given: str | None) -> Mode:
     named = given if given is not None else found.settings.value("permissions", "defaultMode")
     try:
         mode = Mode(named) if isinstance(named, str) else Mode.DEFAULT

@@ -33,7 +33,7 @@ class FileWorld:
             return None
 
 
-class RememberedWorld(FileWorld):
+class CachedFileWorld(FileWorld):
     """The same, each answer kept: for looking back over thousands of calls, never for one that is about to run."""
 
     def __init__(self) -> None:

@@ -23,11 +23,11 @@ import msgspec
 
 from recollect.model.json_text import loose_object
 from recollect.policy.decision import Decision, RuleSource, Verdict
-from recollect.policy.engine import Engine, RuleSet
+from recollect.policy.engine import PolicyEngine, RuleSet
 from recollect.policy.tool_names import PRIMARY_ARGUMENTS
 from recollect.services.permissions.call_history import PastCall
-from recollect.services.permissions.engine import Permit, permit
-from recollect.services.permissions.file_world import RememberedWorld
+from recollect.services.permissions.engine import ProjectEngine, permit
+from recollect.services.permissions.file_world import CachedFileWorld
 from recollect.storage.home import ClaudeHome
 
 EXAMPLES = 3
@@ -37,7 +37,7 @@ _LONG = 2_000
 _EXAMPLE_LENGTH = 500
 
 
-class Example(NamedTuple):
+class CallExample(NamedTuple):
     """One call to look at."""
 
     tool: str
@@ -48,7 +48,7 @@ class Example(NamedTuple):
 
 
 @dataclass(slots=True)
-class Use:
+class RuleUse:
     """What one rule, or the lack of one, decided."""
 
     verdict: Verdict
@@ -56,7 +56,7 @@ class Use:
     source: RuleSource | None
     why: str
     calls: int = 0
-    examples: list[Example] = field(default_factory=list)
+    examples: list[CallExample] = field(default_factory=list)
 
     def add(self, call: PastCall) -> None:
         """One more call; the first few that differ are kept."""
@@ -68,14 +68,14 @@ class Use:
 
 
 @dataclass(slots=True)
-class Shift:
+class VerdictShift:
     """Calls that new rules would decide otherwise."""
 
     before: Verdict
     after: Verdict
     rule: str | None
     calls: int = 0
-    examples: list[Example] = field(default_factory=list)
+    examples: list[CallExample] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -84,14 +84,14 @@ class Replay:
 
     calls: int = 0
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
-    uses: dict[tuple[Verdict, str, str | None, int | None], Use] = field(default_factory=dict)
+    uses: dict[tuple[Verdict, str, str | None, int | None], RuleUse] = field(default_factory=dict)
     unanalysable: int = 0
-    shifts: dict[tuple[Verdict, Verdict, str], Shift] = field(default_factory=dict)
+    shifts: dict[tuple[Verdict, Verdict, str], VerdictShift] = field(default_factory=dict)
     fired: set[tuple[str, str, str | None, int | None]] = field(default_factory=set)
     """Rules that decided some part of some call: verdict, text, file, line."""
     directories: int = 0
 
-    def by_count(self, verdict: Verdict) -> list[Use]:
+    def by_count(self, verdict: Verdict) -> list[RuleUse]:
         """The uses with that verdict, the most frequent first."""
         found = [use for use in self.uses.values() if use.verdict is verdict]
         return sorted(found, key=lambda use: (-use.calls, use.rule or "", use.why))
@@ -111,16 +111,16 @@ class Replayer:
     ) -> None:
         self._home, self._rules, self._mode = home, rules, mode
         self._managed, self._command_line = managed, command_line
-        self._world = RememberedWorld()
-        self._permits: dict[str, Permit] = {}
+        self._world = CachedFileWorld()
+        self._permits: dict[str, ProjectEngine] = {}
         self._decided: dict[tuple[str, bytes, str], Decision] = {}
 
     @property
-    def permits(self) -> Sequence[Permit]:
+    def permits(self) -> Sequence[ProjectEngine]:
         """The engines of all directories so far."""
         return list(self._permits.values())
 
-    def permit(self, cwd: str) -> Permit:
+    def permit(self, cwd: str) -> ProjectEngine:
         """The engine of a directory."""
         found = self._permits.get(cwd)
         if found is None:
@@ -136,10 +136,10 @@ class Replayer:
             self._permits[cwd] = found
         return found
 
-    def with_more(self, cwd: str, rules: RuleSet) -> Engine:
+    def with_more(self, cwd: str, rules: RuleSet) -> PolicyEngine:
         """The engine of a directory with other rules in place of its own."""
         engine = self.permit(cwd).engine
-        return Engine(rules, engine.workspace, engine.mode, self._world)
+        return PolicyEngine(rules, engine.workspace, engine.mode, self._world)
 
     def decide(self, call: PastCall) -> Decision:
         """What would be decided about a call today."""
@@ -168,14 +168,14 @@ def replay(calls: Iterable[PastCall], replayer: Replayer, before: Replayer | Non
     return result
 
 
-def _use(result: Replay, decision: Decision) -> Use:
+def _use(result: Replay, decision: Decision) -> RuleUse:
     source = decision.source
     place = (source.path, source.line) if source is not None else (None, None)
     why = decision.why if decision.rule is not None else _ANY_PATH.sub("the path", decision.why)
     key = (decision.verdict, decision.rule or why, *place)
     found = result.uses.get(key)
     if found is None:
-        found = result.uses[key] = Use(decision.verdict, decision.rule, source, why)
+        found = result.uses[key] = RuleUse(decision.verdict, decision.rule, source, why)
     return found
 
 
@@ -184,7 +184,7 @@ def _compare(result: Replay, call: PastCall, old: Decision, new: Decision) -> No
         return
     rule = new.rule or new.why
     shift = result.shifts.setdefault(
-        (old.verdict, new.verdict, rule), Shift(old.verdict, new.verdict, new.rule)
+        (old.verdict, new.verdict, rule), VerdictShift(old.verdict, new.verdict, new.rule)
     )
     shift.calls += 1
     if len(shift.examples) < EXAMPLES:
@@ -207,8 +207,8 @@ def arguments_of(call: PastCall) -> dict[str, object]:
     }
 
 
-def _example(call: PastCall) -> Example:
-    return Example(call.tool, shown(call), call.session, call.cwd, call.at)
+def _example(call: PastCall) -> CallExample:
+    return CallExample(call.tool, shown(call), call.session, call.cwd, call.at)
 
 
 def shown(call: PastCall) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunRequest:
     """What somebody wants run, and what it may use."""
 
     argv: tuple[str, ...]
@@ -43,7 +43,7 @@ class Wish:
 
 
 def run(
-    wish: Wish,
+    wish: RunRequest,
     home: ClaudeHome,
     *,
     cancelled: threading.Event | None = None,
@@ -60,20 +60,20 @@ def run(
         wish.argv,
         cwd=wish.cwd,
         confinement=confinement,
-        limits=execution.Limits(seconds=wish.seconds),
+        limits=execution.RunLimits(seconds=wish.seconds),
         cancelled=cancelled,
         on_output=on_output,
     )
 
 
-def decided(wish: Wish, home: ClaudeHome) -> Decision:
+def decided(wish: RunRequest, home: ClaudeHome) -> Decision:
     """What the rules that count in the working directory say to the command."""
     from recollect.services.permissions.engine import permit
 
     return permit(home, wish.cwd).decide("Bash", {"command": shlex.join(wish.argv)})
 
 
-def require_permission(wish: Wish, decision: Decision) -> None:
+def require_permission(wish: RunRequest, decision: Decision) -> None:
     """Raise unless it is allowed, or only asked about and the answer was given with the wish."""
     if decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.ASK and wish.accepts_ask):
         return

@@ -15,14 +15,14 @@ from functools import lru_cache
 from recollect.model.secrets.redaction import redacted
 from recollect.policy.approvals import approval_rules, exact_command
 from recollect.policy.commands import allow_view, deny_views
-from recollect.policy.decision import Decision, Part, RuleSource, Scope, Verdict
-from recollect.policy.engine import Engine, Mode, RuleSet, Workspace
+from recollect.policy.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
+from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, parse_rule
 from recollect.policy.shell import analyse
 from recollect.policy.tool_names import is_mcp
 from recollect.services.permissions.call_history import PastCall
 from recollect.services.permissions.file_world import FileWorld
-from recollect.services.permissions.replay import EXAMPLES, Example, Replayer, arguments_of, shown
+from recollect.services.permissions.replay import EXAMPLES, CallExample, Replayer, arguments_of, shown
 from recollect.services.permissions.suggestible import Tier, is_never, only_looks, rule_for
 
 DANGEROUS = (
@@ -42,13 +42,13 @@ _SOURCE = RuleSource(Scope.COMMAND_LINE)
 
 
 @dataclass(slots=True)
-class Suggestion:
+class RuleSuggestion:
     """A rule worth adding: how far it reaches, how many prompts need it, and some of them."""
 
     rule: str
     tier: Tier
     prompts: int = 0
-    examples: list[Example] = field(default_factory=list)
+    examples: list[CallExample] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,28 @@ class IdleRule:
 
 
 @dataclass(slots=True)
-class Advice:
+class RuleAdvice:
     """What to add, what it saves, and what could go."""
 
     calls: int = 0
     prompts: int = 0
     saved: int = 0
-    suggestions: list[Suggestion] = field(default_factory=list)
+    suggestions: list[RuleSuggestion] = field(default_factory=list)
     idle: list[IdleRule] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Prompt:
+class _PermissionPrompt:
     call: PastCall
     needs: frozenset[str]
 
 
 def suggest(
     calls: Iterable[PastCall], replayer: Replayer, *, least: int = 2, project_code: bool = False
-) -> Advice:
+) -> RuleAdvice:
     """Look through history and advise; ``least`` is how many prompts a rule must spare."""
-    advice = Advice()
-    prompts: list[_Prompt] = []
+    advice = RuleAdvice()
+    prompts: list[_PermissionPrompt] = []
     tiers: dict[str, Tier] = {}
     fired: set[tuple[str, str]] = set()
     refused: set[str] = set()
@@ -98,7 +98,7 @@ def suggest(
             refused.update(found)
         elif found and (project_code or "project code" not in found.values()):
             tiers.update(found)
-            prompts.append(_Prompt(call, frozenset(found)))
+            prompts.append(_PermissionPrompt(call, frozenset(found)))
     chosen = _smallest(prompts, set(tiers) - refused, least)
     # Only what would be shown is put to the test: most commands of a history were typed once.
     chosen = _smallest(prompts, {rule for rule in chosen if not _lets_danger_through(rule)}, least)
@@ -123,7 +123,7 @@ def _needed(decision: Decision, call: PastCall) -> dict[str, Tier] | None:
     return None
 
 
-def _for_commands(held: Sequence[Part]) -> dict[str, Tier] | None:
+def _for_commands(held: Sequence[DecisionPart]) -> dict[str, Tier] | None:
     found: dict[str, Tier] = {}
     for part in held:
         rule = _for_command(part.text)
@@ -153,7 +153,7 @@ def _for_command(text: str) -> tuple[str, Tier] | None:
 # ---- the smallest list -------------------------------------------------------------------------------------
 
 
-def _smallest(prompts: Sequence[_Prompt], allowed: set[str], least: int) -> set[str]:
+def _smallest(prompts: Sequence[_PermissionPrompt], allowed: set[str], least: int) -> set[str]:
     """Rules that together spare prompts, each at least so many; fewer than that, and it goes with its prompts."""
     rules = {rule for prompt in prompts for rule in prompt.needs} & allowed
     while True:
@@ -168,8 +168,10 @@ def _smallest(prompts: Sequence[_Prompt], allowed: set[str], least: int) -> set[
         rules -= weak
 
 
-def _described(chosen: set[str], prompts: Sequence[_Prompt], tiers: dict[str, Tier]) -> list[Suggestion]:
-    found = {rule: Suggestion(rule, tiers[rule]) for rule in chosen}
+def _described(
+    chosen: set[str], prompts: Sequence[_PermissionPrompt], tiers: dict[str, Tier]
+) -> list[RuleSuggestion]:
+    found = {rule: RuleSuggestion(rule, tiers[rule]) for rule in chosen}
     for prompt in prompts:
         if prompt.needs <= chosen:
             for rule in prompt.needs:
@@ -178,14 +180,14 @@ def _described(chosen: set[str], prompts: Sequence[_Prompt], tiers: dict[str, Ti
                 text = shown(prompt.call)
                 if len(one.examples) < EXAMPLES and all(text != other.text for other in one.examples):
                     call = prompt.call
-                    one.examples.append(Example(call.tool, text, call.session, call.cwd, call.at))
+                    one.examples.append(CallExample(call.tool, text, call.session, call.cwd, call.at))
     return sorted(found.values(), key=lambda one: (-one.prompts, one.rule))
 
 
-def _saved(prompts: Sequence[_Prompt], chosen: set[str], replayer: Replayer) -> int:
+def _saved(prompts: Sequence[_PermissionPrompt], chosen: set[str], replayer: Replayer) -> int:
     """How many prompts the engine itself would not ask any more, with the rules added to those of each directory."""
     extra = tuple(_parsed(sorted(chosen)))
-    engines: dict[str, Engine] = {}
+    engines: dict[str, PolicyEngine] = {}
     decided: dict[tuple[str, bytes, str], bool] = {}
     saved = 0
     for prompt in prompts:
@@ -222,7 +224,7 @@ def _lets_danger_through(text: str) -> bool:
         return True
     if rule.tool != "Bash":
         return not rule.specifiers and not is_mcp(rule.tool) and rule.tool != "WebSearch"
-    engine = Engine(
+    engine = PolicyEngine(
         RuleSet((rule,)), Workspace("/nonexistent", home="/nonexistent"), Mode.DEFAULT, FileWorld()
     )
     start = sample_of(rule)

@@ -32,7 +32,7 @@ from recollect.model.blocks import (
 )
 from recollect.model.cost.usage import Usage
 from recollect.model.strict_json import json_of
-from recollect.storage.store import Placed
+from recollect.storage.store import PlacedDraft
 
 UNKNOWN_MODEL = "unknown"
 """Written for an answer whose model nobody named; its tokens are counted and reported as unpriced."""
@@ -86,10 +86,10 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
 
-def placed_draft(message: ChatMessage) -> Placed:
+def placed_draft(message: ChatMessage) -> PlacedDraft:
     """What a log is asked to store: the message, where it hangs and when it was said."""
     parent = UNSET if message.parent_uuid is None else message.parent_uuid
-    return Placed(draft=_draft_of(message), parent=parent, at=utc(message.at))
+    return PlacedDraft(draft=_draft_of(message), parent=parent, at=utc(message.at))
 
 
 def _draft_of(message: ChatMessage) -> draft.Draft:

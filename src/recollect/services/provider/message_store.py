@@ -27,7 +27,7 @@ from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.session_writers import SessionWriters
-from recollect.storage.store import Place, Store, StoredSession, Trashed
+from recollect.storage.store import LogContext, Store, StoredSession, TrashedSession
 from recollect.storage.todo_files import TodoFiles
 
 
@@ -64,7 +64,7 @@ class MessageStore:
         apply_fork(plan)
         return str(plan.new)
 
-    def reset(self, project: str) -> list[Trashed]:
+    def reset(self, project: str) -> list[TrashedSession]:
         """All sessions of a project to the trash, one batch each."""
         refuse_reset(self._home)
         return [
@@ -152,7 +152,7 @@ class MessageStore:
                 return session, log
         raise NotFound(f"message {uuid!r}: not in session {session_id}", hint="see get_session_messages")
 
-    def _place(self, project: str, session_id: str, agent_id: str | None) -> Place:
+    def _place(self, project: str, session_id: str, agent_id: str | None) -> LogContext:
         return self._sessions.place(project, session_id, agent_id)
 
 

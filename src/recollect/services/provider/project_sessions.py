@@ -18,7 +18,7 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.summary import glance
-from recollect.storage.store import Place, Store, StoredSession
+from recollect.storage.store import LogContext, Store, StoredSession
 
 
 class SessionInfo(TypedDict):
@@ -39,11 +39,11 @@ class ProjectSessions:
     def __init__(self, store: Store, home: ClaudeHome) -> None:
         self._store, self._home = store, home
 
-    def place(self, project: str, session_id: str, agent_id: str | None = None) -> Place:
+    def place(self, project: str, session_id: str, agent_id: str | None = None) -> LogContext:
         """Where a log lies, or would lie; the session's own id names the main agent."""
         cwd = resolved(project)
         key, session = self._store.paths.layout.key(cwd), SessionId(session_id)
-        place = Place(self._store.paths.log(key, session), key, session, cwd)
+        place = LogContext(self._store.paths.log(key, session), key, session, cwd)
         if agent_id is None or agent_id == session_id:
             return place
         agent = AgentId(agent_id)

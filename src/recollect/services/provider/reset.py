@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from recollect.storage.home import ClaudeHome
 from recollect.storage.logs.session_writers import SessionWriters
-from recollect.storage.store import Store, StoredSession, Trashed
+from recollect.storage.store import Store, StoredSession, TrashedSession
 from recollect.system import fsops
 from recollect.system.refusals import as_storage_error
 
 
-def to_trash(store: Store, home: ClaudeHome, writers: SessionWriters, session: StoredSession) -> Trashed:
+def to_trash(
+    store: Store, home: ClaudeHome, writers: SessionWriters, session: StoredSession
+) -> TrashedSession:
     """Close a session's logs and move it to the trash, then its todos."""
     side = store.paths.session_dir(session.key, session.id)
     writers.close(lambda path: path == session.path or side in path.parents)

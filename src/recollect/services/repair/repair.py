@@ -22,12 +22,12 @@ from msgspec import Struct, structs
 
 from recollect.errors import Busy, DamagedData, StorageError, UsageError
 from recollect.model.ids import SessionId
-from recollect.model.repair.draft import LIMITS, Draft, with_fields
-from recollect.model.repair.plan import Mending, mended
+from recollect.model.repair.draft import LIMITS, RepairDraft, with_fields
+from recollect.model.repair.plan import LogRepair, mended
 from recollect.services.label import title_line
 from recollect.services.session import Session
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan
-from recollect.storage.changes.plan import Seen
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
+from recollect.storage.changes.plan import FileState
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
@@ -51,8 +51,8 @@ class RepairPlan(Struct, frozen=True):
     title: str
     path: Path
     home: ClaudeHome
-    mending: Mending
-    seen: Seen
+    mending: LogRepair
+    seen: FileState
     open_in: int | None
     what: str = "repair"
     saved: dict[str, int] = {}
@@ -79,10 +79,10 @@ class RepairPlan(Struct, frozen=True):
         }
 
 
-class Repaired(Struct, frozen=True):
+class RepairResult(Struct, frozen=True):
     """A repair that was made: its undo id, the log it led to, and where the rest lies."""
 
-    change: Applied
+    change: AppliedChange
     path: Path
     session: str
     quarantine: Path | None
@@ -94,7 +94,7 @@ def planned_repair(session: Session) -> Iterator[RepairPlan]:
     # A log behind a link is changed where it lies: the link stays a link, as with the client.
     path = session.path.resolve()
     with OpenLog(path, LIMITS) as log:
-        seen = Seen.of(log.stat())
+        seen = FileState.of(log.stat())
         size, end = seen.size, log.line_start(seen.size)
 
         def read(offset: int, length: int) -> bytes:
@@ -121,7 +121,7 @@ def open_in(home: ClaudeHome, session: str) -> int | None:
 # ---- doing it --------------------------------------------------------------------------------------------
 
 
-def apply_as_copy(plan: RepairPlan, data: Path) -> Repaired:
+def apply_as_copy(plan: RepairPlan, data: Path) -> RepairResult:
     """Make a new session of the mended lines, as a fork would be; the original is not touched."""
     _require(plan)
     new = SessionId(str(uuid.uuid4()))
@@ -133,10 +133,10 @@ def apply_as_copy(plan: RepairPlan, data: Path) -> Repaired:
     change.create(target, _relabelled(plan, new))
     with _quarantined(plan, data) as quarantine:
         applied = ChangeJournal(data / "undo").apply(change)
-    return Repaired(applied, target, new, quarantine)
+    return RepairResult(applied, target, new, quarantine)
 
 
-def apply_in_place(plan: RepairPlan, data: Path) -> Repaired:
+def apply_in_place(plan: RepairPlan, data: Path) -> RepairResult:
     """Replace the log; ``Busy`` where a client has it open or it changed since it was planned."""
     _require(plan)
     with FileLock(lock_path(plan.path, data), guards=plan.path):
@@ -145,10 +145,10 @@ def apply_in_place(plan: RepairPlan, data: Path) -> Repaired:
         change.replace(plan.path, _counted(plan.mending), expected=plan.seen)
         with _quarantined(plan, data) as quarantine:
             applied = ChangeJournal(data / "undo").apply(change)
-    return Repaired(applied, plan.path, plan.session, quarantine)
+    return RepairResult(applied, plan.path, plan.session, quarantine)
 
 
-def found_change(name: str, data: Path) -> Applied:
+def found_change(name: str, data: Path) -> AppliedChange:
     """The repair with this id; others are for ``recollect undo``."""
     change = ChangeJournal(data / "undo").find(name)
     if change.what not in WHAT:
@@ -158,7 +158,7 @@ def found_change(name: str, data: Path) -> Applied:
     return change
 
 
-def undo(change: Applied, data: Path) -> Applied:
+def undo(change: AppliedChange, data: Path) -> AppliedChange:
     """Take a repair back, byte for byte; the quarantine stays."""
     home = ClaudeHome(change.home)
     with contextlib.ExitStack() as held:
@@ -188,7 +188,7 @@ def _refuse_live(home: ClaudeHome, session: str) -> None:
         )
 
 
-def _counted(mending: Mending) -> Iterator[bytes]:
+def _counted(mending: LogRepair) -> Iterator[bytes]:
     """The bytes of the result; as many as were planned, or the change is taken back."""
     written = 0
     for line in mending.draft.output():
@@ -212,7 +212,7 @@ def _relabelled(plan: RepairPlan, new: SessionId) -> Iterator[bytes]:
     yield title_line(new, _title(plan)) + b"\n"
 
 
-def _relabelled_line(draft: Draft, number: int, session: str, new: SessionId) -> bytes:
+def _relabelled_line(draft: RepairDraft, number: int, session: str, new: SessionId) -> bytes:
     entry = None if draft.rows[number].is_unreadable else draft.entry(number)
     if entry is None:
         return draft.text(number)
@@ -278,7 +278,7 @@ def _quarantined(plan: RepairPlan, data: Path) -> Iterator[Path | None]:
         raise
 
 
-def _set_aside_bytes(mending: Mending) -> Iterator[bytes]:
+def _set_aside_bytes(mending: LogRepair) -> Iterator[bytes]:
     total = 0
     for span in mending.set_aside:
         piece = mending.draft.read(span.offset, span.length)

@@ -10,36 +10,50 @@ from collections.abc import Iterable
 
 from recollect.index.frame import id_text
 from recollect.index.schema import TOOL_OUTPUT
-from recollect.index.text_queries import RANKED, Answer, Copy, LogRow, Only, Text, TextRows
+from recollect.index.text_queries import (
+    RANKED,
+    MessageCopy,
+    TextFilter,
+    TextLogRow,
+    TextMatch,
+    TextQueries,
+    TextQueryResult,
+)
 from recollect.model.line_views.facts import TEXT_KINDS
-from recollect.model.search.query import Query
-from recollect.services.search.matches import Match, Matches, Origin, Wanted, newest_of
+from recollect.model.search.query import WordQuery
+from recollect.services.search.matches import (
+    MatchOrigin,
+    SearchMatch,
+    SearchMatches,
+    SearchRequest,
+    newest_of,
+)
 from recollect.services.search.question import OUTPUT_WINDOW, narrowing
-from recollect.services.search.quotes import Place, Quotes
+from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.services.search.text_scan import scan
-from recollect.services.search.text_scan_worker import Task
+from recollect.services.search.text_scan_worker import TextScanTask
 
 # Copies of a message that are looked at for one that is not a fork's.
 _COPIES = 8
 
 
-class IndexMatches:
+class IndexSearch:
     """One search of one index."""
 
-    def __init__(self, rows: TextRows, wanted: Wanted, quotes: Quotes) -> None:
+    def __init__(self, rows: TextQueries, wanted: SearchRequest, quotes: QuoteReader) -> None:
         self._rows = rows
         self._wanted = wanted
         self._quotes = quotes
         question = wanted.question
-        self._only = Only(self._files(), question.since, question.until)
+        self._only = TextFilter(self._files(), question.since, question.until)
         self._columns = None if question.kinds == TEXT_KINDS else question.kinds
-        self._logs: dict[int, LogRow] = {}
+        self._logs: dict[int, TextLogRow] = {}
         self._titles: dict[str | None, str | None] = {}
 
-    def answer(self) -> Matches | None:
+    def answer(self) -> SearchMatches | None:
         """None where only the logs can tell."""
         finder = self._wanted.finder
-        if isinstance(finder, Query):
+        if isinstance(finder, WordQuery):
             ask = self._rows.ranked if self._wanted.rank else self._rows.newest
             return self._shown(ask(finder.fts(self._columns), self._only, self._wanted.limit))
         may_fit = narrowing(self._wanted.question)
@@ -55,16 +69,16 @@ class IndexMatches:
             file for file, cwd in self._rows.places() if (files is None or file in files) and is_wanted(cwd)
         )
 
-    def _shown(self, answer: Answer) -> Matches:
+    def _shown(self, answer: TextQueryResult) -> SearchMatches:
         notes = []
         if not answer.is_all_ranked:
             notes.append(f"very many messages fit: only the newest {RANKED:,} of them were ranked")
         self._look_up(copy.file for text in answer.texts for copy in text.copies)
         best = [self._best(text) for text in answer.texts]
         matches = [match for copy in best if (match := self._match(copy))]
-        return Matches(matches, answer.total, answer.is_exact, notes)
+        return SearchMatches(matches, answer.total, answer.is_exact, notes)
 
-    def _best(self, text: Text) -> Copy:
+    def _best(self, text: TextMatch) -> MessageCopy:
         """The copy to show: the first that is no fork's, as far as the lines say so."""
         if len(text.copies) > 1:
             for copy in text.copies[:_COPIES]:
@@ -74,13 +88,13 @@ class IndexMatches:
                     return copy
         return text.copies[0]
 
-    def _match(self, copy: Copy) -> Match | None:
+    def _match(self, copy: MessageCopy) -> SearchMatch | None:
         log = self._logs.get(copy.file)
-        return None if log is None else Match(_place(log, copy), copy.at, self._origin(log))
+        return None if log is None else SearchMatch(_place(log, copy), copy.at, self._origin(log))
 
     # --- verified by reading --------------------------------------------------------------------
 
-    def _verified(self, match: str) -> Matches:
+    def _verified(self, match: str) -> SearchMatches:
         """Read the lines that may fit, one copy of each: the others hold the same text."""
         wanted = self._wanted
         texts = {
@@ -95,13 +109,15 @@ class IndexMatches:
             text = texts.get((log.id, line.offset))
             # A side file may fit by what the index does not have of it.
             copy = (
-                Copy(0, log.id, line.offset, line.length, None, None, 0) if text is None else self._best(text)
+                MessageCopy(0, log.id, line.offset, line.length, None, None, 0)
+                if text is None
+                else self._best(text)
             )
             matches.append(self._match(copy))
         problem = [scanned.problem] if scanned.problem else []
-        return Matches([one for one in matches if one], total, not problem, problem)
+        return SearchMatches([one for one in matches if one], total, not problem, problem)
 
-    def _tasks(self, texts: dict[tuple[int, int], Text]) -> tuple[list[LogRow], list[Task]]:
+    def _tasks(self, texts: dict[tuple[int, int], TextMatch]) -> tuple[list[TextLogRow], list[TextScanTask]]:
         places: dict[int, list[int]] = {}
         sizes: dict[int, int] = {}
         for (file, offset), text in texts.items():
@@ -114,7 +130,7 @@ class IndexMatches:
         self._look_up(places)
         logs = [self._logs[file] for file in places if file in self._logs]
         return logs, [
-            Task(log.path, sizes[log.id], log.role == TOOL_OUTPUT, tuple(sorted(places[log.id])))
+            TextScanTask(log.path, sizes[log.id], log.role == TOOL_OUTPUT, tuple(sorted(places[log.id])))
             for log in logs
         ]
 
@@ -123,12 +139,12 @@ class IndexMatches:
     def _look_up(self, files: Iterable[int]) -> None:
         self._logs |= self._rows.logs({file for file in files if file not in self._logs})
 
-    def _origin(self, log: LogRow) -> Origin:
+    def _origin(self, log: TextLogRow) -> MatchOrigin:
         """By the log's row, and that of its session."""
         path = log.session_path
         if path not in self._titles:
             self._titles[path] = None if path is None else self._quotes.title(path, log.titles)
-        return Origin(
+        return MatchOrigin(
             log.session,
             log.agent,
             log.cwd or log.session_cwd,
@@ -138,6 +154,6 @@ class IndexMatches:
         )
 
 
-def _place(log: LogRow, copy: Copy) -> Place:
+def _place(log: TextLogRow, copy: MessageCopy) -> MessagePlace:
     uuid, is_output = id_text(copy.uuid), log.role == TOOL_OUTPUT
-    return Place(log.path, copy.offset, copy.length, uuid, is_output, (log.size, log.mtime))
+    return MessagePlace(log.path, copy.offset, copy.length, uuid, is_output, (log.size, log.mtime))

@@ -6,17 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.errors import NotFound, StorageError
-from recollect.services.search.matches import Match, Matches, Origin, Wanted, newest_of
-from recollect.services.search.quotes import Place
+from recollect.services.search.matches import (
+    MatchOrigin,
+    SearchMatch,
+    SearchMatches,
+    SearchRequest,
+    newest_of,
+)
+from recollect.services.search.quotes import MessagePlace
 from recollect.services.search.text_scan import scan
-from recollect.services.search.text_scan_worker import Spotted, Task
+from recollect.services.search.text_scan_worker import SpottedLine, TextScanTask
 from recollect.storage.home_walk import FoundLog, scan_logs
 
 
-class LogMatches:
+class LogSearch:
     """One search of the logs of some homes."""
 
-    def __init__(self, homes: Sequence[Path], wanted: Wanted) -> None:
+    def __init__(self, homes: Sequence[Path], wanted: SearchRequest) -> None:
         self._wanted = wanted
         self._problems: list[tuple[str, str]] = []
         found = [log for home in homes for log in scan_logs(home, self._problems)]
@@ -25,11 +31,11 @@ class LogMatches:
         self._cwds: dict[str, str | None] = {}
         self._sessions: dict[str | None, tuple[str | None, str | None, str | None]] = {}
 
-    def answer(self) -> Matches:
+    def answer(self) -> SearchMatches:
         """Look through every log that could hold what is wanted."""
         wanted = self._wanted
         logs = [log for log in self._logs if self._may_fit(log)]
-        tasks = [Task(log.path, log.size, log.role == "tool-output") for log in logs]
+        tasks = [TextScanTask(log.path, log.size, log.role == "tool-output") for log in logs]
         scanned = scan(tasks, wanted.question, wanted.deadline)
         found = (
             (number, logs[number], line)
@@ -40,7 +46,7 @@ class LogMatches:
         matches = [self._match(log, line) for log, line in newest]
         notes = [scanned.problem] if scanned.problem else []
         notes += [f"could not be read: {path}: {reason}" for path, reason in self._problems]
-        return Matches(matches, total, scanned.problem is None, notes)
+        return SearchMatches(matches, total, scanned.problem is None, notes)
 
     def _may_fit(self, log: FoundLog) -> bool:
         """What is known before a log is read; only the lines of an old agent's log say whose it is."""
@@ -63,15 +69,15 @@ class LogMatches:
             self._cwds[log.path] = own
         return self._cwds[log.path]
 
-    def _match(self, log: FoundLog, line: Spotted) -> Match:
+    def _match(self, log: FoundLog, line: SpottedLine) -> SearchMatch:
         session = log.session or line.session
         if session not in self._sessions:
             self._sessions[session] = self._glanced(session)
         title, cwd, branch = self._sessions[session]
         own = self._cwd(log)
-        origin = Origin(session, log.agent or line.agent, own or cwd, branch, title, cwd or own)
-        place = Place(log.path, line.offset, line.length, line.uuid, log.role == "tool-output")
-        return Match(place, line.at, origin)
+        origin = MatchOrigin(session, log.agent or line.agent, own or cwd, branch, title, cwd or own)
+        place = MessagePlace(log.path, line.offset, line.length, line.uuid, log.role == "tool-output")
+        return SearchMatch(place, line.at, origin)
 
     def _glanced(self, session: str | None) -> tuple[str | None, str | None, str | None]:
         """Title, directory and branch of a session, from its own log."""

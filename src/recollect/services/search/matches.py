@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from recollect.index.text_queries import UNDATED
-from recollect.services.search.question import AnyFinder, Question
-from recollect.services.search.quotes import Place
-from recollect.services.search.text_scan_worker import Spotted, is_uuid
+from recollect.services.search.question import AnyFinder, SearchQuery
+from recollect.services.search.quotes import MessagePlace
+from recollect.services.search.text_scan_worker import SpottedLine, is_uuid
 
 _Log = TypeVar("_Log")
 
 
-class Wanted(NamedTuple):
+class SearchRequest(NamedTuple):
     """A request that was checked. ``deadline`` is a time of ``time.monotonic``."""
 
-    question: Question
+    question: SearchQuery
     finder: AnyFinder
     project: Callable[[str | None], bool] | None
     session: str | None
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
     deadline: float
 
 
-class Origin(NamedTuple):
+class MatchOrigin(NamedTuple):
     """Whose message it is, where the work was done, and where one would go on with the session."""
 
     session: str | None
@@ -41,31 +41,31 @@ class Origin(NamedTuple):
     directory: str | None
 
 
-class Match(NamedTuple):
+class SearchMatch(NamedTuple):
     """A message that fits and is to be shown."""
 
-    place: Place
+    place: MessagePlace
     at: int | None
-    origin: Origin
+    origin: MatchOrigin
 
 
-class Matches(NamedTuple):
+class SearchMatches(NamedTuple):
     """An answer without its quotes; ``total`` is a lower bound where it is not complete."""
 
-    shown: list[Match]
+    shown: list[SearchMatch]
     total: int
     is_complete: bool
     notes: list[str]
 
 
 def newest_of(
-    found: Iterable[tuple[int, _Log, Spotted]], limit: int
-) -> tuple[list[tuple[_Log, Spotted]], int]:
+    found: Iterable[tuple[int, _Log, SpottedLine]], limit: int
+) -> tuple[list[tuple[_Log, SpottedLine]], int]:
     """The newest messages among spotted lines, and how many messages they all are.
 
     The number says how many logs were changed later than this one.
     """
-    best: dict[object, tuple[tuple[bool, int], _Log, Spotted]] = {}
+    best: dict[object, tuple[tuple[bool, int], _Log, SpottedLine]] = {}
     for number, log, line in found:
         order = (line.is_forked, -number)
         key = _message(number, line)
@@ -75,13 +75,13 @@ def newest_of(
     return [(log, line) for _, log, line in newest[:limit]], len(newest)
 
 
-def _message(number: int, line: Spotted) -> object:
+def _message(number: int, line: SpottedLine) -> object:
     """What makes a message one. Ids that are no uuids repeat between logs."""
     if line.uuid is None:
         return number, line.offset
     return line.uuid if is_uuid(line.uuid) else (line.uuid, line.digest)
 
 
-def _time_and_place(one: tuple[tuple[bool, int], _Log, Spotted]) -> tuple[int, int, int]:
+def _time_and_place(one: tuple[tuple[bool, int], _Log, SpottedLine]) -> tuple[int, int, int]:
     (_, place), _, line = one
     return UNDATED if line.at is None else line.at, place, line.offset

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from recollect.model.line_views.facts import TEXT_KINDS, LineFacts
 from recollect.model.search import snippet
-from recollect.model.search.query import AllOf, AnyOf, Pattern, Query, Substring
+from recollect.model.search.query import AllOf, AnyOf, Pattern, Substring, WordQuery
 from recollect.model.search.terms import Term
 from recollect.storage.logs.reader import OpenLog
 
@@ -20,7 +20,7 @@ OUTPUT_WINDOW = 32 << 20
 _OVERLAP = 1 << 20
 
 
-class Question(NamedTuple):
+class SearchQuery(NamedTuple):
     """What is sought. Times are milliseconds since 1970; a message without a time fits none."""
 
     how: str
@@ -37,27 +37,27 @@ class Question(NamedTuple):
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
 
 
-class Finder(snippet.Finder, Protocol):
-    """What ``Query``, ``Substring`` and ``Pattern`` have in common."""
+class MessageFinder(snippet.PlaceFinder, Protocol):
+    """What ``WordQuery``, ``Substring`` and ``Pattern`` have in common."""
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Whether a message with these texts fits."""
 
 
-AnyFinder = Query | Substring | Pattern
+AnyFinder = WordQuery | Substring | Pattern
 _FLAGS = re.compile(r"\(\?([aLmsux]+)\)")
 _DOTLESS = "\u0131"  # to a pattern that takes any case an i, to the index a letter of its own
 _MOST_SPELLINGS, _MOST_NEEDED = 8, 4
 
 
-def finder_of(question: Question) -> AnyFinder:
+def finder_of(question: SearchQuery) -> AnyFinder:
     """The question understood; UsageError where it cannot be."""
     if question.how == SUBSTRING:
         return Substring(question.text, case_sensitive=question.is_case_exact)
     if question.how == REGEX:
         pattern = Pattern(question.text)
         return pattern if question.is_case_exact else Pattern(_in_any_case(question.text))
-    return Query.parse(question.text)
+    return WordQuery.parse(question.text)
 
 
 def _in_any_case(regex: str) -> str:
@@ -65,7 +65,7 @@ def _in_any_case(regex: str) -> str:
     return f"(?i{flags[1]}){regex[flags.end() :]}" if flags else f"(?i){regex}"
 
 
-def narrowing(question: Question) -> Query | None:
+def narrowing(question: SearchQuery) -> WordQuery | None:
     """A query that finds every message which may fit a substring or pattern; None where there is none."""
     if question.how == SUBSTRING:
         needed = Substring(question.text, case_sensitive=question.is_case_exact).required_words()
@@ -77,7 +77,7 @@ def narrowing(question: Question) -> Query | None:
     chosen = sorted(spellings, key=lambda words: (len(words), -len(words[0])))[:_MOST_NEEDED]
     # Not by way of text: these are words of the index already, and some of them cannot be typed.
     parts = tuple(AnyOf(tuple(Term((word,)) for word in words)) for words in chosen)
-    return Query(question.text, AllOf(parts)) if parts else None
+    return WordQuery(question.text, AllOf(parts)) if parts else None
 
 
 def _spellings(words: Iterable[str]) -> Iterator[list[str]]:

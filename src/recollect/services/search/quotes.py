@@ -21,14 +21,14 @@ from recollect.errors import NotFound, StorageError
 from recollect.model.damage import Damage, Line
 from recollect.model.line_views.facts import LineFacts, facts_of
 from recollect.model.search.snippet import snippet
-from recollect.services.search.question import Finder, fields_of, windows_of
+from recollect.services.search.question import MessageFinder, fields_of, windows_of
 from recollect.storage.logs.reader import OpenLog
 
 _OPEN_AT_ONCE = 32
 _TITLE_CHARACTERS = 200
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     """Where a message stands. ``uuid`` is what the line must say, None where it has no id.
 
     ``seen`` is the size and time its log had when it was read; None where that was just now.
@@ -51,7 +51,7 @@ class Quote(NamedTuple):
     branch: str | None = None
 
 
-class Quotes:
+class QuoteReader:
     """Reads what one answer shows."""
 
     def __init__(self) -> None:
@@ -66,24 +66,28 @@ class Quotes:
         while self._open:
             self._open.popitem()[1].close()
 
-    def facts(self, place: Place) -> LineFacts | None:
+    def facts(self, place: MessagePlace) -> LineFacts | None:
         """What the line says; None where it is not that line any more."""
         with contextlib.suppress(StorageError):
             return self._facts(place)
         return None
 
-    def _facts(self, place: Place) -> LineFacts | None:
+    def _facts(self, place: MessagePlace) -> LineFacts | None:
         data = self._line(place.path, place.offset, place.length)
         facts = None if data is None else facts_of(data)
         return facts if facts is not None and facts.uuid == place.uuid else None
 
-    def quote(self, place: Place, finder: Finder, kinds: Sequence[str], width: int) -> Quote | None:
+    def quote(
+        self, place: MessagePlace, finder: MessageFinder, kinds: Sequence[str], width: int
+    ) -> Quote | None:
         """The best window of the text that matches; None where the match is no longer there."""
         with contextlib.suppress(StorageError):
             return self._quote(place, finder, kinds, width)
         return None
 
-    def _quote(self, place: Place, finder: Finder, kinds: Sequence[str], width: int) -> Quote | None:
+    def _quote(
+        self, place: MessagePlace, finder: MessageFinder, kinds: Sequence[str], width: int
+    ) -> Quote | None:
         # Tokenizing a text takes longer than quoting it, so only a text that may be another one is asked again.
         is_known = self._is_unchanged(place)
         for fields, branch in self._texts(place, kinds):
@@ -93,7 +97,9 @@ class Quotes:
                     return cut._replace(branch=branch)
         return None
 
-    def _texts(self, place: Place, kinds: Sequence[str]) -> Iterator[tuple[dict[str, str], str | None]]:
+    def _texts(
+        self, place: MessagePlace, kinds: Sequence[str]
+    ) -> Iterator[tuple[dict[str, str], str | None]]:
         """The texts of a message with its branch; those of a side file one window after the other."""
         if place.is_tool_output:
             log = self._log(place.path)
@@ -103,7 +109,7 @@ class Quotes:
         if facts is not None:
             yield fields_of(facts, kinds), facts.branch
 
-    def _is_unchanged(self, place: Place) -> bool:
+    def _is_unchanged(self, place: MessagePlace) -> bool:
         log = self._log(place.path)
         if log is None or place.seen is None:
             return True
@@ -147,14 +153,14 @@ class Quotes:
         return log
 
 
-class _Titled(Struct, rename="camel"):
+class _TitleLine(Struct, rename="camel"):
     type: str
     custom_title: str | None = None
     ai_title: str | None = None
     last_prompt: str | None = None
 
 
-_titled = msgspec.json.Decoder(_Titled)
+_titled = msgspec.json.Decoder(_TitleLine)
 
 
 def _plain_title(data: bytes) -> str | None:
@@ -190,7 +196,7 @@ def _prompt(line: Line) -> str | None:
     return typed_prompt(entry)
 
 
-def _cut(fields: dict[str, str], finder: Finder, width: int) -> Quote | None:
+def _cut(fields: dict[str, str], finder: MessageFinder, width: int) -> Quote | None:
     """From the first kind of text that matches by itself, else from the first that has part of it."""
     partly = None
     for kind, text in fields.items():

@@ -14,9 +14,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from recollect.errors import Busy
-from recollect.services.search.question import REGEX, Finder, Question, finder_of
-from recollect.services.search.quotes import Place, Quote, Quotes
-from recollect.services.search.text_scan_worker import LOOK, QUOTE, Spotted, Task, hint_of, spotted
+from recollect.services.search.question import REGEX, MessageFinder, SearchQuery, finder_of
+from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
+from recollect.services.search.text_scan_worker import (
+    LOOK,
+    QUOTE,
+    SpottedLine,
+    TextScanTask,
+    hint_of,
+    spotted,
+)
 
 if TYPE_CHECKING:
     import queue
@@ -36,42 +43,44 @@ _Request = tuple[object, ...]
 _Piece = tuple[int, tuple[object, ...] | None]
 
 
-class Scanned(NamedTuple):
+class TextScan(NamedTuple):
     """Spotted lines with the number of their task, in no order; ``problem`` says why some may be missing."""
 
-    lines: list[tuple[int, Spotted]]
+    lines: list[tuple[int, SpottedLine]]
     problem: str | None = None
 
 
-def scan(tasks: Sequence[Task], question: Question, deadline: float) -> Scanned:
+def scan(tasks: Sequence[TextScanTask], question: SearchQuery, deadline: float) -> TextScan:
     """Look through logs, as many as the time allows, in the order given."""
     finder = finder_of(question)
     is_small = sum(task.size for task in tasks) < _WORTH_A_PROCESS
     if not tasks or (is_small and question.how != REGEX):
         return _here(tasks, question, finder, deadline)
     requests = [(LOOK, [(number, tuple(task)) for number, task in bundle]) for bundle in _bundles(tasks)]
-    processes = _Processes.started(question, requests)
+    processes = _TextScanProcesses.started(question, requests)
     if processes is None:
         return _here(tasks, question, finder, deadline)
     pieces, problem = processes.answer(deadline)
-    return Scanned([(number, Spotted(*piece)) for number, piece in pieces if piece], problem)  # type: ignore[arg-type]
+    return TextScan([(number, SpottedLine(*piece)) for number, piece in pieces if piece], problem)  # type: ignore[arg-type]
 
 
 def quoted(
-    places: Sequence[Place], question: Question, width: int, deadline: float, quotes: Quotes
+    places: Sequence[MessagePlace], question: SearchQuery, width: int, deadline: float, quotes: QuoteReader
 ) -> list[Quote | None]:
     """What stands at some places; None where the match is gone, or a pattern took too long to find it again."""
     if question.how != REGEX or not places:
         finder = finder_of(question)
         return [quotes.quote(place, finder, question.kinds, width) for place in places]
     found: list[Quote | None] = [None] * len(places)
-    processes = _Processes.started(question, [(QUOTE, [tuple(place) for place in places], width)])
+    processes = _TextScanProcesses.started(question, [(QUOTE, [tuple(place) for place in places], width)])
     for number, piece in () if processes is None else processes.answer(deadline)[0]:
         found[number] = None if piece is None else Quote(*piece)  # type: ignore[arg-type]
     return found
 
 
-def _here(tasks: Sequence[Task], question: Question, finder: Finder, deadline: float) -> Scanned:
+def _here(
+    tasks: Sequence[TextScanTask], question: SearchQuery, finder: MessageFinder, deadline: float
+) -> TextScan:
     hint = hint_of(question)
     lines = []
     for number, task in enumerate(tasks):
@@ -79,12 +88,12 @@ def _here(tasks: Sequence[Task], question: Question, finder: Finder, deadline: f
             if found is not None:
                 lines.append((number, found))
             if time.monotonic() > deadline:
-                return Scanned(lines, LATE)
-    return Scanned(lines)
+                return TextScan(lines, LATE)
+    return TextScan(lines)
 
 
-def _bundles(tasks: Sequence[Task]) -> Iterator[list[tuple[int, Task]]]:
-    bundle: list[tuple[int, Task]] = []
+def _bundles(tasks: Sequence[TextScanTask]) -> Iterator[list[tuple[int, TextScanTask]]]:
+    bundle: list[tuple[int, TextScanTask]] = []
     size = 0
     for numbered in enumerate(tasks):
         bundle.append(numbered)
@@ -96,11 +105,11 @@ def _bundles(tasks: Sequence[Task]) -> Iterator[list[tuple[int, Task]]]:
         yield bundle
 
 
-class _Processes:
+class _TextScanProcesses:
     """Some processes at work on one question, each with a thread of ours that talks to it."""
 
     def __init__(
-        self, workers: list[subprocess.Popen[bytes]], question: Question, requests: Sequence[_Request]
+        self, workers: list[subprocess.Popen[bytes]], question: SearchQuery, requests: Sequence[_Request]
     ) -> None:
         import queue
         import threading
@@ -116,7 +125,7 @@ class _Processes:
         ]
 
     @classmethod
-    def started(cls, question: Question, requests: Sequence[_Request]) -> _Processes | None:
+    def started(cls, question: SearchQuery, requests: Sequence[_Request]) -> _TextScanProcesses | None:
         """As many as are of use. None where none can be started, unless only a process will do."""
         import contextlib
         import os

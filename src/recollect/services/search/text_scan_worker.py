@@ -22,18 +22,18 @@ from typing import Any, NamedTuple, cast
 from recollect.errors import NotFound, StorageError
 from recollect.model.damage import Line
 from recollect.model.line_views.facts import LineFacts, facts_of
-from recollect.model.search.query import Pattern, Query
+from recollect.model.search.query import Pattern, WordQuery
 from recollect.services.search.question import (
     REGEX,
     SUBSTRING,
     WORDS,
-    Finder,
-    Question,
+    MessageFinder,
+    SearchQuery,
     fields_of,
     finder_of,
     windows_of,
 )
-from recollect.services.search.quotes import Place, Quotes
+from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pipes import receive, send
 
@@ -41,7 +41,7 @@ from recollect.system.pipes import receive, send
 LOOK, QUOTE = "look", "quote"
 
 
-class Task(NamedTuple):
+class TextScanTask(NamedTuple):
     """A log to look through: the lines at some offsets, or all of them."""
 
     path: str
@@ -50,7 +50,7 @@ class Task(NamedTuple):
     places: tuple[int, ...] | None = None
 
 
-class Spotted(NamedTuple):
+class SpottedLine(NamedTuple):
     """A line that fits. ``session`` and ``agent`` are what the line says; ``digest`` tells odd ids apart."""
 
     offset: int
@@ -66,13 +66,15 @@ class Spotted(NamedTuple):
 # --- one log -----------------------------------------------------------------------------------------------
 
 
-def spotted(task: Task, question: Question, finder: Finder, hint: RawHint) -> Iterator[Spotted | None]:
+def spotted(
+    task: TextScanTask, question: SearchQuery, finder: MessageFinder, hint: RawHint
+) -> Iterator[SpottedLine | None]:
     """The lines that fit; None now and then, where one may stop. A log that cannot be opened has none."""
     try:
         with OpenLog(Path(task.path)) as log:
             if task.is_tool_output:
                 if _output_fits(log, question, finder):
-                    yield Spotted(0, task.size, at=None)
+                    yield SpottedLine(0, task.size, at=None)
                 return
             for number, line in enumerate(_lines(log, task.places)):
                 found = None
@@ -94,14 +96,14 @@ def _lines(log: OpenLog, places: Iterable[int] | None) -> Iterator[Line]:
             yield line
 
 
-def _fitting(line: Line, question: Question, finder: Finder) -> Spotted | None:
+def _fitting(line: Line, question: SearchQuery, finder: MessageFinder) -> SpottedLine | None:
     facts = facts_of(line.data)
     if facts is None or facts.texts is None or not question.fits_time(facts.at):
         return None
     fields = fields_of(facts, question.kinds)
     if not fields or not finder.matches(fields):
         return None
-    return Spotted(
+    return SpottedLine(
         line.offset,
         line.end - line.offset,
         facts.uuid,
@@ -124,7 +126,7 @@ def _digest(facts: LineFacts) -> bytes:
     return hashlib.blake2b(repr(facts.texts).encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
 
-def _output_fits(log: OpenLog, question: Question, finder: Finder) -> bool:
+def _output_fits(log: OpenLog, question: SearchQuery, finder: MessageFinder) -> bool:
     if "tool_result" not in question.kinds or not question.fits_time(None):
         return False
     # Words are looked for in as much as the index has of it.
@@ -162,14 +164,14 @@ class RawHint:
         return True
 
 
-def hint_of(question: Question) -> RawHint:
+def hint_of(question: SearchQuery) -> RawHint:
     """What can be said about the bytes of every line that fits."""
     if question.how == SUBSTRING:
         return RawHint(_plain().findall(question.text))
     if question.how == REGEX:
         needed = Pattern(question.text).required_words()
     else:
-        query = Query.parse(question.text)
+        query = WordQuery.parse(question.text)
         # Where nothing is left open every word that is wanted is needed.
         needed = [] if " OR " in query.fts() else [word for term in query.terms for word in term.words]
     return RawHint(word for word in needed if _plain().fullmatch(word))
@@ -181,21 +183,21 @@ def hint_of(question: Question) -> RawHint:
 def main() -> None:
     """Answer requests until there are no more: look through logs, or quote lines."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    question = Question(*cast("tuple[Any, ...]", receive(source)))
+    question = SearchQuery(*cast("tuple[Any, ...]", receive(source)))
     finder = finder_of(question)
     hint = hint_of(question)
     while (request := receive(source)) is not None:
         name, values, *more = cast("tuple[Any, ...]", request)
         if name == LOOK:
             for number, task in values:
-                for found in spotted(Task(*task), question, finder, hint):
+                for found in spotted(TextScanTask(*task), question, finder, hint):
                     if found is not None:
                         # At once: whatever is still held back is lost when the next line takes for ever.
                         send(target, (number, tuple(found)))
         else:
-            with Quotes() as quotes:
+            with QuoteReader() as quotes:
                 for number, place in enumerate(values):
-                    quote = quotes.quote(Place(*place), finder, question.kinds, *more)
+                    quote = quotes.quote(MessagePlace(*place), finder, question.kinds, *more)
                     send(target, (number, None if quote is None else tuple(quote)))
         send(target, ())
 

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.json_text import loose_object
-from recollect.model.secrets.documents import Hit, hits_in_json, hits_in_text
+from recollect.model.secrets.documents import SecretHit, hits_in_json, hits_in_text
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects
 from recollect.services.secrets.places import SecretPlace
@@ -39,7 +39,7 @@ class SecretFinding(Struct, frozen=True):
     field: str
 
 
-class PlaceScanned(Struct, frozen=True):
+class PlaceScan(Struct, frozen=True):
     """What one file held. ``problem`` says why nothing, or not all, of it was looked at."""
 
     findings: list[SecretFinding]
@@ -47,21 +47,21 @@ class PlaceScanned(Struct, frozen=True):
     problem: str | None = None
 
 
-def scan_place(place: SecretPlace, key: bytes) -> PlaceScanned:
+def scan_place(place: SecretPlace, key: bytes) -> PlaceScan:
     """Every secret of a file; one that cannot be read is a problem, never an error."""
     findings: list[SecretFinding] = []
     try:
         with OpenLog(place.path) as log:
-            look = _PlaceLook(log, place, key)
+            look = _PlaceReader(log, place, key)
             findings.extend(look.findings())
-            return PlaceScanned(findings, look.size)
+            return PlaceScan(findings, look.size)
     except NotFound:
-        return PlaceScanned(findings)
+        return PlaceScan(findings)
     except StorageError as cause:
-        return PlaceScanned(findings, 0, cause.message)
+        return PlaceScan(findings, 0, cause.message)
 
 
-class Block(NamedTuple):
+class ScanBlock(NamedTuple):
     """Whole lines of a log and where they start; or, ``is_part``, a piece of one line that is over the limit."""
 
     position: int
@@ -69,7 +69,7 @@ class Block(NamedTuple):
     is_part: bool = False
 
 
-def line_blocks(log: OpenLog, size: int) -> Iterator[Block]:
+def line_blocks(log: OpenLog, size: int) -> Iterator[ScanBlock]:
     """All of a log, block by block; the last line may have no newline yet."""
     position = 0
     while position < size:
@@ -78,11 +78,11 @@ def line_blocks(log: OpenLog, size: int) -> Iterator[Block]:
             end = log.next_line(position + 1, size) or size
             data = log.read_all(min(_PIECE, end - position), position)
             while data and position < end:
-                yield Block(position, data, is_part=True)
+                yield ScanBlock(position, data, is_part=True)
                 position += len(data)
                 data = log.read_all(min(_PIECE, end - position), position)
         elif data:
-            yield Block(position, data)
+            yield ScanBlock(position, data)
             position += len(data)
         else:
             return  # the log was cut under us
@@ -102,7 +102,7 @@ def _whole_lines(log: OpenLog, position: int, size: int) -> bytes:
         wanted = min(wanted * 4, LONGEST_LINE + 1)
 
 
-class _PlaceLook:
+class _PlaceReader:
     """One open file that is looked through."""
 
     def __init__(self, log: OpenLog, place: SecretPlace, key: bytes) -> None:
@@ -163,7 +163,7 @@ class _PlaceLook:
                 number, counted = number + piece.count(b"\n"), counted + len(piece)
             yield self._finding(hit, number, start)
 
-    def _hits_in_pieces(self, start: int, end: int) -> Iterator[tuple[int, Hit]]:
+    def _hits_in_pieces(self, start: int, end: int) -> Iterator[tuple[int, SecretHit]]:
         """Hits in a long text, each with its place in the file; what two pieces share counts once."""
         position, seen = start, start
         while position < end:
@@ -180,7 +180,9 @@ class _PlaceLook:
                 return
             position = behind - _OVERLAP
 
-    def _finding(self, hit: Hit, number: int, offset: int, place: SecretPlace | None = None) -> SecretFinding:
+    def _finding(
+        self, hit: SecretHit, number: int, offset: int, place: SecretPlace | None = None
+    ) -> SecretFinding:
         place = place or self._place
         return SecretFinding(
             kind=hit.kind,

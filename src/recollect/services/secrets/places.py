@@ -25,7 +25,7 @@ from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_walk import scan_logs
 from recollect.storage.prompt_history import prompts
-from recollect.system.peek import Problems, is_directory, list_directory, open_regular, regular_file
+from recollect.system.peek import ReadProblems, is_directory, list_directory, open_regular, regular_file
 
 Shape = Literal["lines", "document", "text"]
 _LARGEST_CONFIG = 64 << 20
@@ -52,7 +52,7 @@ class HomePlaces:
 
     def __init__(self, home: ClaudeHome) -> None:
         self.home = home
-        self._problems = Problems()
+        self._problems = ReadProblems()
         self._unreadable: list[tuple[str, str]] = []
 
     @property

@@ -16,7 +16,7 @@ from typing import IO, cast
 
 import msgspec
 
-from recollect.services.secrets.file_scan import PlaceScanned, scan_place
+from recollect.services.secrets.file_scan import PlaceScan, scan_place
 from recollect.services.secrets.places import SecretPlace
 from recollect.services.secrets.worker import packed, receive, send
 
@@ -35,7 +35,7 @@ class SecretProcesses:
         self._turn = threading.Lock()
         self._news: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
 
-    def results(self) -> Iterator[tuple[SecretPlace, PlaceScanned]]:
+    def results(self) -> Iterator[tuple[SecretPlace, PlaceScan]]:
         """What each place holds, in the order the answers come; no process is left behind."""
         left = set(range(len(self._places)))
         workers: list[subprocess.Popen[bytes]] = []
@@ -48,7 +48,7 @@ class SecretProcesses:
                 threading.Thread(target=self._talk, args=(worker,), daemon=True).start()
             for number, answer in self._answers(len(workers)):
                 left.discard(number)
-                yield self._places[number], msgspec.msgpack.decode(answer, type=PlaceScanned)
+                yield self._places[number], msgspec.msgpack.decode(answer, type=PlaceScan)
             for number in sorted(left):
                 yield self._places[number], scan_place(self._places[number], self._key)
         finally:

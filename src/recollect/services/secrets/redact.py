@@ -29,8 +29,8 @@ from recollect.services.secrets.file_scan import SecretFinding, line_blocks, sca
 from recollect.services.secrets.places import HomePlaces, SecretPlace
 from recollect.services.secrets.scan import Fingerprints
 from recollect.services.session import Session
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan
-from recollect.storage.changes.plan import Seen
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
+from recollect.storage.changes.plan import FileState
 from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
@@ -66,16 +66,16 @@ class RedactionPlan(Struct, frozen=True):
 
 def planned_redaction(session: Session, data: Path) -> RedactionPlan:
     """What there is to replace in a session; nothing is changed."""
-    return _Redacting(session, data).plan
+    return _RedactionBuilder(session, data).plan
 
 
-def redact(session: Session, data: Path) -> tuple[RedactionPlan, Applied | None]:
+def redact(session: Session, data: Path) -> tuple[RedactionPlan, AppliedChange | None]:
     """Replace it; None where there was nothing. ``Busy`` where a client has the session open."""
     logs = [session.path, *(agent.path for agent in session.agents())]
     with contextlib.ExitStack() as locks:
         for log in sorted(set(logs)):
             locks.enter_context(FileLock(lock_path(log, data), guards=log))
-        work = _Redacting(session, data)
+        work = _RedactionBuilder(session, data)
         if work.plan.open_in is not None:
             raise Busy(
                 f"session {session.id}: a client has it open (process {work.plan.open_in}); nothing was changed",
@@ -84,19 +84,19 @@ def redact(session: Session, data: Path) -> tuple[RedactionPlan, Applied | None]
         if not work.plan.files:
             return work.plan, None
         applied = ChangeJournal(data / "undo").apply(work.change())
-        left = len(_Redacting(session, data).plan.findings)
+        left = len(_RedactionBuilder(session, data).plan.findings)
         notes = (f"{left} could not be replaced: they stand in lines that are too long",) if left else ()
         return structs.replace(work.plan, notes=work.plan.notes + notes), applied
 
 
-class _Redacting:
+class _RedactionBuilder:
     """One redaction: looked for when made, written down as a change when asked."""
 
     def __init__(self, session: Session, data: Path) -> None:
         self._session = session
         self._fingerprints = Fingerprints(data)
         self._keep = ignored_secrets()
-        self._seen: dict[Path, Seen] = {}
+        self._seen: dict[Path, FileState] = {}
         live = live_sessions(session.home)
         notes: list[str] = []
         files: list[RedactedFile] = []
@@ -113,7 +113,7 @@ class _Redacting:
     def _looked_at(self, place: SecretPlace, notes: list[str]) -> RedactedFile | None:
         try:
             # Looked at before it is read: what changes in between is refused when the change is made.
-            self._seen[place.path] = Seen.at(place.path)
+            self._seen[place.path] = FileState.at(place.path)
         except FileNotFoundError:
             return None
         scanned = scan_place(place, self._fingerprints.key)
@@ -140,7 +140,7 @@ class _Redacting:
             if file.path in paths:
                 self._replace(change, file, {})
         if renamed or any(file.role == "history" for file in self.plan.files):
-            self._seen.setdefault(history, Seen.at(history))
+            self._seen.setdefault(history, FileState.at(history))
             self._replace(change, RedactedFile(history, "history", ()), renamed)
         return change
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from recollect.errors import RecollectError, StorageError
 from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
 from recollect.services.homes import Home
-from recollect.services.secrets.file_scan import PlaceScanned, SecretFinding, scan_place
+from recollect.services.secrets.file_scan import PlaceScan, SecretFinding, scan_place
 from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
 from recollect.services.session import Session
 from recollect.storage.config.fingerprint_key import fingerprint_key
@@ -34,7 +34,7 @@ FOR_THIS_RUN = "the key of the fingerprints cannot be kept: they hold for this r
 Progress = Callable[[int, int], None]
 
 
-class Scanned(Struct, frozen=True):
+class SecretScan(Struct, frozen=True):
     """What was found in how much, ``ignored`` by the allow list left out. ``problems`` could not be read."""
 
     findings: list[SecretFinding]
@@ -57,7 +57,7 @@ def scan(
     data: Path | None = None,
     progress: Progress | None = None,
     processes: int | None = None,
-) -> Scanned:
+) -> SecretScan:
     """Every secret of some sessions, or of everything in the homes."""
     fingerprints = Fingerprints(data_dir() if data is None else data)
     ignored = ignored_secrets()
@@ -78,7 +78,7 @@ def scan(
         if progress is not None:
             progress(done, total)
     findings.sort(key=lambda one: (one.path, one.line, one.offset))
-    return Scanned(findings, len(places), read, passed, problems, fingerprints.notes)
+    return SecretScan(findings, len(places), read, passed, problems, fingerprints.notes)
 
 
 def secrets_in(home: Home, data: Path | None = None) -> int | None:
@@ -112,7 +112,7 @@ class Fingerprints:
 
 def _results(
     places: Sequence[SecretPlace], key: bytes, processes: int | None
-) -> Iterator[tuple[SecretPlace, PlaceScanned]]:
+) -> Iterator[tuple[SecretPlace, PlaceScan]]:
     is_small = sum(place.size for place in places) < _WORTH_A_PROCESS
     if (processes is None and is_small) or processes == 1 or not places:
         return ((place, scan_place(place, key)) for place in places)

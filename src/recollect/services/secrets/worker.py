@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from recollect.services.secrets.file_scan import PlaceScanned, scan_place
+from recollect.services.secrets.file_scan import PlaceScan, scan_place
 from recollect.services.secrets.places import SecretPlace
 
 _LENGTH = 8
@@ -34,7 +34,7 @@ def receive(stream: IO[bytes]) -> bytes | None:
     return data if data and len(data) == length else None
 
 
-def packed(value: SecretPlace | PlaceScanned) -> bytes:
+def packed(value: SecretPlace | PlaceScan) -> bytes:
     """As it is sent."""
     return msgspec.msgpack.encode(value, enc_hook=str)
 

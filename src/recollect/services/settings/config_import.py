@@ -22,14 +22,14 @@ from recollect.model.settings.schema import kind_of
 from recollect.model.settings.settings import layer_of
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.rules import RuleProblem, parse_rule
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.config import settings_files
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ImportRow:
     """One value: where it stands in the old file, where it goes. ``why`` says why it goes nowhere."""
 
     source: str
@@ -39,12 +39,12 @@ class Row:
 
 
 @dataclass(slots=True)
-class Import:
+class ConfigImport:
     """What would be taken over, file by file; nothing is written yet."""
 
     config: Path
-    rows: list[Row] = field(default_factory=list)
-    texts: dict[Path, tuple[Seen | None, bytes, bytes]] = field(default_factory=dict)
+    rows: list[ImportRow] = field(default_factory=list)
+    texts: dict[Path, tuple[FileState | None, bytes, bytes]] = field(default_factory=dict)
     open_in: list[int] = field(default_factory=list)
 
     @property
@@ -53,7 +53,7 @@ class Import:
         return [file for file, (_, before, after) in self.texts.items() if before != after]
 
 
-def planned_import(home: ClaudeHome, config: Path, *, with_trust: bool = False) -> Import:
+def planned_import(home: ClaudeHome, config: Path, *, with_trust: bool = False) -> ConfigImport:
     """Read the old file and work out what would change."""
     data = settings_files.content(config)
     if data is None:
@@ -67,13 +67,13 @@ def planned_import(home: ClaudeHome, config: Path, *, with_trust: bool = False) 
         raise UsageError(
             f"{config}: userSettings and projects are not both objects", hint="it is no such config.json"
         )
-    result = Import(config)
+    result = ConfigImport(config)
     result.open_in = sorted({one.pid for one in live_sessions(home)})
-    _Taker(home, result, with_trust).take(document)
+    _ImportBuilder(home, result, with_trust).take(document)
     return result
 
 
-def imported(plan: Import, data: Path) -> list[Applied]:
+def imported(plan: ConfigImport, data: Path) -> list[AppliedChange]:
     """Carry it out, one change per file; ``Busy`` where a running client would write its own idea over ours."""
     if plan.open_in and any(file.name.startswith(".claude.json") for file in plan.changes):
         raise Busy(
@@ -84,7 +84,7 @@ def imported(plan: Import, data: Path) -> list[Applied]:
     return [journal.apply(_change(file, *plan.texts[file])) for file in plan.changes]
 
 
-def _change(file: Path, seen: Seen | None, _before: bytes, after: bytes) -> ChangePlan:
+def _change(file: Path, seen: FileState | None, _before: bytes, after: bytes) -> ChangePlan:
     root = file.parent if file.parent.is_dir() else file.parent.parent
     change = ChangePlan("settings", str(file), root)
     if seen is None:
@@ -94,8 +94,8 @@ def _change(file: Path, seen: Seen | None, _before: bytes, after: bytes) -> Chan
     return change
 
 
-class _Taker:
-    def __init__(self, home: ClaudeHome, result: Import, with_trust: bool) -> None:
+class _ImportBuilder:
+    def __init__(self, home: ClaudeHome, result: ConfigImport, with_trust: bool) -> None:
         self._home, self._result, self._with_trust = home, result, with_trust
 
     def take(self, document: Document) -> None:
@@ -145,11 +145,11 @@ class _Taker:
                 self._add(file, source, rule)
 
     def _left(self, source: str, why: str) -> None:
-        self._result.rows.append(Row(source, None, "", why))
+        self._result.rows.append(ImportRow(source, None, "", why))
 
-    def _text(self, file: Path) -> tuple[Seen | None, bytes, bytes]:
+    def _text(self, file: Path) -> tuple[FileState | None, bytes, bytes]:
         if file not in self._result.texts:
-            seen = Seen.at(file) if file.exists() else None
+            seen = FileState.at(file) if file.exists() else None
             data = settings_files.content(file) or b""
             self._result.texts[file] = (seen, data, data)
         return self._result.texts[file]
@@ -179,13 +179,15 @@ class _Taker:
         path = ("permissions", "allow")
         self._edit(file, source, rule, (seen, before), lambda: json_edit.with_item(text, path, rule))
 
-    def _edit(self, file: Path, source: str, key: str, old: tuple[Seen | None, bytes], edit: Any) -> None:
+    def _edit(
+        self, file: Path, source: str, key: str, old: tuple[FileState | None, bytes], edit: Any
+    ) -> None:
         try:
             self._result.texts[file] = (*old, edit())
         except (ValueError, TypeError) as problem:
             self._left(source, f"{file.name}: {problem}")
         else:
-            self._result.rows.append(Row(source, file, key))
+            self._result.rows.append(ImportRow(source, file, key))
 
 
 def _project_values(directory: str, entry: object) -> Iterator[tuple[str, str, Any]]:

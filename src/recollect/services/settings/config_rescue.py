@@ -28,7 +28,7 @@ from recollect.model.settings.config_merge import (
     settings_problem,
     written,
 )
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
 from recollect.system.peek import open_regular
@@ -38,7 +38,7 @@ _MILLISECONDS = re.compile(r"\.(\d{13})\Z")
 Verdict = Literal["fine", "missing", "reset", "ignored", "unreadable"]
 
 
-class CheckedFile(Struct, frozen=True):
+class ConfigFileCheck(Struct, frozen=True):
     """A config file and what the client would make of it."""
 
     path: Path
@@ -63,7 +63,7 @@ class ConfigCopy(Struct, frozen=True):
     servers: int = 0
 
 
-class Restore(Struct):
+class ConfigRestore(Struct):
     """What restoring a global config would change, by key. ``best`` is the newest copy that can be read."""
 
     config: Path
@@ -78,9 +78,9 @@ class Restore(Struct):
 # ---- check -----------------------------------------------------------------------------------------------
 
 
-def checked(home: ClaudeHome) -> list[CheckedFile]:
+def checked(home: ClaudeHome) -> list[ConfigFileCheck]:
     """The files of a home and of the projects its config names; those that are missing only for the home."""
-    found: list[CheckedFile] = []
+    found: list[ConfigFileCheck] = []
     config: Document = {}
     if home.config_file is not None:
         document = _document(home.config_file)
@@ -94,26 +94,26 @@ def checked(home: ClaudeHome) -> list[CheckedFile]:
     return found
 
 
-def _checked_config(path: Path, document: Document | str | None) -> CheckedFile:
+def _checked_config(path: Path, document: Document | str | None) -> ConfigFileCheck:
     if document is None:
-        return CheckedFile(path, "config", "missing")
+        return ConfigFileCheck(path, "config", "missing")
     if isinstance(document, str):
-        return CheckedFile(path, "config", "reset", document)
+        return ConfigFileCheck(path, "config", "reset", document)
     if not isinstance(document.get("projects", {}), dict):
-        return CheckedFile(path, "config", "unreadable", "its projects are not an object")
-    return CheckedFile(path, "config", "fine")
+        return ConfigFileCheck(path, "config", "unreadable", "its projects are not an object")
+    return ConfigFileCheck(path, "config", "fine")
 
 
-def _checked_settings(path: Path) -> CheckedFile:
+def _checked_settings(path: Path) -> ConfigFileCheck:
     """A file that fails is ignored as a whole, its deny rules included, and print mode says nothing."""
     document = _document(path)
     if document is None:
-        return CheckedFile(path, "settings", "missing")
+        return ConfigFileCheck(path, "settings", "missing")
     problem = document if isinstance(document, str) else settings_problem(document)
-    return CheckedFile(path, "settings", "ignored" if problem else "fine", problem or "")
+    return ConfigFileCheck(path, "settings", "ignored" if problem else "fine", problem or "")
 
 
-def _project_files(project: str) -> Iterator[CheckedFile]:
+def _project_files(project: str) -> Iterator[ConfigFileCheck]:
     root = Path(project)
     if "\0" in project or not root.is_absolute():
         return
@@ -122,13 +122,13 @@ def _project_files(project: str) -> Iterator[CheckedFile]:
     servers = root / ".mcp.json"
     document = _document(servers)
     if document is None:
-        yield CheckedFile(servers, "servers", "missing")
+        yield ConfigFileCheck(servers, "servers", "missing")
     else:
         is_object = isinstance(document, dict) and isinstance(document.get("mcpServers", {}), dict)
         problem = (
             document if isinstance(document, str) else "" if is_object else "mcpServers is not an object"
         )
-        yield CheckedFile(servers, "servers", "ignored" if problem else "fine", problem)
+        yield ConfigFileCheck(servers, "servers", "ignored" if problem else "fine", problem)
 
 
 def _document(path: Path) -> Document | str | None:
@@ -146,12 +146,12 @@ def _document(path: Path) -> Document | str | None:
 # ---- restore ---------------------------------------------------------------------------------------------
 
 
-def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> Restore:
+def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> ConfigRestore:
     """Merge the config with its copies; nothing is written. ``others`` are homes whose clients may share it."""
     if home.config_file is None:
         raise NotFound(f"{home.root}: no config file belongs to it", hint="name its home with --home DIR")
     config = Path(os.path.realpath(home.config_file))
-    seen = Seen.at(config) if config.exists() else None
+    seen = FileState.at(config) if config.exists() else None
     current = _document(config)
     copies = list(_copies(home, config))
     copies.sort(key=lambda pair: (pair[0].at, pair[0].path.name), reverse=True)
@@ -164,7 +164,7 @@ def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> Rest
         )
     sound = current if isinstance(current, dict) else None
     result = merged([document for _, document in usable], keep_secrets_of_first=sound is not None)
-    return Restore(
+    return ConfigRestore(
         config,
         "it is missing" if current is None else current if isinstance(current, str) else "",
         usable[0][0],
@@ -175,7 +175,7 @@ def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> Rest
     )
 
 
-def restored(restore: Restore, data: Path) -> Applied | None:
+def restored(restore: ConfigRestore, data: Path) -> AppliedChange | None:
     """Carry it out; ``Busy`` where a client runs, for it would write its own idea over ours."""
     if restore.open_in:
         raise Busy(
@@ -185,7 +185,7 @@ def restored(restore: Restore, data: Path) -> Applied | None:
     return None if restore.plan is None else ChangeJournal(data / "undo").apply(restore.plan)
 
 
-def _change(config: Path, seen: Seen | None, result: Document) -> ChangePlan:
+def _change(config: Path, seen: FileState | None, result: Document) -> ChangePlan:
     plan = ChangePlan("config", str(config), config.parent)
     if seen is None:
         plan.create(config, written(result))

@@ -22,7 +22,7 @@ TTL = dt.timedelta(hours=24)
 """How long an evaluation counts. No client says; a day is what a daily start of the client keeps fresh."""
 
 
-class Flags(Struct, frozen=True):
+class FeatureFlags(Struct, frozen=True):
     """Gates and configs; ``why`` says what is the matter where they are not valid."""
 
     gates: dict[str, bool]
@@ -35,12 +35,12 @@ class Flags(Struct, frozen=True):
     hash_used: str = "none"
 
 
-def flags(home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL) -> Flags:
+def flags(home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL) -> FeatureFlags:
     """What the newest cache of a home says."""
     return newest([flag_cache(home)], now, ttl)
 
 
-def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TTL) -> Flags:
+def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TTL) -> FeatureFlags:
     """The cache that was fetched last, of all that can be read."""
     reasons = [problem for cache in caches for problem in cache.problems]
     found: list[tuple[int, CacheFile, Evaluation]] = []
@@ -54,14 +54,16 @@ def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TT
             found.append((at, file, evaluation))
     if not found:
         places = ", ".join(str(cache.directory) for cache in caches)
-        return Flags({}, {}, False, "; ".join(reasons) or f"missing: no cached evaluations in {places}")
+        return FeatureFlags(
+            {}, {}, False, "; ".join(reasons) or f"missing: no cached evaluations in {places}"
+        )
     at, file, evaluation = max(found, key=lambda one: (one[0], one[1].path.name))
     fetched = _moment(at)
     age = (now - fetched).total_seconds()
     why = f"expired: fetched {fetched:%Y-%m-%d %H:%M} UTC" if age > ttl.total_seconds() else ""
     if age < -300:
         why = "fetched in the future: a clock was wrong"
-    return Flags(
+    return FeatureFlags(
         evaluation.gates,
         evaluation.configs,
         not why,

@@ -20,19 +20,19 @@ from typing import NamedTuple
 
 from recollect.errors import NotFound, UsageError
 from recollect.model.settings.mcp_config import (
-    Origin,
-    Problem,
     ServerConfig,
+    ServerConfigProblem,
+    ServerOrigin,
     content_hash,
     expanded,
     servers_in,
 )
-from recollect.storage.config.mcp_files import Document, read_document
-from recollect.storage.config.mcp_trust import Grants, Trusted, TrustStore
+from recollect.storage.config.mcp_files import McpDocument, read_document
+from recollect.storage.config.mcp_trust import ServerGrants, TrustedServer, TrustStore
 from recollect.system.paths import HomeRoot, data_dir
 
 
-class State(enum.StrEnum):
+class ServerState(enum.StrEnum):
     """What stands between a server and its start."""
 
     READY = "ready"
@@ -49,9 +49,9 @@ class KnownServer:
     written: ServerConfig
     config: ServerConfig
     hash: str
-    state: State
+    state: ServerState
     why: str
-    grants: Grants
+    grants: ServerGrants
     source: Path
 
     @property
@@ -67,7 +67,7 @@ class ProjectServers:
     project: Path
     store: TrustStore
     servers: tuple[KnownServer, ...]
-    problems: tuple[tuple[Path, Problem], ...]
+    problems: tuple[tuple[Path, ServerConfigProblem], ...]
 
     def named(self, name: str) -> KnownServer:
         """The server with this name; an entry that is not used says why."""
@@ -85,9 +85,9 @@ class ProjectServers:
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _ServerSources:
     servers: dict[str, tuple[ServerConfig, Path]] = field(default_factory=dict)
-    problems: list[tuple[Path, Problem]] = field(default_factory=list)
+    problems: list[tuple[Path, ServerConfigProblem]] = field(default_factory=list)
     disabled: dict[str, Path] = field(default_factory=dict)
     workspace_trusted: bool = False
     unreadable_list: Path | None = None
@@ -114,32 +114,32 @@ def project_servers(
     return ProjectServers(root, store, tuple(known), tuple(gathered.problems))
 
 
-def trust(project: ProjectServers, server: KnownServer, grants: Grants, now: dt.datetime) -> None:
+def trust(project: ProjectServers, server: KnownServer, grants: ServerGrants, now: dt.datetime) -> None:
     """Trust this very content, with these grants; for a repository's entry the workspace with it."""
-    record = Trusted(server.name, str(project.project), now.isoformat(timespec="seconds"), grants)
-    workspace = str(project.project) if server.written.origin is Origin.PROJECT else None
+    record = TrustedServer(server.name, str(project.project), now.isoformat(timespec="seconds"), grants)
+    workspace = str(project.project) if server.written.origin is ServerOrigin.PROJECT else None
     project.store.trust(server.hash, record, workspace=workspace)
 
 
-def _gathered(root: Path, homes: Sequence[HomeRoot]) -> _Gathered:
-    found = _Gathered()
+def _gathered(root: Path, homes: Sequence[HomeRoot]) -> _ServerSources:
+    found = _ServerSources()
     configs = [read_document(home.config_file) for home in homes]
     entries = [(config, _project_entry(config, root)) for config in configs]
     for config, entry in entries:
         if config.problem:
-            found.problems.append((config.path, Problem("", config.problem)))
+            found.problems.append((config.path, ServerConfigProblem("", config.problem)))
             found.unreadable_list = config.path
         # Strictly true: a text or a number in this place is not a consent.
         found.workspace_trusted |= entry.get("hasTrustDialogAccepted") is True
         _disable(found, entry, config.path)
-        _take(found, Document(config.path, entry), Origin.LOCAL)
-    _take(found, read_document(root / ".mcp.json"), Origin.PROJECT)
+        _take(found, McpDocument(config.path, entry), ServerOrigin.LOCAL)
+    _take(found, read_document(root / ".mcp.json"), ServerOrigin.PROJECT)
     for config, _ in entries:
-        _take(found, config, Origin.USER)
+        _take(found, config, ServerOrigin.USER)
     for path in _settings_files(root, homes):
         settings = read_document(path)
         if settings.problem:
-            found.problems.append((path, Problem("", settings.problem)))
+            found.problems.append((path, ServerConfigProblem("", settings.problem)))
             found.unreadable_list = path
         _disable(found, settings.value, path)
     return found
@@ -150,15 +150,15 @@ def _settings_files(root: Path, homes: Iterable[HomeRoot]) -> list[Path]:
     return [*(home.path / "settings.json" for home in homes), *own]
 
 
-def _project_entry(config: Document, root: Path) -> dict[str, object]:
+def _project_entry(config: McpDocument, root: Path) -> dict[str, object]:
     projects = config.value.get("projects") if isinstance(config.value, dict) else None
     entry = projects.get(str(root)) if isinstance(projects, dict) else None
     return entry if isinstance(entry, dict) else {}
 
 
-def _take(found: _Gathered, document: Document, origin: Origin) -> None:
-    if document.problem and origin is Origin.PROJECT:
-        found.problems.append((document.path, Problem("", document.problem)))
+def _take(found: _ServerSources, document: McpDocument, origin: ServerOrigin) -> None:
+    if document.problem and origin is ServerOrigin.PROJECT:
+        found.problems.append((document.path, ServerConfigProblem("", document.problem)))
     if document.value is None:
         return
     read = servers_in(document.value, origin)
@@ -167,13 +167,13 @@ def _take(found: _Gathered, document: Document, origin: Origin) -> None:
         found.servers.setdefault(server.name, (server, document.path))
 
 
-def _disable(found: _Gathered, holder: object, path: Path) -> None:
+def _disable(found: _ServerSources, holder: object, path: Path) -> None:
     """Note whom a list disables. Being enabled there is by name only, and so is not trust in any content."""
     if not isinstance(holder, dict):
         return
     names = holder.get("disabledMcpjsonServers", [])
     if not isinstance(names, list):
-        found.problems.append((path, Problem("", "disabledMcpjsonServers is not a list")))
+        found.problems.append((path, ServerConfigProblem("", "disabledMcpjsonServers is not a list")))
         found.unreadable_list = path
         return
     for name in names:
@@ -181,38 +181,41 @@ def _disable(found: _Gathered, holder: object, path: Path) -> None:
             found.disabled.setdefault(name, path)
 
 
-class _Digested(NamedTuple):
+class _ServerDigest(NamedTuple):
     config: ServerConfig
     missing: tuple[str, ...]
     hash: str
 
 
-def _digested(server: ServerConfig, root: Path, env: Mapping[str, str]) -> _Digested:
+def _digested(server: ServerConfig, root: Path, env: Mapping[str, str]) -> _ServerDigest:
     config, missing = expanded(server, env)
-    return _Digested(config, missing, content_hash(server, config, str(root)))
+    return _ServerDigest(config, missing, content_hash(server, config, str(root)))
 
 
 def _judged(
-    server: ServerConfig, path: Path, digested: _Digested, found: _Gathered, store: TrustStore
+    server: ServerConfig, path: Path, digested: _ServerDigest, found: _ServerSources, store: TrustStore
 ) -> KnownServer:
     record = store.trusted(digested.hash)
     state, why = _state(server, digested.missing, record, found)
-    grants = record.grants if record else Grants()
+    grants = record.grants if record else ServerGrants()
     return KnownServer(server, digested.config, digested.hash, state, why, grants, path)
 
 
 def _state(
-    server: ServerConfig, missing: tuple[str, ...], record: Trusted | None, found: _Gathered
-) -> tuple[State, str]:
-    of_repository = server.origin is Origin.PROJECT
+    server: ServerConfig, missing: tuple[str, ...], record: TrustedServer | None, found: _ServerSources
+) -> tuple[ServerState, str]:
+    of_repository = server.origin is ServerOrigin.PROJECT
     if of_repository and server.name in found.disabled:
-        return State.DISABLED, f"disabled in {found.disabled[server.name]}"
+        return ServerState.DISABLED, f"disabled in {found.disabled[server.name]}"
     if of_repository and found.unreadable_list is not None:
-        return State.DISABLED, f"{found.unreadable_list} cannot be read, and it could disable this server"
+        return (
+            ServerState.DISABLED,
+            f"{found.unreadable_list} cannot be read, and it could disable this server",
+        )
     if missing:
-        return State.INCOMPLETE, f"not set: {', '.join(missing)}"
+        return ServerState.INCOMPLETE, f"not set: {', '.join(missing)}"
     if record is None:
-        return State.UNTRUSTED, "its content was not trusted here, or was changed since"
+        return ServerState.UNTRUSTED, "its content was not trusted here, or was changed since"
     if of_repository and not found.workspace_trusted:
-        return State.WORKSPACE_UNTRUSTED, "the workspace is not trusted"
-    return State.READY, ""
+        return ServerState.WORKSPACE_UNTRUSTED, "the workspace is not trusted"
+    return ServerState.READY, ""

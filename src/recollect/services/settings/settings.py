@@ -22,11 +22,18 @@ from recollect.errors import StorageError, UsageError
 from recollect.model import json_edit
 from recollect.model.settings.config_merge import parsed
 from recollect.model.settings.schema import RULE_LISTS, kind_of
-from recollect.model.settings.settings import Layer, Problem, Scope, Settings, effective, layer_of
+from recollect.model.settings.settings import (
+    Scope,
+    Settings,
+    SettingsLayer,
+    SettingsProblem,
+    effective,
+    layer_of,
+)
 from recollect.policy.decision import RuleSource, Verdict
 from recollect.policy.decision import Scope as RuleScope
 from recollect.policy.rules import Rule, RuleProblem, parse_rule
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.config import settings_files
 from recollect.storage.home import ClaudeHome
 
@@ -48,21 +55,21 @@ class ProjectFacts(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Everything that settings say in one directory."""
 
     directory: Path
-    layers: tuple[Layer, ...]
+    layers: tuple[SettingsLayer, ...]
     project: ProjectFacts
     settings: Settings
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[SettingsProblem]:
         """What the client would not accept, file by file."""
         return [problem for layer in self.layers for problem in layer.problems]
 
     @property
-    def unreadable(self) -> list[Layer]:
+    def unreadable(self) -> list[SettingsLayer]:
         """Files that are there and of which not even the deny rules are known."""
         return [layer for layer in self.layers if layer.root is None and layer.problems]
 
@@ -74,7 +81,7 @@ def loaded(
     command_line: str | None = None,
     managed: Path | None = None,
     trusted: bool | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """Read all layers for a directory; ``command_line`` is a file or JSON, as for the client's ``--settings``."""
     # Links are followed first: settings and trust belong to the directory, not to a name for it.
     place = Path(os.path.realpath(directory))
@@ -88,10 +95,10 @@ def loaded(
     if command_line is not None:
         layers.insert(1, _command_line(command_line, place))
     is_trusted = facts.trusted if trusted is None else trusted
-    return Loaded(place, tuple(layers), facts, effective(layers, trusted=is_trusted))
+    return LoadedSettings(place, tuple(layers), facts, effective(layers, trusted=is_trusted))
 
 
-def _layer(scope: Scope, file: Path, place: Path) -> Layer:
+def _layer(scope: Scope, file: Path, place: Path) -> SettingsLayer:
     in_project = scope in ("project", "local")
     anchor = str(place) if in_project else str(file.parent)
     try:
@@ -100,12 +107,12 @@ def _layer(scope: Scope, file: Path, place: Path) -> Layer:
             scope == "local" and data is not None and settings_files.supplied_by_repository(file, place)
         )
     except StorageError as problem:
-        why = Problem(str(file), 0, "", UNREADABLE, problem.message)
-        return Layer(scope, str(file), None, (why,), in_project, anchor)
+        why = SettingsProblem(str(file), 0, "", UNREADABLE, problem.message)
+        return SettingsLayer(scope, str(file), None, (why,), in_project, anchor)
     return layer_of(scope, str(file), data, from_repository=foreign, anchor=anchor)
 
 
-def _command_line(given: str, place: Path) -> Layer:
+def _command_line(given: str, place: Path) -> SettingsLayer:
     if given.lstrip().startswith("{"):
         return layer_of("command line", None, given.encode("utf-8", "replace"), anchor=str(place))
     file = Path(given).expanduser().absolute()
@@ -152,7 +159,7 @@ def _texts(value: object) -> tuple[str, ...]:
 # ---- rules -------------------------------------------------------------------------------------------------
 
 
-def rules_of(layers: Iterable[Layer]) -> Iterator[Rule | RuleProblem]:
+def rules_of(layers: Iterable[SettingsLayer]) -> Iterator[Rule | RuleProblem]:
     """Every rule of every layer with its file and line, and every text that is none.
 
     Allow rules of a file that the client ignores are left out; its deny and ask rules are kept: a
@@ -170,7 +177,7 @@ def rules_of(layers: Iterable[Layer]) -> Iterator[Rule | RuleProblem]:
                     yield parse_rule(item.value, Verdict(name), source)
 
 
-def _rule_scope(layer: Layer) -> RuleScope:
+def _rule_scope(layer: SettingsLayer) -> RuleScope:
     """A local file that the repository could have supplied is treated as the project's (R22)."""
     return RuleScope.PROJECT if layer.from_repository else RuleScope(layer.scope)
 
@@ -179,7 +186,7 @@ def _rule_scope(layer: Layer) -> RuleScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """A change of one key, not made yet; ``plan`` is None where the file says it already."""
 
     file: Path
@@ -191,13 +198,13 @@ class Change:
 
 def planned(
     home: ClaudeHome, directory: str | Path, scope: str, key: str, value: object = None, *, how: How = "set"
-) -> Change:
+) -> SettingChange:
     """Set a key, add an item to a list, remove one, or take a key away; refused where the client would mind."""
     file = _file_of(home, Path(os.path.realpath(directory)), scope)
     path = tuple(key.split("."))
     if not all(path):
         raise UsageError(f"key {key!a}: not a key", hint="write it as permissions.deny or env.NAME")
-    seen = Seen.at(file) if file.exists() else None
+    seen = FileState.at(file) if file.exists() else None
     data = settings_files.content(file) or b""
     try:
         changed = _edited(data, path, value, how)
@@ -206,10 +213,12 @@ def planned(
     _require_sound(file, data, changed)
     _require_rules(path, value, how)
     before, after = (_value_at(text, path) for text in (data, changed))
-    return Change(file, key, before, after, _plan(file, key, seen, changed) if changed != data else None)
+    return SettingChange(
+        file, key, before, after, _plan(file, key, seen, changed) if changed != data else None
+    )
 
 
-def changed(change: Change, data: Path) -> Applied | None:
+def changed(change: SettingChange, data: Path) -> AppliedChange | None:
     """Make a planned change; None where there was nothing to do."""
     return None if change.plan is None else ChangeJournal(data / "undo").apply(change.plan)
 
@@ -272,7 +281,7 @@ def _require_rules(path: tuple[str, ...], value: object, how: How) -> None:
             )
 
 
-def _plan(file: Path, key: str, seen: Seen | None, data: bytes) -> ChangePlan:
+def _plan(file: Path, key: str, seen: FileState | None, data: bytes) -> ChangePlan:
     root = file.parent if file.parent.is_dir() else file.parent.parent
     plan = ChangePlan("settings", key, root)
     if seen is None:

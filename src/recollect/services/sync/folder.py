@@ -31,19 +31,26 @@ from recollect.errors import InvalidId
 from recollect.model.ids import SessionId
 from recollect.services.sync.selection import is_session_name
 from recollect.storage.sync_state import append_durably
-from recollect.sync.remote import Changed, Elsewhere, Gone, Limits, Told, lines_of
+from recollect.sync.remote import (
+    PositionConflict,
+    RemoteLimits,
+    SessionDescription,
+    SessionGone,
+    SideFileChanged,
+    lines_of,
+)
 from recollect.sync.wire import (
     START,
     Head,
     LogHead,
     Position,
-    Session,
+    RemoteSession,
     SessionDetail,
     SideFile,
     checked_key,
 )
 from recollect.system import fsops
-from recollect.system.peek import Problems, is_directory, list_directory, open_regular
+from recollect.system.peek import ReadProblems, is_directory, list_directory, open_regular
 from recollect.system.refusals import as_storage_error
 
 _ROOM = "recollect-sync"
@@ -51,14 +58,14 @@ _LOG, _MAIN = ".jsonl", "main.jsonl"
 _PIECE = 1 << 20
 
 
-class _About(Struct):
+class _FolderDescription(Struct):
     project: str | None = None
     repository: str | None = None
     machine: str | None = None
     encrypted: bool = False
 
 
-class _Copy:
+class _FolderCopy:
     """One machine's copy of a session."""
 
     def __init__(self, directory: Path) -> None:
@@ -86,11 +93,11 @@ class _Copy:
         names = [path.relative_to(base).as_posix() for path in sorted(base.rglob("*")) if path.is_file()]
         return [name for name in names if _is_key(name) and not name.endswith(".tmp")]
 
-    def about(self) -> _About:
+    def about(self) -> _FolderDescription:
         """What is said of it."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            return msgspec.json.decode((self.directory / "about.json").read_bytes(), type=_About)
-        return _About()
+            return msgspec.json.decode((self.directory / "about.json").read_bytes(), type=_FolderDescription)
+        return _FolderDescription()
 
     def changed(self) -> int:
         """When anything of it was last written, in milliseconds."""
@@ -110,11 +117,11 @@ class FolderRemote:
         self._machine = machine
         self._known: dict[Path, tuple[int, int, Position]] = {}
 
-    def limits(self) -> Limits:
+    def limits(self) -> RemoteLimits:
         """Those of a server, so that what is here could be sent there."""
-        return Limits()
+        return RemoteLimits()
 
-    def sessions(self, since: int | None = None) -> Iterator[Session]:
+    def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
         """All of them, newest first."""
         found = [self._shown(name, copies) for name, copies in self._sessions().items()]
         found.sort(key=lambda one: (one.changed, one.id), reverse=True)
@@ -148,10 +155,10 @@ class FolderRemote:
         best = self._longest(self._copies(session), key)
         return position == START or (best is not None and _leads_to(best, position))
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: Told) -> Position:
+    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
         """Add lines to this machine's copy, which begins as a copy of what is there."""
         SessionId(session)
-        own = _Copy(self._room / self._machine / session)
+        own = _FolderCopy(self._room / self._machine / session)
         place = own.log(key)
         after = at.after(lines_of(data))
         here = self._position(place)
@@ -161,12 +168,12 @@ class FolderRemote:
                 return after
             if best is None or best == place or self._position(best) != at or not _leads_to(best, here):
                 head = here if best is None else self._position(best)
-                raise Elsewhere(Head(head.lines, 0, head.hash.hex()))
+                raise PositionConflict(Head(head.lines, 0, head.hash.hex()))
             self._copied(best, place)
         self._describe(own, told)
         _without_torn_line(place)
         if not append_durably(place, data, place.stat().st_size if place.exists() else 0):
-            raise Elsewhere(Head(here.lines, 0, here.hash.hex()))
+            raise PositionConflict(Head(here.lines, 0, here.hash.hex()))
         self._know(place, after)
         return after
 
@@ -174,10 +181,10 @@ class FolderRemote:
         """What comes after a position."""
         best = self._longest(self._copies(session), key)
         if best is None:
-            raise Gone
+            raise SessionGone
         if not _leads_to(best, after):
             end = self._position(best)
-            raise Elsewhere(Head(end.lines, 0, end.hash.hex()))
+            raise PositionConflict(Head(end.lines, 0, end.hash.hex()))
         return _lines_after(best, after.lines)
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
@@ -185,8 +192,8 @@ class FolderRemote:
         SessionId(session)
         there = self._file(self._direct(session), key)
         if there is not None and there != data and sha256(there).hexdigest() != known:
-            raise Changed
-        place = _Copy(self._room / self._machine / session).file(key)
+            raise SideFileChanged
+        place = _FolderCopy(self._room / self._machine / session).file(key)
         with as_storage_error("write", place):
             fsops.make_directories(place.parent)
             fsops.replace_file(place, data)
@@ -210,36 +217,36 @@ class FolderRemote:
 
     # --- whose copy counts ----------------------------------------------------------------------
 
-    def _direct(self, session: str) -> list[_Copy]:
+    def _direct(self, session: str) -> list[_FolderCopy]:
         """The copies that have this very name and agree; no other session is looked at."""
-        problems = Problems()
+        problems = ReadProblems()
         machines = [Path(entry.path) for entry in list_directory(self._room, problems)]
-        copies = [_Copy(machine / SessionId(session)) for machine in machines]
+        copies = [_FolderCopy(machine / SessionId(session)) for machine in machines]
         found = [one for one in copies if one.directory.is_dir() and not one.directory.is_symlink()]
         return self._split(session, found)[session] if found else []
 
-    def _copies(self, session: str) -> list[_Copy]:
+    def _copies(self, session: str) -> list[_FolderCopy]:
         """The copies of a session, also of one that is only a branch of another."""
         return self._direct(session) or self._sessions().get(session, [])
 
-    def _sessions(self) -> dict[str, list[_Copy]]:
+    def _sessions(self) -> dict[str, list[_FolderCopy]]:
         """The copies of every session; copies that went on differently are sessions of their own."""
-        by_name: dict[str, list[_Copy]] = {}
-        problems = Problems()
+        by_name: dict[str, list[_FolderCopy]] = {}
+        problems = ReadProblems()
         for machine in list_directory(self._room, problems):
             if is_directory(machine, problems, follow=False):
                 for entry in list_directory(Path(machine.path), problems):
                     if is_directory(entry, problems, follow=False) and is_session_name(entry.name):
-                        by_name.setdefault(entry.name, []).append(_Copy(Path(entry.path)))
-        found: dict[str, list[_Copy]] = {}
+                        by_name.setdefault(entry.name, []).append(_FolderCopy(Path(entry.path)))
+        found: dict[str, list[_FolderCopy]] = {}
         for name, copies in by_name.items():
             found.update(self._split(name, copies))
         return found
 
-    def _split(self, name: str, copies: list[_Copy]) -> dict[str, list[_Copy]]:
+    def _split(self, name: str, copies: list[_FolderCopy]) -> dict[str, list[_FolderCopy]]:
         if len(copies) == 1:
             return {name: copies}
-        groups: list[list[_Copy]] = []
+        groups: list[list[_FolderCopy]] = []
         for one in sorted(copies, key=lambda copy: copy.machine):
             for group in groups:
                 if all(self._agree(one, other) for other in group):
@@ -250,18 +257,18 @@ class FolderRemote:
         # The first group by the name of its first machine keeps the id.
         return {name if not n else _branch(name, group[0].machine): group for n, group in enumerate(groups)}
 
-    def _agree(self, one: _Copy, other: _Copy) -> bool:
+    def _agree(self, one: _FolderCopy, other: _FolderCopy) -> bool:
         for key in set(one.log_keys()) & set(other.log_keys()):
             ends = sorted((self._position(copy.log(key)), copy.log(key)) for copy in (one, other))
             if not _leads_to(ends[1][1], ends[0][0]):
                 return False
         return True
 
-    def _longest(self, copies: list[_Copy], key: str) -> Path | None:
+    def _longest(self, copies: list[_FolderCopy], key: str) -> Path | None:
         logs = [one.log(key) for one in copies if one.log(key).is_file()]
         return max(logs, key=lambda log: self._position(log).lines, default=None)
 
-    def _file(self, copies: list[_Copy], key: str) -> bytes | None:
+    def _file(self, copies: list[_FolderCopy], key: str) -> bytes | None:
         places = [one.file(key) for one in copies]
         found = [place for place in places if place.is_file()]
         if not found:
@@ -298,9 +305,9 @@ class FolderRemote:
             fsops.rename_over(temporary, place)
             fsops.sync_dir(place.parent)
 
-    def _describe(self, own: _Copy, told: Told) -> None:
+    def _describe(self, own: _FolderCopy, told: SessionDescription) -> None:
         about = own.about()
-        new = _About(
+        new = _FolderDescription(
             told.project or about.project,
             told.repository or about.repository,
             told.machine or about.machine,
@@ -311,13 +318,13 @@ class FolderRemote:
                 fsops.make_directories(own.directory)
                 fsops.replace_file(own.directory / "about.json", msgspec.json.encode(new))
 
-    def _shown(self, name: str, copies: list[_Copy]) -> Session:
+    def _shown(self, name: str, copies: list[_FolderCopy]) -> RemoteSession:
         keys = {key for one in copies for key in one.log_keys()}
         logs = [log for key in keys if (log := self._longest(copies, key)) is not None]
         abouts = [one.about() for one in copies]
         about = abouts[0]
         changed = max((one.changed() for one in copies), default=0)
-        return Session(
+        return RemoteSession(
             id=name,
             project=about.project,
             repository=next((one.repository for one in abouts if one.repository), None),

@@ -21,19 +21,19 @@ from recollect.model.ids import is_uuid
 from recollect.model.path_mapping import PathMapping
 from recollect.model.project_key import project_key
 from recollect.services.sync.lines import edited, renaming
-from recollect.services.sync.repositories import Repositories
+from recollect.services.sync.repositories import RepositoryIdentities
 from recollect.services.sync.selection import place_of
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan, Seen
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
 from recollect.storage.sync_state import (
     KnownFile,
     KnownLog,
     PulledLog,
-    Renamed,
     StateFile,
     SyncState,
-    Target,
+    SyncTarget,
+    ValueMapping,
 )
 from recollect.sync.remote import Remote
 from recollect.sync.wire import Position
@@ -43,7 +43,7 @@ _TAIL = 1_024
 _HEAD = 1 << 20
 
 
-class Installed(Struct, frozen=True):
+class InstalledSession(Struct, frozen=True):
     """A session that goes into the home. ``how`` is new, longer, or branch: the home's own went on differently."""
 
     session: str
@@ -53,7 +53,7 @@ class Installed(Struct, frozen=True):
     how: str
 
 
-class _Written(Struct, frozen=True):
+class _InstalledFile(Struct, frozen=True):
     """A file of the plan, and what is known of it once it is written."""
 
     place: Path
@@ -64,21 +64,21 @@ class _Written(Struct, frozen=True):
     digest: str = ""
 
 
-class Installation(Struct):
+class InstallPlan(Struct):
     """What would be put into a home; ``left`` are sessions that cannot be, and why."""
 
     plan: ChangePlan
-    sessions: list[Installed] = []
+    sessions: list[InstalledSession] = []
     left: list[tuple[str, str]] = []
-    written: list[_Written] = []
-    targets: dict[str, Target] = {}
+    written: list[_InstalledFile] = []
+    targets: dict[str, SyncTarget] = {}
 
 
-class _Leave(Exception):
+class _SessionLeftOut(Exception):
     """A session that is not put into the home, and why."""
 
 
-class Install:
+class Installer:
     """Puts what was pulled into one home."""
 
     def __init__(
@@ -97,19 +97,19 @@ class Install:
         self._roots: dict[str, str] = {}
         self._live: set[str] = set()
 
-    def planned(self, only: Iterable[str] | None = None) -> Installation:
+    def planned(self, only: Iterable[str] | None = None) -> InstallPlan:
         """Look at everything that was pulled; nothing is changed."""
         self._state = self._kept.load()
         self._look()
-        found = Installation(ChangePlan("sync", "pulled sessions", self._home.root))
+        found = InstallPlan(ChangePlan("sync", "pulled sessions", self._home.root))
         for session in self._state.pulled if only is None else map(self._named, only):
             try:
                 self._session(found, session)
-            except (_Leave, InvalidId, NotFound) as problem:
+            except (_SessionLeftOut, InvalidId, NotFound) as problem:
                 found.left.append((session, getattr(problem, "message", str(problem))))
         return found
 
-    def carry_out(self, found: Installation, data: Path) -> Applied:
+    def carry_out(self, found: InstallPlan, data: Path) -> AppliedChange:
         """Do it, and remember what was written: it is not sent back as something new."""
         with self._kept.locked():
             state = self._kept.load()
@@ -136,7 +136,7 @@ class Install:
         return matches[0]
 
     def _look(self) -> None:
-        repositories = Repositories()
+        repositories = RepositoryIdentities()
         self._live = {str(one.session_id) for one in live_sessions(self._home)}
         for project in self._home.projects():
             first = None
@@ -149,24 +149,24 @@ class Install:
 
     # --- one session ----------------------------------------------------------------------------
 
-    def _session(self, found: Installation, session: str) -> None:
+    def _session(self, found: InstallPlan, session: str) -> None:
         logs = self._state.pulled.get(session, {})
         main = logs.get("")
         if main is None:
-            raise _Leave("was not pulled")
+            raise _SessionLeftOut("was not pulled")
         if not is_uuid(session):
-            raise _Leave("has a name that no client takes")
+            raise _SessionLeftOut("has a name that no client takes")
         directory, renamed = self._mapped(session, main)
         project = self._home.project_dir(project_key(directory))
         name, how = self._placed(session, main, project)
         if how == "same":
             return
         if name != session:
-            renamed = (*renamed, Renamed(session, name, ("sessionId",)))
+            renamed = (*renamed, ValueMapping(session, name, ("sessionId",)))
         if {name, session} & self._live:
-            raise _Leave("a client has it open")
+            raise _SessionLeftOut("a client has it open")
         log = self._logs.get(name) or project / f"{name}.jsonl"
-        target = Target(session, renamed)
+        target = SyncTarget(session, renamed)
         self._put_log(found, target, "", main, log)
         for key, one in logs.items():
             if key:
@@ -174,28 +174,30 @@ class Install:
                 self._put_log(found, target, key, one, place)
         for key, digest in self._state.pulled_files.get(session, {}).items():
             source = place_of(key, Path(main.path).parents[2], Path(main.path).parent, session, is_log=False)
-            self._put_file(found, source, log, _Written(log, session, key, digest=digest))
+            self._put_file(found, source, log, _InstalledFile(log, session, key, digest=digest))
         found.targets[str(log)[: -len(".jsonl")]] = target
-        found.sessions.append(Installed(session, name, log, directory, how))
+        found.sessions.append(InstalledSession(session, name, log, directory, how))
 
-    def _mapped(self, session: str, main: PulledLog) -> tuple[str, tuple[Renamed, ...]]:
+    def _mapped(self, session: str, main: PulledLog) -> tuple[str, tuple[ValueMapping, ...]]:
         """The directory the session gets here, and what its lines must say instead."""
         project, repository = self._state.about.get(session, (None, None))
         cwd = _first_cwd(Path(main.path))
         if cwd is None:
-            raise _Leave("names no directory")
+            raise _SessionLeftOut("names no directory")
         there = project or cwd
         if self._directory is not None:
             here = str(self._directory)
         elif repository is not None and repository in self._roots:
             here = self._roots[repository]
         elif repository is not None:
-            raise _Leave(f"there is no copy of {repository} that this home knows: name it with --directory")
+            raise _SessionLeftOut(
+                f"there is no copy of {repository} that this home knows: name it with --directory"
+            )
         else:
-            raise _Leave("worked outside every repository: name a directory with --directory")
+            raise _SessionLeftOut("worked outside every repository: name a directory with --directory")
         if here == there:
             return cwd, ()
-        renamed = (Renamed(there, here, ("cwd",)),)
+        renamed = (ValueMapping(there, here, ("cwd",)),)
         mapping = renaming(renamed, outward=False)[0]
         return mapping.moved(cwd) or here, renamed
 
@@ -208,7 +210,7 @@ class Install:
             state = self._standing(place, session, "", main)
             if state != "other":
                 return name, state
-        raise _Leave("this home has two sessions of that name that went on differently already")
+        raise _SessionLeftOut("this home has two sessions of that name that went on differently already")
 
     def _standing(self, place: Path, session: str, key: str, log: PulledLog) -> str:
         """How a file of the home stands to a pulled log: same, longer (the pulled one is), or other."""
@@ -230,7 +232,7 @@ class Install:
 
     # --- files ----------------------------------------------------------------------------------
 
-    def _put_log(self, found: Installation, target: Target, key: str, log: PulledLog, place: Path) -> None:
+    def _put_log(self, found: InstallPlan, target: SyncTarget, key: str, log: PulledLog, place: Path) -> None:
         session, renamed = target.session, target.renamed
         source = Path(log.path)
         _require_reversible(source, renamed)
@@ -239,12 +241,12 @@ class Install:
                 return
             known = self._state.logs[str(place)]
             content = _longer(place, source, known.lines, renamed)
-            found.plan.replace(place, content, expected=Seen.at(place))
+            found.plan.replace(place, content, expected=FileState.at(place))
         else:
             found.plan.create(place, _edited(source, 0, renamed))
-        found.written.append(_Written(place, session, key, log.lines, log.hash))
+        found.written.append(_InstalledFile(place, session, key, log.lines, log.hash))
 
-    def _put_file(self, found: Installation, source: Path, log: Path, file: _Written) -> None:
+    def _put_file(self, found: InstallPlan, source: Path, log: Path, file: _InstalledFile) -> None:
         """A side file for the session of this log, unless there is one."""
         try:
             place = place_of(file.key, self._home.root, log.parent, log.stem, is_log=False)
@@ -273,7 +275,7 @@ def _first_cwd(path: Path) -> str | None:
         return None
 
 
-def _require_reversible(source: Path, renamed: tuple[Renamed, ...]) -> None:
+def _require_reversible(source: Path, renamed: tuple[ValueMapping, ...]) -> None:
     """Pushed again, every line must be what it was on the remote."""
     inward, outward = renaming(renamed, outward=False), renaming(renamed, outward=True)
     if not inward:
@@ -281,7 +283,9 @@ def _require_reversible(source: Path, renamed: tuple[Renamed, ...]) -> None:
     with open_regular(source) as lines:
         for line in lines:
             if edited(_edited_line(line, inward, outward), outward) != line:
-                raise _Leave("its lines name directories of both machines: they could not be told apart")
+                raise _SessionLeftOut(
+                    "its lines name directories of both machines: they could not be told apart"
+                )
 
 
 def _edited_line(line: bytes, inward: list[PathMapping], outward: list[PathMapping]) -> bytes:
@@ -289,7 +293,7 @@ def _edited_line(line: bytes, inward: list[PathMapping], outward: list[PathMappi
     return new if edited(new, outward) == line else line
 
 
-def _edited(source: Path, after: int, renamed: tuple[Renamed, ...]) -> Iterator[bytes]:
+def _edited(source: Path, after: int, renamed: tuple[ValueMapping, ...]) -> Iterator[bytes]:
     inward, outward = renaming(renamed, outward=False), renaming(renamed, outward=True)
     with open_regular(source) as lines:
         for number, line in enumerate(lines):
@@ -297,14 +301,14 @@ def _edited(source: Path, after: int, renamed: tuple[Renamed, ...]) -> Iterator[
                 yield _edited_line(line, inward, outward)
 
 
-def _longer(place: Path, source: Path, after: int, renamed: tuple[Renamed, ...]) -> Iterator[bytes]:
+def _longer(place: Path, source: Path, after: int, renamed: tuple[ValueMapping, ...]) -> Iterator[bytes]:
     with open_regular(place) as opened:
         while piece := opened.read(1 << 20):
             yield piece
     yield from _edited(source, after, renamed)
 
 
-def _remember(state: SyncState, one: _Written) -> None:
+def _remember(state: SyncState, one: _InstalledFile) -> None:
     seen = one.place.stat()
     if one.lines < 0:
         state.files[str(one.place)] = KnownFile(

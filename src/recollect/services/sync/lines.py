@@ -15,7 +15,7 @@ from recollect.model.secrets.redaction import redacted_bytes, redacted_line
 from recollect.model.secrets.signed_thoughts import with_plain_thoughts
 from recollect.services.secrets.scan import Fingerprints
 from recollect.storage.config.secret_settings import ignored_secrets
-from recollect.storage.sync_state import Renamed
+from recollect.storage.sync_state import ValueMapping
 from recollect.sync.remote import lines_of
 from recollect.sync.sealing import Sealer
 
@@ -60,14 +60,14 @@ class OutgoingSecrets:
         return with_plain_thoughts(clean.data, [one.field for one in clean.found])
 
 
-class Outgoing:
+class OutgoingLines:
     """What becomes of the lines of one log on their way to the remote."""
 
     def __init__(
         self,
         session: str,
         key: str,
-        renamed: Sequence[Renamed],
+        renamed: Sequence[ValueMapping],
         secrets: OutgoingSecrets | None,
         sealer: Sealer | None,
     ) -> None:
@@ -95,7 +95,7 @@ class Outgoing:
         return data if self._sealer is None else self._sealer.seal_file(data, self._session, self._key)
 
 
-def renaming(renamed: Iterable[Renamed], *, outward: bool) -> list[PathMapping]:
+def renaming(renamed: Iterable[ValueMapping], *, outward: bool) -> list[PathMapping]:
     """The edits of lines that leave, or that come."""
     if outward:
         return [PathMapping(one.here, one.there, one.fields) for one in renamed]

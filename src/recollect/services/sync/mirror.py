@@ -26,8 +26,8 @@ from recollect.model.project_key import project_key
 from recollect.services.sync.selection import FLAT, SUBAGENTS, TODOS, place_of
 from recollect.storage.mirror_files import FileMark, MirrorFiles
 from recollect.sync.keys import key_of, names_of
-from recollect.sync.remote import Elsewhere, Gone, lines_of
-from recollect.sync.wire import START, LogHead, Position, Session, SessionDetail, SideFile
+from recollect.sync.remote import PositionConflict, SessionGone, lines_of
+from recollect.sync.wire import START, LogHead, Position, RemoteSession, SessionDetail, SideFile
 
 _NO_PROJECT = "-unknown"
 _AGENT = "agent-"
@@ -38,10 +38,10 @@ _MOST_REMEMBERED = 10_000
 _Kept = TypeVar("_Kept", LogHead, SideFile)
 
 
-class Source(Protocol):
+class MirrorSource(Protocol):
     """What a mirror asks of a remote; ``sync.remote.Remote`` has all of it."""
 
-    def sessions(self) -> Iterator[Session]:
+    def sessions(self) -> Iterator[RemoteSession]:
         """All sessions."""
         ...
 
@@ -50,7 +50,7 @@ class Source(Protocol):
         ...
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Whole lines after a position. ``Elsewhere`` where the log never was there, ``Gone`` where it is not."""
+        """Whole lines after a position. ``PositionConflict`` where the log never was there, ``SessionGone`` where it is not."""
         ...
 
     def file(self, session: str, key: str) -> bytes | None:
@@ -58,7 +58,7 @@ class Source(Protocol):
         ...
 
 
-class _Proved(Struct, frozen=True):
+class _FileProof(Struct, frozen=True):
     """What a file holds up to its size: the position of a log, or the hash of a side file."""
 
     file: FileMark
@@ -74,7 +74,12 @@ class Mirror:
     """
 
     def __init__(
-        self, root: Path, source: Source, *, rest: float = 1.0, removed: Callable[[], None] | None = None
+        self,
+        root: Path,
+        source: MirrorSource,
+        *,
+        rest: float = 1.0,
+        removed: Callable[[], None] | None = None,
     ) -> None:
         self.files, self._source, self._rest = MirrorFiles(root), source, rest
         self.removed = removed or (lambda: None)
@@ -83,7 +88,7 @@ class Mirror:
         self._begun = self._good_until = 0.0
         self._is_stopped = False
         self._problem: RecollectError | None = None
-        self._proved: dict[Path, _Proved] = {}
+        self._proved: dict[Path, _FileProof] = {}
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._looked: dict[str, float] = {}
         self._projects: dict[str, Path] = {}
@@ -173,7 +178,7 @@ class Mirror:
         """Take away what is no longer there, and fetch nothing."""
         self._listed()
 
-    def _listed(self) -> list[Session]:
+    def _listed(self) -> list[RemoteSession]:
         """All sessions that can be shown; those that cannot any more are removed."""
         listed = {one.id: one for one in self._source.sessions() if _is_mirrored(one.id)}
         hidden = {name for name, one in listed.items() if one.encrypted}
@@ -222,7 +227,7 @@ class Mirror:
 
     # --- places ---------------------------------------------------------------------------------
 
-    def _project(self, session: Session) -> Path:
+    def _project(self, session: RemoteSession) -> Path:
         """Where it lies already; else the directory a client would make for where it worked."""
         nowhere = self.files.projects / _NO_PROJECT
         known = self._projects.get(session.id)
@@ -265,20 +270,20 @@ class Mirror:
                 at = self._fetched(session, head.key, path)
             else:
                 at = self._grown(session, head.key, path, known)
-        except Elsewhere:
+        except PositionConflict:
             at = self._fetched(session, head.key, path)
-        except Gone:
+        except SessionGone:
             return False
         if not head.key:
             self.files.date(path, changed)
         return at.lines >= head.lines
 
-    def _grown(self, session: str, key: str, path: Path, known: _Proved) -> Position:
+    def _grown(self, session: str, key: str, path: Path, known: _FileProof) -> Position:
         at, size = known.position, known.file.size
         for piece in self._source.read(session, key, at):
             self.files.append(path, piece)
             at, size = at.after(lines_of(piece)), size + len(piece)
-            self._proved[path] = _Proved(FileMark(known.file.inode, size), at)
+            self._proved[path] = _FileProof(FileMark(known.file.inode, size), at)
         return at
 
     def _fetched(self, session: str, key: str, path: Path) -> Position:
@@ -294,21 +299,21 @@ class Mirror:
         self.files.put(path, pieces())
         mark = self.files.mark(path)
         if mark is not None:
-            self._proved[path] = _Proved(mark, at)
+            self._proved[path] = _FileProof(mark, at)
         return at
 
-    def _proved_log(self, path: Path) -> _Proved | None:
+    def _proved_log(self, path: Path) -> _FileProof | None:
         """What a log here holds; half a line counts as one, which the remote never had. None where there is no log."""
         mark, known = self.files.mark(path), self._proved.get(path)
         if mark is None:
             return None
         if known is None or known.file.inode != mark.inode or known.file.size > mark.size:
-            known = _Proved(FileMark(mark.inode, 0))
+            known = _FileProof(FileMark(mark.inode, 0))
         if known.file.size < mark.size:
             at, end = known.position, known.file.size
             for line in self.files.lines(path, end):
                 at, end = at.after((line,)), end + len(line)
-            known = _Proved(FileMark(mark.inode, end), at)
+            known = _FileProof(FileMark(mark.inode, end), at)
         self._proved[path] = known
         return known
 
@@ -318,19 +323,19 @@ class Mirror:
             running = sha256()
             for piece in self.files.bytes_of(path):
                 running.update(piece)
-            known = _Proved(mark, sha256=running.hexdigest())
+            known = _FileProof(mark, sha256=running.hexdigest())
         if mark is None or known is None or known.sha256 != file.sha256:
             data = self._source.file(session, file.key)
             if data is None:
                 return
             self.files.put(path, [data])
             mark = self.files.mark(path)
-            known = None if mark is None else _Proved(mark, sha256=sha256(data).hexdigest())
+            known = None if mark is None else _FileProof(mark, sha256=sha256(data).hexdigest())
         if known is not None:
             self._proved[path] = known
 
 
-def _mark(session: Session) -> tuple[int, int, int]:
+def _mark(session: RemoteSession) -> tuple[int, int, int]:
     """What changes when a session does."""
     return session.changed, session.lines, session.bytes
 

@@ -26,9 +26,9 @@ from recollect.model.project_key import project_key
 from recollect.services.sync.selection import place_of
 from recollect.storage.logs.reader import OpenLog
 from recollect.storage.sync_state import PulledLog, StateFile, SyncState, append_durably
-from recollect.sync.remote import Elsewhere, Gone, Remote, lines_of
+from recollect.sync.remote import PositionConflict, Remote, SessionGone, lines_of
 from recollect.sync.sealing import Sealer, is_sealed
-from recollect.sync.wire import START, LogHead, Position, Session, SessionDetail
+from recollect.sync.wire import START, LogHead, Position, RemoteSession, SessionDetail
 from recollect.system import fsops
 from recollect.system.refusals import as_storage_error
 
@@ -38,7 +38,7 @@ _NO_PROJECT = "-unknown"
 STORE = "store"
 
 
-class Pulled(Struct):
+class PullResult(Struct):
     """What a pull did. ``moved`` are logs that were no longer those of before, and the name of the new one."""
 
     sessions: list[str] = []
@@ -56,9 +56,9 @@ class Pull:
         self._remote, self._kept, self._sealer = remote, kept, sealer
         self.root = data / STORE
         self._state = SyncState()
-        self.done = Pulled()
+        self.done = PullResult()
 
-    def run(self) -> Pulled:
+    def run(self) -> PullResult:
         """Fetch everything that is new."""
         with self._kept.locked():
             self._state = self._kept.load()
@@ -76,7 +76,7 @@ class Pull:
                 self._kept.save(self._state)
         return self.done
 
-    def _session(self, session: Session, own: dict[tuple[str, str], Position]) -> bool:
+    def _session(self, session: RemoteSession, own: dict[tuple[str, str], Position]) -> bool:
         """False where not all of it could be fetched."""
         try:
             detail = self._remote.session(session.id)
@@ -94,7 +94,7 @@ class Pull:
             if before != (self.done.lines, self.done.files):
                 self.done.sessions.append(session.id)
             self._kept.save(self._state)
-        except Gone:
+        except SessionGone:
             return True
         except (
             UsageError
@@ -103,7 +103,7 @@ class Pull:
             return True
         except Busy:
             raise
-        except (RecollectError, Elsewhere) as problem:
+        except (RecollectError, PositionConflict) as problem:
             self.done.problems.append((session.id, str(problem)))
             return False
         return True
@@ -155,7 +155,7 @@ class Pull:
             if known is not None and _size(known) == known.size:
                 self._grow(session, head.key, place, known)
                 return
-        except Elsewhere:
+        except PositionConflict:
             pass  # it is not the log any more that was pulled
         self._fetch_whole(session, head.key, place)
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from recollect.services.sync.selection import Found, Scan
-from recollect.storage.config.sync_settings import Projects
+from recollect.services.sync.selection import OutgoingFile, PushScan
+from recollect.storage.config.sync_settings import SyncProjects
 from recollect.storage.sync_state import StateFile, SyncState
 from recollect.sync.remote import Remote
 
@@ -35,19 +35,19 @@ class PushOptions(Struct, frozen=True):
 
     machine_id: str
     machine: str = ""
-    projects: Projects = Projects()
+    projects: SyncProjects = SyncProjects()
     secrets: Callable[[], OutgoingSecrets] | None = None
     sealer: Sealer | None = None
 
 
-class Branched(Struct, frozen=True):
+class BranchedSession(Struct, frozen=True):
     """A session that went on differently elsewhere; ours is under ``branch`` there."""
 
     session: str
     branch: str
 
 
-class Pushed(Struct):
+class PushResult(Struct):
     """What a push did. ``ahead`` are sessions somebody else went on with; ``denied`` were held back by the lists."""
 
     sessions: int = 0
@@ -56,7 +56,7 @@ class Pushed(Struct):
     files: int = 0
     replaced: int = 0
     denied: int = 0
-    branches: list[Branched] = []
+    branches: list[BranchedSession] = []
     ahead: list[str] = []
     gone: list[str] = []
     problems: list[tuple[str, str]] = []
@@ -70,9 +70,9 @@ class Push:
         self, homes: Sequence[Path], kept: StateFile, options: PushOptions, connect: Callable[[], Remote]
     ) -> None:
         self._homes, self._kept, self._options, self._connect = homes, kept, options, connect
-        self.done = Pushed()
+        self.done = PushResult()
 
-    def run(self, only: Iterable[str] | None = None, progress: Progress | None = None) -> Pushed:
+    def run(self, only: Iterable[str] | None = None, progress: Progress | None = None) -> PushResult:
         """Send what is new, of some sessions or of all."""
         with self._kept.locked():
             state = self._kept.load()
@@ -87,12 +87,12 @@ class Push:
         changed = self._changed(state)
         return self._sender(state).waiting(changed) if changed else []
 
-    def _changed(self, state: SyncState) -> list[Found]:
+    def _changed(self, state: SyncState) -> list[OutgoingFile]:
         """Files that are not as they were sent."""
         logs, files = state.logs, state.files
-        changed: list[Found] = []
+        changed: list[OutgoingFile] = []
         for home in self._homes:
-            scan = Scan(home)
+            scan = PushScan(home)
             for one in scan.files():
                 known = logs.get(one.path) if one.is_log else files.get(one.path)
                 if (

@@ -22,7 +22,7 @@ _WITH_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^@/]*@)?([^/:]+)(?::[0-9]+)?
 _FIRST_COMMIT = re.compile(r"0{40,64} ([0-9a-f]{40,64}) .*\tcommit \(initial\)", re.ASCII)
 
 
-class Repositories:
+class RepositoryIdentities:
     """Looks each directory up once."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ _TODO_MARK = "-agent-"
 _DEEPEST = 5
 
 
-class Found(NamedTuple):
+class OutgoingFile(NamedTuple):
     """One file to be sent. ``owner`` is the path of its session's log without the ending; "" where only its lines say."""
 
     path: str
@@ -38,23 +38,23 @@ class Found(NamedTuple):
     inode: int
 
 
-class Scan:
+class PushScan:
     """One walk through a home. ``problems`` are what cannot be sent, and why."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self.problems: list[tuple[str, str]] = []
 
-    def files(self) -> list[Found]:
+    def files(self) -> list[OutgoingFile]:
         """Everything to be sent, logs before side files within a session."""
         owners: dict[str, str] = {}
-        found: list[Found] = []
+        found: list[OutgoingFile] = []
         for project in self._directories(self._root / "projects"):
             found += self._project(project.path, owners)
         found += self._by_session(owners)
         return found
 
-    def _project(self, directory: str, owners: dict[str, str]) -> Iterator[Found]:
+    def _project(self, directory: str, owners: dict[str, str]) -> Iterator[OutgoingFile]:
         entries = list(self._entries(directory))
         for entry in entries:
             name = entry.name
@@ -73,7 +73,7 @@ class Scan:
             elif not entry.name.endswith((_LOG, ".json")) and is_session_name(entry.name):
                 yield from self._side(entry)
 
-    def _side(self, directory: os.DirEntry[str]) -> Iterator[Found]:
+    def _side(self, directory: os.DirEntry[str]) -> Iterator[OutgoingFile]:
         session, owner = directory.name, directory.path
         if not _is_directory(directory):
             return
@@ -86,7 +86,9 @@ class Scan:
             elif entry.name == TITLE:
                 yield from self._file(entry, owner, session, TITLE)
 
-    def _agents(self, directory: str, owner: str, session: str, above: tuple[str, ...]) -> Iterator[Found]:
+    def _agents(
+        self, directory: str, owner: str, session: str, above: tuple[str, ...]
+    ) -> Iterator[OutgoingFile]:
         for entry in self._entries(directory):
             name = entry.name
             if name.startswith(_AGENT) and name.endswith(_LOG):
@@ -96,7 +98,7 @@ class Scan:
             elif len(above) < _DEEPEST and _is_directory(entry):
                 yield from self._agents(entry.path, owner, session, (*above, name))
 
-    def _by_session(self, owners: dict[str, str]) -> Iterator[Found]:
+    def _by_session(self, owners: dict[str, str]) -> Iterator[OutgoingFile]:
         """What lies in directories of the home that are named after sessions; only of sessions that are here."""
         for room in (BACKUPS, TASKS):
             for directory in self._directories(self._root / room):
@@ -111,7 +113,7 @@ class Scan:
 
     def _file(
         self, entry: os.DirEntry[str], owner: str, session: str, *names: str, is_log: bool = False
-    ) -> Iterator[Found]:
+    ) -> Iterator[OutgoingFile]:
         try:
             if not entry.is_file(follow_symlinks=False):
                 return
@@ -126,7 +128,9 @@ class Scan:
             self.problems.append((entry.path, problem.reason))
             return
         if seen.st_size:
-            yield Found(entry.path, is_log, owner, session, key, seen.st_size, seen.st_mtime_ns, seen.st_ino)
+            yield OutgoingFile(
+                entry.path, is_log, owner, session, key, seen.st_size, seen.st_mtime_ns, seen.st_ino
+            )
 
     def _directories(self, path: Path) -> list[os.DirEntry[str]]:
         return [entry for entry in self._entries(os.fspath(path)) if _is_directory(entry)]
@@ -143,7 +147,7 @@ class Scan:
 
 
 def place_of(key: str, root: Path, project: Path, session: str, *, is_log: bool) -> Path:
-    """Where a file of the remote belongs in a home: the way back from ``Scan``."""
+    """Where a file of the remote belongs in a home: the way back from ``PushScan``."""
     if not key:
         return project / f"{session}{_LOG}"
     first, *rest = names_of(key)

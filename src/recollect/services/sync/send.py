@@ -12,21 +12,28 @@ from hashlib import sha256
 from pathlib import Path
 
 from recollect.errors import Busy, NotFound, RecollectError, StorageError
-from recollect.services.sync.lines import Outgoing, renaming
-from recollect.services.sync.push import Branched, Progress, Pushed, PushOptions
-from recollect.services.sync.repositories import Repositories
-from recollect.services.sync.selection import Found, Scan, is_session_name
+from recollect.services.sync.lines import OutgoingLines, renaming
+from recollect.services.sync.push import BranchedSession, Progress, PushOptions, PushResult
+from recollect.services.sync.repositories import RepositoryIdentities
+from recollect.services.sync.selection import OutgoingFile, PushScan, is_session_name
 from recollect.storage.home import first_text
 from recollect.storage.logs.reader import OpenLog
 from recollect.storage.sync_state import (
     KnownFile,
     KnownLog,
-    Renamed,
     StateFile,
     SyncState,
-    Target,
+    SyncTarget,
+    ValueMapping,
 )
-from recollect.sync.remote import Changed, Elsewhere, Gone, Remote, Told, lines_of
+from recollect.sync.remote import (
+    PositionConflict,
+    Remote,
+    SessionDescription,
+    SessionGone,
+    SideFileChanged,
+    lines_of,
+)
 from recollect.sync.wire import START, Position
 
 _BATCH = 4 << 20
@@ -51,17 +58,17 @@ class Sender:
         options: PushOptions,
         *,
         connect: Callable[[], Remote],
-        done: Pushed,
+        done: PushResult,
     ) -> None:
         self._homes, self._kept, self._options, self._connect = homes, kept, options, connect
         self._state, self.done = state, done
         self._secrets = options.secrets() if options.secrets is not None else None
-        self._repositories = Repositories()
+        self._repositories = RepositoryIdentities()
         self._remote: Remote | None = None
         self._saved_at = time.monotonic()
         self._is_changed = False
 
-    def run(self, changed: Iterable[Found], only: set[str] | None, progress: Progress | None) -> None:
+    def run(self, changed: Iterable[OutgoingFile], only: set[str] | None, progress: Progress | None) -> None:
         """Send them, of some sessions or of all."""
         groups = self._groups(changed, only)
         total, sent = sum(one.size for group in groups for one in group), 0
@@ -80,14 +87,14 @@ class Sender:
             self.done.replaced = self._secrets.replaced
             self.done.notes += self._secrets.notes
 
-    def waiting(self, changed: Iterable[Found]) -> list[tuple[str, int]]:
+    def waiting(self, changed: Iterable[OutgoingFile]) -> list[tuple[str, int]]:
         """Sessions that may be sent, and how many bytes of them are not."""
         groups = [group for group in self._groups(changed, None) if self._told(group[0].owner) is not None]
         return [(group[0].session, sum(one.size - self._sent(one) for one in group)) for group in groups]
 
-    def _groups(self, changed: Iterable[Found], only: set[str] | None) -> list[list[Found]]:
+    def _groups(self, changed: Iterable[OutgoingFile], only: set[str] | None) -> list[list[OutgoingFile]]:
         """Files by session, the newest first; logs before what belongs to them."""
-        groups: dict[str, list[Found]] = {}
+        groups: dict[str, list[OutgoingFile]] = {}
         for one in changed:
             owned = one if one.owner else self._owned(one)
             if owned is not None and (only is None or owned.session in only):
@@ -96,7 +103,7 @@ class Sender:
             group.sort(key=lambda one: (not one.is_log, one.key))
         return sorted(groups.values(), key=lambda group: max(one.mtime_ns for one in group), reverse=True)
 
-    def _owned(self, one: Found) -> Found | None:
+    def _owned(self, one: OutgoingFile) -> OutgoingFile | None:
         """A flat sub-agent's file with the session its lines name; None where they name none."""
         log = one.path if one.is_log else one.path.removesuffix(".meta.json") + ".jsonl"
         session = self._state.owners.get(log)
@@ -108,11 +115,11 @@ class Sender:
             self._is_changed = True
         return one._replace(owner=str(Path(one.path).with_name(session)), session=session)
 
-    def _sent(self, one: Found) -> int:
+    def _sent(self, one: OutgoingFile) -> int:
         known = self._state.logs.get(one.path)
         return min(known.sent, one.size) if known is not None else 0
 
-    def _told(self, owner: str) -> Told | None:
+    def _told(self, owner: str) -> SessionDescription | None:
         """What is said of a session; None where the lists hold it back."""
         options, directories = self._options, self._state.directories
         if owner not in directories:
@@ -123,30 +130,30 @@ class Sender:
             return None
         if options.sealer is not None:
             # Names of projects are nobody's business either.
-            return Told(machine=options.machine or None, encrypted=True)
+            return SessionDescription(machine=options.machine or None, encrypted=True)
         root, identity = self._repositories.of(directory)
         project = root or directory
         target = self._state.targets.get(owner)
         for mapping in renaming(target.renamed, outward=True) if target is not None else ():
             project = mapping.moved(project) or project  # the remote knows it by the path it came from
-        return Told(project or None, identity, options.machine or None)
+        return SessionDescription(project or None, identity, options.machine or None)
 
     # --- one session ----------------------------------------------------------------------------
 
-    def _session(self, group: list[Found]) -> None:
+    def _session(self, group: list[OutgoingFile]) -> None:
         owner, session = group[0].owner, group[0].session
         told = self._told(owner)
         if told is None:
             self.done.denied += 1
             return
-        target = self._state.targets.get(owner) or Target(session)
+        target = self._state.targets.get(owner) or SyncTarget(session)
         if not target.session:
             return
         before = (self.done.lines, self.done.files)
         try:
             self._send_session(group, target, told)
-        except Gone:
-            self._state.targets[owner] = Target("")
+        except SessionGone:
+            self._state.targets[owner] = SyncTarget("")
             self._is_changed = True
             self.done.gone.append(session)
         except Busy:
@@ -157,7 +164,7 @@ class Sender:
             self.done.problems.append((group[0].path, problem.message))
         self.done.sessions += before != (self.done.lines, self.done.files)
 
-    def _send_session(self, group: list[Found], target: Target, told: Told) -> None:
+    def _send_session(self, group: list[OutgoingFile], target: SyncTarget, told: SessionDescription) -> None:
         owner, session = group[0].owner, group[0].session
         for number in range(_MOST_BRANCHES):
             try:
@@ -168,27 +175,27 @@ class Sender:
                 target = self._branch(owner, session, target, number)
                 self._state.targets[owner] = target
                 self._is_changed = True
-                self.done.branches.append(Branched(session, target.session))
+                self.done.branches.append(BranchedSession(session, target.session))
                 # Every log of the session goes along, those that had nothing new as well.
                 group = self._all_of(owner)
 
-    def _branch(self, owner: str, session: str, target: Target, number: int) -> Target:
+    def _branch(self, owner: str, session: str, target: SyncTarget, number: int) -> SyncTarget:
         """The same name at every try, and another for every machine, home and branching."""
         text = "\0".join(("recollect branch", target.session, self._options.machine_id, owner, str(number)))
         name = str(uuid.UUID(bytes=sha256(text.encode("utf-8", "surrogateescape")).digest()[:16], version=4))
         kept = tuple(one for one in target.renamed if "sessionId" not in one.fields)
-        return Target(name, (*kept, Renamed(name, session, ("sessionId",))))
+        return SyncTarget(name, (*kept, ValueMapping(name, session, ("sessionId",))))
 
-    def _all_of(self, owner: str) -> list[Found]:
+    def _all_of(self, owner: str) -> list[OutgoingFile]:
         found = []
         for home in self._homes:
-            for one in Scan(home).files():
+            for one in PushScan(home).files():
                 owned = one if one.owner else self._owned(one)
                 if owned is not None and owned.owner == owner:
                     found.append(owned)
         return sorted(found, key=lambda one: (not one.is_log, one.key))
 
-    def _send(self, one: Found, target: Target, told: Told) -> None:
+    def _send(self, one: OutgoingFile, target: SyncTarget, told: SessionDescription) -> None:
         try:
             if one.is_log:
                 _LogPush(self, one, target, told).run()
@@ -197,7 +204,7 @@ class Sender:
         except NotFound:
             return  # it was taken away while we looked
 
-    def _send_file(self, one: Found, target: Target) -> None:
+    def _send_file(self, one: OutgoingFile, target: SyncTarget) -> None:
         remote = self.remote
         with OpenLog(Path(one.path)) as opened:
             data = opened.read_all(one.size, 0)
@@ -219,11 +226,11 @@ class Sender:
         try:
             self.remote.put_file(session, key, data, known)
             return key
-        except Changed:
+        except SideFileChanged:
             own = f"{key}.of-{self._options.machine_id[:8]}"
         try:
             self.remote.put_file(session, own, data, None)
-        except Changed:
+        except SideFileChanged:
             there = self.remote.file(session, own)
             self.remote.put_file(session, own, data, sha256(there).hexdigest() if there is not None else None)
         return own
@@ -242,9 +249,9 @@ class Sender:
         """What is known so far."""
         return self._state
 
-    def outgoing(self, one: Found, target: Target) -> Outgoing:
+    def outgoing(self, one: OutgoingFile, target: SyncTarget) -> OutgoingLines:
         """What becomes of a file's lines."""
-        return Outgoing(target.session, one.key, target.renamed, self._secrets, self._options.sealer)
+        return OutgoingLines(target.session, one.key, target.renamed, self._secrets, self._options.sealer)
 
     def remember(self, path: str, known: KnownLog) -> None:
         """A log is there up to here."""
@@ -261,7 +268,7 @@ class Sender:
 class _LogPush:
     """One log, from where it was sent to its last whole line."""
 
-    def __init__(self, push: Sender, one: Found, target: Target, told: Told) -> None:
+    def __init__(self, push: Sender, one: OutgoingFile, target: SyncTarget, told: SessionDescription) -> None:
         self._push, self._one, self._target, self._told = push, one, target, told
         self._outgoing = push.outgoing(one, target)
 
@@ -275,7 +282,7 @@ class _LogPush:
                 try:
                     offset, at = self._send_from(offset, at)
                     break
-                except Elsewhere as other:
+                except PositionConflict as other:
                     offset, at = self._met(other.head.position)
             else:
                 raise Busy(f"{self._one.path}: others write to it all the time", hint="try again")
@@ -376,5 +383,5 @@ class _LogPush:
         self._push.remember(one.path, known)
 
 
-def _known_file(one: Found, digest: str, target: Target, key: str = "") -> KnownFile:
+def _known_file(one: OutgoingFile, digest: str, target: SyncTarget, key: str = "") -> KnownFile:
     return KnownFile(one.size, one.mtime_ns, one.inode, digest, target.session, key or one.key)

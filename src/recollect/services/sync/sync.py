@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from recollect.errors import NotFound, UsageError
 from recollect.services.sync.push import Push, PushOptions
-from recollect.storage.config.sync_settings import Login, encryption_key, projects_to_send
+from recollect.storage.config.sync_settings import SyncLogin, encryption_key, projects_to_send
 from recollect.storage.sync_state import StateFile, machine_id
 from recollect.sync.remote import Remote
 
 if TYPE_CHECKING:
-    from recollect.services.sync.install import Install
+    from recollect.services.sync.install import Installer
     from recollect.services.sync.lines import OutgoingSecrets
     from recollect.services.sync.pull import Pull
     from recollect.storage.home import ClaudeHome
@@ -43,10 +43,10 @@ def checked_address(address: str) -> str:
     return str(directory)
 
 
-class Exchange:
+class SyncClient:
     """One remote and this machine."""
 
-    def __init__(self, login: Login, data: Path, *, patience: float = PATIENCE) -> None:
+    def __init__(self, login: SyncLogin, data: Path, *, patience: float = PATIENCE) -> None:
         self.login, self.data = login, data
         self._patience = patience
         self.kept = StateFile(data, login.address)
@@ -94,11 +94,11 @@ class Exchange:
 
         return Pull(remote, self.kept, self.data, self._sealer_if_any())
 
-    def install(self, home: ClaudeHome, remote: Remote, directory: Path | None = None) -> Install:
+    def install(self, home: ClaudeHome, remote: Remote, directory: Path | None = None) -> Installer:
         """Puts what was pulled into a home."""
-        from recollect.services.sync.install import Install
+        from recollect.services.sync.install import Installer
 
-        return Install(home, self.kept, remote, machine_id=self.machine_id, directory=directory)
+        return Installer(home, self.kept, remote, machine_id=self.machine_id, directory=directory)
 
     def _secrets(self) -> OutgoingSecrets:
         from recollect.services.sync.lines import OutgoingSecrets

@@ -31,7 +31,7 @@ from recollect.storage.sdk.keys import (
 from recollect.storage.sdk.summaries import FoldCall
 from recollect.sync.http_remote import HttpRemote
 from recollect.sync.keys import key_of, names_of
-from recollect.sync.remote import Elsewhere, Gone, Told, lines_of
+from recollect.sync.remote import PositionConflict, SessionDescription, SessionGone, lines_of
 from recollect.sync.wire import START, Position
 
 _PREFIX = "sdk-"
@@ -44,7 +44,7 @@ _LARGEST_BATCH = 8 << 20
 _Entry = tuple[bytes, str | None]
 
 
-class RemotePlace(NamedTuple):
+class RemoteTranscript(NamedTuple):
     """The log of one key on the server. ``log`` tells keys apart."""
 
     key: SessionKey
@@ -54,7 +54,7 @@ class RemotePlace(NamedTuple):
     is_main: bool
 
 
-class _Known:
+class _RemoteLogState:
     """What we know of a log: where it ended when we looked, and the ids that were in it."""
 
     def __init__(self) -> None:
@@ -68,9 +68,9 @@ class RemoteTranscripts:
     def __init__(self, remote: HttpRemote) -> None:
         self._remote = remote
         self._busy = threading.Lock()
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _RemoteLogState] = OrderedDict()
 
-    def place(self, key: SessionKey) -> RemotePlace:
+    def place(self, key: SessionKey) -> RemoteTranscript:
         """Where a key lies. Asks nobody."""
         project, session = key["project_key"], key["session_id"]
         subpath = key.get("subpath")
@@ -78,12 +78,12 @@ class RemoteTranscripts:
             raise InvalidId("subpath", "", "is empty; leave it out for the session itself")
         log_key = key_of(*subpath.split("/")) if subpath is not None else ""
         name = _session_name(project, session)
-        return RemotePlace(key, f"{name} {log_key}", name, log_key, subpath is None)
+        return RemoteTranscript(key, f"{name} {log_key}", name, log_key, subpath is None)
 
-    def append(self, place: RemotePlace, entries: Sequence[SessionStoreEntry]) -> None:
+    def append(self, place: RemoteTranscript, entries: Sequence[SessionStoreEntry]) -> None:
         """Store what is new among the entries."""
         waiting = [(line_of(entry) + b"\n", uuid_of(entry)) for entry in entries]
-        told = Told(project=place.key["project_key"])
+        told = SessionDescription(project=place.key["project_key"])
         with self._busy:
             for _ in range(_MOST_TURNS):
                 known = self._of(place)
@@ -92,9 +92,9 @@ class RemoteTranscripts:
                     while waiting:
                         waiting = self._send(place, known, waiting, told)
                     return
-                except Elsewhere:
+                except PositionConflict:
                     self._catch_up(place, known)
-                except Gone:
+                except SessionGone:
                     self._known.pop(place.log, None)
                     raise UsageError(
                         f"session {place.key['session_id']!a}: was deleted on the server; nothing was stored",
@@ -102,7 +102,7 @@ class RemoteTranscripts:
                     ) from None
             raise Busy("others write to the session all the time; not all was stored", hint="append again")
 
-    def load(self, place: RemotePlace) -> list[SessionStoreEntry] | None:
+    def load(self, place: RemoteTranscript) -> list[SessionStoreEntry] | None:
         """The entries of a transcript, of repeats the first."""
         items = self._items(place)
         if items is None:
@@ -111,7 +111,7 @@ class RemoteTranscripts:
         found = [entry for item in items if isinstance(entry := entry_of(item), dict)]
         return [cast("SessionStoreEntry", entry) for entry in found if is_first(entry, seen)]
 
-    def damage(self, place: RemotePlace) -> list[Damage]:
+    def damage(self, place: RemoteTranscript) -> list[Damage]:
         """The lines ``load`` leaves out."""
         items = [entry_of(item) for item in self._items(place) or ()]
         return [item for item in items if isinstance(item, Damage)]
@@ -122,7 +122,7 @@ class RemoteTranscripts:
             listed = self._listed(project_key)
         return [{"session_id": name, "mtime": mtime} for name, mtime in listed]
 
-    def subkeys(self, place: RemotePlace) -> Iterator[str]:
+    def subkeys(self, place: RemoteTranscript) -> Iterator[str]:
         """Every subpath of a session that is not closed."""
         with self._busy:
             detail = self._remote.session(place.session)
@@ -133,7 +133,7 @@ class RemoteTranscripts:
             if self._items(one) is not None:
                 yield subpath
 
-    def delete(self, place: RemotePlace) -> None:
+    def delete(self, place: RemoteTranscript) -> None:
         """A session with all it has, or one transcript by closing it."""
         with self._busy:
             for log in [log for log in self._known if log.startswith(f"{place.session} ")]:
@@ -147,9 +147,9 @@ class RemoteTranscripts:
                 if head is None:
                     return
                 try:
-                    self._remote.append(place.session, place.log_key, head, _CLOSED, Told())
+                    self._remote.append(place.session, place.log_key, head, _CLOSED, SessionDescription())
                     return
-                except Elsewhere:
+                except PositionConflict:
                     continue
 
     def summaries(self, project_key: str, fold: tuple[FoldCall, str]) -> list[SessionSummaryEntry]:
@@ -182,25 +182,25 @@ class RemoteTranscripts:
                 found += [(name, log.changed) for log in main]
         return found
 
-    def _of(self, place: RemotePlace) -> _Known:
+    def _of(self, place: RemoteTranscript) -> _RemoteLogState:
         known = self._known.get(place.log)
         if known is None:
-            known = self._known[place.log] = _Known()
+            known = self._known[place.log] = _RemoteLogState()
             self._catch_up(place, known)
             while len(self._known) > _OPEN_LOGS:
                 self._known.popitem(last=False)
         self._known.move_to_end(place.log)
         return known
 
-    def _catch_up(self, place: RemotePlace, known: _Known) -> None:
+    def _catch_up(self, place: RemoteTranscript, known: _RemoteLogState) -> None:
         """Learn what is in the log by now."""
         try:
             for piece in self._remote.read(place.session, place.log_key, known.at):
                 for line in lines_of(piece):
                     _learn(known, line)
-        except Gone:
+        except SessionGone:
             known.at = START
-        except Elsewhere:
+        except PositionConflict:
             # Purged and begun anew by somebody: nothing of what we knew holds.
             known.at, known.ids = START, set()
             if self._remote.head(place.session, place.log_key) is not None:
@@ -208,7 +208,9 @@ class RemoteTranscripts:
                     for line in lines_of(piece):
                         _learn(known, line)
 
-    def _send(self, place: RemotePlace, known: _Known, lines: list[_Entry], told: Told) -> list[_Entry]:
+    def _send(
+        self, place: RemoteTranscript, known: _RemoteLogState, lines: list[_Entry], told: SessionDescription
+    ) -> list[_Entry]:
         """Store as many as one request takes; those that are left."""
         count, size = 0, 0
         while count < len(lines) and (not count or size + len(lines[count][0]) <= _LARGEST_BATCH):
@@ -220,7 +222,7 @@ class RemoteTranscripts:
             _learn(known, line)
         return lines[count:]
 
-    def _items(self, place: RemotePlace) -> list[Line | Damage] | None:
+    def _items(self, place: RemoteTranscript) -> list[Line | Damage] | None:
         """The lines behind the last one that closes the transcript; None where there are none."""
         found: list[Line | Damage] = []
         offset = 0
@@ -233,12 +235,12 @@ class RemoteTranscripts:
                         else:
                             found.append(Line(line[:-1], offset))
                         offset += len(line)
-            except Gone:
+            except SessionGone:
                 return None
         return found or None
 
 
-def _learn(known: _Known, line: bytes) -> None:
+def _learn(known: _RemoteLogState, line: bytes) -> None:
     known.at = known.at.after((line,))
     if line == _CLOSED:
         known.ids.clear()

@@ -21,9 +21,9 @@ from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
 from recollect.model.ids import ProjectKey, SessionId
-from recollect.storage.archive.manifest import ArchivedFile, Earlier, Manifest, decoded, encoded
-from recollect.storage.archive.objects import Objects, Stored
-from recollect.storage.changes.journal import Applied, ChangeJournal, ChangePlan
+from recollect.storage.archive.manifest import ArchivedFile, EarlierVersion, Manifest, decoded, encoded
+from recollect.storage.archive.objects import ObjectStore, StoredObject
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.openat import components
@@ -31,7 +31,7 @@ from recollect.system.openat import components
 Progress = Callable[[int, int], None]
 
 
-class Described(Struct, frozen=True):
+class ArchiveDescription(Struct, frozen=True):
     """What the archive is told of a session besides its files."""
 
     session: str
@@ -43,7 +43,7 @@ class Described(Struct, frozen=True):
     last_at: str | None = None
 
 
-class Added(Struct, frozen=True):
+class ArchiveResult(Struct, frozen=True):
     """What adding a session did. ``new_bytes`` is what the archive grew by."""
 
     manifest: Manifest
@@ -52,7 +52,7 @@ class Added(Struct, frozen=True):
     is_changed: bool
 
 
-class Problem(Struct, frozen=True):
+class ArchiveProblem(Struct, frozen=True):
     """Something in the archive that is not as it was stored."""
 
     session: str
@@ -64,11 +64,11 @@ class Archive:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.objects = Objects(root / "objects")
+        self.objects = ObjectStore(root / "objects")
 
     # --- asking -------------------------------------------------------------------------------
 
-    def manifests(self, problems: list[Problem] | None = None) -> list[Manifest]:
+    def manifests(self, problems: list[ArchiveProblem] | None = None) -> list[Manifest]:
         """Every session, newest addition first. What cannot be read is told, and hides no other."""
         found = []
         for path in self._manifest_files():
@@ -76,7 +76,7 @@ class Archive:
                 found.append(self._read(path))
             except (DamagedData, StorageError) as problem:
                 if problems is not None:
-                    problems.append(Problem(path.stem, problem.message))
+                    problems.append(ArchiveProblem(path.stem, problem.message))
         return sorted(found, key=lambda one: one.archived_at, reverse=True)
 
     def find(self, name: str) -> Manifest:
@@ -125,7 +125,7 @@ class Archive:
         finally:
             lock.close()
 
-    def add(self, described: Described, files: Sequence[Path], at: str) -> Added:
+    def add(self, described: ArchiveDescription, files: Sequence[Path], at: str) -> ArchiveResult:
         """Archive a session as it is now. Expects ``adding``; what did not change since is not read again."""
         before = self.known(described.project_key, described.session)
         known = {file.path: file for file in before.files} if before else {}
@@ -155,7 +155,9 @@ class Archive:
         if changed:
             self.publish(manifest)
             self._discard_superseded(before, manifest)
-        return Added(manifest if changed or before is None else before, new_bytes, before is None, changed)
+        return ArchiveResult(
+            manifest if changed or before is None else before, new_bytes, before is None, changed
+        )
 
     def _archived(self, path: Path, name: str, known: ArchivedFile | None) -> ArchivedFile:
         try:
@@ -170,19 +172,19 @@ class Archive:
             name, stored, found.st_mode & 0o7777, found.st_mtime_ns, found.st_ino, found.st_dev
         )
 
-    def _earlier(self, before: Manifest | None, now: list[ArchivedFile]) -> tuple[Earlier, ...]:
+    def _earlier(self, before: Manifest | None, now: list[ArchivedFile]) -> tuple[EarlierVersion, ...]:
         """States that would otherwise be lost: of files that were rewritten, or are gone from the home."""
         if before is None:
             return ()
         present = {file.path: file for file in now}
         lost = [
-            Earlier(file.path, file.stored, before.archived_at)
+            EarlierVersion(file.path, file.stored, before.archived_at)
             for file in before.files
             if file.path not in present or not self._is_continued(file.stored, present[file.path].stored)
         ]
         return (*before.earlier, *lost)
 
-    def _is_continued(self, old: Stored, new: Stored) -> bool:
+    def _is_continued(self, old: StoredObject, new: StoredObject) -> bool:
         """Whether the new state begins with the old one, byte for byte."""
         if old.sha256 == new.sha256:
             return True
@@ -220,14 +222,14 @@ class Archive:
 
     # --- keeping ------------------------------------------------------------------------------
 
-    def verify(self, progress: Progress | None = None) -> list[Problem]:
+    def verify(self, progress: Progress | None = None) -> list[ArchiveProblem]:
         """Look at every byte of every manifest and object."""
-        problems: list[Problem] = []
+        problems: list[ArchiveProblem] = []
         manifests = self.manifests(problems)
         wanted = {name: (stored, one.session) for one in manifests for name, stored in one.objects().items()}
         total, done = sum(stored.stored_bytes for stored, _ in wanted.values()), 0
         for stored, session in wanted.values():
-            problems += [Problem(session, what) for what in self.objects.verify(stored)]
+            problems += [ArchiveProblem(session, what) for what in self.objects.verify(stored)]
             done += stored.stored_bytes
             if progress is not None:
                 progress(done, total)
@@ -235,7 +237,7 @@ class Archive:
 
     def unused(self) -> list[str]:
         """Objects that no manifest refers to: left by a crash, or by a manifest that was taken away."""
-        problems: list[Problem] = []
+        problems: list[ArchiveProblem] = []
         used = {name for one in self.manifests(problems) for name in one.objects()}
         if problems:
             raise DamagedData(
@@ -244,7 +246,7 @@ class Archive:
             )
         return [name for name in self.objects.names() if name not in used]
 
-    def restore(self, manifest: Manifest, home: Path) -> Applied:
+    def restore(self, manifest: Manifest, home: Path) -> AppliedChange:
         """Put every file back below ``home``, its log last; refused where something stands in the way.
 
         One change of the journal beside the archive: a crash leaves all of it or nothing, and it can be undone.
@@ -326,7 +328,7 @@ def merged(one: Manifest, other: Manifest) -> Manifest:
     newer, older = (one, other) if one.archived_at >= other.archived_at else (other, one)
     present = {file.stored.sha256 for file in newer.files}
     more = tuple(
-        Earlier(file.path, file.stored, older.archived_at)
+        EarlierVersion(file.path, file.stored, older.archived_at)
         for file in older.files
         if file.stored.sha256 not in present
     )

@@ -23,7 +23,7 @@ from msgspec import Struct
 from recollect.errors import DamagedData, StorageError, UsageError
 from recollect.storage.archive.archive import Archive, merged
 from recollect.storage.archive.manifest import Manifest, decoded, encoded
-from recollect.storage.archive.objects import Stored
+from recollect.storage.archive.objects import StoredObject
 from recollect.storage.archive.seekable import SeekableReader
 from recollect.system import fsops
 
@@ -47,7 +47,7 @@ LIMITS = BundleLimits()
 
 def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path) -> int:
     """Write a bundle; how many bytes it has. Never over an existing file."""
-    objects: dict[str, Stored] = {
+    objects: dict[str, StoredObject] = {
         name: one for manifest in manifests for name, one in manifest.objects().items()
     }
     temporary = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.tmp")
@@ -74,7 +74,7 @@ def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path)
     return target.stat().st_size
 
 
-def _add_object(tar: tarfile.TarFile, archive: Archive, stored: Stored) -> None:
+def _add_object(tar: tarfile.TarFile, archive: Archive, stored: StoredObject) -> None:
     path = archive.objects.path(stored.sha256)
     info = tarfile.TarInfo(f"objects/{stored.sha256[:2]}/{stored.sha256}.zst")
     info.size, info.mode = stored.stored_bytes, 0o600
@@ -90,7 +90,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 def import_bundle(archive: Archive, source: Path, limits: BundleLimits = LIMITS) -> list[Manifest]:
     """Take a bundle in; expects ``Archive.adding``. All of its sessions, or none and nothing left behind."""
-    taken = _Taken(archive, limits)
+    taken = _BundleContents(archive, limits)
     try:
         with os.fdopen(fsops.open_nofollow(source), "rb") as stream:
             taken.read(stream)
@@ -105,7 +105,7 @@ def import_bundle(archive: Archive, source: Path, limits: BundleLimits = LIMITS)
         taken.clean_up()
 
 
-class _Taken:
+class _BundleContents:
     """What a bundle has given so far, none of which counts yet."""
 
     def __init__(self, archive: Archive, limits: BundleLimits) -> None:
@@ -182,7 +182,7 @@ class _Taken:
         finally:
             fsops.close(fd)
 
-    def _check(self, name: str, stored: Stored) -> None:
+    def _check(self, name: str, stored: StoredObject) -> None:
         """An object must be what its manifest says, in every bit, before it is unpacked as a whole."""
         temporary = self._waiting.get(name)
         if temporary is None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from recollect.errors import DamagedData, InvalidId, UsageError
 from recollect.model.ids import ProjectKey, SessionId
-from recollect.storage.archive.objects import NAME, Stored
+from recollect.storage.archive.objects import NAME, StoredObject
 from recollect.system.openat import components
 
 FORMAT = 1
@@ -27,18 +27,18 @@ class ArchivedFile(Struct, frozen=True):
     """One file. ``path`` is relative to the home; device, inode and time say later whether it changed."""
 
     path: str
-    stored: Stored
+    stored: StoredObject
     mode: int
     mtime_ns: int
     inode: int = 0
     device: int = 0
 
 
-class Earlier(Struct, frozen=True):
+class EarlierVersion(Struct, frozen=True):
     """A state of a file that the present one does not begin with: it was rewritten, and both are kept."""
 
     path: str
-    stored: Stored
+    stored: StoredObject
     archived_at: str
 
 
@@ -54,7 +54,7 @@ class Manifest(Struct, frozen=True):
     last_at: str | None
     archived_at: str
     files: tuple[ArchivedFile, ...]
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[EarlierVersion, ...] = ()
     version: int = FORMAT
 
     @property
@@ -72,9 +72,9 @@ class Manifest(Struct, frozen=True):
         """How much that takes; an object that several sessions share counts in each."""
         return sum(file.stored.stored_bytes for file in self.files)
 
-    def objects(self) -> dict[str, Stored]:
+    def objects(self) -> dict[str, StoredObject]:
         """Every object it refers to."""
-        every: tuple[ArchivedFile | Earlier, ...] = (*self.files, *self.earlier)
+        every: tuple[ArchivedFile | EarlierVersion, ...] = (*self.files, *self.earlier)
         return {one.stored.sha256: one.stored for one in every}
 
 
@@ -99,7 +99,7 @@ def decoded(data: bytes, name: str) -> Manifest:
         raise _damaged(name, f"format {manifest.version} is not known here")
     if not manifest.files:
         raise _damaged(name, "it names no file")
-    every: tuple[ArchivedFile | Earlier, ...] = (*manifest.files, *manifest.earlier)
+    every: tuple[ArchivedFile | EarlierVersion, ...] = (*manifest.files, *manifest.earlier)
     for one in every:
         _check_place(name, one.path)
         if not NAME.fullmatch(one.stored.sha256):

@@ -19,7 +19,7 @@ from msgspec import Struct
 from recollect.errors import DamagedData, StorageError
 from recollect.storage.archive.seekable import (
     FRAME_BYTES,
-    Packing,
+    Compression,
     SeekableReader,
     SeekableWriter,
     cut_frames,
@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 NAME = re.compile(r"[0-9a-f]{64}")
 
 
-class Stored(Struct, frozen=True, omit_defaults=True):
+class StoredObject(Struct, frozen=True, omit_defaults=True):
     """One object: what it holds and how it is stored.
 
     ``frames`` are the hashes of what each frame holds; an object of one frame has that as its own hash.
@@ -47,12 +47,12 @@ class Stored(Struct, frozen=True, omit_defaults=True):
         return self.frames or (() if self.size == 0 else (self.sha256,))
 
 
-class Objects:
+class ObjectStore:
     """The objects below one directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._packing: Packing | None = None
+        self._packing: Compression | None = None
 
     def path(self, sha256: str) -> Path:
         """Where the object with these raw bytes lies, there or not."""
@@ -63,7 +63,9 @@ class Objects:
             )
         return self.root / sha256[:2] / f"{sha256}.zst"
 
-    def store(self, source: Path, *, size: int | None = None, before: Stored | None = None) -> Stored:
+    def store(
+        self, source: Path, *, size: int | None = None, before: StoredObject | None = None
+    ) -> StoredObject:
         """Store a file, or its first ``size`` bytes. ``before`` is an earlier state whose frames may be reused.
 
         What is stored is read back and compared before anything refers to it.
@@ -94,7 +96,7 @@ class Objects:
         finally:
             fsops.close_quietly(fd)
 
-    def verify(self, stored: Stored) -> list[str]:
+    def verify(self, stored: StoredObject) -> list[str]:
         """What is wrong with an object: any bit that is not as it was written."""
         path = self.path(stored.sha256)
         try:
@@ -124,13 +126,13 @@ class Objects:
                     if NAME.fullmatch(path.stem) and path.suffix == ".zst"
                 )
 
-    def _store(self, fd: int, length: int, before: Stored | None) -> Stored:
-        hashes = _Hashes()
+    def _store(self, fd: int, length: int, before: StoredObject | None) -> StoredObject:
+        hashes = _FileHashes()
         temporary = self.root / f".{os.urandom(8).hex()}.tmp"
         fsops.make_directories(self.root)
         target = fsops.open_append(temporary).fd
         try:
-            self._packing = self._packing or Packing()
+            self._packing = self._packing or Compression()
             writer = SeekableWriter(target, self._packing)
             done = self._reused(fd, length, before, writer, hashes) if before is not None else 0
             for frame in cut_frames(_chunks(fd, done, length)):
@@ -146,7 +148,9 @@ class Objects:
         finally:
             fsops.close(target)
 
-    def _published(self, temporary: Path, target: int, writer: SeekableWriter, hashes: _Hashes) -> Stored:
+    def _published(
+        self, temporary: Path, target: int, writer: SeekableWriter, hashes: _FileHashes
+    ) -> StoredObject:
         # Every frame was read back when it was written; this reads the table.
         if SeekableReader(target, temporary).frames != writer.frames:
             raise DamagedData(
@@ -157,7 +161,7 @@ class Objects:
         path = self.path(sha256)
         size = sum(frame.raw for frame in writer.frames)
         frames = tuple(hashes.frames) if len(hashes.frames) > 1 else ()
-        stored = Stored(sha256, size, writer.size, writer.digest.hexdigest(), frames)
+        stored = StoredObject(sha256, size, writer.size, writer.digest.hexdigest(), frames)
         fsops.make_directories(path.parent)
         fsops.rename_over(temporary, path)
         fsops.sync_dir(path.parent)
@@ -169,7 +173,9 @@ class Objects:
             for path in self.root.glob(".*.tmp"):
                 fsops.unlink(path)
 
-    def _reused(self, fd: int, length: int, before: Stored, writer: SeekableWriter, hashes: _Hashes) -> int:
+    def _reused(
+        self, fd: int, length: int, before: StoredObject, writer: SeekableWriter, hashes: _FileHashes
+    ) -> int:
         """Take over the frames of an earlier state that the file still begins with; how many bytes they cover."""
         done = 0
         with contextlib.suppress(DamagedData, StorageError), self.reading(before.sha256) as old:
@@ -186,7 +192,7 @@ class Objects:
         return done
 
 
-class _Hashes:
+class _FileHashes:
     """Of a file as a whole and of each of its frames, hashing as little as possible twice."""
 
     def __init__(self) -> None:
@@ -200,9 +206,9 @@ class _Hashes:
         self.frames.append(one.hexdigest())
 
 
-def _wrong_frames(reader: SeekableReader, stored: Stored) -> str | None:
+def _wrong_frames(reader: SeekableReader, stored: StoredObject) -> str | None:
     """What does not fit, if anything: each frame, their number, the whole."""
-    hashes = _Hashes()
+    hashes = _FileHashes()
     for number in range(len(reader.frames)):
         hashes.update(reader.frame(number))
     expected = stored.frame_hashes()

@@ -67,7 +67,7 @@ def cut_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(pending)
 
 
-class Packing:
+class Compression:
     """What compressing needs, megabytes of tables: made once for many files. For one thread at a time."""
 
     def __init__(self) -> None:
@@ -78,11 +78,11 @@ class Packing:
 class SeekableWriter:
     """Writes frames, then the table. The caller syncs and names the file, which is empty at first and can be read."""
 
-    def __init__(self, fd: int, packing: Packing | None = None) -> None:
+    def __init__(self, fd: int, packing: Compression | None = None) -> None:
         import hashlib  # reading a page needs no hashes, and should not wait for them
 
         self._fd = fd
-        self._packing = packing or Packing()
+        self._packing = packing or Compression()
         self.frames: list[FrameSize] = []
         self.digest = hashlib.sha256()
         self.size = 0

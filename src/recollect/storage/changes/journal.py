@@ -27,10 +27,10 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
-from recollect.storage.changes.plan import ChangePlan, Planned, Seen, Step
+from recollect.storage.changes.plan import ChangePlan, FileState, PlannedStep, Step
 from recollect.storage.changes.record import (
     UNFINISHED,
-    Record,
+    ChangeRecord,
     RecordedStep,
     is_without_record,
     new_id,
@@ -43,13 +43,13 @@ from recollect.storage.changes.undo import undo_steps
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 
-__all__ = ["Applied", "ChangeJournal", "ChangePlan", "ChangeState", "Seen", "Step"]
+__all__ = ["AppliedChange", "ChangeJournal", "ChangePlan", "ChangeState", "FileState", "Step"]
 
 ChangeState = Literal["done", "undone", "rolled-back", "unfinished", "forgotten", "damaged"]
 _LONG_AGO = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-class Applied(Struct, frozen=True):
+class AppliedChange(Struct, frozen=True):
     """A change in the journal. ``undoes`` is the change it took back, if it is an undo.
 
     ``kept_bytes`` is what the journal holds of it. ``set_aside`` are files of a change that was rolled
@@ -80,13 +80,13 @@ class ChangeJournal:
 
     # --- changing -----------------------------------------------------------------------------
 
-    def apply(self, plan: ChangePlan) -> Applied:
+    def apply(self, plan: ChangePlan) -> AppliedChange:
         """Carry a plan out, all of it or nothing; ``Busy`` where a file is not what the plan was made for."""
         with self._lock:
             self._end_last()
             return self._run(plan.what, plan.subject, plan.home, plan.take())
 
-    def undo(self, name: str, *, force: bool = False) -> Applied:
+    def undo(self, name: str, *, force: bool = False) -> AppliedChange:
         """Take a change back: bytes, modes and times as they were. It can be undone in turn.
 
         Refused where a file is no longer what the change made of it; ``force`` keeps what is there now
@@ -106,7 +106,7 @@ class ChangeJournal:
                 raise UsageError(f"undo {change.record.id}: all is as it was", hint="there is nothing to do")
             return self._run("undo", change.record.subject, change.home, planned, of=change.record)
 
-    def recover(self) -> list[Applied]:
+    def recover(self) -> list[AppliedChange]:
         """Bring what a crash interrupted to an end: taken back, or done if every step had been."""
         with self._lock:
             readable, _ = self._read_all()
@@ -117,7 +117,7 @@ class ChangeJournal:
             self._tidy(readable)
             return [one for one in self.changes() if one.id in ended]
 
-    def forget(self, name: str) -> Applied:
+    def forget(self, name: str) -> AppliedChange:
         """Give up what is kept of a change: it cannot be undone any more. Never done but on request."""
         with self._lock:
             self._end_last()
@@ -129,7 +129,7 @@ class ChangeJournal:
 
     # --- looking ------------------------------------------------------------------------------
 
-    def changes(self) -> list[Applied]:
+    def changes(self) -> list[AppliedChange]:
         """Every change, the newest first. One that is being made by another process counts as unfinished."""
         readable, damaged = self._read_all()
         undone: set[str] = set()
@@ -140,11 +140,11 @@ class ChangeJournal:
         with _as_storage_error("read", self.root):
             return [_looked_up(change, change.record.id in undone) for change in readable] + damaged
 
-    def unfinished(self) -> list[Applied]:
+    def unfinished(self) -> list[AppliedChange]:
         """What a crash has left half done, or another process is doing right now."""
         return [one for one in self.changes() if one.state == "unfinished"]
 
-    def find(self, prefix: str) -> Applied:
+    def find(self, prefix: str) -> AppliedChange:
         """The one change whose id starts so."""
         found = [one for one in self.changes() if prefix and one.id.startswith(prefix)]
         exact = [one for one in found if one.id == prefix] or found
@@ -154,7 +154,7 @@ class ChangeJournal:
             raise NotFound(f"change {prefix!r}: not in {self.root}", hint="list the changes that there are")
         return exact[0]
 
-    def _read_all(self) -> tuple[list[ChangeSteps], list[Applied]]:
+    def _read_all(self) -> tuple[list[ChangeSteps], list[AppliedChange]]:
         """The changes that can be read, the newest first, and those that cannot."""
         readable, damaged = [], []
         with _as_storage_error("read", self.root):
@@ -163,7 +163,7 @@ class ChangeJournal:
                 if change is not None:
                     readable.append(change)
                 elif not is_without_record(path):
-                    damaged.append(Applied(path.name, "", "", Path(), _LONG_AGO, "damaged", ()))
+                    damaged.append(AppliedChange(path.name, "", "", Path(), _LONG_AGO, "damaged", ()))
         return readable, damaged
 
     def _directories(self) -> list[Path]:
@@ -175,7 +175,7 @@ class ChangeJournal:
                 return []
         return [self.root / name for name in sorted(names, key=number_of, reverse=True)]
 
-    def _read(self, applied: Applied) -> ChangeSteps:
+    def _read(self, applied: AppliedChange) -> ChangeSteps:
         change = ChangeSteps.read(self.root / applied.id)
         if change is None:
             place = self.root / applied.id
@@ -185,12 +185,18 @@ class ChangeJournal:
     # --- one change ---------------------------------------------------------------------------
 
     def _run(
-        self, what: str, subject: str, home: Path, planned: list[Planned], *, of: Record | None = None
-    ) -> Applied:
+        self,
+        what: str,
+        subject: str,
+        home: Path,
+        planned: list[PlannedStep],
+        *,
+        of: ChangeRecord | None = None,
+    ) -> AppliedChange:
         self._require_outside(planned)
         now = dt.datetime.now(dt.UTC)
         newest = next((number_of(path.name) for path in self._directories()), 0)
-        record = Record(
+        record = ChangeRecord(
             id=new_id(newest + 1, now),
             what=_writable(what),
             subject=_writable(subject),
@@ -223,7 +229,7 @@ class ChangeJournal:
                 if is_without_record(path):
                     remove_unbegun(path)
 
-    def _require_outside(self, planned: Sequence[Planned]) -> None:
+    def _require_outside(self, planned: Sequence[PlannedStep]) -> None:
         """The journal must not be changed by what it records."""
         ours = Path(os.path.realpath(self.root))
         for path in (path for step in planned for path in (step.path, step.target) if path is not None):
@@ -233,17 +239,17 @@ class ChangeJournal:
                 )
 
 
-def _recorded(step: Planned, home: Path) -> RecordedStep:
+def _recorded(step: PlannedStep, home: Path) -> RecordedStep:
     target = None if step.target is None else step.target.relative_to(home).as_posix()
     return RecordedStep(step.kind, step.path.relative_to(home).as_posix(), target, step.before)
 
 
-def _looked_up(change: ChangeSteps, is_undone: bool) -> Applied:
+def _looked_up(change: ChangeSteps, is_undone: bool) -> AppliedChange:
     applied = _applied(change, is_undone)
     return structs.replace(applied, late_bytes=change.late_bytes()) if applied.state == "done" else applied
 
 
-def _applied(change: ChangeSteps, is_undone: bool) -> Applied:
+def _applied(change: ChangeSteps, is_undone: bool) -> AppliedChange:
     record, sizes = change.record, []
     if record.state == "done" and not record.is_forgotten:
         sizes = [
@@ -251,7 +257,7 @@ def _applied(change: ChangeSteps, is_undone: bool) -> Applied:
         ]
     elif record.state == "rolled-back":
         sizes = [path.lstat().st_size for path in change.holdings()]
-    return Applied(
+    return AppliedChange(
         record.id,
         record.what,
         record.subject,
@@ -265,7 +271,7 @@ def _applied(change: ChangeSteps, is_undone: bool) -> Applied:
     )
 
 
-def _state(record: Record, is_undone: bool) -> ChangeState:
+def _state(record: ChangeRecord, is_undone: bool) -> ChangeState:
     if record.is_forgotten:
         return "forgotten"
     if record.state == "done":

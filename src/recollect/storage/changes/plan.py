@@ -4,7 +4,7 @@ A plan is a list of steps: give a file new bytes, make a file, take one away, mo
 directory. Each step sees the tree as the steps before it leave it: after ``move(a, b)``
 the file ``a/x`` is ``b/x``. A plan can be printed; ``ChangeJournal.apply`` carries it out, once.
 
-The plan remembers what each file was when it was planned (``Seen``). A file that is
+The plan remembers what each file was when it was planned (``FileState``). A file that is
 another one by the time of the change is not touched, and nothing else is.
 
 Every path lies beneath the home, links in its parents resolved, and is itself no link. One file
@@ -29,7 +29,7 @@ Kind = Literal["replace", "create", "remove", "move"]
 _HINT = "nothing was changed"
 
 
-class Seen(Struct, frozen=True):
+class FileState(Struct, frozen=True):
     """What a file was when somebody looked. ``sha256`` is empty where nobody read it."""
 
     size: int
@@ -42,7 +42,7 @@ class Seen(Struct, frozen=True):
     sha256: str = ""
 
     @classmethod
-    def of(cls, found: os.stat_result, sha256: str = "") -> Seen:
+    def of(cls, found: os.stat_result, sha256: str = "") -> FileState:
         """From what the system says of a path or descriptor."""
         return cls(
             found.st_size,
@@ -56,7 +56,7 @@ class Seen(Struct, frozen=True):
         )
 
     @classmethod
-    def at(cls, path: Path, *, with_hash: bool = False) -> Seen:
+    def at(cls, path: Path, *, with_hash: bool = False) -> FileState:
         """A look at a path, its last part not followed; with a hash, all of the file is read."""
         if not with_hash:
             return cls.of(path.lstat())
@@ -78,11 +78,11 @@ class Seen(Struct, frozen=True):
         """Whether this was a regular file, not a link to one."""
         return stat.S_ISREG(self.mode)
 
-    def is_same_file(self, other: Seen | None) -> bool:
+    def is_same_file(self, other: FileState | None) -> bool:
         """Whether both looks met the same file, whatever became of its bytes."""
         return other is not None and (self.inode, self.device) == (other.inode, other.device)
 
-    def difference(self, other: Seen | None) -> str | None:
+    def difference(self, other: FileState | None) -> str | None:
         """What ``other`` has that this one had not, in words; None where they are the same."""
         if other is None:
             return "it is gone"
@@ -99,14 +99,14 @@ class Seen(Struct, frozen=True):
         return None
 
 
-class Kept(NamedTuple):
+class JournalFile(NamedTuple):
     """A file in the journal's keeping that is to come back, and what it was."""
 
     path: Path
-    seen: Seen
+    seen: FileState
 
 
-Content = bytes | Iterable[bytes] | Kept
+Content = bytes | Iterable[bytes] | JournalFile
 
 
 class Step(Struct, frozen=True):
@@ -119,13 +119,13 @@ class Step(Struct, frozen=True):
     bytes_after: int | None = None
 
 
-class Planned(NamedTuple):
+class PlannedStep(NamedTuple):
     """One step, as it is to be carried out."""
 
     kind: Kind
     path: Path
     target: Path | None = None
-    before: Seen | None = None
+    before: FileState | None = None
     content: Content = b""
     mode: int = fsops.FILE_MODE
     mtime_ns: int | None = None
@@ -138,8 +138,8 @@ class ChangePlan:
         self.what = what
         self.subject = subject
         self.home = Path(os.path.realpath(home))
-        self._planned: list[Planned] = []
-        self._moves: list[Planned] = []
+        self._planned: list[PlannedStep] = []
+        self._moves: list[PlannedStep] = []
         self._named: set[Path] = set()
         self._above: set[Path] = set()
         self._is_taken = False
@@ -149,14 +149,15 @@ class ChangePlan:
         path: Path,
         data: bytes | Iterable[bytes],
         *,
-        expected: Seen | None = None,
+        expected: FileState | None = None,
         mtime_ns: int | None = None,
     ) -> None:
         """Give a file new bytes; mode and owner stay. ``expected`` is the file the bytes were made from."""
         path = self._inside(path)
         before = self._file_at(path)
         self._add(
-            Planned("replace", path, None, expected_or(before, expected), data, before.mode, mtime_ns), path
+            PlannedStep("replace", path, None, expected_or(before, expected), data, before.mode, mtime_ns),
+            path,
         )
 
     def create(
@@ -170,12 +171,12 @@ class ChangePlan:
         """Make a file; missing directories above it are made as well (0700)."""
         path = self._inside(path)
         self._require_free(path)
-        self._add(Planned("create", path, None, None, data, mode, mtime_ns), path)
+        self._add(PlannedStep("create", path, None, None, data, mode, mtime_ns), path)
 
-    def remove(self, path: Path, *, expected: Seen | None = None) -> None:
+    def remove(self, path: Path, *, expected: FileState | None = None) -> None:
         """Take a file away, into the journal's keeping."""
         path = self._inside(path)
-        self._add(Planned("remove", path, None, expected_or(self._file_at(path), expected)), path)
+        self._add(PlannedStep("remove", path, None, expected_or(self._file_at(path), expected)), path)
 
     def move(self, source: Path, target: Path) -> None:
         """Give a file or directory another name, never over something."""
@@ -186,7 +187,7 @@ class ChangePlan:
         if target == source or source in target.parents or target in self._above:
             raise UsageError(f"move {source}: {target} cannot be its new name", hint=_HINT)
         self._require_free(target)
-        step = Planned("move", source, target, before)
+        step = PlannedStep("move", source, target, before)
         self._add(step, source, target)
         if before.is_directory:
             self._moves.append(step)
@@ -196,7 +197,7 @@ class ChangePlan:
         """What is to happen, in order."""
         return tuple(map(_printable, self._planned))
 
-    def take(self) -> list[Planned]:
+    def take(self) -> list[PlannedStep]:
         """The steps to carry out; a plan gives them once, because a stream of bytes can be read only once."""
         if self._is_taken:
             raise UsageError(
@@ -225,20 +226,20 @@ class ChangePlan:
                 path = rebased(path, step.target, step.path)
         return path
 
-    def _seen_at(self, path: Path) -> Seen:
+    def _seen_at(self, path: Path) -> FileState:
         seen = self._look(path)
         if seen is None:
             raise NotFound(f"{path}: there is no such file", hint=_HINT)
         return seen
 
-    def _look(self, path: Path) -> Seen | None:
+    def _look(self, path: Path) -> FileState | None:
         try:
             return seen_or_none(self._origin(path))
         except OSError as cause:
             hint = f"{_HINT}; {fsops.next_step(cause, 'try again')}"
             raise StorageError("look at", path, cause, hint=hint) from cause
 
-    def _file_at(self, path: Path) -> Seen:
+    def _file_at(self, path: Path) -> FileState:
         seen = self._seen_at(path)
         if not seen.is_file:
             raise UsageError(f"{path}: not a regular file, and links are not followed", hint=_HINT)
@@ -248,7 +249,7 @@ class ChangePlan:
         if self._look(path) is not None:
             raise UsageError(f"{path}: something stands there already", hint=_HINT)
 
-    def _add(self, step: Planned, *paths: Path) -> None:
+    def _add(self, step: PlannedStep, *paths: Path) -> None:
         origins = [self._origin(path) for path in paths]
         if not self._named.isdisjoint([*paths, *origins]):
             raise UsageError(f"{paths[0]}: another step is about it already", hint="put both into one step")
@@ -257,17 +258,17 @@ class ChangePlan:
         self._planned.append(step)
 
 
-def expected_or(seen: Seen, expected: Seen | None) -> Seen:
+def expected_or(seen: FileState, expected: FileState | None) -> FileState:
     """What a file must be; what the caller did not look at is taken from our own look."""
     if expected is None:
         return seen
     return structs.replace(expected, mode=seen.mode, user=seen.user, group=seen.group)
 
 
-def seen_or_none(path: Path) -> Seen | None:
+def seen_or_none(path: Path) -> FileState | None:
     """What stands there, not followed; None where nothing does."""
     try:
-        return Seen.at(path)
+        return FileState.at(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -289,7 +290,7 @@ def _is_text(path: Path) -> bool:
         return False
 
 
-def _printable(step: Planned) -> Step:
+def _printable(step: PlannedStep) -> Step:
     is_known = step.before is not None and step.before.is_file
     before = step.before.size if step.before is not None and is_known else None
     after = len(step.content) if isinstance(step.content, bytes) else None

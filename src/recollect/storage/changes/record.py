@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import NotFound, UsageError
-from recollect.storage.changes.plan import Kind, Seen, is_there, rebased, seen_or_none
+from recollect.storage.changes.plan import FileState, Kind, is_there, rebased, seen_or_none
 from recollect.system import fsops, openat
 
 State = Literal["preparing", "ready", "done", "rolled-back"]
@@ -50,11 +50,11 @@ class RecordedStep(Struct, frozen=True):
     kind: Kind
     path: str
     target: str | None = None
-    before: Seen | None = None
-    after: Seen | None = None
+    before: FileState | None = None
+    after: FileState | None = None
 
 
-class Record(Struct, frozen=True):
+class ChangeRecord(Struct, frozen=True):
     """One change. ``directories`` were missing before it; ``prunes`` are to go if they are empty after it."""
 
     id: str
@@ -73,7 +73,7 @@ class Record(Struct, frozen=True):
 class ChangeFiles:
     """The directory of one change, its record, and where in the home its files are."""
 
-    def __init__(self, directory: Path, record: Record) -> None:
+    def __init__(self, directory: Path, record: ChangeRecord) -> None:
         self.directory = directory
         self.record = record
         self.home = Path(record.home)
@@ -88,7 +88,7 @@ class ChangeFiles:
         """What stands in a directory of the journal; None where its record makes no sense."""
         try:
             data = openat.read_file(directory, (_RECORD,))
-            record = msgspec.json.decode(data, type=Record)
+            record = msgspec.json.decode(data, type=ChangeRecord)
             files = cls(directory, record)
             names = [name for step in record.steps for name in (step.path, step.target) if name is not None]
             for name in [*names, *record.directories, *record.prunes]:
@@ -145,7 +145,7 @@ class ChangeFiles:
     def _is_just_ours(self, aside: Path) -> bool:
         number = aside.name.partition("-")[0]
         after = self.record.steps[int(number)].after if number.isdecimal() else None
-        return after is not None and after.difference(Seen.at(aside)) is None
+        return after is not None and after.difference(FileState.at(aside)) is None
 
     def late_bytes(self) -> int:
         """How much was written to originals after they were replaced, by whoever still had them open."""

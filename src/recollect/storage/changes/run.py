@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recollect.errors import RecollectError, StorageError
-from recollect.storage.changes.plan import Planned
+from recollect.storage.changes.plan import PlannedStep
 from recollect.storage.changes.record import State, is_without_record, remove_unbegun
 from recollect.storage.changes.steps import ChangeSteps
 from recollect.system import fsops
 
 
-def run(change: ChangeSteps, planned: list[Planned]) -> None:
+def run(change: ChangeSteps, planned: list[PlannedStep]) -> None:
     """Carry out a change that is in memory only so far; when it fails, everything is as it was before."""
     numbers = range(len(planned))
     with as_storage_error(change, "nothing was changed"):
@@ -65,7 +65,7 @@ def as_storage_error(change: ChangeSteps, outcome: str) -> Iterator[None]:
         raise StorageError(operation, _place(change, cause), cause, hint=hint) from cause
 
 
-def _prepare(change: ChangeSteps, planned: list[Planned]) -> None:
+def _prepare(change: ChangeSteps, planned: list[PlannedStep]) -> None:
     numbers = range(len(planned))
     missing = dict.fromkeys(path for number in numbers for path in change.missing_directories(number))
     fsops.make_directories(change.kept_directory)

@@ -24,7 +24,7 @@ import stat
 from pathlib import Path
 
 from recollect.errors import Busy, DamagedData, UsageError
-from recollect.storage.changes.plan import Kept, Planned, Seen, is_there, seen_or_none
+from recollect.storage.changes.plan import FileState, JournalFile, PlannedStep, is_there, seen_or_none
 from recollect.storage.changes.record import ChangeFiles, RecordedStep
 from recollect.system import fsops
 from recollect.system.whole_files import copy_verified, digest, digest_at, tree_digest, write_new
@@ -60,12 +60,12 @@ class ChangeSteps(ChangeFiles):
         missing = [above for above in place.parents if not is_there(above)]
         return missing[::-1]
 
-    def stage(self, number: int, planned: Planned) -> None:
+    def stage(self, number: int, planned: PlannedStep) -> None:
         """Lay the new file ready under its hidden name."""
         if planned.kind not in {"create", "replace"}:
             return
         hidden, before = self._hidden(number), planned.before
-        if isinstance(planned.content, Kept):
+        if isinstance(planned.content, JournalFile):
             sha = self._stage_kept(planned.content, hidden)
         else:
             sha = write_new(
@@ -75,9 +75,9 @@ class ChangeSteps(ChangeFiles):
                 mtime_ns=planned.mtime_ns,
                 owner=(before.user, before.group) if before else None,
             )
-        self.note(number, after=Seen.of(hidden.lstat(), sha))
+        self.note(number, after=FileState.of(hidden.lstat(), sha))
 
-    def _stage_kept(self, kept: Kept, hidden: Path) -> str:
+    def _stage_kept(self, kept: JournalFile, hidden: Path) -> str:
         sha = _hash_of_kept(kept)
         if fsops.link(kept.path, hidden):
             return sha
@@ -103,7 +103,7 @@ class ChangeSteps(ChangeFiles):
         else:
             sha = copy_verified(path, kept)
             self._require(path, step.before)
-        found = Seen.of(path.lstat(), sha)
+        found = FileState.of(path.lstat(), sha)
         self._require(path, step.before, found)
         self.note(number, before=found)
 
@@ -180,8 +180,8 @@ class ChangeSteps(ChangeFiles):
     def _require(
         self,
         path: Path,
-        before: Seen | None,
-        found: Seen | None = None,
+        before: FileState | None,
+        found: FileState | None = None,
         *,
         of: Path | None = None,
         read: bool = False,
@@ -191,7 +191,7 @@ class ChangeSteps(ChangeFiles):
             return
         found = found or seen_or_none(path)
         if read and before.sha256 and found is not None and found.is_file:
-            found = Seen.at(path, with_hash=True)
+            found = FileState.at(path, with_hash=True)
         difference = before.difference(found)
         if difference:
             raise Busy(
@@ -254,7 +254,7 @@ class ChangeSteps(ChangeFiles):
         back, part = self._hidden(number, "b"), self._hidden(number, "p")
         if before is None or not is_there(kept):
             raise FileNotFoundError(errno.ENOENT, "what was kept is gone", str(kept))
-        _hash_of_kept(Kept(kept, before))
+        _hash_of_kept(JournalFile(kept, before))
         if not fsops.link(kept, back):
             owner = (before.user, before.group)
             copy_verified(kept, part, mode=before.mode, owner=owner, mtime_ns=before.mtime_ns)
@@ -303,7 +303,7 @@ class ChangeSteps(ChangeFiles):
 
     def _set_aside(self, number: int, path: Path) -> None:
         """Keep a file that had a name of the home: somebody may have it open, and write to it later (S6)."""
-        found, asides = Seen.at(path), self.asides()
+        found, asides = FileState.at(path), self.asides()
         if any(found.is_same_file(seen_or_none(one)) for one in asides):
             return
         fsops.make_directories(self.aside_directory)
@@ -315,7 +315,7 @@ class ChangeSteps(ChangeFiles):
             copy_verified(path, place)
         fsops.sync_dir(self.aside_directory)
 
-    def _is_known(self, number: int, path: Path, found: Seen) -> bool:
+    def _is_known(self, number: int, path: Path, found: FileState) -> bool:
         """Whether all bytes of a file are ours, or kept."""
         step, kept = self.record.steps[number], seen_or_none(self.kept(number))
         known = [step.after, step.before if kept is not None else None]
@@ -333,7 +333,7 @@ class ChangeSteps(ChangeFiles):
         ]
 
     def _is_original(self, number: int, step: RecordedStep) -> bool:
-        found, kept, before = seen_or_none(self.path(number)), Seen.at(self.kept(number)), step.before
+        found, kept, before = seen_or_none(self.path(number)), FileState.at(self.kept(number)), step.before
         if kept.is_same_file(found):
             return True
         if found is None or before is None or not found.is_file or kept.size != before.size:
@@ -341,13 +341,13 @@ class ChangeSteps(ChangeFiles):
         return found.size >= before.size and digest_at(self.path(number), before.size) == before.sha256
 
 
-def moved_state(path: Path) -> Seen:
+def moved_state(path: Path) -> FileState:
     """What a moved file or directory is like; of a directory, also a hash of what is in it."""
     found = path.lstat()
-    return Seen.of(found, tree_digest(path) if stat.S_ISDIR(found.st_mode) else "")
+    return FileState.of(found, tree_digest(path) if stat.S_ISDIR(found.st_mode) else "")
 
 
-def _hash_of_kept(kept: Kept) -> str:
+def _hash_of_kept(kept: JournalFile) -> str:
     """The hash of a kept file, which must begin with the bytes that were put there."""
     try:
         fd = fsops.open_nofollow(kept.path)
@@ -363,7 +363,7 @@ def _hash_of_kept(kept: Kept) -> str:
         fsops.close_quietly(fd)
 
 
-def _damaged(kept: Kept) -> DamagedData:
+def _damaged(kept: JournalFile) -> DamagedData:
     return DamagedData(
         f"{kept.path}: what was kept is gone or is not what was put there",
         hint="look into that directory",

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recollect.errors import DamagedData, UsageError
-from recollect.storage.changes.plan import Kept, Planned, Seen, is_there, seen_or_none
+from recollect.storage.changes.plan import FileState, JournalFile, PlannedStep, is_there, seen_or_none
 from recollect.storage.changes.steps import ChangeSteps, moved_state
 from recollect.system.whole_files import digest_at
 
 
-def undo_steps(change: ChangeSteps, *, force: bool) -> list[Planned]:
+def undo_steps(change: ChangeSteps, *, force: bool) -> list[PlannedStep]:
     """What takes this change back; refused where files have changed since, unless forced."""
     changed = list(_changed_since(change))
     if changed and not force:
@@ -45,7 +45,7 @@ def _changed_since(change: ChangeSteps) -> Iterator[str]:
                 yield f"{path} {difference}"
 
 
-def _found(change: ChangeSteps, number: int) -> Seen | None:
+def _found(change: ChangeSteps, number: int) -> FileState | None:
     """What stands where a step left something, or nothing; what a later move has brought there does not count."""
     step, later = change.record.steps[number], change.record.steps[number + 1 :]
     if any(one.target == step.path for one in later):
@@ -53,7 +53,7 @@ def _found(change: ChangeSteps, number: int) -> Seen | None:
     return seen_or_none(change.target(number) if step.kind == "move" else change.path(number))
 
 
-def _difference(path: Path, after: Seen | None, found: Seen | None) -> str | None:
+def _difference(path: Path, after: FileState | None, found: FileState | None) -> str | None:
     """How a file differs from what the change left, in words."""
     if found is None or after is None:
         return "is gone"
@@ -71,7 +71,7 @@ def _difference(path: Path, after: Seen | None, found: Seen | None) -> str | Non
     return None
 
 
-def _reversed(change: ChangeSteps, number: int) -> Iterator[Planned]:
+def _reversed(change: ChangeSteps, number: int) -> Iterator[PlannedStep]:
     """The opposite of one step; paths are those of the step itself, for the later ones are undone by then."""
     step = change.record.steps[number]
     if step.kind == "move":
@@ -82,18 +82,18 @@ def _reversed(change: ChangeSteps, number: int) -> Iterator[Planned]:
         raise _in_the_way(change, change.path(number))
     if step.kind == "create":
         if found is not None:
-            yield Planned("remove", path, before=found)
+            yield PlannedStep("remove", path, before=found)
         return
     if step.before is None or not is_there(change.kept(number)):
         raise DamagedData(
             f"undo {change.record.id}: what was kept of {path} is gone",
             hint=f"look into {change.directory}; nothing was changed",
         )
-    kept = Kept(change.kept(number), step.before)
-    yield Planned("create" if found is None else "replace", path, before=found, content=kept)
+    kept = JournalFile(change.kept(number), step.before)
+    yield PlannedStep("create" if found is None else "replace", path, before=found, content=kept)
 
 
-def _moved_back(change: ChangeSteps, number: int) -> Iterator[Planned]:
+def _moved_back(change: ChangeSteps, number: int) -> Iterator[PlannedStep]:
     step = change.record.steps[number]
     source, target = change.inside(step.path), change.inside(step.target or "")
     found, obstacle = _found(change, number), seen_or_none(change.path(number))
@@ -105,8 +105,8 @@ def _moved_back(change: ChangeSteps, number: int) -> Iterator[Planned]:
     if obstacle is not None:
         if not obstacle.is_file:
             raise _in_the_way(change, change.path(number))
-        yield Planned("remove", source, before=obstacle)
-    yield Planned("move", target, source, before=found)
+        yield PlannedStep("remove", source, before=obstacle)
+    yield PlannedStep("move", target, source, before=found)
 
 
 def _in_the_way(change: ChangeSteps, path: Path) -> UsageError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.storage.home import ClaudeHome
-from recollect.system.peek import Problems, list_directory, open_regular
+from recollect.system.peek import ReadProblems, list_directory, open_regular
 
 PREFIX = "statsig.cached.evaluations."
 LAST_MODIFIED = "statsig.last_modified_time.evaluations"
@@ -36,7 +36,7 @@ class FlagCache(Struct, frozen=True):
 
 def flag_cache(home: ClaudeHome) -> FlagCache:
     """Read the cache; a missing one is an empty one."""
-    problems = Problems()
+    problems = ReadProblems()
     files, times = [], b""
     for entry in list_directory(home.statsig_dir, problems):
         if not entry.name.startswith(PREFIX) and entry.name != LAST_MODIFIED:

@@ -17,7 +17,7 @@ from recollect.system.peek import open_regular
 _MAX_BYTES = 8 * 1024 * 1024
 
 
-class Document(NamedTuple):
+class McpDocument(NamedTuple):
     """What a file holds: ``value`` is None where there is none; ``problem`` says why it could not be read."""
 
     path: Path
@@ -25,20 +25,20 @@ class Document(NamedTuple):
     problem: str = ""
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> McpDocument:
     """A JSON file, links followed; not there is no problem."""
     try:
         with open_regular(path) as file:
             data = file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
-        return Document(path)
+        return McpDocument(path)
     except OSError as cause:
-        return Document(path, problem=f"it cannot be read: {cause.strerror or 'refused'}")
+        return McpDocument(path, problem=f"it cannot be read: {cause.strerror or 'refused'}")
     if len(data) > _MAX_BYTES:
-        return Document(path, problem=f"it is larger than {_MAX_BYTES:,} bytes")
+        return McpDocument(path, problem=f"it is larger than {_MAX_BYTES:,} bytes")
     if not data.strip():
-        return Document(path)
+        return McpDocument(path)
     try:
-        return Document(path, msgspec.json.decode(data))
+        return McpDocument(path, msgspec.json.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Document(path, problem="it is not JSON")
+        return McpDocument(path, problem="it is not JSON")

@@ -25,7 +25,7 @@ _NAME = "mcp-trust.json"
 _MAX_BYTES = 16 * 1024 * 1024
 
 
-class Grants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ServerGrants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a trusted server may do beyond reading: hosts it may reach, directories it may write."""
 
     allow_hosts: tuple[str, ...] = ()
@@ -34,19 +34,19 @@ class Grants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     private_address: bool = False
 
 
-class Trusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TrustedServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry the user trusts. ``tools`` is None until its tools were listed for the first time."""
 
     name: str
     directory: str
     at: str
-    grants: Grants = Grants()
+    grants: ServerGrants = ServerGrants()
     tools: dict[str, str] | None = None
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _TrustFile(msgspec.Struct, forbid_unknown_fields=True):
     version: int = 1
-    servers: dict[str, Trusted] = {}
+    servers: dict[str, TrustedServer] = {}
     workspaces: list[str] = []
 
 
@@ -56,7 +56,7 @@ class TrustStore:
     def __init__(self, data: Path) -> None:
         self.path = data / _NAME
 
-    def trusted(self, content_hash: str) -> Trusted | None:
+    def trusted(self, content_hash: str) -> TrustedServer | None:
         """What was granted to this content, or None when nobody trusted it."""
         return self._read().servers.get(content_hash)
 
@@ -64,10 +64,10 @@ class TrustStore:
         """Whether a server of this very directory was trusted here (a parent's trust is not its own, R22)."""
         return directory in self._read().workspaces
 
-    def trust(self, content_hash: str, record: Trusted, *, workspace: str | None = None) -> None:
+    def trust(self, content_hash: str, record: TrustedServer, *, workspace: str | None = None) -> None:
         """Trust this content; ``workspace`` is the directory whose repository it came from."""
 
-        def change(file: _File) -> None:
+        def change(file: _TrustFile) -> None:
             file.servers[content_hash] = record
             if workspace is not None and workspace not in file.workspaces:
                 file.workspaces.append(workspace)
@@ -88,7 +88,7 @@ class TrustStore:
             return dict(known.tools)
         kept: dict[str, str] = {}
 
-        def change(file: _File) -> None:
+        def change(file: _TrustFile) -> None:
             record = file.servers.get(content_hash)
             if record is None:  # revoked while the server was being asked
                 return
@@ -100,7 +100,7 @@ class TrustStore:
         self._change(change)
         return kept
 
-    def _change(self, change: Callable[[_File], object]) -> None:
+    def _change(self, change: Callable[[_TrustFile], object]) -> None:
         with as_storage_error("write", self.path):
             fsops.make_directories(self.path.parent)
             lock = FileLock(self.path.with_suffix(".lock"), guards=self.path)
@@ -110,11 +110,11 @@ class TrustStore:
                 encoded = msgspec.json.format(msgspec.json.encode(file), indent=1)
                 fsops.replace_file(self.path, encoded + b"\n")
 
-    def _read(self) -> _File:
+    def _read(self) -> _TrustFile:
         try:
             fd = fsops.open_nofollow(self.path)
         except FileNotFoundError:
-            return _File()
+            return _TrustFile()
         except OSError as cause:
             raise StorageError("read", self.path, cause, hint="make it readable, or move it away") from cause
         try:
@@ -122,7 +122,7 @@ class TrustStore:
         finally:
             fsops.close_quietly(fd)
         try:
-            file = msgspec.json.decode(data, type=_File)
+            file = msgspec.json.decode(data, type=_TrustFile)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
             raise self._damaged("not a trust file") from cause
         if file.version != 1:

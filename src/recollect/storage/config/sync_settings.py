@@ -8,7 +8,7 @@ the user's own, in ``config.toml``::
     allow = ["~/work"]             # only what lies below; left out: everything
     deny = ["~/work/secret", "/srv/*/private"]   # wins over allow
 
-A token is never printed; ``Login`` does not show it.
+A token is never printed; ``SyncLogin`` does not show it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOGIN, _KEY = "sync.json", "sync.key"
 KEY_BYTES = 64
 
 
-class Login(Struct, frozen=True):
+class SyncLogin(Struct, frozen=True):
     """Where to, and as whom. A token is "" for a folder."""
 
     address: str
@@ -44,10 +44,10 @@ class Login(Struct, frozen=True):
     plain_http: bool = False
 
     def __repr__(self) -> str:
-        return f"Login({self.address!r})"
+        return f"SyncLogin({self.address!r})"
 
 
-class Projects(Struct, frozen=True):
+class SyncProjects(Struct, frozen=True):
     """Which directories' sessions are sent."""
 
     allow: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ def login_file(environ: Mapping[str, str] | None = None) -> Path:
     return paths.config_file(environ).with_name(_LOGIN)
 
 
-def save_login(login: Login, environ: Mapping[str, str] | None = None) -> Path:
+def save_login(login: SyncLogin, environ: Mapping[str, str] | None = None) -> Path:
     """Keep a login, for its owner only."""
     path = login_file(environ)
     with as_storage_error("write", path):
@@ -80,7 +80,7 @@ def save_login(login: Login, environ: Mapping[str, str] | None = None) -> Path:
     return path
 
 
-def load_login(environ: Mapping[str, str] | None = None) -> Login:
+def load_login(environ: Mapping[str, str] | None = None) -> SyncLogin:
     """The login that was kept."""
     path = login_file(environ)
     try:
@@ -90,7 +90,7 @@ def load_login(environ: Mapping[str, str] | None = None) -> Login:
     except OSError as cause:
         raise StorageError("read", path, cause, hint="make it readable, or log in anew") from cause
     try:
-        return msgspec.json.decode(data, type=Login)
+        return msgspec.json.decode(data, type=SyncLogin)
     except (msgspec.DecodeError, UnicodeDecodeError):
         # What is in it is not quoted: it holds a token.
         raise DamagedData(f"{path}: not a login", hint="`recollect sync login URL` writes it anew") from None
@@ -147,13 +147,13 @@ def _private(path: Path) -> bytes:
         fsops.close_quietly(fd)
 
 
-def projects_to_send(environ: Mapping[str, str] | None = None) -> Projects:
+def projects_to_send(environ: Mapping[str, str] | None = None) -> SyncProjects:
     """The user's lists. One that cannot be understood is an error: what was to stay must not leave."""
     file = paths.config_file(environ)
     try:
         data = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return Projects()
+        return SyncProjects()
     except OSError as cause:
         raise StorageError("read", file, cause, hint="make it readable, or move it away") from cause
     import tomllib
@@ -167,7 +167,7 @@ def projects_to_send(environ: Mapping[str, str] | None = None) -> Projects:
     unknown = sorted(set(section) - {"allow", "deny"})
     if unknown:
         _refuse(file, f"sync.{unknown[0]} is not known")
-    return Projects(_paths(file, section, "allow"), _paths(file, section, "deny"))
+    return SyncProjects(_paths(file, section, "allow"), _paths(file, section, "deny"))
 
 
 def _paths(file: Path, section: dict[str, object], name: str) -> tuple[str, ...]:

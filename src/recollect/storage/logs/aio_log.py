@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Self
 
 from recollect.errors import LogUnusable
-from recollect.storage.logs.batch import Job, Lines
-from recollect.storage.logs.log import Appended, Log, SyncPolicy, checked_job
+from recollect.storage.logs.batch import AppendJob, Lines
+from recollect.storage.logs.log import AppendResult, Log, SyncPolicy, checked_job
 
 __all__ = ["AsyncLog"]
 
@@ -42,7 +42,7 @@ class AsyncLog:
             path, lock_path=lock_path, sync=sync, sync_interval=sync_interval, lock_timeout=lock_timeout
         )
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recollect-log")
-        self._waiting: dict[Job, asyncio.Future[None]] = {}
+        self._waiting: dict[AppendJob, asyncio.Future[None]] = {}
         self._draining: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -56,11 +56,11 @@ class AsyncLog:
         """Whether a sync failed, after which this object takes no more lines."""
         return self._log.failed
 
-    async def append(self, line: bytes, entry_id: str | None = None) -> Appended:
+    async def append(self, line: bytes, entry_id: str | None = None) -> AppendResult:
         """Store one line, given without its newline."""
         return (await self.append_many([(line, entry_id)]))[0]
 
-    async def append_many(self, lines: Lines) -> list[Appended]:
+    async def append_many(self, lines: Lines) -> list[AppendResult]:
         """Store lines with one write and one sync; all are acknowledged or none."""
         if not lines:
             return []
@@ -117,7 +117,7 @@ class AsyncLog:
     async def _drain(self) -> None:
         """Write what waits, then what came meanwhile, until nothing does."""
         loop = asyncio.get_running_loop()
-        batch: dict[Job, asyncio.Future[None]] = {}
+        batch: dict[AppendJob, asyncio.Future[None]] = {}
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, {}

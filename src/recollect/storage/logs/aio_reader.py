@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from recollect.errors import RecollectError
-from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Pending
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, PendingTail
 from recollect.model.entry import Entry
 from recollect.model.ids import SessionId
 from recollect.storage.logs.follow import Followed, Follower, FollowFrom
 from recollect.storage.logs.loader import ConversationLoader
-from recollect.storage.logs.reader import LogReader, Page
+from recollect.storage.logs.reader import LogPage, LogReader
 from recollect.system.thread_hop import in_thread
 
 _BATCH_ITEMS = 256
@@ -51,19 +51,19 @@ class AsyncLogReader:
         """Stream items; see ``LogReader.entries``."""
         return streamed(self._reader.entries(start, stop))
 
-    async def pending(self) -> Pending | None:
+    async def pending(self) -> PendingTail | None:
         """The unterminated tail, if there is one at this moment."""
         return await in_thread(self._reader.pending)
 
-    async def page_forward(self, offset: int, limit: int) -> Page:
+    async def page_forward(self, offset: int, limit: int) -> LogPage:
         """See ``LogReader.page_forward``."""
         return await in_thread(lambda: self._reader.page_forward(offset, limit))
 
-    async def page_backward(self, offset: int | None, limit: int) -> Page:
+    async def page_backward(self, offset: int | None, limit: int) -> LogPage:
         """See ``LogReader.page_backward``."""
         return await in_thread(lambda: self._reader.page_backward(offset, limit))
 
-    async def tail(self, count: int) -> Page:
+    async def tail(self, count: int) -> LogPage:
         """The last ``count`` items."""
         return await in_thread(lambda: self._reader.tail(count))
 

@@ -18,7 +18,7 @@ from recollect.storage.logs.recent_ids import RecentIds
 Lines = Sequence[tuple[bytes, str | None]]
 
 
-class Appended(msgspec.Struct, frozen=True):
+class AppendResult(msgspec.Struct, frozen=True):
     """Where a line stands. ``length`` counts the newline; ``repeated``: it stood there before."""
 
     offset: int
@@ -37,7 +37,7 @@ class Slot:
         self.offset = offset
 
 
-class Job:
+class AppendJob:
     """What one caller asked for and, in the end, a result or an error."""
 
     __slots__ = ("error", "lines", "result", "slots")
@@ -45,7 +45,7 @@ class Job:
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
         self.slots: list[tuple[Slot, bool]] = []
-        self.result: list[Appended] | None = None
+        self.result: list[AppendResult] | None = None
         self.error: RecollectError | None = None
 
     def outcome(self, of_the_write: Outcome) -> Outcome:
@@ -54,10 +54,12 @@ class Job:
 
     def succeed(self) -> None:
         """Every slot has its place: answer with those."""
-        self.result = [Appended(slot.offset, len(slot.line) + 1, repeated) for slot, repeated in self.slots]
+        self.result = [
+            AppendResult(slot.offset, len(slot.line) + 1, repeated) for slot, repeated in self.slots
+        ]
 
 
-class Layout:
+class BatchLayout:
     """The new lines of a batch in the order they will be written, for a file that ends at ``end``."""
 
     def __init__(self, path: Path, recent: RecentIds, end: int) -> None:
@@ -68,7 +70,7 @@ class Layout:
         self._caught_up = False
         self._by_id: dict[str, Slot] = {}
 
-    def add(self, job: Job) -> None:
+    def add(self, job: AppendJob) -> None:
         """Lay out one job; if one of its lines conflicts, none of them is part of the batch."""
         new: list[Slot] = []
         own: dict[str, Slot] = {}

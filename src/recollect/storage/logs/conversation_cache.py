@@ -53,7 +53,7 @@ class CacheStatistics(Struct, frozen=True):
     items: int = 0
 
 
-class _Kept(Struct, frozen=True):
+class _CachedLog(Struct, frozen=True):
     """A log as it was read: the items up to ``end``, and how to tell whether it is still that log."""
 
     items: Items
@@ -79,7 +79,7 @@ class ConversationCache:
         self.budget_bytes = budget_bytes
         self._limits = limits
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Path, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Path, _CachedLog] = OrderedDict()
         self._bytes = self._hits = self._misses = self._extended = self._evictions = 0
 
     def get(self, path: Path) -> Items:
@@ -120,7 +120,7 @@ class ConversationCache:
             with OpenLog(path) as log:  # says what is wrong in our own words
                 return log.stat()
 
-    def _read(self, path: Path, kept: _Kept | None) -> _Kept:
+    def _read(self, path: Path, kept: _CachedLog | None) -> _CachedLog:
         try:
             with OpenLog(path, self._limits) as log:
                 now = log.stat()
@@ -135,7 +135,7 @@ class ConversationCache:
             self._keep(path, fresh)
         return fresh
 
-    def _keep(self, path: Path, fresh: _Kept) -> None:
+    def _keep(self, path: Path, fresh: _CachedLog) -> None:
         self._drop(path)
         if fresh.cost > self.budget_bytes:
             return
@@ -151,7 +151,7 @@ class ConversationCache:
         self._bytes -= kept.cost if kept is not None else 0
 
 
-def _load(log: OpenLog, now: os.stat_result, kept: _Kept | None) -> _Kept:
+def _load(log: OpenLog, now: os.stat_result, kept: _CachedLog | None) -> _CachedLog:
     """Read from the end of what is kept, or all, up to the size the status speaks of.
 
     What is appended after the status was taken is left for the next request:
@@ -166,7 +166,7 @@ def _load(log: OpenLog, now: os.stat_result, kept: _Kept | None) -> _Kept:
         if item is not None:
             items.append(item)
             cost += _cost(item)
-    return _Kept(tuple(items), end, fingerprint, _file(now), now.st_size, now.st_mtime_ns, cost)
+    return _CachedLog(tuple(items), end, fingerprint, _file(now), now.st_size, now.st_mtime_ns, cost)
 
 
 def _cost(item: Entry | Damage) -> int:

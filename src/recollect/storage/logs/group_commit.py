@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 Job = TypeVar("Job")
 
 
-class _Batch(Generic[Job]):
+class _CommitBatch(Generic[Job]):
     __slots__ = ("done", "jobs", "leader")
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class GroupCommit(Generic[Job]):
     def __init__(self) -> None:
         self._joining = threading.Lock()
         self.between_batches = threading.Lock()
-        self._open: _Batch[Job] = _Batch()
+        self._open: _CommitBatch[Job] = _CommitBatch()
 
     def run(self, jobs: Iterable[Job], commit: Callable[[list[Job]], None]) -> None:
         """Return when a commit that held these jobs has ended; it must mark each job itself.
@@ -46,7 +46,7 @@ class GroupCommit(Generic[Job]):
         An interrupt ends its leader only: the followers come back, with their jobs unmarked if need be.
         """
         me = object()
-        batch: _Batch[Job] | None = None
+        batch: _CommitBatch[Job] | None = None
         try:
             with self._joining:
                 batch = self._open
@@ -67,7 +67,7 @@ class GroupCommit(Generic[Job]):
                 if not ended:
                     self._end(batch, me)
 
-    def _join(self, batch: _Batch[Job], jobs: Iterable[Job], me: object) -> None:
+    def _join(self, batch: _CommitBatch[Job], jobs: Iterable[Job], me: object) -> None:
         batch.jobs.extend(jobs)
         if batch.leader is None:
             batch.leader = me
@@ -76,17 +76,17 @@ class GroupCommit(Generic[Job]):
             done.acquire()
             batch.done = done
 
-    def _close(self, batch: _Batch[Job]) -> None:
+    def _close(self, batch: _CommitBatch[Job]) -> None:
         with self._joining:
             if self._open is batch:
-                self._open = _Batch()
+                self._open = _CommitBatch()
 
-    def _wait(self, batch: _Batch[Job]) -> None:
+    def _wait(self, batch: _CommitBatch[Job]) -> None:
         # One statement that takes and frees: an interrupt between two would shut out the other followers.
         with contextlib.suppress(RuntimeError), batch.done or contextlib.nullcontext():
             pass
 
-    def _end(self, batch: _Batch[Job] | None, me: object) -> None:
+    def _end(self, batch: _CommitBatch[Job] | None, me: object) -> None:
         if batch is None or batch.leader is not me:
             return
         if self._open is batch:

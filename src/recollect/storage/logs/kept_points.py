@@ -34,7 +34,7 @@ _MOST_FILES = 400
 _MOST_BYTES = 256 << 20
 
 
-class Points(Struct):
+class LogPoints(Struct):
     """What was read of a log so far. ``meta`` are the places of lines that the client wrote in the user's name."""
 
     points: list[Node | LeafMark]
@@ -43,7 +43,7 @@ class Points(Struct):
     before_end: bytes = b""
 
 
-class _Header(Struct, array_like=True, frozen=True):
+class _PointsHeader(Struct, array_like=True, frozen=True):
     """Of which log, as it was when it was read, and how to tell that the rest is whole."""
 
     format: str
@@ -68,25 +68,25 @@ class _Header(Struct, array_like=True, frozen=True):
         return (is_same or is_longer) and _digest(log.fingerprint(self.end)) == self.before_end
 
 
-class _Rest(Struct, array_like=True, frozen=True):
+class _PointsBody(Struct, array_like=True, frozen=True):
     nodes: list[Node]
     marks: list[LeafMark]
     meta: set[int]
 
 
-_header = msgspec.json.Decoder(_Header)
-_rest = msgspec.msgpack.Decoder(_Rest)
+_header = msgspec.json.Decoder(_PointsHeader)
+_rest = msgspec.msgpack.Decoder(_PointsBody)
 _UNUSABLE = (msgspec.MsgspecError, UnicodeError, OSError, ValueError)
 
 
-class KeptPoints:
+class PointsCache:
     """A directory of such files, the oldest taken away where there are too many."""
 
     def __init__(self, directory: Path, most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES) -> None:
         self._directory = directory
         self._most_files, self._most_bytes = most_files, most_bytes
 
-    def read(self, log: OpenLog) -> Points | None:
+    def read(self, log: OpenLog) -> LogPoints | None:
         """What is kept of a log, as far as it is still true; the log may have grown since."""
         try:
             with open_regular(self._place(log.path)) as file:
@@ -101,7 +101,7 @@ class KeptPoints:
             return None
         points: list[Node | LeafMark] = [*rest.nodes, *rest.marks]
         points.sort(key=lambda point: point.offset)
-        return Points(points, rest.meta, header.end, log.fingerprint(header.end))
+        return LogPoints(points, rest.meta, header.end, log.fingerprint(header.end))
 
     def covers(self, log: OpenLog) -> int:
         """Up to which byte a log need not be read again."""
@@ -112,14 +112,14 @@ class KeptPoints:
             return 0
         return header.end if _is_ours(header, log.path) and header.fits(log) else 0
 
-    def write(self, log: OpenLog, status: os.stat_result, points: Points) -> None:
+    def write(self, log: OpenLog, status: os.stat_result, points: LogPoints) -> None:
         """Keep what was read of a log. ``status`` is that of before the reading: it vouches for nothing newer."""
         nodes = [one for one in points.points if isinstance(one, Node)]
         marks = [one for one in points.points if isinstance(one, LeafMark)]
         try:
             head = log.read_all(_HEAD, 0)
-            data = msgspec.msgpack.encode(_Rest(nodes, marks, points.meta))
-            header = _Header(
+            data = msgspec.msgpack.encode(_PointsBody(nodes, marks, points.meta))
+            header = _PointsHeader(
                 _FORMAT,
                 str(log.path),
                 status.st_dev,
@@ -154,7 +154,7 @@ class KeptPoints:
                     fsops.unlink(Path(path))
 
 
-def _is_ours(header: _Header, log: Path) -> bool:
+def _is_ours(header: _PointsHeader, log: Path) -> bool:
     return (header.format, header.log) == (_FORMAT, str(log))
 
 

@@ -50,14 +50,14 @@ from recollect.errors import (
     SyncFailed,
     UsageError,
 )
-from recollect.storage.logs.batch import Appended, Job, Layout, Lines
+from recollect.storage.logs.batch import AppendJob, AppendResult, BatchLayout, Lines
 from recollect.storage.logs.group_commit import GroupCommit
-from recollect.storage.logs.log_file import LogFile
+from recollect.storage.logs.log_file import AppendFile
 from recollect.storage.logs.recent_ids import RecentIds
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 
-__all__ = ["Appended", "Log", "SyncPolicy"]
+__all__ = ["AppendResult", "Log", "SyncPolicy"]
 
 
 class SyncPolicy(enum.Enum):
@@ -91,9 +91,9 @@ class Log:
         self._last_sync = time.monotonic()
         self._closed = False
         self._lock = FileLock(lock_path or path.with_name(path.name + ".lock"), lock_timeout, guards=path)
-        self._file = LogFile(path)
+        self._file = AppendFile(path)
         self._recent = RecentIds(self._file.read)
-        self._group: GroupCommit[Job] = GroupCommit()
+        self._group: GroupCommit[AppendJob] = GroupCommit()
         _live.add(self)
 
     @property
@@ -106,11 +106,11 @@ class Log:
         """Whether a sync failed, after which this object takes no more lines."""
         return self._file.sync_failed
 
-    def append(self, line: bytes, entry_id: str | None = None) -> Appended:
+    def append(self, line: bytes, entry_id: str | None = None) -> AppendResult:
         """Store one line, given without its newline."""
         return self.append_many([(line, entry_id)])[0]
 
-    def append_many(self, lines: Lines) -> list[Appended]:
+    def append_many(self, lines: Lines) -> list[AppendResult]:
         """Store lines with one write and one sync; all are acknowledged or none."""
         if not lines:
             return []
@@ -118,11 +118,11 @@ class Log:
         self.run([job])
         return self.answer(job)
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, jobs: Sequence[AppendJob]) -> None:
         """Commit jobs as one batch, together with what other threads bring; then ask ``answer`` of each."""
         self._group.run(jobs, self._commit)
 
-    def answer(self, job: Job) -> list[Appended]:
+    def answer(self, job: AppendJob) -> list[AppendResult]:
         """What became of a job that ``run`` has returned from: places, or the error raised."""
         if job.result is not None:
             return job.result
@@ -169,7 +169,7 @@ class Log:
             return "an earlier sync failed"
         return "the log is closed" if self._closed else None
 
-    def _commit(self, jobs: list[Job]) -> None:
+    def _commit(self, jobs: list[AppendJob]) -> None:
         """Give every job a result or an error. Only an interrupt leaves here as an exception."""
         if reason := self._unusable():
             _fail_all(jobs, functools.partial(LogUnusable, self._path, reason))
@@ -202,10 +202,10 @@ class Log:
                 if not released:
                     self._lock.release()
 
-    def _commit_locked(self, jobs: list[Job]) -> None:
+    def _commit_locked(self, jobs: list[AppendJob]) -> None:
         if self._file.follow_path():
             self._recent.forget()
-        layout = Layout(self._path, self._recent, self._file.find_end())
+        layout = BatchLayout(self._path, self._recent, self._file.find_end())
         for job in jobs:
             layout.add(job)
         start = self._file.append(layout.payload()) if layout.new else 0
@@ -240,7 +240,7 @@ class Log:
         return outcome
 
     def _fail(
-        self, jobs: list[Job], operation: str, path: Path, cause: OSError | None, outcome: Outcome
+        self, jobs: list[AppendJob], operation: str, path: Path, cause: OSError | None, outcome: Outcome
     ) -> None:
         hint = fsops.next_step(cause)
         for job in jobs:
@@ -258,17 +258,17 @@ class Log:
         self._group = GroupCommit()
 
 
-def checked_job(lines: Lines) -> Job:
+def checked_job(lines: Lines) -> AppendJob:
     """A job of these lines, none of which is empty or holds a newline."""
     for line, _ in lines:
         if not line:
             raise UsageError("append: the line is empty", hint="give at least one byte")
         if b"\n" in line:
             raise UsageError("append: there is a newline in the line", hint="give each line on its own")
-    return Job(lines)
+    return AppendJob(lines)
 
 
-def _fail_all(jobs: list[Job], error: Callable[[], RecollectError]) -> None:
+def _fail_all(jobs: list[AppendJob], error: Callable[[], RecollectError]) -> None:
     for job in jobs:
         # One object each: threads that raise the same exception would share its traceback.
         job.error = job.error or error()

@@ -19,7 +19,7 @@ from recollect.errors import Outcome
 from recollect.system import fsops
 
 
-class LogFile:
+class AppendFile:
     """A descriptor for appending that follows its path: replaced or deleted files are opened anew (S6).
 
     ``unsynced`` is true while the file holds bytes that no sync of ours has covered, be they our own or

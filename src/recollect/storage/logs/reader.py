@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError, UsageError
-from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, Pending
+from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, PendingTail
 
 # The codec is imported where lines become entries: most of those who read lines never ask for one.
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ for _name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
     _FLAGS |= getattr(os, _name, 0)
 
 
-class Block(Struct, frozen=True, gc=False):
+class LineBlock(Struct, frozen=True, gc=False):
     """Whole lines as they stand in the log, last newline included."""
 
     data: bytes
@@ -182,7 +182,7 @@ class OpenLog:
                     yield self._oversize(block.offset + begin, stop - begin)
                 stop = begin - 1
 
-    def blocks_backwards(self, end: int) -> Iterator[Block | Damage]:
+    def blocks_backwards(self, end: int) -> Iterator[LineBlock | Damage]:
         """The same lines in blocks, for a search that need not look at each; Damage is an oversize line."""
         size = _FIRST_READ
         while end > 0:
@@ -192,14 +192,14 @@ class OpenLog:
                 return  # cut or overwritten under our hands
             begin = data.find(_NEWLINE) + 1 if low else 0
             if begin < len(data):
-                yield Block(data[begin:], low + begin)
+                yield LineBlock(data[begin:], low + begin)
                 end = low + begin
             else:
                 start = self.line_start(low)
                 item = self._single(start, end)
                 if item is None:
                     return
-                yield Block(item.data + _NEWLINE, start) if isinstance(item, Line) else item
+                yield LineBlock(item.data + _NEWLINE, start) if isinstance(item, Line) else item
                 end = start
             size = min(size * 2, _READ)
 
@@ -266,7 +266,7 @@ def read_lines(
         yield from log.lines(start, stop)
 
 
-class Page(Struct, frozen=True):
+class LogPage(Struct, frozen=True):
     """Some items in the order of the log, and the bytes they were read from.
 
     Hand ``end`` to ``page_forward`` or ``start`` to ``page_backward`` to go on;
@@ -302,14 +302,14 @@ class LogReader:
                 if item is not None:
                     yield item
 
-    def pending(self) -> Pending | None:
+    def pending(self) -> PendingTail | None:
         """The unterminated tail, if there is one at this moment."""
         with OpenLog(self.path, self.limits) as log:
             size = log.size()
             end = log.line_start(size)
-            return Pending(end, size - end) if end < size else None
+            return PendingTail(end, size - end) if end < size else None
 
-    def page_forward(self, offset: int, limit: int) -> Page:
+    def page_forward(self, offset: int, limit: int) -> LogPage:
         """Up to ``limit`` items from ``offset`` on; an offset inside a line moves to the next line."""
         _check_limit(limit)
         with OpenLog(self.path, self.limits) as log:
@@ -319,9 +319,9 @@ class LogReader:
             items, end = self._taken(log.lines(start, last), limit)
             # Fewer items than asked for: the pass reached the last newline, blank lines included.
             end = last if len(items) < limit else end
-            return Page(items, start, end, start == 0, end >= last)
+            return LogPage(items, start, end, start == 0, end >= last)
 
-    def page_backward(self, offset: int | None, limit: int) -> Page:
+    def page_backward(self, offset: int | None, limit: int) -> LogPage:
         """Up to ``limit`` items before ``offset`` (None: the end).
 
         An offset inside a line moves to that line's start, so that the line is
@@ -334,9 +334,9 @@ class LogReader:
             items, _ = self._taken(log.lines_backwards(end), limit)
             items.reverse()
             start = items[0].offset if len(items) == limit else 0
-            return Page(items, start, end, start == 0, end >= last)
+            return LogPage(items, start, end, start == 0, end >= last)
 
-    def tail(self, count: int) -> Page:
+    def tail(self, count: int) -> LogPage:
         """The last ``count`` items."""
         return self.page_backward(None, count)
 

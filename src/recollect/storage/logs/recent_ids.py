@@ -20,16 +20,16 @@ REMEMBERED = 4096
 TAIL_WINDOW = 64 * 1024
 
 
-class _Place(NamedTuple):
+class _IdPlace(NamedTuple):
     offset: int
     length: int
 
 
-class _Identified(msgspec.Struct):
+class _IdLine(msgspec.Struct):
     uuid: str | None = None
 
 
-_top_level = msgspec.json.Decoder(_Identified)
+_top_level = msgspec.json.Decoder(_IdLine)
 
 
 class RecentIds:
@@ -38,7 +38,7 @@ class RecentIds:
     def __init__(self, read: Callable[[int, int], bytes], capacity: int = REMEMBERED) -> None:
         self._read = read
         self._capacity = capacity
-        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._places: OrderedDict[str, _IdPlace] = OrderedDict()
         # Always the start of a line. Every whole line before it is known, or was too far from the end.
         self._known_to = 0
 
@@ -56,7 +56,7 @@ class RecentIds:
 
     def remember(self, entry_id: str, offset: int, length: int) -> None:
         """Note where an id stands; of two places the first counts (L8)."""
-        self._places.setdefault(entry_id, _Place(offset, length))
+        self._places.setdefault(entry_id, _IdPlace(offset, length))
         if len(self._places) > self._capacity:
             self._places.popitem(last=False)
 
@@ -65,11 +65,11 @@ class RecentIds:
         if self._known_to == start:
             self._known_to = end
 
-    def find(self, entry_id: str) -> _Place | None:
+    def find(self, entry_id: str) -> _IdPlace | None:
         """Where the first line with this id stands, as far as is known."""
         return self._places.get(entry_id)
 
-    def holds(self, place: _Place, line: bytes) -> bool:
+    def holds(self, place: _IdPlace, line: bytes) -> bool:
         """Whether exactly this line stands there."""
         return place.length == len(line) + 1 and self._read(place.offset, place.length) == line + b"\n"
 

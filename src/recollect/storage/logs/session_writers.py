@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from recollect.model.lifecycle import SessionState
-from recollect.storage.store import Place, SessionLog, Store
+from recollect.storage.store import LogContext, SessionLog, Store
 from recollect.system import fsops
 
 _OPEN_LOGS = 32
 
 
-class _Writer:
+class _LogWriter:
     """A log that may be open, how many callers have it, and which file it was when it was last used."""
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class _Writer:
         self._log: SessionLog | None = None
         self._identity: tuple[int, int] | None = None
 
-    def log(self, store: Store, place: Place) -> SessionLog:
+    def log(self, store: Store, place: LogContext) -> SessionLog:
         """The open log. Where its file was replaced or taken away, what it remembers is wrong: open anew."""
         if self._log is not None and fsops.identity_at(str(self.path)) != self._identity:
             self.close()
@@ -57,10 +57,10 @@ class SessionWriters:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._guard = threading.Lock()
-        self._open: OrderedDict[Path, _Writer] = OrderedDict()
+        self._open: OrderedDict[Path, _LogWriter] = OrderedDict()
 
     @contextlib.contextmanager
-    def writing(self, place: Place) -> Iterator[SessionLog]:
+    def writing(self, place: LogContext) -> Iterator[SessionLog]:
         """The log of a place, for one caller at a time. After a failure it is opened anew."""
         writer = self._taken(place.path)
         try:
@@ -83,9 +83,9 @@ class SessionWriters:
             with writer.busy:
                 writer.close()
 
-    def _taken(self, path: Path) -> _Writer:
+    def _taken(self, path: Path) -> _LogWriter:
         with self._guard:
-            writer = self._open.pop(path, None) or _Writer(path)
+            writer = self._open.pop(path, None) or _LogWriter(path)
             self._open[path] = writer
             writer.users += 1
             idle = [path for path, other in self._open.items() if not other.users]

@@ -39,7 +39,7 @@ from recollect.model.entry import (
     Tag,
     User,
 )
-from recollect.storage.logs.reader import Block, OpenLog
+from recollect.storage.logs.reader import LineBlock, OpenLog
 
 _WINDOW = 64 * 1024
 _PROMPT_CHARACTERS = 200
@@ -71,7 +71,7 @@ _NOT_TYPED = (
 )
 
 
-class Glance(Struct, frozen=True, kw_only=True):
+class LogSummary(Struct, frozen=True, kw_only=True):
     """A log at a glance. Texts are None where the log has none, or where "" cleared them.
 
     Place and start come from the first lines, branch and client version from the
@@ -103,14 +103,14 @@ class Glance(Struct, frozen=True, kw_only=True):
         return self.custom_title or self.ai_title or self.last_prompt or self.first_prompt
 
 
-def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) -> Glance:
+def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) -> LogSummary:
     """Look at a log. With ``deep=False`` only its first and last 64 KiB are considered."""
     with OpenLog(path, limits) as log:
         end = log.committed_end()
-        head = _Head(log, end, deep=deep)
-        tail = _Tail(log, end, deep=deep, seek_main_line=head.begins_aside)
+        head = _SummaryHead(log, end, deep=deep)
+        tail = _SummaryTail(log, end, deep=deep, seek_main_line=head.begins_aside)
         first, last, found = head.origin, tail.origin, tail.metadata
-        return Glance(
+        return LogSummary(
             size=log.size(),
             first_at=first.at or last.at,
             last_at=last.at or first.at,
@@ -145,14 +145,14 @@ def marked_entries(log: OpenLog, end: int, kinds: Collection[Kind]) -> Iterator[
     """Entries of some metadata kinds before ``end``, newest first, decoding no others."""
     pattern = _type_pattern(kinds)
     for block in log.blocks_backwards(end):
-        if isinstance(block, Block):
+        if isinstance(block, LineBlock):
             for line in _matching_lines(block, pattern):
                 entry = readable(codec.decode(line, log.limits))
                 if entry is not None and entry.kind in kinds:
                     yield entry
 
 
-class _Origin:
+class _SummaryOrigin:
     """Where and when something was said, as told by the first links that are noted."""
 
     def __init__(self) -> None:
@@ -173,11 +173,11 @@ class _Origin:
         self.entrypoint = self.entrypoint or chain.entrypoint
 
 
-class _Head:
+class _SummaryHead:
     """The start of a log, read up to its first prompt."""
 
     def __init__(self, log: OpenLog, end: int, *, deep: bool) -> None:
-        self.origin = _Origin()
+        self.origin = _SummaryOrigin()
         self.prompt: str | None = None
         self.begins_aside = False
         self._begun = False
@@ -218,11 +218,11 @@ class _Head:
             self.prompt = typed_prompt(entry)
 
 
-class _Tail:
+class _SummaryTail:
     """The end of a log, and its metadata wherever it stands."""
 
     def __init__(self, log: OpenLog, end: int, *, deep: bool, seek_main_line: bool) -> None:
-        self.origin = _Origin()
+        self.origin = _SummaryOrigin()
         self.metadata: dict[Kind, str] = {}
         self.has_main_line = not seek_main_line
         self._end = end
@@ -230,7 +230,7 @@ class _Tail:
 
     def _read(self, log: OpenLog, end: int, *, deep: bool) -> bool:
         for block in log.blocks_backwards(end):
-            if isinstance(block, Block):
+            if isinstance(block, LineBlock):
                 self._take_last_link(block, log.limits)
                 self._take_metadata(block, log.limits)
                 self._take_main_line(block, log.limits)
@@ -245,7 +245,7 @@ class _Tail:
         found_all = len(self.metadata) == len(_METADATA)
         return found_all and self.has_main_line and self.origin.at is not None
 
-    def _take_last_link(self, block: Block, limits: Limits) -> None:
+    def _take_last_link(self, block: LineBlock, limits: Limits) -> None:
         data, stop = block.data, len(block.data) - 1
         while self.origin.at is None and stop >= 0:
             begin = data.rfind(b"\n", 0, stop) + 1
@@ -258,7 +258,7 @@ class _Tail:
                     self.origin.note(entry, entry.chain)
                     self.has_main_line = self.has_main_line or entry.chain.is_sidechain is not True
 
-    def _take_metadata(self, block: Block, limits: Limits) -> None:
+    def _take_metadata(self, block: LineBlock, limits: Limits) -> None:
         missing = [kind for kind in _METADATA if kind not in self.metadata]
         if not missing:
             return
@@ -268,7 +268,7 @@ class _Tail:
             if entry is not None and text is not None:
                 self.metadata.setdefault(entry.kind, text)
 
-    def _take_main_line(self, block: Block, limits: Limits) -> None:
+    def _take_main_line(self, block: LineBlock, limits: Limits) -> None:
         if self.has_main_line:
             return
         for line in _matching_lines(block, _MAIN_LINE):
@@ -313,7 +313,7 @@ def _type_pattern(kinds: Collection[Kind]) -> re.Pattern[bytes]:
     return re.compile(rb'"type"[ \t]*:[ \t]*"(?:%s)"' % names)
 
 
-def _matching_lines(block: Block, pattern: re.Pattern[bytes]) -> Iterator[Line]:
+def _matching_lines(block: LineBlock, pattern: re.Pattern[bytes]) -> Iterator[Line]:
     """Lines in which the pattern occurs, newest first, each once."""
     data, position = block.data, 0
     places: list[tuple[int, int]] = []

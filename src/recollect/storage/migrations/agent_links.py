@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from recollect.model.blocks import TextBlock
-from recollect.model.conversation.agents import Agent, linked
+from recollect.model.conversation.agents import SubAgent, linked
 from recollect.model.conversation.tool_calls import tool_calls
 from recollect.model.damage import Damage
 from recollect.model.entry import Entry, User
@@ -18,7 +18,7 @@ from recollect.model.entry import Entry, User
 Lines = Sequence[Entry | Damage]
 
 
-def meta_files(main: Lines, agents: Mapping[str, Lines], known: Sequence[Agent] = ()) -> dict[str, bytes]:
+def meta_files(main: Lines, agents: Mapping[str, Lines], known: Sequence[SubAgent] = ()) -> dict[str, bytes]:
     """The meta file of each agent whose call is known. ``known`` have one already, and keep their calls."""
     calls = tool_calls(_entries(main))
     sender: dict[str, str] = {}
@@ -26,7 +26,7 @@ def meta_files(main: Lines, agents: Mapping[str, Lines], known: Sequence[Agent] 
         own = tool_calls(_entries(lines))
         sender |= {call.id: name for call in own}
         calls += own
-    found = [*known, *(Agent(name, "flat", prompt=_prompt(lines)) for name, lines in agents.items())]
+    found = [*known, *(SubAgent(name, "flat", prompt=_prompt(lines)) for name, lines in agents.items())]
     named = {agent.id: agent for agent in linked(found, calls) if agent.id in agents and agent.tool_use_id}
     parents = {name: sender.get(agent.tool_use_id or "") for name, agent in named.items()}
     return {name: _meta(agent, parents[name], _depth(name, parents)) for name, agent in named.items()}
@@ -42,7 +42,7 @@ def _prompt(lines: Lines) -> str:
     return "".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
-def _meta(agent: Agent, parent: str | None, depth: int) -> bytes:
+def _meta(agent: SubAgent, parent: str | None, depth: int) -> bytes:
     fields = {
         "agentType": agent.agent_type,
         "description": agent.description,

@@ -3,7 +3,7 @@
 A step never writes. It reads the session, makes a ``ChangePlan`` and says what the new layout has no place for.
 Rolling back is the undo of that change, byte for byte; so no step has code of its own for it.
 
-``Meaning`` is what must be the same before and after: what was said, called and answered, in order, and
+``SessionMeaning`` is what must be the same before and after: what was said, called and answered, in order, and
 the tokens. It is computed from the files as they are, never from what the step believes it wrote.
 """
 
@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from recollect.errors import UsageError
 from recollect.model.blocks import Block, TextBlock
-from recollect.model.conversation.turns import Call, Prompt, Response, turns_of
+from recollect.model.conversation.turns import Response, TurnCall, TurnPrompt, turns_of
 from recollect.model.convert.into_claude import NO_CONTENT
-from recollect.model.convert.loss import Loss, Losses
+from recollect.model.convert.loss import Loss, LossCollector
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Damage, Line
@@ -32,7 +32,7 @@ from recollect.storage.logs.reader import LogReader, read_lines
 WHAT = "migrate"
 
 
-class Talk(Struct, frozen=True, order=True):
+class ConversationContent(Struct, frozen=True, order=True):
     """One conversation: words, calls and results, each in their order."""
 
     words: tuple[tuple[str, str], ...] = ()
@@ -40,10 +40,10 @@ class Talk(Struct, frozen=True, order=True):
     results: tuple[tuple[str, bool], ...] = ()
 
 
-class Meaning(Struct, frozen=True):
+class SessionMeaning(Struct, frozen=True):
     """What a migration must not change. ``tokens`` are input, output, cache written and cache read."""
 
-    talks: tuple[Talk, ...] = ()
+    talks: tuple[ConversationContent, ...] = ()
     items: tuple[tuple[str, str, str], ...] = ()
     tokens: tuple[int, int, int, int] = (0, 0, 0, 0)
 
@@ -54,8 +54,8 @@ class Migration(Struct):
     session: str
     log: Path
     plan: ChangePlan
-    before: Meaning
-    after: Callable[[], Meaning]
+    before: SessionMeaning
+    after: Callable[[], SessionMeaning]
     result: Path
     losses: Sequence[Loss] = ()
     notes: Sequence[str] = ()
@@ -84,20 +84,20 @@ def whole_entries(path: Path, session: str) -> list[Entry | Damage]:
 # ---- meaning ---------------------------------------------------------------------------------------------
 
 
-def told(items: Iterable[Entry | Damage]) -> Meaning:
+def told(items: Iterable[Entry | Damage]) -> SessionMeaning:
     """A conversation of any dialect and the tokens of its answers, each counted once."""
-    turns = turns_of(items, Losses())
+    turns = turns_of(items, LossCollector())
     tokens = Tokens()
     for turn in turns:
         best = turn.best if isinstance(turn, Response) else None
         if best is not None and best.usage is not None:
             tokens = tokens + best.usage.tokens()
-    return Meaning((_talk(turns),), tokens=_four(tokens))
+    return SessionMeaning((_talk(turns),), tokens=_four(tokens))
 
 
-def talk_of(items: Iterable[Entry | Damage]) -> Talk:
+def talk_of(items: Iterable[Entry | Damage]) -> ConversationContent:
     """The words, calls and results alone."""
-    return _talk(turns_of(items, Losses()))
+    return _talk(turns_of(items, LossCollector()))
 
 
 def spent(paths: Iterable[Path]) -> tuple[int, int, int, int]:
@@ -117,21 +117,21 @@ def _four(tokens: Tokens) -> tuple[int, int, int, int]:
     return tokens.input, tokens.output, written, tokens.cache_read
 
 
-def _talk(turns: Iterable[object]) -> Talk:
+def _talk(turns: Iterable[object]) -> ConversationContent:
     words: list[tuple[str, str]] = []
     calls: list[tuple[str, str]] = []
     results: list[tuple[str, bool]] = []
     for turn in turns:
-        if isinstance(turn, Prompt):
+        if isinstance(turn, TurnPrompt):
             words += _texts("user", turn.blocks)
         elif isinstance(turn, Response):
             words += _texts("assistant", [part.what for part in turn.parts])
             calls += [(call.block.name, _canonical(call.block.input)) for call in turn.calls]
             results += [(one.block.text(), one.block.is_error is True) for one in turn.results]
-    return Talk(tuple(words), tuple(calls), tuple(results))
+    return ConversationContent(tuple(words), tuple(calls), tuple(results))
 
 
-def _texts(role: str, parts: Iterable[Block | Call]) -> list[tuple[str, str]]:
+def _texts(role: str, parts: Iterable[Block | TurnCall]) -> list[tuple[str, str]]:
     texts = [part.text for part in parts if isinstance(part, TextBlock)]
     return [(role, text) for text in texts if text and text != NO_CONTENT]
 

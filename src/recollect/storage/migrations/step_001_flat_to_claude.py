@@ -10,11 +10,11 @@ from __future__ import annotations
 from recollect.errors import UsageError
 from recollect.model.convert import flat_to_claude
 from recollect.model.damage import Damage
-from recollect.model.entry import Assistant, Dialect, Entry, ToolCall, ToolResult, User
+from recollect.model.entry import Assistant, Dialect, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.ids import SessionId
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
-from recollect.storage.changes.plan import Seen
+from recollect.storage.changes.plan import FileState
 from recollect.storage.home import ClaudeHome, ProjectDir, SessionFile
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.migration import Migration, change_for, told, whole_entries
@@ -23,7 +23,7 @@ from recollect.storage.migrations.migration import Migration, change_for, told, 
 def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | None:
     """Rewrite a log whose conversation is in another dialect."""
     session = log.path.stem
-    seen = Seen.at(log.path)
+    seen = FileState.at(log.path)
     items = whole_entries(log.path, session)
     dialects = {item.dialect for item in items if _is_spoken(item) and isinstance(item, Entry)}
     if not dialects or dialects == {Dialect.CLAUDE}:
@@ -58,7 +58,7 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
 
 
 def _is_spoken(item: Entry | Damage) -> bool:
-    return isinstance(item, Entry) and isinstance(item.body, User | Assistant | ToolCall | ToolResult)
+    return isinstance(item, Entry) and isinstance(item.body, User | Assistant | ToolCallBody | ToolResultBody)
 
 
 def _cwd_of(home: ClaudeHome, log: SessionFile) -> str:

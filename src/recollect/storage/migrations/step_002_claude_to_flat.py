@@ -9,8 +9,8 @@ from __future__ import annotations
 from recollect.errors import UsageError
 from recollect.model.convert import claude_to_flat
 from recollect.model.convert.loss import Loss, LossCode
-from recollect.model.entry import Assistant, Dialect, Entry, ToolCall, ToolResult, User
-from recollect.storage.changes.plan import Seen
+from recollect.model.entry import Assistant, Dialect, Entry, ToolCallBody, ToolResultBody, User
+from recollect.storage.changes.plan import FileState
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.migration import Migration, change_for, told, whole_entries
@@ -25,9 +25,9 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
     """Rewrite a log; every loss is said."""
     del cwd  # the dialect has no place for it
     session = log.path.stem
-    seen = Seen.at(log.path)
+    seen = FileState.at(log.path)
     items = whole_entries(log.path, session)
-    spoken = (User, Assistant, ToolCall, ToolResult)
+    spoken = (User, Assistant, ToolCallBody, ToolResultBody)
     dialects = {item.dialect for item in items if isinstance(item, Entry) and isinstance(item.body, spoken)}
     if Dialect.CLAUDE not in dialects:
         return None

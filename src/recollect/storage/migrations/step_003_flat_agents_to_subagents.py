@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.model.conversation.agents import Agent, read_meta, with_meta
+from recollect.model.conversation.agents import SubAgent, read_meta, with_meta
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.agent_links import meta_files
-from recollect.storage.migrations.migration import Meaning, Migration, change_for, spent, talk_of
+from recollect.storage.migrations.migration import Migration, SessionMeaning, change_for, spent, talk_of
 from recollect.system.peek import open_regular
 
 
@@ -47,14 +47,14 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
     )
 
 
-def _known(agent: AgentFile) -> Agent:
-    found = Agent(str(agent.agent_id), agent.layout)
+def _known(agent: AgentFile) -> SubAgent:
+    found = SubAgent(str(agent.agent_id), agent.layout)
     if agent.meta_path is None:
         return found
     with open_regular(agent.meta_path) as meta:
         return with_meta(found, read_meta(meta.read(1 << 20)))
 
 
-def _meaning(main: Path, agents: list[Path]) -> Meaning:
+def _meaning(main: Path, agents: list[Path]) -> SessionMeaning:
     talks = tuple(talk_of(LogReader(path)) for path in (main, *agents))
-    return Meaning(talks, tokens=spent([main, *agents]))
+    return SessionMeaning(talks, tokens=spent([main, *agents]))

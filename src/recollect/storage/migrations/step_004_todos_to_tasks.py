@@ -9,9 +9,9 @@ from __future__ import annotations
 from recollect.errors import UsageError
 from recollect.model.convert.loss import Loss, LossCode
 from recollect.model.todo import Task, TodoItem, TodoStatus, encode_task
-from recollect.storage.changes.plan import Seen
+from recollect.storage.changes.plan import FileState
 from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.storage.migrations.migration import Meaning, Migration, change_for
+from recollect.storage.migrations.migration import Migration, SessionMeaning, change_for
 from recollect.storage.todo_files import TodoFiles
 
 _CLIENT_LISTS = {TodoStatus.PENDING, TodoStatus.IN_PROGRESS, TodoStatus.COMPLETED}
@@ -24,7 +24,7 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
     todos = files.read(session) if session is not None else None
     if session is None or todos is None or todos.empty:
         return None
-    seen = Seen.at(todos.path)
+    seen = FileState.at(todos.path)
     _refuse_unfit(session, todos.items, has_tasks=bool(home.tasks(session)))
     directory = home.tasks_dir(session)
     change = change_for(home, session)
@@ -37,8 +37,8 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
         session,
         log.path,
         change,
-        Meaning(items=tuple((one.content, one.status, one.active_form or "") for one in todos.items)),
-        lambda: Meaning(
+        SessionMeaning(items=tuple((one.content, one.status, one.active_form or "") for one in todos.items)),
+        lambda: SessionMeaning(
             items=tuple((one.subject, one.status, one.active_form or "") for one in files.tasks(session))
         ),
         directory,

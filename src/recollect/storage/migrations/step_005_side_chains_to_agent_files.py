@@ -15,14 +15,14 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.damage import Damage
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.made_ids import derived_id
-from recollect.storage.changes.plan import Seen
+from recollect.storage.changes.plan import FileState
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.agent_links import meta_files
 from recollect.storage.migrations.migration import (
-    Meaning,
     Migration,
+    SessionMeaning,
     change_for,
     spent,
     talk_of,
@@ -34,7 +34,7 @@ from recollect.system.peek import open_regular
 def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | None:
     """Give every sub-agent inside a log its own."""
     del cwd
-    session, seen = log.path.stem, Seen.at(log.path)
+    session, seen = log.path.stem, FileState.at(log.path)
     items = whole_entries(log.path, session)
     owner = _owners(LogGraph(log.path).graph)
     groups: dict[str, list[Entry]] = {}
@@ -60,7 +60,7 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
         session,
         log.path,
         change,
-        Meaning(tuple(before), tokens=spent([log.path])),
+        SessionMeaning(tuple(before), tokens=spent([log.path])),
         lambda: _meaning(log.path, files),
         log.path,
         notes=_notes(stays, len(groups), len(metas)),
@@ -127,6 +127,6 @@ def _notes(stays: list[Entry | Damage], agents: int, linked: int) -> list[str]:
     return (notes if agents > linked else []) + (stay if left else [])
 
 
-def _meaning(main: Path, agents: list[Path]) -> Meaning:
+def _meaning(main: Path, agents: list[Path]) -> SessionMeaning:
     talks = tuple(talk_of(LogReader(path)) for path in (main, *agents))
-    return Meaning(talks, tokens=spent([main, *agents]))
+    return SessionMeaning(talks, tokens=spent([main, *agents]))

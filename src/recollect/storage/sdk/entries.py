@@ -17,11 +17,11 @@ from recollect.errors import UsageError
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
 
 
-class _Identified(msgspec.Struct):
+class _SdkEntryId(msgspec.Struct):
     uuid: Any = None
 
 
-_identified = msgspec.json.Decoder(_Identified)
+_identified = msgspec.json.Decoder(_SdkEntryId)
 
 
 def line_of(entry: Mapping[str, Any]) -> bytes:

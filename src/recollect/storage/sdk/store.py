@@ -41,7 +41,7 @@ from recollect.storage.sdk.summaries import FoldCall, summary_of
 from recollect.storage.store_layout import StorePaths
 from recollect.system import fsops
 from recollect.system.lock import FileLock
-from recollect.system.peek import Problems, is_directory, list_directory, regular_file
+from recollect.system.peek import ReadProblems, is_directory, list_directory, regular_file
 from recollect.system.refusals import as_storage_error
 
 _OPEN_LOGS = 64
@@ -49,7 +49,7 @@ _OPEN_LOGS = 64
 _notes = logging.getLogger("recollect.sdk")
 
 
-class _Known:
+class _OpenTranscript:
     """An open transcript: its log, and the ids that are in it."""
 
     def __init__(self, log: Log) -> None:
@@ -103,9 +103,9 @@ class Transcripts:
         self.paths = StorePaths(root)
         self._sync, self._lock_timeout = sync, lock_timeout
         self._guard = threading.Lock()
-        self._open: OrderedDict[Path, _Known] = OrderedDict()
+        self._open: OrderedDict[Path, _OpenTranscript] = OrderedDict()
         self._locks: weakref.WeakValueDictionary[Path, FileLock] = weakref.WeakValueDictionary()
-        self._problems = Problems()
+        self._problems = ReadProblems()
 
     def place(self, key: SessionKey) -> TranscriptPlace:
         """Where a key lies. Touches no disk."""
@@ -189,12 +189,12 @@ class Transcripts:
 
     # --- files -------------------------------------------------------------------------------
 
-    def _known(self, place: TranscriptPlace) -> _Known:
+    def _known(self, place: TranscriptPlace) -> _OpenTranscript:
         self.paths.require_inside(place.log)
         with self._guard:
             known = self._open.pop(place.log, None)
             if known is None or known.log.failed:
-                known = _Known(Log(place.log, sync=self._sync, lock_timeout=self._lock_timeout))
+                known = _OpenTranscript(Log(place.log, sync=self._sync, lock_timeout=self._lock_timeout))
             self._open[place.log] = known
             surplus = [self._open.popitem(last=False)[1] for _ in range(len(self._open) - _OPEN_LOGS)]
         for old in surplus:

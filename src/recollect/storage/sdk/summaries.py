@@ -32,7 +32,7 @@ _notes = logging.getLogger("recollect.sdk")
 FoldCall = Callable[[SessionSummaryEntry | None, SessionKey, list[SessionStoreEntry]], SessionSummaryEntry]
 
 
-class _Fold(msgspec.Struct):
+class _SummaryFile(msgspec.Struct):
     """The file that remembers a summary: what it was made of, and how far."""
 
     device: int
@@ -61,25 +61,25 @@ def summary_of(
     return {"session_id": place.key["session_id"], "mtime": mtime, "data": state.data}
 
 
-def _remembered(paths: StorePaths, place: TranscriptPlace, log: os.stat_result, sdk: str) -> _Fold:
-    nothing = _Fold(log.st_dev, log.st_ino, 0, sdk, {})
+def _remembered(paths: StorePaths, place: TranscriptPlace, log: os.stat_result, sdk: str) -> _SummaryFile:
+    nothing = _SummaryFile(log.st_dev, log.st_ino, 0, sdk, {})
     try:
         with open_regular(paths.require_inside(place.summary)) as file:
-            found = msgspec.json.decode(file.read(), type=_Fold)
+            found = msgspec.json.decode(file.read(), type=_SummaryFile)
     except (OSError, msgspec.MsgspecError, ValueError):
         return nothing
     same = (found.device, found.inode, found.sdk) == (log.st_dev, log.st_ino, sdk)
     return found if same and found.folded_to <= log.st_size else nothing
 
 
-def _remember(place: TranscriptPlace, summary: _Fold) -> None:
+def _remember(place: TranscriptPlace, summary: _SummaryFile) -> None:
     try:
         fsops.replace_file(place.summary, msgspec.json.encode(summary))
     except OSError as cause:  # a full or read-only disk costs time at the next listing, not the answer
         _notes.warning("%s: summary not kept: %s", place.summary, cause)
 
 
-def _folded(state: _Fold, key: SessionKey, items: list[Line | Damage], fold: FoldCall) -> _Fold:
+def _folded(state: _SummaryFile, key: SessionKey, items: list[Line | Damage], fold: FoldCall) -> _SummaryFile:
     """The summary after some more lines."""
     entries = [entry for item in items if isinstance(entry := entry_of(item), dict)]
     before: SessionSummaryEntry = {"session_id": key["session_id"], "mtime": 0, "data": state.data}
