@@ -72,6 +72,9 @@ class RuleWarning:
     why: str
     other: Rule | None = None
 
+    def __str__(self) -> str:
+        return f"{self.rule.verdict.value} {self.rule.text}: {self.why}"
+
 
 def rule_warnings(rules: Iterable[Rule]) -> tuple[RuleWarning, ...]:
     """All warnings, in the order of the rules."""
@@ -151,4 +154,4 @@ def _of_command(rule: Rule, pattern: CommandPattern) -> Iterable[RuleWarning]:
 def _of_domain(rule: Rule, pattern: DomainPattern) -> Iterable[RuleWarning]:
     host = pattern.text.lower().removeprefix("*.")
     if host == "*" or any(host == name or host.endswith("." + name) for name in _DEAD_DROPS):
-        yield RuleWarning(rule, WarningKind.TOO_WIDE, "anybody can leave and collect things on such a host")
+        yield RuleWarning(rule, WarningKind.TOO_WIDE, "anyone can store and fetch data on such a host")

@@ -89,6 +89,27 @@ def test_check_says_exactly_what_is_wrong(place: Place, capsys: pytest.CaptureFi
     assert f"{file}:7: deny Bash(:" in shown
 
 
+def test_check_warns_of_rules_that_do_other_than_they_seem(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They count, so the exit status stays 0; each is named with its file, line and reason."""
+    place.user({"permissions": {"allow": ["Bash(python3:*)", "Read(/etc/hosts)"], "deny": ["Raed"]}})
+
+    assert 0 == run(place, "check", "--json")
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert [
+        ("Bash(python3:*)", "too wide"),
+        ("Read(/etc/hosts)", "not absolute"),
+        ("Raed", "unknown tool"),
+    ] == [(one["rule"], one["kind"]) for one in warnings]
+    assert all(one["file"] and one["line"] and one["why"] for one in warnings)
+
+    assert 0 == run(place, "check")
+    said = capsys.readouterr().out
+    assert "0 problems, 3 warnings" in said
+    assert "allow Bash(python3:*): it lets any program run" in said
+
+
 def test_check_of_sound_files_ends_with_0(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """Files that are not there are no problem."""
     place.user(rules(deny=["Bash(rm *)"]))

@@ -11,7 +11,8 @@ import pytest
 from recollect.errors import UsageError
 from recollect.policy.decision import Verdict
 from recollect.policy.engine import Mode
-from recollect.services.permissions.engine import ProjectEngine, call_of, odd_rules, permit, rules_from
+from recollect.policy.rule_warnings import WarningKind, rule_warnings
+from recollect.services.permissions.engine import ProjectEngine, call_of, permit, rules_from
 from recollect.services.permissions.file_world import CachedFileWorld, FileWorld
 from tests.permission_home import NO_MANAGED, Place, place, rules
 from tests.storage.test_git_index import git
@@ -155,7 +156,9 @@ def test_rules_for_tools_that_do_not_exist_are_pointed_out(place: Place) -> None
     """Names with an underscore or a star are not (R5)."""
     place.user(rules(deny=["Bahs", "mcp__x__y", "B*", "Bash(x)"], ask=["Raed"], allow=["Nonsense"]))
 
-    assert {"Raed", "Bahs"} == {rule.tool for rule, _ in odd_rules(here(place).engine.rules)}
+    warnings = rule_warnings(here(place).engine.rules.rules)
+
+    assert {"Raed", "Bahs"} == {one.rule.tool for one in warnings if one.kind is WarningKind.UNKNOWN_TOOL}
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from recollect.errors import NotFound, UsageError
 if TYPE_CHECKING:
     from recollect.policy.decision import Decision, RuleSource, Verdict
     from recollect.policy.engine import RuleSet
+    from recollect.policy.rule_warnings import RuleWarning
     from recollect.services.permissions.call_history import PastCall
     from recollect.services.permissions.engine import ProjectEngine
     from recollect.services.permissions.replay import CallExample, Replay, Replayer
@@ -114,6 +115,7 @@ def _rules(options: Namespace) -> RuleSet | None:
 
 
 def _check(options: Namespace) -> int:
+    from recollect.policy.rule_warnings import rule_warnings
     from recollect.services.permissions.engine import call_of, permit
 
     tool, arguments = call_of(options.call)
@@ -139,6 +141,7 @@ def _check(options: Namespace) -> int:
                 }
                 for one in looks
             ]
+            document["warnings"] = [_warning_row(one) for one in rule_warnings(here.engine.rules.rules)]
         output.print_json(document)
     else:
         _tell(decision)
@@ -146,7 +149,7 @@ def _check(options: Namespace) -> int:
             mark = "+" if look.matched else "-"
             where = f"{look.rule.verdict.value} {look.rule.text} ({_place(look.rule.source)})"
             output.say(visible(f"  {mark} {where}: {look.why}"))
-        _tell_problems(here)
+        _tell_problems(here, with_warnings=options.action == "explain")
     return 0 if decision.verdict.value == "allow" else 1
 
 
@@ -177,6 +180,11 @@ def _rule_row(rule: str | None, source: RuleSource | None) -> dict[str, object]:
     return {"rule": rule, "source": place}
 
 
+def _warning_row(warning: RuleWarning) -> dict[str, object]:
+    row = _rule_row(warning.rule.text, warning.rule.source)
+    return {**row, "list": warning.rule.verdict, "kind": warning.kind, "why": warning.why}
+
+
 def _tell(decision: Decision) -> None:
     output.say(f"{_styled(decision.verdict)}  {visible(decision.why)}{_by(decision.rule, decision.source)}")
     if len(decision.parts) > 1:
@@ -187,8 +195,9 @@ def _tell(decision: Decision) -> None:
         output.say(f"  not analysed: {visible(reason)}")
 
 
-def _tell_problems(here: ProjectEngine) -> None:
-    from recollect.services.permissions.engine import odd_rules
+def _tell_problems(here: ProjectEngine, *, with_warnings: bool) -> None:
+    """What is odd about the settings. A rule for a tool that does not exist is always said: it protects nothing."""
+    from recollect.policy.rule_warnings import WarningKind, rule_warnings
 
     for problem in here.loaded.problems:
         output.note(visible(str(problem)))
@@ -196,8 +205,9 @@ def _tell_problems(here: ProjectEngine) -> None:
         output.note(
             visible(f"{_place(one.source)}: {one.verdict.value} {one.text}: {one.why}; {one.consequence}")
         )
-    for rule, why in odd_rules(here.engine.rules):
-        output.note(visible(f"{_place(rule.source)}: {rule.verdict.value} {rule.text}: {why}"))
+    for warning in rule_warnings(here.engine.rules.rules):
+        if with_warnings or warning.kind is WarningKind.UNKNOWN_TOOL:
+            output.note(visible(f"{_place(warning.rule.source)}: {warning}"))
 
 
 def _styled(verdict: Verdict) -> str:
@@ -418,7 +428,7 @@ def _hook_answer(options: Namespace) -> dict[str, object]:
 def _hook_home(options: Namespace) -> ClaudeHome:
     """The home whose settings count, there or not: the client is running, whatever it has on disk yet."""
     from recollect.storage.home import ClaudeHome
-    from recollect.system.paths import claude_homes, home_at
+    from recollect.system.locations import claude_homes, home_at
 
     if options.homes:
         root = home_at(options.homes[0])

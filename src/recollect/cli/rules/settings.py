@@ -2,7 +2,8 @@
 
 show prints every value that counts in a directory (managed > command line > local > project > user; lists are
 put together), what waits until the workspace is trusted, and what .claude.json says of it. check names each
-value the client would not accept: one wrong type, and it ignores the whole file, deny rules included. set
+value the client would not accept: one wrong type, and it ignores the whole file, deny rules included. It also
+warns of rules that do less or allow more than they seem to. set
 changes one key, add and remove one item of a list, unset takes a key away: all other text of the file stays.
 import-config takes over a config.json with userSettings and projects. What changes something prints a
 plan; --apply does it, and `recollect undo` takes it back. Values that may be secret are not shown.
@@ -30,6 +31,7 @@ from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.settings.config_merge import is_secret
 from recollect.model.settings.settings import Setting, SettingOrigin, SettingsLayer, SettingsProblem
+from recollect.policy.rule_warnings import rule_warnings
 from recollect.policy.rules import RuleProblem
 from recollect.services.settings import config_import, settings
 from recollect.services.settings.settings import LoadedSettings
@@ -202,7 +204,9 @@ def _text(value: object) -> str:
 
 def _check(options: Namespace) -> int:
     found = load(options)
-    rules = [one for one in settings.rules_of(found.layers) if isinstance(one, RuleProblem)]
+    every = list(settings.rules_of(found.layers))
+    rules = [one for one in every if isinstance(one, RuleProblem)]
+    warnings = rule_warnings(one for one in every if not isinstance(one, RuleProblem))
     bad = bool(found.problems or rules)
     if options.json:
         output.print_json(
@@ -220,6 +224,17 @@ def _check(options: Namespace) -> int:
                     }
                     for one in rules
                 ],
+                "warnings": [
+                    {
+                        "rule": one.rule.text,
+                        "list": one.rule.verdict,
+                        "file": one.rule.source.path,
+                        "line": one.rule.source.line,
+                        "kind": one.kind,
+                        "why": one.why,
+                    }
+                    for one in warnings
+                ],
             }
         )
         return 1 if bad else 0
@@ -234,7 +249,11 @@ def _check(options: Namespace) -> int:
     for rule in rules:
         place = f"{rule.source.path or '--settings'}:{rule.source.line}"
         output.say(f"  {visible(f'{place}: {rule.verdict} {rule.text}: {rule.why}; {rule.consequence}')}")
-    output.say(f"{counted(len(found.problems) + len(rules), 'problem')}")
+    for warning in warnings:
+        place = f"{warning.rule.source.path or '--settings'}:{warning.rule.source.line}"
+        output.say(f"  {visible(f'{place}: {warning}')}")
+    noted = f", {counted(len(warnings), 'warning')}" if warnings else ""
+    output.say(f"{counted(len(found.problems) + len(rules), 'problem')}{noted}")
     return 1 if bad else 0
 
 

@@ -18,7 +18,6 @@ from recollect.model.settings.settings import SettingsLayer, layer_of
 from recollect.policy.decision import Decision, Scope, Verdict
 from recollect.policy.engine import Explanation, Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, RuleProblem
-from recollect.policy.tool_names import KNOWN_TOOLS
 from recollect.policy.world import World
 from recollect.services.permissions.file_world import FileWorld
 from recollect.services.settings.settings import LoadedSettings, loaded, rules_of
@@ -127,18 +126,6 @@ def rules_from(file: Path) -> RuleSet:
     if not layer.counts:
         raise UsageError(str(layer.problems[0]), hint="correct the file")
     return rule_set([layer])
-
-
-def odd_rules(rules: RuleSet) -> list[tuple[Rule, str]]:
-    """Deny and ask rules that name no tool there is (R5)."""
-    return [
-        (rule, f"no tool is called {rule.tool}")
-        for rule in rules.rules
-        if rule.verdict is not Verdict.ALLOW
-        and rule.tool not in KNOWN_TOOLS
-        and "_" not in rule.tool
-        and "*" not in rule.tool
-    ]
 
 
 def call_of(text: str) -> tuple[str, dict[str, object]]:
