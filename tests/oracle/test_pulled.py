@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from recollect.model.project_key import project_key
-from recollect.sync.memory_remote import MemoryRemote
 from tests.oracle.client_runner import Client
 from tests.oracle.test_real_clients import SESSION, TALKS, loaded, resumed, written
 from tests.sync.machines import Machine, remote_log, repository
+from tests.sync.memory_remote import MemoryRemote
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from recollect.server.database.contract import Database
-from recollect.server.database.memory import MemoryDatabase
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.sqlite import SqliteDatabase
+from tests.server.memory_database import MemoryDatabase
 
 KINDS = ("memory", "sqlite", "postgres")
 

@@ -24,7 +24,6 @@ from schemathesis.specs.openapi.checks import (
 
 from recollect.server.app import ROUTES, make_app
 from recollect.server.database.contract import Database
-from recollect.server.database.memory import MemoryDatabase
 from recollect.server.database.records import AppendRequest, Author, OrgUser, SessionChanges
 from recollect.server.database.sql import now_ms
 from recollect.server.facts import prepare
@@ -35,6 +34,7 @@ from recollect.server.tenancy import SCOPES, founded, issued, new_id, secret_has
 from recollect.sync.wire import POSITION, START
 from tests.server.conftest import kind_named
 from tests.server.live import TrialServer
+from tests.server.memory_database import MemoryDatabase
 from tests.server.world import after, prompt, reply
 
 EXAMPLES = int(os.environ.get("RECOLLECT_CASES", "2000" if os.environ.get("RECOLLECT_TORTURE") else "4"))

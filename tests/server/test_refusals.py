@@ -11,7 +11,6 @@ from starlette.routing import Route
 
 from recollect.server import tenancy
 from recollect.server.app import ROUTES, Endpoint, make_app
-from recollect.server.database.memory import MemoryDatabase
 from recollect.server.database.records import ApiToken
 from recollect.server.database.sql import now_ms
 from recollect.server.limits import ServerLimits
@@ -19,6 +18,7 @@ from recollect.server.service import Service
 from recollect.server.tenancy import SCOPES, new_id, new_secret
 from recollect.sync.wire import ORGANIZATION, POSITION, START
 from tests.server.conftest import Kind
+from tests.server.memory_database import MemoryDatabase
 from tests.server.world import OPERATOR, World, in_world, new_org, prompt
 
 

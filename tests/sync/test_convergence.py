@@ -159,8 +159,8 @@ def compare(workers: list[Worker], remote: Remote) -> None:
 
 def test_a_server_that_is_away_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     """The push fails as busy; the next one, with a server, sends everything."""
-    from recollect.sync.memory_remote import MemoryRemote
     from tests.server.live import free_port
+    from tests.sync.memory_remote import MemoryRemote
 
     url = f"http://127.0.0.1:{free_port()}"
     machine = Machine(tmp_path, lambda: HttpRemote(url, "rcl_x", patience=0.2))

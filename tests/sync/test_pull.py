@@ -14,13 +14,13 @@ from recollect.services.sync import install as exchange_install
 from recollect.services.sync.repositories import identity_of, normalised
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.sync.keys import key_of, names_of
-from recollect.sync.memory_remote import MemoryRemote
 from recollect.sync.remote import SessionDescription
 from recollect.sync.sealing import Sealer
 from recollect.sync.wire import START
 from tests import secret_home
 from tests.small_home import ONE, open_in_this_process, state
 from tests.sync.machines import Machine, remote_log, repository
+from tests.sync.memory_remote import MemoryRemote
 
 URL = "git@github.com:acme/shop.git"
 

@@ -14,12 +14,12 @@ from recollect.services.sync import send
 from recollect.services.sync.folder import FolderRemote
 from recollect.services.sync.selection import PushScan, place_of
 from recollect.storage.config.sync_settings import SyncProjects
-from recollect.sync.memory_remote import MemoryRemote
 from recollect.sync.remote import Remote, SessionDescription, SessionGone
 from recollect.sync.wire import START, Position
 from tests import secret_home
 from tests.small_home import ONE, TWO, lines, prompt, state
 from tests.sync.machines import Machine, remote_log
+from tests.sync.memory_remote import MemoryRemote
 
 
 class Counting(MemoryRemote):

@@ -14,7 +14,6 @@ from recollect.errors import Busy, UsageError
 from recollect.sdk import SessionKey, SessionStore
 from recollect.services.sync.folder import FolderRemote
 from recollect.sync.http_remote import HttpRemote
-from recollect.sync.memory_remote import MemoryRemote
 from recollect.sync.remote import PositionConflict, Remote, SessionDescription, SessionGone, SideFileChanged
 from recollect.sync.wire import START, Position
 from tests.server.live import free_port
@@ -22,6 +21,7 @@ from tests.small_home import ONE, TWO
 from tests.sync.conftest import Team, served
 from tests.sync.fault_proxy import FaultProxy, Faults
 from tests.sync.machines import remote_log
+from tests.sync.memory_remote import MemoryRemote
 
 A, B, C = b'{"a":1}\n', b"no json\n", b'{"c":"\xff"}\n'
 

@@ -50,9 +50,7 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
     if replica is not None:
         raise UsageError("a replica is for PostgreSQL only", hint="leave --replica out")
     if kind == "memory" and not rest:
-        from recollect.server.database.memory import MemoryDatabase
-
-        return MemoryDatabase()
+        return _database_for_a_try()
     if kind == "sqlite" and rest.startswith("///") and len(rest) > 3:
         from recollect.server.database.sqlite import SqliteDatabase
 
@@ -61,6 +59,19 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
         "database: the address was not understood",
         hint="write sqlite:////var/lib/recollect/team.sqlite, postgresql://user@host/name, or memory:",
     )
+
+
+def _database_for_a_try() -> Database:
+    """SQLite in a directory that goes away with the process."""
+    import tempfile
+    import weakref
+
+    from recollect.server.database.sqlite import SqliteDatabase
+
+    directory = tempfile.TemporaryDirectory(prefix="recollect-try-")
+    database = SqliteDatabase(Path(directory.name) / "team.sqlite")
+    weakref.finalize(database, directory.cleanup)
+    return database
 
 
 def check_listening(settings: ServerSettings) -> None:

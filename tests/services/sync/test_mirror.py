@@ -13,10 +13,10 @@ import pytest
 
 from recollect.errors import Busy
 from recollect.services.sync.mirror import Mirror
-from recollect.sync.memory_remote import MemoryRemote
 from recollect.sync.remote import NOTHING_TOLD, SessionDescription
 from recollect.sync.wire import START, Position, RemoteSession, SessionDetail
 from tests.small_home import ONE, TALK, TWO, lines, prompt
+from tests.sync.memory_remote import MemoryRemote
 
 FOUR, FIFTH = lines(TALK), lines([prompt(5, 4, "Q3")])
 SHOP = SessionDescription(project="/srv/shop")

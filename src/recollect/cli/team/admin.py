@@ -56,9 +56,8 @@ def run(options: Namespace) -> int:
     """Carry out one act."""
     database = asked_database(options)
     from recollect.server.database.contract import Taken, Unavailable
-    from recollect.server.database.memory import MemoryDatabase
 
-    if isinstance(database, MemoryDatabase):
+    if options.database == "memory:":
         raise UsageError("memory: holds nothing to administer", hint="name the server's database")
     try:
         asyncio.run(_acted(options, database))

@@ -162,4 +162,9 @@ async def _first_token(database: Database) -> str:
     """So that a server that keeps nothing can be used at all."""
     from recollect.server.tenancy import GRANTABLE, founded
 
-    return await founded(database, "try", "admin", GRANTABLE)
+    await database.migrate()
+    await database.open()
+    try:
+        return await founded(database, "try", "admin", GRANTABLE)
+    finally:
+        await database.close()

@@ -18,7 +18,7 @@ from recollect.sync.remote import (
 from recollect.sync.wire import START, Head, LogHead, Position, RemoteSession, SessionDetail, SideFile
 
 
-class _RemoteSessionData:
+class _Kept:
     def __init__(self) -> None:
         self.logs: dict[str, list[bytes]] = {}
         self.positions: dict[str, list[Position]] = {}
@@ -31,7 +31,7 @@ class MemoryRemote:
     """Sessions in dictionaries. Threads may share it."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _RemoteSessionData] = {}
+        self._sessions: dict[str, _Kept] = {}
         self._deleted: set[str] = set()
         self._lock = threading.Lock()
 
@@ -137,11 +137,11 @@ class MemoryRemote:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _begun(self, session: str) -> _RemoteSessionData:
-        return self._sessions.setdefault(session, _RemoteSessionData())
+    def _begun(self, session: str) -> _Kept:
+        return self._sessions.setdefault(session, _Kept())
 
     @staticmethod
-    def _shown(name: str, kept: _RemoteSessionData) -> RemoteSession:
+    def _shown(name: str, kept: _Kept) -> RemoteSession:
         lines = sum(len(log) for log in kept.logs.values())
         size = sum(len(line) for log in kept.logs.values() for line in log)
         told = kept.told

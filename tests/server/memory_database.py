@@ -1,7 +1,7 @@
 """The contract in memory: plain lists and the plainest way to every answer. Nothing outlives the process.
 
 It is what the other two are compared with: money is added by the rule of ``model.copies`` over all lines each time
-it is asked for, and a search looks at every line. It is also the database of ``recollect serve --database memory:``, for
+it is asked for, and a search looks at every line.
 trying things out.
 """
 
@@ -49,7 +49,7 @@ from recollect.server.facts import copy_of, speaks_for
 from recollect.sync.wire import START, Head, LogHead, RemoteSession, SessionDetail, SideFile
 
 
-class _MemoryLog:
+class _Log:
     def __init__(self) -> None:
         self.segments: list[Segment] = []
         self.texts: list[TextRow] = []
@@ -65,7 +65,7 @@ class _MemoryLog:
         return Head(last.first_line + last.lines, size, last.hash.hex(), self.last_uuid)
 
 
-class _MemorySession:
+class _Session:
     def __init__(self, org: str, name: str, author: Author, machine: str | None, now: int) -> None:
         self.org, self.id, self.user = org, name, author.user
         self.project: str | None = None
@@ -80,7 +80,7 @@ class _MemorySession:
         self.last_at: int | None = None
         self.is_held = self.is_encrypted = False
         self.state, self.deleted = LIVE, 0
-        self.logs: dict[str, _MemoryLog] = {}
+        self.logs: dict[str, _Log] = {}
         self.files: dict[str, FileBytes] = {}
         # What was said of responses, by (message, key, request), with the person; it outlives a purge.
         self.usage: dict[tuple[str, str, str], tuple[UsageRow, str]] = {}
@@ -93,7 +93,7 @@ class MemoryDatabase:
         self._orgs: dict[str, Org] = {}
         self._users: dict[str, OrgUser] = {}
         self._tokens: dict[str, tuple[ApiToken, bytes]] = {}
-        self._sessions: dict[tuple[str, str], _MemorySession] = {}
+        self._sessions: dict[tuple[str, str], _Session] = {}
         self._audit: list[tuple[str, AuditRow]] = []
         self.batches = (0, 0)
 
@@ -191,14 +191,14 @@ class MemoryDatabase:
 
     # --- logs ------------------------------------------------------------------------------------
 
-    def _live(self, org: str, session: str) -> _MemorySession | None:
+    def _live(self, org: str, session: str) -> _Session | None:
         known = self._sessions.get((org, session))
         return known if known is not None and known.state == LIVE else None
 
-    def _begun(self, org: str, session: str, author: Author, machine: str | None) -> _MemorySession:
+    def _begun(self, org: str, session: str, author: Author, machine: str | None) -> _Session:
         known = self._sessions.get((org, session))
         if known is None:
-            known = self._sessions[org, session] = _MemorySession(org, session, author, machine, now_ms())
+            known = self._sessions[org, session] = _Session(org, session, author, machine, now_ms())
         elif known.state == PURGED:
             known.state = LIVE
         return known
@@ -218,7 +218,7 @@ class MemoryDatabase:
             again = Head(new.after.lines, place.bytes, new.after.hash.hex(), new.last_uuid)
             return StoredAppend(again, repeated=True)
         session = self._begun(ask.org, ask.session, ask.author, ask.description.machine or ask.author.machine)
-        log = session.logs.setdefault(ask.key, _MemoryLog())
+        log = session.logs.setdefault(ask.key, _Log())
         before, after = ask.expected, new.after
         log.segments.append(Segment(before.lines, new.lines, head.bytes, before.hash, after.hash, new.data))
         log.texts.extend(new.texts)
@@ -235,7 +235,7 @@ class MemoryDatabase:
         return StoredAppend(log.head)
 
     @staticmethod
-    def _describe(session: _MemorySession, ask: AppendRequest) -> None:
+    def _describe(session: _Session, ask: AppendRequest) -> None:
         new, told = ask.prepared, ask.description
         session.changed = max(session.changed, now_ms())
         session.project = told.project or session.project
@@ -254,7 +254,7 @@ class MemoryDatabase:
         if rank > session.title_rank or (rank == session.title_rank and rank > BY_PROMPT):
             session.title, session.title_rank = new.title, rank
 
-    def _log(self, org: str, session: str, key: str) -> _MemoryLog | None:
+    def _log(self, org: str, session: str, key: str) -> _Log | None:
         known = self._live(org, session)
         return known.logs.get(key) if known is not None else None
 
@@ -295,7 +295,7 @@ class MemoryDatabase:
 
     # --- sessions and files ----------------------------------------------------------------------
 
-    def _shown(self, session: _MemorySession) -> RemoteSession:
+    def _shown(self, session: _Session) -> RemoteSession:
         user = self._users.get(session.user)
         head = session.logs[""].head if "" in session.logs else Head(0, 0, "")
         return RemoteSession(
@@ -437,7 +437,7 @@ class MemoryDatabase:
 
     async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
         """One sum for every counted response."""
-        by_message: dict[str, list[tuple[_MemorySession, str, UsageRow, str]]] = {}
+        by_message: dict[str, list[tuple[_Session, str, UsageRow, str]]] = {}
         for session in self._sessions.values():
             if session.org == org:
                 for (message, key, _), (row, person) in session.usage.items():
@@ -454,7 +454,7 @@ class MemoryDatabase:
                     found.append(self._sum(session, row, person))
         return found
 
-    def _sum(self, session: _MemorySession, row: UsageRow, person: str) -> UsageSum:
+    def _sum(self, session: _Session, row: UsageRow, person: str) -> UsageSum:
         user = self._users.get(person)
         return UsageSum(
             (row.at or 0) // QUARTER_MS,
@@ -503,7 +503,7 @@ class MemoryDatabase:
         return [row for row in rows if before is None or row.id < before][:limit]
 
 
-def _log_head(session: str, key: str, log: _MemoryLog) -> LogHead:
+def _log_head(session: str, key: str, log: _Log) -> LogHead:
     head = log.head
     return LogHead(session, key, head.lines, head.bytes, head.hash, head.last_uuid, log.changed)
 
