@@ -232,7 +232,7 @@ if TYPE_CHECKING:
     from recollect.storage.store import (
         TrashedSession as TrashedSession,
     )
-    from recollect.system.paths import (
+    from recollect.system.locations import (
         claude_homes as claude_homes,
     )
 
@@ -262,7 +262,7 @@ _ROOMS = {
     "recollect.storage.home": "ClaudeHome",
     "recollect.storage.logs.loader": "ConversationLoader",
     "recollect.storage.logs.log": "Log SyncPolicy",
-    "recollect.system.paths": "claude_homes",
+    "recollect.system.locations": "claude_homes",
     "recollect.storage.logs.reader": "LogReader",
     "recollect.storage.store": "PlacedDraft SessionLog Store StoredSession TrashedSession",
 }

@@ -58,7 +58,7 @@ from recollect.storage.store import SessionLog as SyncSessionLog
 from recollect.storage.store import Store as SyncStore
 from recollect.storage.store import StoredSession, TrashedSession
 from recollect.storage.store_layout import StoreLayout
-from recollect.system.paths import HomeRoot
+from recollect.system.locations import HomeRoot
 from recollect.system.thread_hop import in_thread
 
 __all__ = [

@@ -21,7 +21,7 @@ from recollect.model.settings.flag_values import looked_up
 from recollect.services.settings import flags as _flags
 from recollect.storage.config.flag_cache import flag_cache
 from recollect.storage.home import ClaudeHome
-from recollect.system.paths import claude_homes, home_at
+from recollect.system.locations import claude_homes, home_at
 
 __all__ = ["FeatureManager"]
 

@@ -33,7 +33,7 @@ from recollect.policy.rules import RuleProblem, parse_rule
 from recollect.services.permissions.engine import ProjectEngine, call_of, permit
 from recollect.services.permissions.file_world import FileWorld
 from recollect.storage.home import ClaudeHome
-from recollect.system.paths import claude_homes, home_at
+from recollect.system.locations import claude_homes, home_at
 
 __all__ = [
     "Decision",

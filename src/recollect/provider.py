@@ -36,7 +36,7 @@ from recollect.services.provider.message_store import MessageStore
 from recollect.services.provider.project_sessions import SessionInfo
 from recollect.storage.logs.log import SyncPolicy
 from recollect.storage.store import Store, StoredSession, TrashedSession
-from recollect.system.paths import data_dir
+from recollect.system.locations import data_dir
 
 __all__ = ["UNKNOWN_MODEL", "ChatMessage", "ClaudeStorageProvider", "ConversationStats", "SessionInfo"]
 

@@ -44,7 +44,7 @@ from recollect.storage.sdk.keys import (
 )
 from recollect.storage.sdk.store import Transcripts
 from recollect.storage.sdk.summaries import FoldCall
-from recollect.system.paths import data_dir
+from recollect.system.locations import data_dir
 
 __all__ = [
     "SessionKey",

@@ -11,6 +11,7 @@ import pytest
 
 from recollect.errors import StorageError
 from recollect.execution import protected
+from recollect.policy.protected import DIRECTORIES, FILES, protected_name
 
 
 @pytest.fixture
@@ -194,3 +195,28 @@ def test_what_cannot_be_put_back_is_told(tree: Path) -> None:
         guarded.settle()
 
     assert not (tree / ".mcp.json").exists()
+
+
+def test_the_sandbox_and_the_permission_engine_protect_the_same_names(tree: Path) -> None:
+    """Each name the engine asks about is held or watched in a run, on both kinds of back end, and nothing else is."""
+    for has_mounts in (True, False):
+        guarded = protected.prepare([tree], has_mounts=has_mounts)
+        covered = {path.relative_to(tree).as_posix() for path in guarded.held}
+        covered |= {name for _, name, _ in guarded.watched} - set(protected.WATCHED)
+        guarded.settle()
+
+        tops = {name.split("/")[0] for name in covered}
+        missing = {name for name in (*DIRECTORIES, *FILES) if name not in tops}
+        assert (set(), []) == (missing, [name for name in covered if protected_name(name) is None])
+
+
+@pytest.mark.parametrize("has_mounts", [True, False])
+def test_files_that_tools_read_are_put_back_when_a_run_made_them(tree: Path, has_mounts: bool) -> None:
+    """No placeholder stands in for them, since npm or git would stumble over it."""
+    guarded = protected.prepare([tree], has_mounts=has_mounts)
+    for name in (".npmrc", ".gitattributes"):
+        assert not (tree / name).exists()
+        (tree / name).write_text("planted")
+
+    assert {str(tree / ".npmrc"), str(tree / ".gitattributes")} == set(guarded.settle())
+    assert not (tree / ".npmrc").exists()

@@ -17,7 +17,7 @@ from recollect.mcp import Host, McpLimits
 from recollect.policy.decision import Decision, Verdict
 from recollect.services.settings import mcp_servers
 from recollect.storage.config.mcp_trust import ServerGrants
-from recollect.system.paths import HomeRoot
+from recollect.system.locations import HomeRoot
 
 Answer = TypeVar("Answer")
 HOSTILE = Path(__file__).with_name("hostile_server.py")

@@ -17,7 +17,7 @@ from recollect.runtime.gate import PermissionGate
 from recollect.runtime.mcp_tools import McpTools
 from recollect.services.settings import mcp_servers
 from recollect.storage.config.mcp_trust import ServerGrants
-from recollect.system.paths import HomeRoot
+from recollect.system.locations import HomeRoot
 from tests.mcp.project import processes_with
 from tests.runtime.workshop import SHARED, Workshop, call
 

@@ -1,153 +1,135 @@
-"""Which directories the environment names, and that asking makes none of them."""
+"""The status line's own rules of places agree with those of every other command."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from recollect.system.paths import cache_dir, claude_homes, config_file, data_dir, home_at
+from recollect.cli.spend.statusline import _places
+from recollect.cli.terminal.homes import chosen_homes
+from recollect.index.location import refreshed_at
+from recollect.services.homes import Home
+from recollect.services.indexing.access import index_path, open_index
+from recollect.system import paths
+from recollect.system.locations import cache_dir, config_file
+from tests.small_home import ONE, TALK, put
 
 
-def made(*directories: Path) -> None:
-    for directory in directories:
-        directory.mkdir(parents=True)
+def by_the_authority(named: list[str], data: str | None) -> tuple[list[str], str]:
+    """Homes and index as ``recollect cost`` would find them."""
+    roots = [home.root for home in Home(*[root.path for root in chosen_homes(named)]).homes]
+    cache = cache_dir({**os.environ, "RECOLLECT_DATA": data} if data else None)
+    return [str(root) for root in roots], str(index_path(roots, cache))
 
 
-def env(home: Path, **more: str) -> dict[str, str]:
-    return {"HOME": str(home), "USERPROFILE": str(home), **more}
+def leanly(named: list[str], data: str | None) -> tuple[list[str], str]:
+    index, homes = _places(named, data)
+    # As Path objects: pathlib drops doubled and trailing separators.
+    return [str(Path(home)) for home in homes], str(Path(index))
 
 
-def test_the_named_home_has_its_config_file_inside(tmp_path: Path) -> None:
-    """With CLAUDE_CONFIG_DIR set, .claude.json moves into that directory."""
-    made(tmp_path / "cfg", tmp_path / ".claude")
-
-    (home,) = claude_homes(env(tmp_path, CLAUDE_CONFIG_DIR=str(tmp_path / "cfg")))
-
-    assert (tmp_path / "cfg", tmp_path / "cfg" / ".claude.json", True) == (
-        home.path,
-        home.config_file,
-        home.exists,
-    )
-
-
-def test_several_homes_are_separated_by_commas(tmp_path: Path) -> None:
-    """Empty parts and blanks do not count, a tilde is the user's home, a second name of one home is dropped."""
-    made(tmp_path / "a", tmp_path / "b")
+@pytest.fixture
+def somewhere(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with homes, a link to one, and a file; the usual homes exist too."""
+    for name in ("a", "b", "a,b", "with space", "~"):
+        (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    value = f"{tmp_path}/a, ,~/b,,{tmp_path}/link,~/a"
-
-    homes = claude_homes(env(tmp_path, CLAUDE_CONFIG_DIR=value))
-
-    assert [tmp_path / "a", tmp_path / "b"] == [home.path for home in homes]
-
-
-def test_a_comma_in_the_name_of_a_real_directory_is_part_of_it(tmp_path: Path) -> None:
-    """The client takes the whole value as one directory; where that exists, it is meant."""
-    made(tmp_path / "a,b", tmp_path / "a")
-
-    homes = claude_homes(env(tmp_path, CLAUDE_CONFIG_DIR=str(tmp_path / "a,b")))
-
-    assert [tmp_path / "a,b"] == [home.path for home in homes]
+    (tmp_path / "file").touch()
+    for name in (".claude", "xdg-config/claude", ".config/claude", "named"):
+        (own_home / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def test_a_named_home_that_is_missing_is_listed_as_missing(tmp_path: Path) -> None:
-    """A misspelt variable must not look like a machine without sessions."""
-    (home,) = claude_homes(env(tmp_path, CLAUDE_CONFIG_DIR="~/typo"))
-
-    assert (tmp_path / "typo", False) == (home.path, home.exists)
-
-
-@pytest.mark.parametrize("value", ["", " ", ",", " , "])
-def test_a_variable_that_names_nothing_is_as_good_as_unset(tmp_path: Path, value: str) -> None:
-    """Then the usual places count."""
-    made(tmp_path / ".claude")
-
-    homes = claude_homes(env(tmp_path, CLAUDE_CONFIG_DIR=value))
-
-    assert [tmp_path / ".claude"] == [home.path for home in homes]
-
-
-def test_the_usual_homes_are_those_that_exist(tmp_path: Path) -> None:
-    """The current place first, then the legacy ones; the config file lies beside, not inside."""
-    made(tmp_path / ".claude", tmp_path / ".config" / "claude", tmp_path / "xdg" / "claude")
-
-    homes = claude_homes(env(tmp_path, XDG_CONFIG_HOME=str(tmp_path / "xdg")))
-
-    assert [tmp_path / ".claude", tmp_path / "xdg" / "claude", tmp_path / ".config" / "claude"] == [
-        home.path for home in homes
-    ]
-    assert {tmp_path / ".claude.json"} == {home.config_file for home in homes}
+ENVIRONMENTS: list[Mapping[str, str | None]] = [
+    {},
+    {"CLAUDE_CONFIG_DIR": None},
+    {"CLAUDE_CONFIG_DIR": None, "XDG_CONFIG_HOME": None},
+    {"CLAUDE_CONFIG_DIR": None, "XDG_CONFIG_HOME": "relative", "XDG_CACHE_HOME": "relative"},
+    {"CLAUDE_CONFIG_DIR": "", "XDG_CACHE_HOME": None},
+    {"CLAUDE_CONFIG_DIR": " , "},
+    {"CLAUDE_CONFIG_DIR": "a,b"},
+    {"CLAUDE_CONFIG_DIR": "a, b ,,link,missing"},
+    {"CLAUDE_CONFIG_DIR": "b,a"},
+    {"CLAUDE_CONFIG_DIR": "link"},
+    {"CLAUDE_CONFIG_DIR": "~/named"},
+    {"CLAUDE_CONFIG_DIR": "~/named,./a//"},
+    {"CLAUDE_CONFIG_DIR": "./~/named"},
+    {"CLAUDE_CONFIG_DIR": "file"},
+    {"CLAUDE_CONFIG_DIR": "missing"},
+    {"CLAUDE_CONFIG_DIR": "link/../a"},
+    {"RECOLLECT_DATA": "own"},
+    {"RECOLLECT_DATA": " ~/own "},
+    {"RECOLLECT_DATA": "  "},
+    {"HOME": "a", "CLAUDE_CONFIG_DIR": None},
+]
 
 
-def test_a_legacy_home_linked_to_the_current_one_is_the_same_home(tmp_path: Path) -> None:
-    """Real paths decide, so no session is counted twice."""
-    made(tmp_path / ".claude", tmp_path / ".config")
-    (tmp_path / ".config" / "claude").symlink_to(tmp_path / ".claude")
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=str)
+def test_every_variable_is_read_as_elsewhere(
+    somewhere: Path, monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str | None]
+) -> None:
+    """Homes, index and settings are those every other command would use."""
+    for name, value in environment.items():
+        if value is None:
+            monkeypatch.delenv(name)
+        else:
+            monkeypatch.setenv(name, value)
 
-    assert [tmp_path / ".claude"] == [home.path for home in claude_homes(env(tmp_path))]
-
-
-def test_a_machine_without_homes_has_none(tmp_path: Path) -> None:
-    """Nothing is invented, and nothing is made by looking."""
-    assert [] == claude_homes(env(tmp_path))
-    assert [] == list(tmp_path.iterdir())
-
-
-def test_without_a_mapping_the_real_environment_is_asked(own_home: Path) -> None:
-    """Tests run with CLAUDE_CONFIG_DIR inside their own home."""
-    assert [own_home / ".claude"] == [home.path for home in claude_homes()]
+    assert by_the_authority([], None) == leanly([], None)
+    assert config_file() == Path(paths.config_file(os.environ))
 
 
-def test_a_home_pointed_at_knows_its_config_file(tmp_path: Path) -> None:
-    """Inside the directory; or beside it where only that one exists."""
-    made(*(tmp_path / name / ".claude" for name in ("neither", "beside", "both")))
-    for path in ("beside/.claude.json", "both/.claude.json", "both/.claude/.claude.json"):
-        (tmp_path / path).write_text("{}")
-
-    found = {name: home_at(tmp_path / name / ".claude").config_file for name in ("neither", "beside", "both")}
-
-    assert {
-        "neither": tmp_path / "neither/.claude/.claude.json",
-        "beside": tmp_path / "beside/.claude.json",
-        "both": tmp_path / "both/.claude/.claude.json",
-    } == found
-
-
-def test_our_own_places_follow_xdg(tmp_path: Path) -> None:
-    """Data, cache and settings each in the directory the variable names."""
-    given = env(tmp_path, XDG_DATA_HOME="/d", XDG_CACHE_HOME="/c", XDG_CONFIG_HOME="/e")
-
-    assert (Path("/d/recollect"), Path("/c/recollect"), Path("/e/recollect/config.toml")) == (
-        data_dir(given),
-        cache_dir(given),
-        config_file(given),
-    )
+@pytest.mark.parametrize(
+    ("named", "data"),
+    [
+        (["a"], None),
+        (["b", "a"], None),
+        (["link", "a"], None),
+        (["a/"], "own"),
+        (["~/named"], "~/own"),
+        ([":sample"], None),
+        (["with space", ":sample"], "with space"),
+        ([], "own"),
+        ([], " "),
+    ],
+)
+def test_every_option_is_read_as_elsewhere(somewhere: Path, named: list[str], data: str | None) -> None:
+    """``--home``, several times, and ``--data``."""
+    assert by_the_authority(named, data) == leanly(named, data)
 
 
-def test_our_own_places_have_the_usual_defaults(tmp_path: Path) -> None:
-    """No variable, or a relative one, which the XDG specification says to ignore."""
-    given = env(tmp_path, XDG_DATA_HOME="relative")
-
-    assert (
-        tmp_path / ".local/share/recollect",
-        tmp_path / ".cache/recollect",
-        tmp_path / ".config/recollect/config.toml",
-    ) == (data_dir(given), cache_dir(given), config_file(given))
+def test_the_order_in_which_homes_are_named_does_not_matter(somewhere: Path) -> None:
+    """An index belongs to a set of homes."""
+    assert leanly(["a", "b"], None)[1] == leanly(["b", "a", "link"], None)[1]
 
 
-def test_one_variable_moves_data_and_index_together(tmp_path: Path) -> None:
-    """RECOLLECT_DATA is the data directory, with the index inside it; settings stay where they are."""
-    given = env(tmp_path, RECOLLECT_DATA="~/mine", XDG_CACHE_HOME="/c")
-
-    assert (tmp_path / "mine", tmp_path / "mine" / "cache") == (data_dir(given), cache_dir(given))
-    assert tmp_path / ".config/recollect/config.toml" == config_file(given)
+def test_a_home_that_is_missing_is_none(somewhere: Path) -> None:
+    """Other commands refuse it; a status line goes on with what there is."""
+    assert [str(somewhere / "a")] == leanly(["missing", "a"], None)[0]
 
 
-def test_asking_for_our_own_places_makes_nothing(own_home: Path) -> None:
-    """No directory appears before something is written."""
-    before = sorted(own_home.rglob("*"))
+def test_every_refresh_moves_the_time_of_the_last_one_on(tmp_path: Path) -> None:
+    """Also one that finds nothing new: it takes the lock, and taking it writes into it."""
+    put(tmp_path / "home", ONE, TALK)
+    with open_index([tmp_path / "home"], cache=tmp_path) as opened:
+        index = str(opened.path)
+    lock = next(tmp_path.glob("*.lock"))
+    os.utime(lock, (1_000, 1_000))
+    before = refreshed_at(index)
 
-    data_dir(), cache_dir(), config_file(), claude_homes()
+    with open_index([tmp_path / "home"], cache=tmp_path):
+        pass
 
-    assert before == sorted(own_home.rglob("*"))
+    assert 1_000 == before
+    assert (refreshed_at(index) or 0) > 1_000
+
+
+def test_an_index_that_is_not_there_was_never_refreshed(tmp_path: Path) -> None:
+    """No lock, no time."""
+    index = str(tmp_path / "index-v1-00000000.sqlite")
+
+    assert (None, False) == (refreshed_at(index), Path(index).exists())

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from recollect.errors import NoSandbox
 from recollect.execution.backends import BackendAvailability, available
-from recollect.execution.beneath import open_beneath
 from recollect.execution.running import RunningProcess, run, start
 from recollect.execution.terms import Backend, Confinement, RunLimits, RunResult
 
@@ -27,7 +26,6 @@ __all__ = [
     "RunResult",
     "RunningProcess",
     "available",
-    "open_beneath",
     "run",
     "start",
 ]

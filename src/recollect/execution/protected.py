@@ -29,33 +29,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recollect.errors import StorageError
-from recollect.execution.beneath import descend
+from recollect.policy.protected import CONFIGURATION, names_in_tree
+from recollect.system.beneath import descend
 
-PROTECTED = (
-    ".git/hooks",
-    ".git/config",
-    ".mcp.json",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".claude/hooks",
-    ".claude/commands",
-    ".claude/agents",
-    ".claude/skills",
-    ".vscode",
-    ".idea",
-    ".ripgreprc",
-    ".gitconfig",
-    ".envrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
+PROTECTED = names_in_tree()
+# Programs that run in a project read these at its top, and stumble over a directory where a file should be
+# (or could not use .config at all); so where they are missing they are watched.
+_NO_PLACEHOLDER = frozenset(
+    {
+        ".claude.json",
+        ".gitattributes",
+        ".gitmodules",
+        ".npmrc",
+        ".pre-commit-config.yaml",
+        ".yarnrc",
+        ".yarnrc.yml",
+        *CONFIGURATION,
+    }
 )
 # Placeholders for these would break git itself; HEAD beside no .git would make the tree a bare repository.
 WATCHED = (".git/commondir", ".git/config.worktree", "HEAD")
@@ -123,7 +113,10 @@ def _prepare(guarded: ProtectedNames, tree: Path, name: str, *, has_mounts: bool
         try:
             mode = path.lstat().st_mode
         except FileNotFoundError:
-            _hold_missing(guarded, path)
+            if name in _NO_PLACEHOLDER:
+                _watch(guarded, tree, name)
+            else:
+                _hold_missing(guarded, path)
             return
         except OSError:
             return  # not ours to look into, so not the program's either

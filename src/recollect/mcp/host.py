@@ -25,7 +25,7 @@ from recollect.mcp.result import CallResult
 from recollect.mcp.tools import RefusedTool, Tool, judged, split_name, unpinned
 from recollect.policy.decision import Decision, Verdict
 from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, ServerState, project_servers
-from recollect.system.paths import HomeRoot, claude_homes, home_at
+from recollect.system.locations import HomeRoot, claude_homes, home_at
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

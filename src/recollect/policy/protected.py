@@ -1,14 +1,26 @@
 """Names whose content decides what other programs run: writing them is never waved through (C05).
 
-They count also where they do not exist yet, at any depth, in any spelling of case.
+They count also where they do not exist yet, at any depth, in any spelling of case. The permission
+engine and the sandbox share this list.
 """
 
 from __future__ import annotations
 
 from recollect.policy.paths import folded
 
-_DIRECTORIES = frozenset({".git", ".claude", ".vscode", ".idea", ".husky", ".devcontainer", ".ssh", ".gnupg"})
-_FILES = frozenset(
+# Directories, each with the parts that are executed or believed; none named: all of it. The permission engine
+# protects whole directories; the sandbox only these parts, because a commit writes to the rest of .git.
+DIRECTORIES: dict[str, tuple[str, ...]] = {
+    ".git": ("hooks", "config"),
+    ".claude": ("settings.json", "settings.local.json", "hooks", "commands", "agents", "skills"),
+    ".vscode": (),
+    ".idea": (),
+    ".husky": (),
+    ".devcontainer": (),
+    ".ssh": (),
+    ".gnupg": (),
+}
+FILES = frozenset(
     {
         ".bash_aliases",
         ".bash_login",
@@ -37,16 +49,23 @@ _FILES = frozenset(
         ".zshrc",
     }
 )
-_SHELL_CONFIGURATION = (".config/fish", ".config/git")
+CONFIGURATION = (".config/fish", ".config/git")
 
 
 def protected_name(path: str) -> str | None:
     """The component that makes the path a protected one, or None."""
     components = folded(path).strip("/").split("/")
     for component in components:
-        if component in _DIRECTORIES:
+        if component in DIRECTORIES:
             return component
-    if components[-1] in _FILES:
+    if components[-1] in FILES:
         return components[-1]
     joined = "/" + "/".join(components) + "/"
-    return next((name for name in _SHELL_CONFIGURATION if f"/{name}/" in joined), None)
+    return next((name for name in CONFIGURATION if f"/{name}/" in joined), None)
+
+
+def names_in_tree() -> tuple[str, ...]:
+    """The same names as relative paths at the top of a tree, for the sandbox."""
+    parts = [f"{name}/{part}" for name, parts in DIRECTORIES.items() for part in parts]
+    whole = [name for name, parts in DIRECTORIES.items() if not parts]
+    return (*parts, *whole, *sorted(FILES), *CONFIGURATION)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recollect.errors import NotFound, RecollectError
-from recollect.execution import open_beneath
 from recollect.runtime.outcome import ToolFailed
 from recollect.system import fsops, openat
+from recollect.system.beneath import open_beneath
 
 _ROOT = Path("/")
 _MADE_UP = ("/proc/", "/sys/", "/dev/")  # the key this process works with stands in /proc/self/environ

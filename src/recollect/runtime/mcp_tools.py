@@ -18,7 +18,7 @@ from recollect.errors import RecollectError
 from recollect.policy.decision import Decision
 from recollect.runtime.gate import PermissionGate
 from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
-from recollect.system.paths import HomeRoot
+from recollect.system.locations import HomeRoot
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -12,7 +12,7 @@ from recollect.errors import UsageError
 from recollect.model.ids import SessionId
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
-from recollect.system.paths import claude_homes
+from recollect.system.locations import claude_homes
 
 
 def refuse_live(home: ClaudeHome, session: SessionId) -> None:

@@ -15,7 +15,7 @@ from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.prompt_history import Prompt, prompts
-from recollect.system.paths import HomeRoot, claude_homes, data_dir, home_at
+from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at
 
 if TYPE_CHECKING:
     from recollect.model.cost.report import CostReport

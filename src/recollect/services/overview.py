@@ -34,7 +34,7 @@ from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.logs.reader import read_lines
 from recollect.storage.logs.summary import glance
-from recollect.system.paths import HomeRoot, data_dir
+from recollect.system.locations import HomeRoot, data_dir
 
 LOOK_SECONDS = 1.2
 _UNREADABLE = "unreadable-file"

@@ -30,7 +30,7 @@ from recollect.model.project_key import project_key, same_long_prefix
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
-from recollect.system.paths import claude_homes
+from recollect.system.locations import claude_homes
 
 _CANDIDATES = 20
 

@@ -17,7 +17,7 @@ from recollect.cli.main import main
 from recollect.cli.terminal.markdown_view import fenced, prose
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.storage.config.fingerprint_key import fingerprint_key
-from recollect.system.paths import data_dir
+from recollect.system.locations import data_dir
 from tests.cli.session_logs import (
     SESSION,
     SessionLog,

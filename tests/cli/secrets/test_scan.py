@@ -11,7 +11,7 @@ import pytest
 from recollect.cli.main import COMMANDS, main
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.storage.config.fingerprint_key import fingerprint_key
-from recollect.system.paths import data_dir
+from recollect.system.locations import data_dir
 from tests.cli.session_logs import drives_a_terminal
 from tests.secret_home import ELSEWHERE, OF_THE_SESSION, make, token, write
 from tests.small_home import ONE, TWO, prompt, put, state

@@ -18,9 +18,10 @@ import pytest
 
 from recollect.cli.main import command_parser
 from recollect.cli.spend import statusline
+from recollect.index.location import index_file
 from recollect.model.cost.money import dollars
-from recollect.services import lean_places
 from recollect.services.indexing.access import open_index
+from recollect.system.paths import cache_dir
 from tests.cli.session_logs import PAYLOADS, drives_a_terminal
 from tests.small_home import ONE, TWO, lines, link, prompt, put
 
@@ -400,7 +401,7 @@ def test_a_directory_where_the_index_should_be(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It cannot be opened, and that is said."""
-    Path(lean_places.index_of([str(home)], None, os.environ)).mkdir(parents=True)
+    Path(index_file([home], cache_dir(os.environ))).mkdir(parents=True)
 
     assert "M | the index cannot be read" == shown(monkeypatch, capsys, {"model": {"id": "M"}})
 
@@ -510,6 +511,7 @@ def test_a_line_loads_apsw_and_hardly_anything_else(home: Path) -> None:
         "recollect.cli.spend.statusline",
         "recollect.index",
         "recollect.index.glimpse",
+        "recollect.index.location",
         "recollect.index.schema",
         "recollect.model",
         "recollect.model.cost",
@@ -517,12 +519,13 @@ def test_a_line_loads_apsw_and_hardly_anything_else(home: Path) -> None:
         "recollect.model.cost.price_table",
         "recollect.model.cost.prices",
         "recollect.services",
-        "recollect.services.lean_places",
         "recollect.services.cost",
         "recollect.services.cost.local_day",
         "recollect.storage",
         "recollect.storage.config",
         "recollect.storage.config.lean_settings",
+        "recollect.system",
+        "recollect.system.paths",
     }
     # apsw itself asks for collections.abc; the rest is what that needs.
     theirs = {

@@ -12,12 +12,12 @@ import pytest
 from recollect.errors import StorageError, UsageError
 from recollect.model.cost.prices import PriceList
 from recollect.storage.config.our_config import price_list, price_overrides
-from recollect.system import paths
+from recollect.system import locations
 
 
 def write(text: str | bytes) -> Path:
     """config.toml of this test's user."""
-    file = paths.config_file()
+    file = locations.config_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return file
@@ -141,7 +141,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 def test_a_file_that_cannot_be_read_is_an_error_of_storage() -> None:
     """A directory stands in its place."""
-    paths.config_file().mkdir(parents=True)
+    locations.config_file().mkdir(parents=True)
 
     with pytest.raises(StorageError) as refused:
         price_overrides()

@@ -24,7 +24,7 @@ from recollect.model.cost.money import dollars, exact
 from recollect.model.findings import Finding, Severity
 from recollect.services.cost.recent import RecentCosts, index_at_hand, recent_costs
 from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
-from recollect.system.paths import HomeRoot
+from recollect.system.locations import HomeRoot
 
 _TITLE_COLUMNS = 44
 _FINDINGS = 5

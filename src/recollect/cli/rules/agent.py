@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from recollect.runtime.gate import PermissionGate
     from recollect.runtime.mcp_tools import McpTools
     from recollect.storage.home import ClaudeHome
-    from recollect.system.paths import HomeRoot
+    from recollect.system.locations import HomeRoot
 
 INTERRUPTED = 130
 
@@ -146,7 +146,7 @@ def _session(options: Namespace, root: HomeRoot, project: Path) -> AgentSession:
 
     from recollect.runtime import new_session, resumed_session
     from recollect.storage.home import ClaudeHome
-    from recollect.system.paths import data_dir
+    from recollect.system.locations import data_dir
 
     data: Path | None = Path(options.data) if options.data else data_dir()
     home: ClaudeHome = ClaudeHome(root.path, root.config_file)
@@ -159,7 +159,7 @@ def _session(options: Namespace, root: HomeRoot, project: Path) -> AgentSession:
 
 def _own_store(store: Path, root: HomeRoot) -> Path:
     """A directory of ours: in a Claude home other rules hold (law 5)."""
-    from recollect.system.paths import claude_homes
+    from recollect.system.locations import claude_homes
 
     homes = {home.path.resolve() for home in (root, *claude_homes())}
     if store.resolve() in homes:

@@ -279,7 +279,7 @@ def _remarks(report: CostReport, shown: int) -> Iterator[str]:
 
 
 def _unpriced(models: Iterable[UnpricedModel]) -> Iterator[str]:
-    from recollect.system.paths import config_file
+    from recollect.system.locations import config_file
 
     for one in models:
         yield (

@@ -205,19 +205,32 @@ def _number(value: object) -> float | None:
 
 
 def _places(homes: Sequence[str], data: str | None) -> tuple[str, list[str]]:
-    from recollect.services import lean_places
+    from recollect.index.location import index_file
+    from recollect.system import paths
 
-    found = lean_places.homes(homes, os.environ)
-    return lean_places.index_of(found, data, os.environ), found
+    environ = {**os.environ, "RECOLLECT_DATA": data} if data else os.environ
+    found = paths.existing(map(_home_path, homes)) if homes else paths.existing_homes(environ)
+    return index_file(found, paths.cache_dir(environ)), found
+
+
+def _home_path(named: str) -> str:
+    """A home as ``--home`` names it. One that is missing is left out: a status line goes on with what there is."""
+    from recollect.system.paths import absolute
+
+    if named != ":sample":
+        return absolute(named, os.environ)
+    from recollect.sample import sample_home
+
+    return str(sample_home())
 
 
 def _look_up(figures: StatusFigures, index: str, homes: list[str]) -> None:
     import apsw
 
     from recollect.index import glimpse
-    from recollect.services import lean_places
+    from recollect.index.location import refreshed_at
 
-    if not lean_places.is_there(index):
+    if not os.path.exists(index):  # noqa: PTH110 - pathlib is slow to import
         figures.notes.append("no index yet" if homes else "no Claude home")
         return
     try:
@@ -226,7 +239,7 @@ def _look_up(figures: StatusFigures, index: str, homes: list[str]) -> None:
         if not glimpse.is_complete(opened):
             figures.notes.append("the index is being built")
             return
-        figures.age = figures.now - (lean_places.refreshed_at(index) or 0)
+        figures.age = figures.now - (refreshed_at(index) or 0)
         _read(figures, opened, _prices(figures))
     except apsw.BusyError:
         figures.notes.append("the index is busy")
@@ -262,10 +275,10 @@ def _read(figures: StatusFigures, index: apsw.Connection, prices: PriceList) -> 
 
 def _prices(figures: StatusFigures) -> PriceList:
     from recollect.model.cost.prices import PriceList
-    from recollect.services.lean_places import settings
     from recollect.storage.config.lean_settings import may_have_prices
+    from recollect.system.paths import config_file
 
-    if not may_have_prices(settings(os.environ)):
+    if not may_have_prices(config_file(os.environ)):
         return PriceList()
     from recollect.errors import RecollectError
     from recollect.storage.config.our_config import price_list

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from recollect.errors import NotFound
-from recollect.system.paths import HomeRoot, claude_homes, home_at
+from recollect.system.locations import HomeRoot, claude_homes, home_at
 
 if TYPE_CHECKING:
     from recollect.services.homes import Home

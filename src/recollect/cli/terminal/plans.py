@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.text import visible
-from recollect.system.paths import cache_dir, data_dir
+from recollect.system.locations import cache_dir, data_dir
 
 
 def add_apply(parser: ArgumentParser) -> None:

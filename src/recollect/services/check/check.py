@@ -50,7 +50,7 @@ from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile, LogFile, SessionFile
 from recollect.storage.logs.reader import OpenLog
-from recollect.system.paths import data_dir
+from recollect.system.locations import data_dir
 
 Progress = Callable[[int, int], None]
 MOST_OF_A_CODE = 50

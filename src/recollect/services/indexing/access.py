@@ -15,8 +15,6 @@ whether the file is still the one it opened: somebody else may have replaced it 
 from __future__ import annotations
 
 import contextlib
-import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,11 +28,11 @@ from recollect.index.database import (
     is_busy,
     is_full,
 )
-from recollect.index.schema import VERSION
+from recollect.index.location import index_file
 from recollect.services.indexing.refresh import Progress, RefreshResult, refresh
 from recollect.system import fsops
+from recollect.system.locations import cache_dir, data_dir
 from recollect.system.lock import FileLock
-from recollect.system.paths import cache_dir, data_dir
 
 # How long a question waits for another process that is building the first index.
 _FIRST_BUILD_SECONDS = 900.0
@@ -129,10 +127,7 @@ class OpenIndex:
 
 def index_path(homes: Sequence[Path], cache: Path | None = None) -> Path:
     """Where the index of a set of homes lies."""
-    names = "\0".join(sorted(os.path.realpath(home) for home in homes))
-    return (
-        cache or cache_dir()
-    ) / f"index-v{VERSION}-{zlib.crc32(names.encode('utf-8', 'surrogateescape')):08x}.sqlite"
+    return Path(index_file(homes, str(cache or cache_dir())))
 
 
 def is_built(path: Path) -> bool:

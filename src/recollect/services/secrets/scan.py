@@ -25,7 +25,7 @@ from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
 from recollect.services.session import Session
 from recollect.storage.config.fingerprint_key import fingerprint_key
 from recollect.storage.config.secret_settings import ignored_secrets
-from recollect.system.paths import data_dir
+from recollect.system.locations import data_dir
 
 # Below this, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 16 << 20

@@ -29,7 +29,7 @@ from recollect.model.settings.mcp_config import (
 )
 from recollect.storage.config.mcp_files import McpDocument, read_document
 from recollect.storage.config.mcp_trust import ServerGrants, TrustedServer, TrustStore
-from recollect.system.paths import HomeRoot, data_dir
+from recollect.system.locations import HomeRoot, data_dir
 
 
 class ServerState(enum.StrEnum):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from recollect.errors import StorageError, UsageError
 from recollect.model.cost.prices import CACHE_MULTIPLES, PriceList
-from recollect.system import paths
+from recollect.system import locations
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -40,7 +40,7 @@ _last: tuple[tuple[Path, int, int], PriceList] | None = None
 def price_list(environ: Mapping[str, str] | None = None) -> PriceList:
     """The prices to reckon with: the list, and the user's own before it."""
     global _last  # noqa: PLW0603 - one remembered value, replaced as a whole
-    file = paths.config_file(environ)
+    file = locations.config_file(environ)
     try:
         there = file.stat()
         key = (file, there.st_mtime_ns, there.st_size)
@@ -53,7 +53,7 @@ def price_list(environ: Mapping[str, str] | None = None) -> PriceList:
 
 def price_overrides(environ: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
     """The user's own prices, checked, as ``model.prices.PriceList`` takes them."""
-    file = paths.config_file(environ)
+    file = locations.config_file(environ)
     sections = _settings(file).get("prices", {})
     if not isinstance(sections, dict):
         _refuse(file, "prices", "is not a section", 'write [prices."name of the model"]')

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from recollect.errors import StorageError, UsageError
-from recollect.system import paths
+from recollect.system import locations
 
 _ENTRY = re.compile(r"[0-9a-z-]{1,60}:[0-9a-f]{8}")
 _EXAMPLE = 'write ignore = ["jwt:1a2b3c4d"], kind and fingerprint as `recollect scan` prints them'
@@ -23,7 +23,7 @@ _EXAMPLE = 'write ignore = ["jwt:1a2b3c4d"], kind and fingerprint as `recollect 
 
 def ignored_secrets(environ: Mapping[str, str] | None = None) -> frozenset[str]:
     """What is to be passed over, each as ``kind:fingerprint``."""
-    file = paths.config_file(environ)
+    file = locations.config_file(environ)
     try:
         data = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

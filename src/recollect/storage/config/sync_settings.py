@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import DamagedData, NotFound, StorageError, UsageError
-from recollect.system import fsops, paths
+from recollect.system import fsops, locations
 from recollect.system.refusals import as_storage_error
 
 _LOGIN, _KEY = "sync.json", "sync.key"
@@ -68,7 +68,7 @@ def _covers(entry: str, directory: str) -> bool:
 
 def login_file(environ: Mapping[str, str] | None = None) -> Path:
     """Where the login lies."""
-    return paths.config_file(environ).with_name(_LOGIN)
+    return locations.config_file(environ).with_name(_LOGIN)
 
 
 def save_login(login: SyncLogin, environ: Mapping[str, str] | None = None) -> Path:
@@ -149,7 +149,7 @@ def _private(path: Path) -> bytes:
 
 def projects_to_send(environ: Mapping[str, str] | None = None) -> SyncProjects:
     """The user's lists. One that cannot be understood is an error: what was to stay must not leave."""
-    file = paths.config_file(environ)
+    file = locations.config_file(environ)
     try:
         data = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

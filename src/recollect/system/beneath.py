@@ -7,8 +7,7 @@ program can write to is resolved by the kernel beneath one directory, without li
 
 It answers with a descriptor. What is not a regular file (a FIFO that hangs, a
 device, a socket) is refused (C09). ``system/openat.py`` builds whole-file reads and
-durable writes on the same law; this is the single open below a room that may not
-import storage.
+durable writes on the same rule.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import sys
 from pathlib import Path
 
 from recollect.errors import NotFound, StorageError, UsageError
+from recollect.system.openat import components
 
 _OPENAT2 = 437
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
@@ -42,7 +42,7 @@ def open_beneath(root: Path, relative: str, flags: int = os.O_RDONLY, mode: int 
     """
     if flags & os.O_TRUNC:
         raise UsageError(f"open {relative!a}: truncate through the descriptor", hint="leave O_TRUNC out")
-    parts = _components(relative)
+    parts = components(relative)
     path = root.joinpath(*parts)
     try:
         top = os.open(root, os.O_RDONLY | _DIRECTORY | getattr(os, "O_CLOEXEC", 0))
@@ -86,16 +86,6 @@ def _by_steps(top: int, parts: tuple[str, ...], flags: int, mode: int) -> int:
         return os.open(parts[-1], flags | getattr(os, "O_NOFOLLOW", 0), mode, dir_fd=above)
     finally:
         os.close(above)
-
-
-def _components(relative: str) -> tuple[str, ...]:
-    parts = tuple(relative.split("/"))
-    if "\0" in relative or any(part in ("", ".", "..") for part in parts):
-        raise UsageError(
-            f"path {ascii(relative)[:80]}: not a plain path below its directory",
-            hint="write it without a leading '/', '.', '..' or empty parts",
-        )
-    return parts
 
 
 def _looked_at(opened: int, *, directory: bool) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import NotFound, StorageError, UsageError
-from recollect.execution import beneath, open_beneath
+from recollect.system import beneath
+from recollect.system.beneath import open_beneath
 
 
 @pytest.fixture(params=["kernel", "steps"])
