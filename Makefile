@@ -27,6 +27,7 @@ check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up t
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/build_cli_reference.py --check
+	$(BIN)/python tools/build_api_reference.py --check
 	$(BIN)/python tools/build_price_table.py --check
 
 bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
@@ -45,28 +46,29 @@ fuzz: $(DEV)  ## coverage-guided fuzzing of reader and codec (needs atheris; FUZ
 oracle: $(DEV)  ## our files against real clients (RECOLLECT_CLIENTS=directory with client programs)
 	$(PYTEST) -n 0 -rs tests/oracle
 
-sample: $(DEV)  ## write the built-in sample home anew
+sample: $(DEV)  ## regenerate the built-in sample home
 	$(BIN)/python tools/build_sample_home.py
 
-prices: $(DEV)  ## write the price table anew from the installed genai-prices
+prices: $(DEV)  ## regenerate the price table from the installed genai-prices
 	$(BIN)/python tools/build_price_table.py
 
-docs: $(DEV)  ## write the generated pages anew
+docs: $(DEV)  ## regenerate the reference pages
 	$(BIN)/python tools/build_cli_reference.py
+	$(BIN)/python tools/build_api_reference.py
 
-lock: $(DEV)  ## pin the dependencies anew, with hashes and without addresses
+lock: $(DEV)  ## pin the dependencies again, with hashes and without addresses
 	$(PIP) install uv
 	tools/lock.sh $(BIN)/uv
 
-web: $(NODE)  ## build the page anew into src/recollect/web/static (needs Node.js and npm)
+web: $(NODE)  ## build the page into src/recollect/web/static (needs Node.js and npm)
 	cd web && npm run --silent check && npm run --silent test && npm run --silent build
 
-web-check: $(NODE)  ## types and component tests of the page, and that the built files are those of the source
+web-check: $(NODE)  ## types and component tests of the page, and that the built files match the source
 	cd web && npm run --silent check && npm run --silent test
 	@place=$$(mktemp -d) && (cd web && RECOLLECT_WEB_OUT=$$place npm run --silent build -- --logLevel warn) && \
-	diff -r $$place src/recollect/web/static && rm -r $$place && echo "the built page is that of the source"
+	diff -r $$place src/recollect/web/static && rm -r $$place && echo "the built page matches its source"
 
-clean:  ## remove what the other targets made
+clean:  ## remove everything the other targets created
 	rm -rf $(VENV) web/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 $(CORE): requirements/core.lock pyproject.toml
