@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,13 @@ import pytest
 from recollect import errors
 from recollect.errors import Outcome, RecollectError
 
+ROOT = Path(__file__).resolve().parents[1]
 LOG = Path("/srv/logs/s.jsonl")
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.UsageError("append: empty line", hint="give it content"), 2, "append"),
     (errors.InvalidId("session id", "../x", "has a character that is not safe in a file name"), 2, "'../x'"),
+    (errors.MissingExtra("the page", "uvicorn", "web"), 2, "uvicorn"),
     (errors.NoSandbox("bwrap is not installed"), 2, "bwrap"),
     (errors.NotPermitted("Bash(rm x)", "denied by rm *", hint="see why"), 2, "denied by rm *"),
     (errors.IllegalTransition("session s", "created", "expired", ("active",)), 2, "session s"),
@@ -71,3 +75,63 @@ def test_an_error_survives_the_way_to_another_process(error: RecollectError, cod
     assert (type(error), str(error), error.hint) == (type(again), str(again), again.hint)
     assert code == again.exit_code
     assert words in str(again)
+
+
+def environment(tmp_path: Path, *markers: str, package: str) -> tuple[str, str]:
+    """An empty Python environment with marker files, and where recollect lies; both as ``install_hint`` takes them."""
+    for name in (*markers, package):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    return str(tmp_path / "env"), str(tmp_path / package)
+
+
+INSTALLED = "env/lib/python3.12/site-packages/recollect/errors.py"
+
+
+@pytest.mark.parametrize(
+    ("markers", "package", "hint"),
+    [
+        ((), INSTALLED, "pip install 'recollect[web]'"),
+        (("env/pipx_metadata.json",), INSTALLED, "pipx install --force 'recollect[web]'"),
+        (("env/uv-receipt.toml",), INSTALLED, "uv tool install 'recollect[web]'"),
+        (
+            ("clone/pyproject.toml",),
+            "clone/src/recollect/errors.py",
+            "pip install --editable '{}/clone[web]'",
+        ),
+        (("pyproject.toml",), "src/recollect/errors.py", "make -C '{}' setup"),
+    ],
+    ids=["wheel", "pipx", "uv-tool", "editable", "clone"],
+)
+def test_the_hint_about_an_extra_fits_the_installation(
+    tmp_path: Path, markers: tuple[str, ...], package: str, hint: str
+) -> None:
+    """What it says to type works where recollect was installed in that way."""
+    prefix, file = environment(tmp_path, *markers, package=package)
+
+    assert errors.install_hint("web", prefix=prefix, package=file) == hint.format(tmp_path)
+
+
+def test_the_hint_under_uvx_is_another_uvx(tmp_path: Path) -> None:
+    """It runs from uv's cache, which cannot be added to; several extras are named together."""
+    prefix = str(tmp_path / "uv" / "archive-v0" / "x1")
+
+    hint = errors.install_hint(
+        "server", "pg", prefix=prefix, package=f"{prefix}/lib/site-packages/recollect/errors.py"
+    )
+    assert hint == "uvx --from 'recollect[server,pg]' recollect"
+
+
+def test_extras_in_hints_exist() -> None:
+    """Every extra that the source names in a hint is one of the package's."""
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    )
+    named = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for call in re.findall(r"(?:MissingExtra\(|install_hint\()([^)]*)\)", path.read_text("utf-8")):
+            if "*" not in call and path.name != "errors.py":
+                named |= set(re.findall(r"[\"'](\w+)[\"']", call.split(",", 2)[-1]))
+
+    assert named
+    assert named <= extras

@@ -145,11 +145,11 @@ print(asyncio.run(store.load(key)))
 try:
     asyncio.run(store.list_session_summaries("p"))
 except Exception as error:
-    print(type(error).__name__, "recollect[sdk]" in str(error))
+    print(type(error).__name__, error.extras)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert ["[{'type': 'x'}]", "UsageError True"] == ran.stdout.splitlines()
+    assert ["[{'type': 'x'}]", "MissingExtra ('sdk',)"] == ran.stdout.splitlines()
 
 
 # ---- what is stored -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
     RecollectError                    exit 1    root: catch this to catch all of ours
     ├─ UsageError                     exit 2    the request itself is wrong
     │  ├─ InvalidId                             a name that must never reach a path
+    │  ├─ MissingExtra                          an optional package is not installed
     │  ├─ NoSandbox                             a command that could not be confined was not started
     │  ├─ NotPermitted                          the permission rules say no, or want to be asked
     │  └─ IllegalTransition                     a session or todo cannot go to that state
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import enum
 import os
+import sys
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
@@ -83,6 +85,37 @@ class InvalidId(UsageError):
             hint="use letters, digits, '-', '_' and '.' as in 3f2a9c1e-…",
         )
         self.value, self.reason = value, reason
+
+
+class MissingExtra(UsageError):
+    """A part of recollect needs a package that comes with an extra. The hint says how to add it here."""
+
+    def __init__(self, what: str, package: str, *extras: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed", hint=install_hint(*extras))
+        self.package, self.extras = package, extras
+
+
+def install_hint(*extras: str, prefix: str = sys.prefix, package: str = __file__) -> str:
+    """The command that adds extras to this installation: a clone, pipx, ``uv tool``, ``uvx`` or pip.
+
+    ``prefix`` is the root of the Python environment, ``package`` a file of the recollect package in it.
+    """
+    from pathlib import Path
+
+    names = f"[{','.join(extras)}]"
+    source, environment = Path(package).absolute().parents[1], Path(prefix).absolute()
+    clone = source.parent
+    if source.name == "src" and (clone / "pyproject.toml").is_file():
+        if environment.parent == clone:
+            return f"make -C '{clone}' setup"
+        return f"pip install --editable '{clone}{names}'"
+    if (environment / "pipx_metadata.json").is_file():
+        return f"pipx install --force 'recollect{names}'"
+    if (environment / "uv-receipt.toml").is_file():
+        return f"uv tool install 'recollect{names}'"
+    if environment.parent.name.startswith("archive-v"):  # uvx runs from uv's cache
+        return f"uvx --from 'recollect{names}' recollect"
+    return f"pip install 'recollect{names}'"
 
 
 class NoSandbox(UsageError):

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import cast
 
 from recollect.aio import KeyedExecutor, in_thread
-from recollect.errors import UsageError
+from recollect.errors import MissingExtra, UsageError
 from recollect.model.damage import Damage
 from recollect.storage.logs.log import SyncPolicy
 from recollect.storage.sdk.keys import (
@@ -144,8 +144,5 @@ def _sdk_fold() -> tuple[FoldCall, str]:
     try:
         sdk = importlib.import_module("claude_agent_sdk")
     except ImportError as cause:
-        raise UsageError(
-            "list_session_summaries: the Claude Agent SDK is not installed",
-            hint="pip install 'recollect[sdk]'",
-        ) from cause
+        raise MissingExtra("list_session_summaries", "claude-agent-sdk", "sdk") from cause
     return cast("FoldCall", sdk.fold_session_summary), str(sdk.__version__)

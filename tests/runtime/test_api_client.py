@@ -14,7 +14,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from recollect.errors import UsageError
+from recollect.errors import UsageError, install_hint
 from recollect.model.cost.usage import CacheCreation, Usage
 from recollect.runtime.api_client import ApiClient, ApiFailed, Cancelled, ModelResponse, connected
 from tests.runtime.workshop import stub_module
@@ -210,4 +210,4 @@ def test_without_the_sdk_the_message_says_what_to_install(monkeypatch: pytest.Mo
     with pytest.raises(UsageError, match="anthropic") as caught:
         connected()
 
-    assert "recollect[agent]" in caught.value.hint
+    assert caught.value.hint == install_hint("agent")

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from recollect.errors import install_hint
 from recollect.services.homes import Home
 from recollect.services.page.conversation import ConversationView, talk_of
 from recollect.services.page.log import OpenSessions
@@ -262,5 +263,5 @@ def test_the_command_says_what_is_missing(
     monkeypatch.setitem(sys.modules, "recollect.web.launch", None)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["--home", ":sample", "web", "--no-open"]) == 2
-    assert 'pip install "recollect[server]"' in capsys.readouterr().err
+    assert install_hint("web") in capsys.readouterr().err
     assert os.environ["HOME"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
-from recollect.errors import NotFound, RecollectError, UsageError
+from recollect.errors import MissingExtra, NotFound, RecollectError, UsageError
 from recollect.mcp.limits import McpLimits
 from recollect.mcp.result import CallResult
 from recollect.mcp.tools import RefusedTool, Tool, judged, split_name, unpinned
@@ -280,4 +280,4 @@ def _require_sdk() -> None:
     import importlib.util
 
     if importlib.util.find_spec("mcp") is None:
-        raise UsageError("the MCP host needs the package mcp", hint="pip install 'recollect[mcp]'")
+        raise MissingExtra("the MCP host", "mcp", "mcp")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recollect.errors import UsageError
+from recollect.errors import MissingExtra, UsageError
 from recollect.model.cost.usage import Usage
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def connected() -> ApiClient:
     return ApiClient()
 
 
-def _no_sdk() -> UsageError:
-    return UsageError("the agent needs the package anthropic", hint="pip install 'recollect[agent]'")
+def _no_sdk() -> MissingExtra:
+    return MissingExtra("the agent", "anthropic", "agent")
 
 
 def _installed() -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect.errors import UsageError
+from recollect.errors import MissingExtra, UsageError
 from recollect.model.cost.prices import PriceList
 from recollect.server.app import JsonLineFormatter, PageApp, make_app
 from recollect.server.database.contract import Database
@@ -43,9 +43,7 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
         try:
             from recollect.server.database.postgres import PostgresDatabase
         except ImportError:
-            raise UsageError(
-                "PostgreSQL needs asyncpg, which is not installed", hint="pip install 'recollect[server,pg]'"
-            ) from None
+            raise MissingExtra("PostgreSQL", "asyncpg", "server", "pg") from None
         return PostgresDatabase(address, replica=replica, connections=connections)
     if replica is not None:
         raise UsageError("a replica is for PostgreSQL only", hint="leave --replica out")
@@ -96,11 +94,8 @@ def run(
         import uvicorn
 
         from recollect.server.protocol import BoundedProtocol
-    except ImportError:
-        raise UsageError(
-            "the server needs starlette, uvicorn and httptools, which are not installed",
-            hint="pip install 'recollect[server]'",
-        ) from None
+    except ImportError as missing:
+        raise MissingExtra("the server", missing.name or "uvicorn", "server") from None
     check_listening(settings)
     asyncio.run(_check(database))
     _log_to_stderr(is_quiet=settings.is_quiet)

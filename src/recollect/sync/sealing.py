@@ -15,7 +15,7 @@ from base64 import b64decode, b64encode
 from importlib import import_module
 from typing import Protocol, cast
 
-from recollect.errors import DamagedData, UsageError
+from recollect.errors import DamagedData, MissingExtra
 
 KEY_BYTES = 64
 _START, _END = b'{"sealed":1,"data":"', b'"}\n'
@@ -34,10 +34,7 @@ class Sealer:
         try:
             module = import_module("cryptography.hazmat.primitives.ciphers.aead")
         except ImportError as cause:
-            raise UsageError(
-                "encryption: the library `cryptography` is not installed",
-                hint="pip install 'recollect[encrypt]'",
-            ) from cause
+            raise MissingExtra("encryption", "cryptography", "encrypt") from cause
         self._cipher = cast("_Cipher", module.AESSIV(key))
         self._broken: type[Exception] = import_module("cryptography.exceptions").InvalidTag
 

@@ -11,6 +11,7 @@ import pytest
 
 from recollect import execution
 from recollect.cli.main import main
+from recollect.errors import install_hint
 from tests.mcp.project import hostile
 
 OPTIONS = [] if execution.available().works else ["--unconfined"]
@@ -242,4 +243,4 @@ def test_without_the_sdk_the_command_says_what_to_install(
     monkeypatch.setitem(sys.modules, "anyio", None)
 
     assert main(["mcp", "tools"]) == 2
-    assert "recollect[mcp]" in capsys.readouterr().err
+    assert install_hint("mcp") in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 Serves on this machine's loopback only, on a free port, to whoever opens the printed address first;
 nothing is fetched from elsewhere. Everything the page changes goes through the same plans and undos
-as the commands. Ends with Ctrl-C. Needs the extra: pip install "recollect[server]".
+as the commands. Ends with Ctrl-C. Needs the extra recollect[web].
 
 Example:
   recollect web
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes
-from recollect.errors import UsageError
+from recollect.errors import MissingExtra
 
 if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Messages
@@ -42,9 +42,7 @@ def run(options: Namespace) -> int:
     try:
         from recollect.web.launch import bound, serve
     except ModuleNotFoundError as missing:
-        raise UsageError(
-            f"web: {missing.name} is not installed", hint='pip install "recollect[server]"'
-        ) from missing
+        raise MissingExtra("the page", missing.name or "uvicorn", "web") from missing
     listening = bound(options.port)
     port = int(listening.getsockname()[1])
     served = _served(options, port)

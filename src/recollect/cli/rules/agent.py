@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.text import visible, visible_lines
-from recollect.errors import UsageError
+from recollect.errors import UsageError, install_hint
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -180,7 +180,7 @@ def _mcp(
     if not project_servers(project, [root], data=data).servers:
         return None
     if importlib.util.find_spec("mcp") is None:
-        output.note("recollect: MCP servers are left out: pip install 'recollect[mcp]'")
+        output.note(f"recollect: MCP servers are left out: {install_hint('mcp')}")
         return None
     from recollect.runtime.mcp_tools import McpTools
 

@@ -31,7 +31,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, padded, shortened, visible, visible_lines
-from recollect.errors import UsageError
+from recollect.errors import MissingExtra, UsageError
 from recollect.model.settings.mcp_config import ServerTransport
 from recollect.services.settings import mcp_servers
 from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, ServerState
@@ -367,9 +367,7 @@ def _with_host(options: Namespace, ask: Callable[[Host], Awaitable[Answer]]) -> 
 
         from recollect.mcp import Host
     except ModuleNotFoundError as missing:
-        raise UsageError(
-            f"mcp: {missing.name} is not installed", hint="pip install 'recollect[mcp]'"
-        ) from missing
+        raise MissingExtra("the MCP host", missing.name or "mcp", "mcp") from missing
 
     named = options.words[:1] if options.action != "tools" else options.words
     for name in named:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.plans import own_cache, own_data
-from recollect.errors import Busy, UsageError
+from recollect.errors import Busy, MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from recollect.server.app import PageApp
@@ -82,9 +82,7 @@ def asked_database(options: Namespace, **more: object) -> Database:
     try:
         from recollect.server.run import open_database
     except ImportError as missing:
-        raise UsageError(
-            f"the server needs {missing.name}, which is not installed", hint="pip install 'recollect[server]'"
-        ) from None
+        raise MissingExtra("the server", missing.name or "starlette", "server") from None
     default = f"sqlite:///{own_data(options).absolute() / 'team.sqlite'}"
     address = options.database or os.environ.get(DATABASE) or default
     return open_database(address, **more)  # type: ignore[arg-type]
