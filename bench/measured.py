@@ -5,7 +5,7 @@ A small launcher, not the benchmark itself, starts the program and waits for it 
 largest memory of any one of them. A process inherits the memory mark of whoever starts
 it, which is why the launcher imports next to nothing (about 11 MB; nothing here needs less).
 
-Figures of several rounds are joined as peers.md does it: the best wall time, the best CPU
+Figures of several rounds are joined: the best wall time, the best CPU
 time, the largest memory. Programs that are compared take turns, so that whatever else the
 machine does falls on all of them.
 """

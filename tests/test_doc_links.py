@@ -16,6 +16,8 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(r"`((?:docs|src|tests|tools|bench|requirements)/[\w./*-]+)`")
+_ROOMS = "model|policy|system|storage|index|sync|execution|services|runtime|cli|mcp|server|web"
+_MODULE = re.compile(rf"`((?:{_ROOMS})/(?:[\w/]+\.py|[\w/]*/|))`")
 
 
 @cache
@@ -64,12 +66,13 @@ def test_every_page_is_linked_from_the_entrance() -> None:
 
 
 def test_paths_that_documents_name_exist() -> None:
-    """A path such as ``tests/crash/test_kill.py`` in a document is that of a file or directory."""
+    """A path such as ``tests/crash/test_kill.py`` or ``model/copies.py`` in a document is that of a file or directory."""
+    places = (ROOT, ROOT / "src" / "recollect")
     gone = [
         f"{page.relative_to(ROOT)}: {path}"
         for page in PAGES
-        for path in _PATH.findall(text_of(page))
-        if not any(list(base.glob(path.rstrip("/"))) for base in (ROOT, page.parent))
+        for path in [*_PATH.findall(text_of(page)), *_MODULE.findall(text_of(page))]
+        if not any(list(place.glob(path.rstrip("/"))) for place in (*places, page.parent))
     ]
 
     assert gone == []

@@ -80,7 +80,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-# ---- the call shapes of seed 004 ----------------------------------------------------------------------------
+# ---- the call shapes of a storage provider ----------------------------------------------------------------------------
 
 
 def test_a_session_is_started_listed_and_resumed(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def compacted() -> SessionLog:
 
 
 # One hundred ways to drive a terminal: every control character of C0 (but tab and newline) and of C1,
-# DEL, and the sequences of trust.md section 11: titles, clipboard, links, modes, answers, bidi, zero width.
+# DEL, and the sequences that drive terminals: titles, clipboard, links, modes, answers, bidi, zero width.
 PAYLOADS = [
     *(chr(code) for code in range(0x20) if chr(code) not in "\t\n"),
     *(chr(code) for code in range(0x7F, 0xA0)),

@@ -1,6 +1,6 @@
 """What some logs cost together, worked out the slow way: every line of every log, json and plain rules.
 
-Knows nothing of recollect. The rules are those of format.md 3.3 and of the issue: one response counts once
+Knows nothing of recollect. The rules are those of docs/design/format.md: one response counts once
 over all logs; the conversation's own copy before a side chain's before an agent's news; the largest output;
 one with a stop reason; the latest; of two lines of one log the later; of two logs one that no fork copied,
 then the smallest path.

@@ -141,7 +141,7 @@ def test_each_is_survived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group
 
 
 def test_there_are_at_least_forty() -> None:
-    """As many as trust.md asks for (M1), each of them once."""
+    """As many as docs/design/threats.md says (M1), each of them once."""
     names = [name for cases in BEHAVIOURS.values() for name, *_ in cases]
 
     assert len(names) >= 40

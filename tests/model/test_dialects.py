@@ -182,7 +182,7 @@ class TestEvents:
 
 
 class TestClaude:
-    """Shapes that only other writers of the claude dialect use (seeds 001 and 004)."""
+    """Shapes that only other writers of the claude dialect use."""
 
     def test_a_foreign_session_id_beside_our_own_changes_nothing(self) -> None:
         """A line with both ``sessionId`` and ``session_id`` is the client's: it never leaves its own out."""

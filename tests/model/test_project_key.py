@@ -1,7 +1,7 @@
 """Project keys: the client's, the SDK's, the flat layout's, and which of them are accepted when reading.
 
 Hashes were computed outside this project: those of over-long names by node with the arithmetic of
-format.md section 2, those of the flat layout by openssl.
+docs/design/format.md (project keys), those of the flat layout by openssl.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def test_a_fork_of_a_compacted_session_sends_the_same(client: Client, shared: Pa
 
 
 def test_a_session_we_removed_is_gone_until_it_is_restored(client: Client, data: Path) -> None:
-    """E18: "No conversation found", and after the restore the client goes on as if nothing had been."""
+    """The client says "No conversation found", and after the restore the client goes on as if nothing had been."""
     drafts, messages = TALKS["plain talk"]
     path = client.put(SESSION, written(client, drafts))
     batch = trash.remove(session_of(path), data)
@@ -219,7 +219,7 @@ def test_a_session_we_removed_is_gone_until_it_is_restored(client: Client, data:
 
 
 def test_a_session_the_client_made_leaves_nothing_behind(client: Client, data: Path) -> None:
-    """E18: no path below the client's home names the session any more."""
+    """No path below the client's home names the session any more."""
     client.ask("Hello", "--session-id", SESSION)
     home = client.cwd.parent / "home" / ".claude"
     path = home / "projects" / project_key(str(client.cwd)) / f"{SESSION}.jsonl"
@@ -231,7 +231,7 @@ def test_a_session_the_client_made_leaves_nothing_behind(client: Client, data: P
 
 
 def test_a_hundred_lines_beside_a_running_client(client: Client, data: Path) -> None:
-    """E19: every line is whole, all of ours and the client's turn are there, and the next resume has all."""
+    """Every line is whole, all of ours and the client's turn are there, and the next resume has all."""
     drafts, messages = TALKS["plain talk"]
     path = client.put(SESSION, written(client, drafts))
     runs: list[int] = []

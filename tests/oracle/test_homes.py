@@ -160,7 +160,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("how", list(DAMAGED))
 def test_damage_costs_the_client_and_us_the_same_lines(how: str, tmp_path: Path) -> None:
-    """E11: we read what it reads; and after our append to the log it still loads everything."""
+    """We read what it reads; and after our append to the log it still loads everything."""
     with running_stub() as stub:
         client = Client(VERSION, command_of(VERSION), tmp_path, stub)
         log = client.put(SESSION, [])
@@ -176,7 +176,7 @@ def test_damage_costs_the_client_and_us_the_same_lines(how: str, tmp_path: Path)
 
 
 def test_types_from_the_future_survive_in_both(tmp_path: Path) -> None:
-    """E20: invented types, fields and metadata load, are not sent, and stay in the file byte for byte."""
+    """Invented types, fields and metadata load, are not sent, and stay in the file byte for byte."""
     future = [
         TALK[0],
         link("f1", "u1", 0.5, type="hologram", data={"x": [1]}),
@@ -198,7 +198,7 @@ def test_types_from_the_future_survive_in_both(tmp_path: Path) -> None:
 
 
 def test_what_a_file_puts_into_the_system_prompt_is_told_apart(tmp_path: Path) -> None:
-    """E17: a prompt snapshot and rendered notes reach the model as the client's own words; we name such entries."""
+    """A prompt snapshot and rendered notes reach the model as the client's own words; we name such entries."""
     from recollect.model.conversation.influence import influences
     from recollect.storage.logs.reader import LogReader
 

@@ -1,4 +1,4 @@
-"""R18-R22: modes, hooks, precedence, approvals, trust. Expected values are from the rule table and table D."""
+"""R18-R22: modes, hooks, precedence, approvals, trust. Expected values are from the rule table and from client 2.1.325."""
 
 from __future__ import annotations
 

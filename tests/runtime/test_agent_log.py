@@ -86,7 +86,7 @@ def test_a_new_log_appears_with_its_first_line(tmp_path: Path, monkeypatch: pyte
 
 
 def test_no_lock_of_ours_lies_in_the_home(tmp_path: Path) -> None:
-    """A home is somebody else's house (law 5)."""
+    """A Claude home belongs to the client (law 5)."""
     workshop = Workshop(tmp_path)
 
     workshop.session.log.put(draft.user("One"))

@@ -1,6 +1,6 @@
 """A Claude home as others left it: every file found, nothing raised, nothing changed.
 
-Counts of the sample homes were taken with ``find``; what ``--continue`` takes is from oracle.md B.
+Counts of the sample homes were taken with ``find``; what ``--continue`` takes was measured with client 2.1.325.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def reasons(home: ClaudeHome) -> dict[str, str]:
 
 class TestPaths:
     def test_every_path_is_where_format_md_says(self) -> None:
-        """The layout of section 1, one path each."""
+        """The layout of docs/design/format.md, one path each."""
         home, key, session = ClaudeHome(Path("/h")), ProjectKey("-srv"), SessionId(ONE)
 
         assert [

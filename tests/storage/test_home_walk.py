@@ -1,6 +1,6 @@
 """One walk finds what ``ClaudeHome`` lists: the same logs, sessions, agents and complaints, on any tree.
 
-``ClaudeHome`` is the reference; it is tested by itself against format.md and real homes.
+``ClaudeHome`` is the reference; it is tested by itself against docs/design/format.md and real homes.
 """
 
 from __future__ import annotations

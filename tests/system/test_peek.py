@@ -30,7 +30,7 @@ USER = b'{"type":"user","cwd":"/srv"}'
     ],
 )
 def test_odd_lines_the_client_accepts_are_seen(line: bytes) -> None:
-    """CRLF, BOM, half a surrogate, invalid UTF-8, spacing, repeated keys, huge numbers (oracle.md B)."""
+    """CRLF, BOM, half a surrogate, invalid UTF-8, spacing, repeated keys, huge numbers."""
     assert Envelope(type="user", cwd="/srv") == envelope_of(line)
 
 

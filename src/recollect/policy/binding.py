@@ -1,4 +1,4 @@
-"""A decision holds for what it was made for and nothing else (law d, E10).
+"""A decision holds for what it was made for and nothing else (E10).
 
 The seal covers the tool, its arguments, the directory and the identity of every file named, so
 that an approval cannot be spent on another command, nor on the same name after it became a link.

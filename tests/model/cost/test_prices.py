@@ -132,7 +132,7 @@ def test_every_class_of_every_model_costs_what_the_package_says(model: ModelInfo
 
 
 def test_the_prices_of_the_storage_design() -> None:
-    """The three models of seed 002, in dollars per million tokens."""
+    """Three models of the flat dialect's time, in dollars per million tokens."""
     assert ("3", "15", "3.75", "6", "0.3", "10") == per_million("claude-sonnet-4-5-20250929")
     assert ("15", "75", "18.75", "30", "1.5", "10") == per_million("claude-opus-4-1-20250805")
     assert ("3", "15", "3.75", "6", "0.3", "10") == per_million("claude-3-5-sonnet-20241022")
@@ -364,7 +364,7 @@ def test_each_way_of_serving_has_a_bit() -> None:
 
 @pytest.mark.parametrize("said", [("turbo", None, None), (None, "eu", None), (None, None, "priority")])
 def test_an_unknown_way_of_serving_is_uncertain(said: tuple[str | None, str | None, str | None]) -> None:
-    """It gets the usual price and is marked, because that price may be wrong (law 10)."""
+    """It gets the usual price and is marked, because that price may be wrong (law 11)."""
     assert UNCERTAIN == variant(1, *said)
     assert per_million("claude-opus-5") == per_million("claude-opus-5", UNCERTAIN)
 

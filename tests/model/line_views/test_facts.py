@@ -1,6 +1,6 @@
 """What the index keeps of a line: every text once and under its kind, usage as the client meant it.
 
-Expected values come from format.md 3.2-3.7, the seeds' dialects and the lines themselves; real transcripts
+Expected values come from docs/design/format.md, the other dialects and the lines themselves; real transcripts
 are walked by a naive reader of JSON that knows no kinds.
 """
 
@@ -428,7 +428,7 @@ class TestLinks:
         assert not facts(line).is_forked
 
     def test_an_emptied_title_is_a_cleared_one(self) -> None:
-        """An empty custom title takes the title away (format.md 3.7)."""
+        """An empty custom title takes the title away."""
         assert (True, False) == (
             facts({"type": "custom-title", "customTitle": ""}).cleared_title,
             facts({"type": "custom-title", "customTitle": "x"}).cleared_title,
@@ -598,7 +598,7 @@ def test_a_time_is_milliseconds_since_1970(text: str | None, expected: int | Non
 def test_counts_without_a_stop_reason_are_uncertain_from_2_1_on(
     version: str | None, has_stop: bool, expected: bool
 ) -> None:
-    """2.1.30 stores the counts of the stream's start, and only those; older clients store final ones (format.md 3.3)."""
+    """2.1.30 stores the counts of the stream's start, and only those; older clients store final ones."""
     assert expected == counts_are_uncertain(version, has_stop)
 
 

@@ -40,7 +40,7 @@ def refusal(entry: object, name: str = "one") -> str:
     ],
 )
 def test_the_three_ways_to_reach_a_server(entry: dict[str, Any], kind: ServerTransport) -> None:
-    """As format.md section 8 writes them; the type may be left out."""
+    """As ``.mcp.json`` and ``.claude.json`` spell them; the type may be left out."""
     assert kind == read(entry).kind
 
 

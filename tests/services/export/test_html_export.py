@@ -302,7 +302,7 @@ def test_a_model_without_a_price_has_no_cost(home: Path) -> None:
 
 
 def test_what_is_left_out_is_said(home: Path) -> None:
-    """Branches and what a compaction hides are not on the page, and the page says so (law 8)."""
+    """Branches and what a compaction hides are not on the page, and the page says so (law 11)."""
     assert "Branches that were left (1) are not here" in page_of(branched(), home).text
     hidden = page_of(compacted(), home).text
     assert "what its compactions hide is not here" in hidden

@@ -1,4 +1,4 @@
-"""`services.config_import`: seed 003's config.json into the files that clients read."""
+"""A ``config.json`` with ``userSettings`` and ``projects`` into the files that clients read."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_the_typed_block_is_found_behind_the_editors(log_file: Path) -> None:
 def test_a_title_is_chosen_in_the_clients_order(
     log_file: Path, present: list[str], title: str | None
 ) -> None:
-    """format.md 4: the user's title, the generated one, the last prompt, the first prompt."""
+    """In this order: the user's title, the generated one, the last prompt, the first prompt."""
     lines = {
         "prompt": prompt("First"),
         "custom-title": entry("custom-title", customTitle="Custom"),

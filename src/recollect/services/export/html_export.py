@@ -257,7 +257,7 @@ def _summary(
 
 
 def _notes(source: ExportSource, talk: ViewMessages) -> Iterator[str]:
-    """What is not here (law 8)."""
+    """What the page leaves out (law 11)."""
     damaged = len(source.damage)
     if damaged:
         yield f"{damaged:,} lines of the log cannot be read and are not here."

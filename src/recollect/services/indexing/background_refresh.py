@@ -44,7 +44,7 @@ def start_refresh(index: str, homes: Sequence[str]) -> bool:
 
 def _start(arguments: list[str]) -> None:
     # -P: the client runs us in the directory somebody works in. A file there that is called like a
-    # module of ours must not be run in its place (law 8).
+    # module of ours must not be run in its place (E03).
     if not hasattr(os, "posix_spawn"):
         _start_elsewhere([sys.executable, "-P", "-m", _MODULE, *arguments])
         return

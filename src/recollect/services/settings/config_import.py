@@ -1,4 +1,4 @@
-"""Take over a ``config.json`` of the shape that seed 003 describes into the files clients read today.
+"""Take over a ``config.json`` with ``userSettings`` and ``projects`` into the files that clients read today.
 
 No client that was tried reads such a file; what it holds lies elsewhere now. Each value has one place:
 ``userSettings`` go to the user's ``settings.json``; a project's ``allowedTools`` to its local

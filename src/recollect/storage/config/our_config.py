@@ -13,7 +13,7 @@ One section so far, prices of models the list does not know or that cost this us
     [prices."claude-nightly-fast"]   # fast mode has a price of its own or none
 
 No file is no settings, and then nothing is imported to read one. A file that cannot be understood is an
-error with the key and the next step: a price that was meant must not be missing quietly (law 10).
+error with the key and the next step: a price that was meant must not be missing quietly (law 11).
 Numbers are read as decimals, never as binary floats. Other sections are somebody else's business.
 """
 
