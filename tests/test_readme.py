@@ -1,0 +1,80 @@
+"""What the README shows is what happens: its commands and its program are run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.main import main
+from recollect.sample import sample_home
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Commands of the README and what it shows for them."""
+    shown = "".join(body for kind, body in _FENCE.findall(README) if not kind and body.startswith("$ "))
+    return [
+        (command, output)
+        for command, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", shown, re.MULTILINE)
+    ]
+
+
+def timeless(text: str) -> list[str]:
+    """The lines without what depends on the day or on where the package lies."""
+    text = re.sub(r" +\d+ \w+ ago", " AGE", text)
+    text = re.sub(r"^(Cost|Expiry) .*", r"\1", text, flags=re.MULTILINE)
+    text = re.sub(r"^(Home +)\S*(/recollect/sample/home)", r"\1…\2", text, flags=re.MULTILINE)
+    return [
+        line.rstrip()
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("First damaged log")
+    ]
+
+
+@pytest.mark.parametrize(("command", "shown"), examples(), ids=[command for command, _ in examples()])
+def test_a_command_of_the_readme_prints_what_it_shows(
+    command: str,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Word for word, but for ages and amounts that depend on the day."""
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = shlex.split(command)
+    assert program == "recollect"
+
+    main(arguments)
+
+    assert timeless(capsys.readouterr().out) == timeless(shown)
+
+
+def test_there_are_examples() -> None:
+    """The reader of the README sees them all."""
+    assert len(examples()) == README.count("\n$ recollect")
+    assert len(examples()) >= 4
+
+
+def test_the_program_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a copy of the sample home, with a session that is there."""
+    shutil.copytree(sample_home(), tmp_path / "home")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (program,) = [body for kind, body in _FENCE.findall(README) if kind == "python"]
+    printed: list[tuple[object, ...]] = []
+
+    exec(program.replace('"3f2a"', '"6ada"'), {"print": lambda *values: printed.append(values)})
+
+    assert ("user", "The basket total is a cent off for some orders. Can you find out why?") in printed
+    assert [len(values) for values in printed[-2:]] == [1, 1]  # the two entries that were appended
+
+
+def test_the_readme_is_short() -> None:
+    """A newcomer reads all of it."""
+    assert len(README.splitlines()) <= 150
