@@ -223,6 +223,13 @@ def command_parser(command: str) -> ArgumentParser:
             # every option, help or not.
             super().__init__(prog, width=_columns() - 2)
 
+        def _format_action_invocation(self, action: argparse.Action) -> str:
+            """``-o, --output FILE``, as Python 3.13 writes it, in every version: the reference page is one."""
+            if not action.option_strings or action.nargs == 0:
+                return super()._format_action_invocation(action)
+            value = self._format_args(action, self._get_default_metavar_for_optional(action))
+            return f"{', '.join(action.option_strings)} {value}"
+
     parser = CommandParser(
         prog=f"recollect {command}",
         description=module.__doc__,
