@@ -52,6 +52,21 @@ def test_the_model_does_not_ask_the_time() -> None:
     assert asked == []
 
 
+def test_the_core_is_synchronous() -> None:
+    """In the core only the modules that hop into threads import asyncio (docs/adr/0002)."""
+    core = ("model", "policy", "system", "storage", "index", "services", "execution", "sync")
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for room in core
+        for path in (SOURCE / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Import) and any(name.name == "asyncio" for name in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module == "asyncio")
+    }
+
+    assert found == {"system/thread_hop.py", "storage/logs/aio_log.py", "storage/logs/aio_reader.py"}
+
+
 def test_no_module_is_a_drawer_for_everything() -> None:
     """Names such as these say nothing about what is inside."""
     vague = {"utils", "helpers", "common", "misc", "base", "manager"}
