@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -36,6 +37,24 @@ def test_agents_md_draws_every_room() -> None:
 
     assert set(re.findall(r"[a-z]+(?:/|\.py)", drawing)) == rooms | modules
     assert len(text.splitlines()) <= 60
+
+
+def test_imports_in_documents_work() -> None:
+    """Every ``from recollect… import …`` of an example names something that is there."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    shown = {
+        (module, name.strip())
+        for page in pages
+        for module, names in re.findall(
+            r"^ *from (recollect[\w.]*) import ([\w, ]+)", page.read_text("utf-8"), re.MULTILINE
+        )
+        for name in names.split(",")
+    }
+
+    assert shown
+    assert [
+        (module, name) for module, name in shown if not hasattr(importlib.import_module(module), name)
+    ] == []
 
 
 def test_the_glossary_has_the_words_of_the_model() -> None:
