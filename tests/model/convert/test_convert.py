@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
 from recollect.model.codec import decode
-from recollect.model.conversation.turns import Response, TurnCall, TurnPrompt, turns_of
 from recollect.model.convert import Conversion, Loss, LossCode, claude_to_flat, flat_to_claude, to_claude
 from recollect.model.convert.loss import LossCollector
+from recollect.model.convert.turns import Response, TurnCall, TurnPrompt, turns_of
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Assistant, Dialect, Entry, User
 from recollect.model.ids import is_uuid

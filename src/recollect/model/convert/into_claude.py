@@ -22,7 +22,8 @@ import msgspec
 from recollect.errors import UsageError
 from recollect.model import draft
 from recollect.model.blocks import Block, TextBlock
-from recollect.model.conversation.turns import (
+from recollect.model.convert.loss import Conversion, LossCode, LossCollector
+from recollect.model.convert.turns import (
     OrphanResult,
     Response,
     ResponsePart,
@@ -32,7 +33,6 @@ from recollect.model.conversation.turns import (
     TurnResult,
     turns_of,
 )
-from recollect.model.convert.loss import Conversion, LossCode, LossCollector
 from recollect.model.damage import Damage
 from recollect.model.entry import Dialect, Entry, User
 from recollect.model.ids import is_uuid

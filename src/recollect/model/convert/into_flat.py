@@ -28,7 +28,8 @@ from recollect.model.blocks import (
     ToolUseBlock,
     UnknownBlock,
 )
-from recollect.model.conversation.turns import (
+from recollect.model.convert.loss import Conversion, LossCode, LossCollector
+from recollect.model.convert.turns import (
     OrphanResult,
     Response,
     SessionNote,
@@ -37,7 +38,6 @@ from recollect.model.conversation.turns import (
     TurnResult,
     turns_of,
 )
-from recollect.model.convert.loss import Conversion, LossCode, LossCollector
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage
 from recollect.model.dialects import flat

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from recollect.errors import UsageError
 from recollect.model.blocks import Block, TextBlock
-from recollect.model.conversation.turns import Response, TurnCall, TurnPrompt, turns_of
 from recollect.model.convert.into_claude import NO_CONTENT
 from recollect.model.convert.loss import Loss, LossCollector
+from recollect.model.convert.turns import Response, TurnCall, TurnPrompt, turns_of
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Damage, Line
