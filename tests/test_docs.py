@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from recollect.cli.main import COMMANDS
+from tools import build_api_reference
 from tools.build_cli_reference import PAGE, reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -15,6 +16,20 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_the_cli_reference_is_what_help_says() -> None:
     """``make docs`` writes it; this fails when a help text changed without it."""
     assert reference() == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_library_reference_is_what_docstrings_say() -> None:
+    """``make docs`` writes it; every public name of every public module has its section."""
+    page = build_api_reference.PAGE.read_text(encoding="utf-8")
+    missing = [
+        f"{module}.{name}"
+        for module in build_api_reference.PUBLIC_MODULES
+        for name in importlib.import_module(module).__all__
+        if not name.startswith("__") and f"\n### {module}.{name}\n" not in page
+    ]
+
+    assert missing == []
+    assert build_api_reference.reference() == page
 
 
 def test_the_readme_lists_every_command() -> None:
