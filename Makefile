@@ -8,7 +8,7 @@ DEV := $(VENV)/.dev-installed
 PYTEST := $(BIN)/python -m pytest
 NODE := web/node_modules/.installed
 
-.PHONY: help run setup test check bench bench-full torture fuzz oracle sample prices docs lock web web-check clean
+.PHONY: help run setup test check bench bench-full torture fuzz oracle sample prices docs lock web web-check dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ web-check: $(NODE)  ## types and component tests of the page, and that the built
 	cd web && npm run --silent check && npm run --silent test
 	@place=$$(mktemp -d) && (cd web && RECOLLECT_WEB_OUT=$$place npm run --silent build -- --logLevel warn) && \
 	diff -r $$place src/recollect/web/static && rm -r $$place && echo "the built page matches its source"
+
+dist: $(DEV)  ## wheel and source distribution in dist/
+	$(BIN)/python -m hatchling build --clean
 
 clean:  ## remove everything the other targets created
 	rm -rf $(VENV) web/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
