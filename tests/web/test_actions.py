@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from recollect.web.routes import OPERATIONS
-from recollect.web.schemas import SCHEMAS
+from tests.documents import require_fit
 from tests.small_home import (
     ONE,
     TWO,
@@ -33,8 +32,7 @@ def _posted(browser: Browser, path: str, /, **body: object) -> Any:
     """A change; its document must fit the description."""
     document = browser.post(path, **body)
     pattern = path.replace(ONE, "{session}").replace(TWO, "{session}")
-    schema = {"$ref": f"#/components/schemas/{ANSWERS[pattern]}", "components": {"schemas": SCHEMAS}}
-    jsonschema_rs.Draft202012Validator(schema).validate(document)
+    require_fit(ANSWERS[pattern], document)
     return document
 
 

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from recollect.cli.main import main
 from recollect.sample import sample_home
+from recollect.services.documents.page import ErrorDocument
+from recollect.services.documents.parts import FileDiffDocument, FileTextDocument
 from recollect.web.app import OPEN_OPERATIONS
+from recollect.web.operations import is_document
 from recollect.web.routes import OPERATIONS
-from recollect.web.schemas import SCHEMAS
+from tests.documents import require_fit
 from tests.small_home import ONE, TWO, prompt, put, reply, said, uuid_of
 from tests.web.pages import Browser, served
 
@@ -186,17 +188,12 @@ def test_every_route_is_described_and_nothing_else(sample: Browser) -> None:
     assert len(names) == len(set(names))
 
 
-def _check(name: str, document: object) -> None:
-    schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
-    jsonschema_rs.Draft202012Validator(schema).validate(document)
-
-
 def test_every_reading_route_answers_as_described(sample: Browser) -> None:
     """Each document of each session fits its schema, which allows no other members."""
     names = _ids(sample)
     checked: set[str] = set()
     for one in OPERATIONS:
-        if one.method != "GET" or one.streams or one.answers not in SCHEMAS:
+        if one.method != "GET" or one.streams or not is_document(one):
             continue
         for session in names:
             path = one.path.format(session=session, index="0", uuid="u", number="0")
@@ -206,10 +203,10 @@ def test_every_reading_route_answers_as_described(sample: Browser) -> None:
                 path += f"?uuid={first['messages'][0]['uuid']}" if first.get("messages") else "?uuid=none"
             answer = sample.ask("GET", path)
             assert answer.status_code in (200, 400, 404), (path, answer.text)
-            _check(one.answers if answer.status_code == 200 else "Error", answer.json())
+            require_fit(one.answers if answer.status_code == 200 else ErrorDocument, answer.json())
             checked |= {one.path} if answer.status_code == 200 else set()
     assert {"/api/sessions/{session}/files/version", "/api/sessions/{session}/files/diff"} == {
-        one.path for one in OPERATIONS if one.method == "GET" and one.answers in SCHEMAS
+        one.path for one in OPERATIONS if one.method == "GET" and is_document(one)
     } - checked
 
 
@@ -218,8 +215,8 @@ def test_files_of_a_session_answer_as_described(sample: Browser) -> None:
     for name in _ids(sample):
         for file in sample.get(f"/api/sessions/{name}/files")["files"][:3]:
             query = f"path={file['path']}&number=1"
-            _check("FileVersion", sample.get(f"/api/sessions/{name}/files/version?{query}"))
-            _check("FileDiff", sample.get(f"/api/sessions/{name}/files/diff?{query}"))
+            require_fit(FileTextDocument, sample.get(f"/api/sessions/{name}/files/version?{query}"))
+            require_fit(FileDiffDocument, sample.get(f"/api/sessions/{name}/files/diff?{query}"))
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------
@@ -259,7 +256,7 @@ def test_what_is_out_of_bounds_is_refused(browser: Browser, path: str) -> None:
     """400 with what is wrong and what to do."""
     answer = browser.ask("GET", path.format(ONE=ONE))
     assert answer.status_code == 400, answer.text
-    _check("Error", answer.json())
+    require_fit(ErrorDocument, answer.json())
 
 
 @pytest.mark.parametrize(
@@ -285,7 +282,7 @@ def test_what_is_not_there_is_not_found(browser: Browser, path: str) -> None:
     """404 with what is missing; a start of an id is none, and no name leads out of a home."""
     answer = browser.ask("GET", path.format(ONE=ONE))
     assert answer.status_code == 404, answer.text
-    _check("Error", answer.json())
+    require_fit(ErrorDocument, answer.json())
 
 
 def test_bodies_are_bounded(browser: Browser) -> None:

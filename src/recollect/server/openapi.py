@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from recollect import __version__
 from recollect.server import team
 from recollect.server.database.records import Org
 from recollect.server.limits import ServerLimits
 from recollect.server.routes import admin, sessions
+from recollect.services.documents.schema import Schema, json_content, openapi, parameter, reference, schemas
 from recollect.sync import wire
 
 _SESSION_ID = r"^[A-Za-z0-9_-]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?$"
@@ -38,38 +35,22 @@ _TYPES = (
     admin._UserDocument,  # noqa: SLF001
     admin._AuditPage,  # noqa: SLF001
 )
-_Schema = dict[str, Any]
 
 
-def document(limits: ServerLimits) -> _Schema:
+def document(limits: ServerLimits) -> Schema:
     """The whole document."""
-    _, components = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "recollect team server",
-            "version": __version__,
-            "description": "Logs of coding-agent sessions: appended exactly once, given back byte for byte."
-            f" A body has at most {limits.body_bytes} bytes. See docs/design/server.md.",
-        },
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{"token": []}],
-        "paths": _paths(),
+    _, named = schemas(_TYPES)
+    info = {
+        "title": "recollect team server",
+        "version": __version__,
+        "description": "Logs of coding-agent sessions: appended exactly once, given back byte for byte."
+        f" A body has at most {limits.body_bytes} bytes. See docs/design/server.md.",
     }
+    security = {"token": {"type": "http", "scheme": "bearer"}}
+    return openapi(info, _paths(), named, security, security=[{"token": []}])
 
 
-def _named(name: str) -> _Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _json(schema: _Schema) -> _Schema:
-    return {"application/json": {"schema": schema}}
-
-
-_PROBLEM = _json(_named("Problem"))
+_PROBLEM = json_content(reference("Problem"))
 _WORDS = {
     400: "the request itself is wrong",
     401: "no good token",
@@ -90,18 +71,18 @@ _ALWAYS = (400, 401, 403, 404, 429, 503)
 
 def _operation(
     summary: str,
-    success: _Schema,
+    success: Schema,
     *,
-    parameters: list[_Schema] | None = None,
-    body: _Schema | None = None,
+    parameters: list[Schema] | None = None,
+    body: Schema | None = None,
     statuses: tuple[int, ...] = (),
     status: int = 200,
-) -> _Schema:
+) -> Schema:
     responses = {
         str(code): {"description": _WORDS[code], "content": _PROBLEM}
         for code in sorted({*_ALWAYS, *statuses})
     }
-    operation: _Schema = {
+    operation: Schema = {
         "summary": summary,
         "parameters": parameters or [],
         "responses": {str(status): {"description": "done", **success}, **responses},
@@ -111,32 +92,28 @@ def _operation(
     return operation
 
 
-def _open(summary: str, success: _Schema, statuses: tuple[int, ...] = ()) -> _Schema:
-    responses: _Schema = {"200": {"description": "done", **success}}
+def _open(summary: str, success: Schema, statuses: tuple[int, ...] = ()) -> Schema:
+    responses: Schema = {"200": {"description": "done", **success}}
     responses |= {str(code): {"description": "not now", **success} for code in statuses}
     return {"summary": summary, "security": [], "responses": responses}
 
 
-def _parameter(place: str, name: str, schema: _Schema, *, required: bool = False) -> _Schema:
-    return {"in": place, "name": name, "required": required, "schema": schema}
+def _query(name: str, schema: Schema) -> Schema:
+    return parameter("query", name, schema)
 
 
-def _query(name: str, schema: _Schema) -> _Schema:
-    return _parameter("query", name, schema)
-
-
-def _text(longest: int = 200) -> _Schema:
+def _text(longest: int = 200) -> Schema:
     return {"type": "string", "maxLength": longest, "pattern": r"^[^\u0000\ufffd\ud800-\udfff]*$"}
 
 
-def _number(least: int, most: int) -> _Schema:
+def _number(least: int, most: int) -> Schema:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
-_TIME: _Schema = {"type": "string", "format": "date"}
-_SESSION = _parameter("path", "session_id", {"type": "string", "pattern": _SESSION_ID}, required=True)
+_TIME: Schema = {"type": "string", "format": "date"}
+_SESSION = parameter("path", "session_id", {"type": "string", "pattern": _SESSION_ID}, required=True)
 _LOG_KEY = _query("key", {"type": "string", "maxLength": 240, "pattern": _KEY})
-_SIDE_KEY = _parameter(
+_SIDE_KEY = parameter(
     "query", "key", {"type": "string", "maxLength": 240, "pattern": _FILE_KEY}, required=True
 )
 _CURSOR = _query("cursor", {"type": "string"})
@@ -144,11 +121,11 @@ _AFTER = _query(
     "after",
     {"anyOf": [{"type": "string", "pattern": _POSITION}, {"type": "string", "pattern": "^[0-9]{1,15}$"}]},
 )
-_BYTES: _Schema = {"schema": {"type": "string", "format": "binary"}}
+_BYTES: Schema = {"schema": {"type": "string", "format": "binary"}}
 
 
-def _header(name: str, schema: _Schema) -> _Schema:
-    return _parameter("header", name, schema)
+def _header(name: str, schema: Schema) -> Schema:
+    return parameter("header", name, schema)
 
 
 _DESCRIBED = [
@@ -157,11 +134,13 @@ _DESCRIBED = [
 ]
 _SPAN = [_query("since", _TIME), _query("until", _TIME)]
 _STATUS = {
-    "content": _json({"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]})
+    "content": json_content(
+        {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
+    )
 }
 
 # One event of a stream: before OpenAPI 3.2 the schema of a stream is that of its events.
-_EVENT: _Schema = {
+_EVENT: Schema = {
     "type": "object",
     "properties": {
         "id": {"type": "string", "pattern": _POSITION},
@@ -169,7 +148,7 @@ _EVENT: _Schema = {
         "data": {
             "type": "string",
             "contentMediaType": "application/json",
-            "contentSchema": {"anyOf": [_named("Event"), {"type": "object", "maxProperties": 0}]},
+            "contentSchema": {"anyOf": [reference("Event"), {"type": "object", "maxProperties": 0}]},
         },
     },
     "required": ["event", "data"],
@@ -177,14 +156,14 @@ _EVENT: _Schema = {
 }
 
 
-def _paths() -> _Schema:
+def _paths() -> Schema:
     return {**_log_paths(), **_session_paths(), **_team_paths(), **_admin_paths()}
 
 
-def _log_paths() -> _Schema:
+def _log_paths() -> Schema:
     append = _operation(
         "Add lines at the end of a log",
-        {"content": _json(_named("AppendReply"))},
+        {"content": json_content(reference("Appended"))},
         parameters=[
             _SESSION,
             _LOG_KEY,
@@ -212,7 +191,7 @@ def _log_paths() -> _Schema:
     )
     heads = _operation(
         "Where all logs end",
-        {"content": _json(_named("LogHeads"))},
+        {"content": json_content(reference("Heads"))},
         parameters=[_CURSOR, _query("limit", _number(1, 5000))],
     )
     return {
@@ -222,12 +201,12 @@ def _log_paths() -> _Schema:
     }
 
 
-def _session_paths() -> _Schema:
-    detail = {"content": _json(_named("SessionDetail"))}
+def _session_paths() -> Schema:
+    detail = {"content": json_content(reference("SessionDetail"))}
     filters = [_query(name, _text()) for name in ("project", "repository", "machine", "person")]
     put = _operation(
         "Keep a side file",
-        {"content": _json(_named("SideFile"))},
+        {"content": json_content(reference("SideFile"))},
         parameters=[
             _SESSION,
             _SIDE_KEY,
@@ -241,7 +220,7 @@ def _session_paths() -> _Schema:
         "/v1/sessions": {
             "get": _operation(
                 "Sessions, newest change first",
-                {"content": _json(_named("RemoteSessions"))},
+                {"content": json_content(reference("Sessions"))},
                 parameters=[*filters, *_SPAN, _query("limit", _number(1, 1000)), _CURSOR],
             )
         },
@@ -251,7 +230,7 @@ def _session_paths() -> _Schema:
                 "Say something of a session",
                 detail,
                 parameters=[_SESSION],
-                body=_json(_named("_SessionChange")),
+                body=json_content(reference("_Described")),
                 statuses=(413,),
             ),
             "delete": _operation(
@@ -276,7 +255,7 @@ def _session_paths() -> _Schema:
     }
 
 
-def _team_paths() -> _Schema:
+def _team_paths() -> Schema:
     by = {"type": "string", "pattern": f"^({'|'.join(team.KEYS)})$"}
     kinds = {"type": "string", "enum": ["json", "csv", "parquet"]}
     return {
@@ -285,7 +264,7 @@ def _team_paths() -> _Schema:
                 "What it cost",
                 {
                     "content": {
-                        **_json(_named("TeamCostReport")),
+                        **json_content(reference("CostReport")),
                         "text/csv": {"schema": {"type": "string"}},
                         "application/vnd.apache.parquet": _BYTES,
                     }
@@ -297,9 +276,9 @@ def _team_paths() -> _Schema:
         "/v1/search": {
             "get": _operation(
                 "Lines that say something",
-                {"content": _json(_named("LineHits"))},
+                {"content": json_content(reference("Hits"))},
                 parameters=[
-                    _parameter(
+                    parameter(
                         "query",
                         "q",
                         {"type": "string", "pattern": "^[a-z0-9]{1,30}( [a-z0-9]{1,30}){0,4}$"},
@@ -312,29 +291,40 @@ def _team_paths() -> _Schema:
                 ],
             )
         },
-        "/v1/whoami": {"get": _operation("Whose token this is", {"content": _json(_named("WhoAmI"))})},
+        "/v1/whoami": {
+            "get": _operation("Whose token this is", {"content": json_content(reference("WhoAmI"))})
+        },
     }
 
 
-def _admin_paths() -> _Schema:
-    user_id = _parameter("path", "user_id", {"type": "string", "format": "uuid"}, required=True)
-    token_id = _parameter("path", "token_id", {"type": "string", "format": "uuid"}, required=True)
-    token, user = {"content": _json(_named("_TokenDocument"))}, {"content": _json(_named("_UserDocument"))}
-    org = {"content": _json(_named("Org"))}
+def _admin_paths() -> Schema:
+    user_id = parameter("path", "user_id", {"type": "string", "format": "uuid"}, required=True)
+    token_id = parameter("path", "token_id", {"type": "string", "format": "uuid"}, required=True)
+    token, user = (
+        {"content": json_content(reference("_ShownToken"))},
+        {"content": json_content(reference("_ShownUser"))},
+    )
+    org = {"content": json_content(reference("Org"))}
 
-    def listed(name: str, kind: str) -> _Schema:
-        items = {"type": "array", "items": _named(kind)}
-        return {"content": _json({"type": "object", "properties": {name: items}, "required": [name]})}
+    def listed(name: str, kind: str) -> Schema:
+        items = {"type": "array", "items": reference(kind)}
+        return {"content": json_content({"type": "object", "properties": {name: items}, "required": [name]})}
 
     return {
         "/v1/org": {
             "get": _operation("The organisation", org),
-            "patch": _operation("Set the retention", org, body=_json(_named("_OrgChange")), statuses=(413,)),
+            "patch": _operation(
+                "Set the retention", org, body=json_content(reference("_OrgChange")), statuses=(413,)
+            ),
         },
         "/v1/users": {
-            "get": _operation("All members", listed("users", "_UserDocument")),
+            "get": _operation("All members", listed("users", "_ShownUser")),
             "post": _operation(
-                "A new member", user, body=_json(_named("_NewUser")), statuses=(409, 413), status=201
+                "A new member",
+                user,
+                body=json_content(reference("_NewUser")),
+                statuses=(409, 413),
+                status=201,
             ),
         },
         "/v1/users/{user_id}": {
@@ -342,14 +332,14 @@ def _admin_paths() -> _Schema:
                 "Change a member",
                 user,
                 parameters=[user_id],
-                body=_json(_named("_UserChange")),
+                body=json_content(reference("_UserChange")),
                 statuses=(413,),
             )
         },
         "/v1/tokens": {
-            "get": _operation("All tokens", listed("tokens", "_TokenDocument")),
+            "get": _operation("All tokens", listed("tokens", "_ShownToken")),
             "post": _operation(
-                "A new token", token, body=_json(_named("_NewToken")), statuses=(413,), status=201
+                "A new token", token, body=json_content(reference("_NewToken")), statuses=(413,), status=201
             ),
         },
         "/v1/tokens/{token_id}": {
@@ -358,7 +348,7 @@ def _admin_paths() -> _Schema:
         "/v1/audit": {
             "get": _operation(
                 "Who did what",
-                {"content": _json(_named("_AuditPage"))},
+                {"content": json_content(reference("_AuditPage"))},
                 parameters=[_CURSOR, _query("limit", _number(1, 1000))],
             )
         },
@@ -369,5 +359,5 @@ def _admin_paths() -> _Schema:
         },
         "/healthz": {"get": _open("Whether the process lives", _STATUS)},
         "/readyz": {"get": _open("Whether requests would be served", _STATUS, (503,))},
-        "/openapi.json": {"get": _open("This document", {"content": _json({"type": "object"})})},
+        "/openapi.json": {"get": _open("This document", {"content": json_content({"type": "object"})})},
     }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Iterable
 from urllib.parse import quote
 
-import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from recollect.errors import Ambiguous, Busy, DamagedData, NotFound, RecollectError, StorageError, UsageError
+from recollect.services.documents.encoding import encoded
+from recollect.services.documents.page import ErrorDocument
 
 _STATUS: tuple[tuple[type[RecollectError], int], ...] = (
     (UsageError, 400),
@@ -24,14 +24,6 @@ _PLAIN_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _BLOB_POLICY = "default-src 'none'; sandbox"
 
 
-def encoded(document: object) -> bytes:
-    """A document as JSON. Text no encoding has (half a surrogate pair) is escaped, not refused."""
-    try:
-        return msgspec.json.encode(document, enc_hook=str)
-    except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(document, enc_hook=str), default=str).encode()
-
-
 def answer(document: object, status: int = 200) -> Response:
     """A document."""
     return Response(encoded(document), status, media_type="application/json")
@@ -39,7 +31,7 @@ def answer(document: object, status: int = 200) -> Response:
 
 def refusal(status: int, error: str, hint: str) -> Response:
     """Why not, and what to do."""
-    return answer({"error": error, "hint": hint}, status)
+    return answer(ErrorDocument(error, hint), status)
 
 
 def failure(problem: RecollectError) -> Response:

@@ -22,6 +22,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
+from recollect.services.documents.encoding import encoded
+from recollect.services.documents.page import LoginDocument
 from recollect.services.page.desk import PageBackend
 from recollect.web import answers
 from recollect.web.built_files import BuiltFiles
@@ -30,7 +32,6 @@ from recollect.web.gate import LOGIN, LaunchKeys, PageGate, cookie_name
 from recollect.web.operations import Operation, from_body, from_query, openapi, text
 from recollect.web.page import ExportFormat, Page
 from recollect.web.routes import OPERATIONS
-from recollect.web.schemas import SCHEMAS
 
 _LARGEST_BODY = 64 << 10
 _THREADS = 6
@@ -55,11 +56,11 @@ OPEN_OPERATIONS = (
         LOGIN,
         "Exchange the key of the address for a cookie, once",
         _login,
-        "Login",
+        LoginDocument,
         body=(text("key", 200, is_required=True),),
         is_open=True,
     ),
-    Operation("GET", "/openapi.json", "This description", _description, "Description", is_open=True),
+    Operation("GET", "/openapi.json", "This description", _description, dict[str, Any], is_open=True),
 )
 
 
@@ -117,7 +118,7 @@ class ServedPage:
         self.page = Page(desk, self.keys.token, version, exports)
         self._built = built
         self._answering = RouteRunner()
-        self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), SCHEMAS, version)
+        self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), version)
         self.app = PageGate(self._application(), self.keys, port)
 
     @property
@@ -160,7 +161,7 @@ class ServedPage:
             return answers.refusal(
                 403, "this key was used, or is none", "end `recollect web` and start it again for a new one"
             )
-        response = answers.answer({"token": self.keys.token})
+        response = answers.answer(LoginDocument(self.keys.token))
         response.set_cookie(cookie_name(self._port), cookie, path="/", httponly=True, samesite="strict")
         return response
 
@@ -186,7 +187,7 @@ def _made(page: Page, one: Operation, asked: dict[str, object]) -> Response | by
     finally:
         if one.method == "POST":
             page.desk.changed()
-    return document if isinstance(document, Response) else answers.encoded(document)
+    return document if isinstance(document, Response) else encoded(document)
 
 
 async def body_of(request: Request) -> dict[str, object]:

@@ -18,17 +18,30 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
+from recollect.services.documents.conversation import SessionHeadDocument
+from recollect.services.documents.encoding import encoded
+from recollect.services.documents.page import (
+    ErrorDocument,
+    LoginDocument,
+    MeDocument,
+    MemberDocument,
+    ProgressDocument,
+    SignedOutDocument,
+)
+from recollect.services.documents.parts import ResumeDocument
+from recollect.services.documents.sessions import SessionListDocument
 from recollect.services.page.members import (
     PULL,
     AccessDenial,
@@ -52,9 +65,8 @@ from recollect.web.gate import (
     method_refusal,
 )
 from recollect.web.operations import Operation, from_body, openapi, text
-from recollect.web.page import Document, ExportFormat, Page, Values
+from recollect.web.page import ExportFormat, Page, Values
 from recollect.web.routes import OPERATIONS
-from recollect.web.schemas import SCHEMAS
 
 LOGOUT, DESCRIPTION = "/api/logout", "/api/openapi.json"
 _OPEN = frozenset(((LOGIN, "POST"), (DESCRIPTION, "GET"), (DESCRIPTION, "HEAD")))
@@ -138,51 +150,46 @@ class MemberPage(Page):
         self.stopping.set()
         self.desk.mirror.stop()
 
-    def sessions(self, asked: Values) -> Document:
+    def sessions(self, asked: Values) -> SessionListDocument:
         """A page of the list, and whose each session is."""
         document = super().sessions(asked)
         people = self.desk.mirror.people
-        rows = cast("list[Document]", document["sessions"])
-        document["sessions"] = [row | {"person": people.get(str(row["id"]))} for row in rows]
-        return document
+        rows = [replace(row, person=people.get(row.id)) for row in document.sessions]
+        return replace(document, sessions=rows)
 
-    def head(self, asked: Values) -> Document:
+    def head(self, asked: Values) -> SessionHeadDocument:
         """What stands above a conversation, and whose it is."""
         document = super().head(asked)
-        return document | {"person": self.desk.mirror.people.get(str(document["id"]))}
+        return replace(document, person=self.desk.mirror.people.get(document.id))
 
-    def resume(self, asked: Values) -> Document:
+    def resume(self, asked: Values) -> ResumeDocument:
         """How to go on with it on one's own machine; nothing is looked up on this one."""
         session = self.desk.reading(asked["session"])
-        return {
-            "session": session.id,
-            "title": session.title,
-            "cwd": session.cwd,
-            "cwd_exists": True,
-            "command": PULL,
-            "argv": PULL.split(),
-            "nearby": [],
-            "line": resume_line(session.id),
-        }
+        return ResumeDocument(
+            session=session.id,
+            title=session.title,
+            cwd=session.cwd,
+            cwd_exists=True,
+            command=PULL,
+            argv=tuple(PULL.split()),
+            nearby=(),
+            line=resume_line(session.id),
+        )
 
-    def about(self, member: Member, token: str) -> Document:
+    def about(self, member: Member, token: str) -> MeDocument:
         """What the page needs to know first."""
         mirror = self.desk.mirror
         mirror.look(0)
-        told = {"done": mirror.done, "total": mirror.total} if mirror.is_filling else None
-        return self.me({}) | {
-            "token": token,
-            "homes": [],
-            "is_read_only": True,
-            "member": {
-                "name": member.name,
-                "role": member.role,
-                "organization": member.organization_name,
-                "sealed": mirror.sealed,
-                "left_out": len(mirror.left_out),
-                "filling": told,
-            },
-        }
+        filling = ProgressDocument(mirror.done, mirror.total) if mirror.is_filling else None
+        about = MemberDocument(
+            name=member.name,
+            role=member.role,
+            organization=member.organization_name,
+            sealed=mirror.sealed,
+            left_out=len(mirror.left_out),
+            filling=filling,
+        )
+        return replace(self.me({}), token=token, homes=[], is_read_only=True, member=about)
 
 
 def _signed_in() -> None:
@@ -202,11 +209,11 @@ LOGIN_OPERATION = Operation(
     LOGIN,
     "Exchange a token that may read for a cookie",
     _signed_in,
-    "Login",
+    LoginDocument,
     body=(text("token", _LONGEST_SECRET, is_required=True),),
     is_open=True,
 )
-LOGOUT_OPERATION = Operation("POST", LOGOUT, "Forget the cookie", _signed_out, "SignedOut")
+LOGOUT_OPERATION = Operation("POST", LOGOUT, "Forget the cookie", _signed_out, SignedOutDocument)
 OFFERED = tuple(
     one
     for one in OPERATIONS
@@ -237,11 +244,11 @@ class MembersApp:
         described = (
             LOGIN_OPERATION,
             LOGOUT_OPERATION,
-            Operation("GET", DESCRIPTION, "This description", _description, "Description", is_open=True),
+            Operation("GET", DESCRIPTION, "This description", _description, dict[str, Any], is_open=True),
             *OFFERED,
         )
         self._description = openapi(
-            described, SCHEMAS, version, title="recollect, the page for members", cookie=address.cookie
+            described, version, title="recollect, the page for members", cookie=address.cookie
         )
         self._app = self._application()
 
@@ -378,12 +385,12 @@ class MembersApp:
         found = await self._door.admitted(secret, _client(request.scope))
         if isinstance(found, AccessDenial):
             return _sign_in(found)
-        response = answers.answer({"token": form_token(secret)})
+        response = answers.answer(LoginDocument(form_token(secret)))
         self._set_cookie(response, secret)
         return response
 
     async def _logout(self, _: Request) -> Response:
-        response = answers.answer({"signed_out": True})
+        response = answers.answer(SignedOutDocument(signed_out=True))
         self._set_cookie(response, "", max_age=0)
         return response
 
@@ -460,7 +467,7 @@ def _content_type(headers: RequestHeaders, method: str) -> tuple[int, str, str] 
 def _sign_in(denied: AccessDenial) -> Response:
     """A refusal that says that signing in is the way."""
     response = answers.answer(
-        {"error": denied.error, "hint": denied.hint, "sign_in": denied.status in (401, 403)}, denied.status
+        ErrorDocument(denied.error, denied.hint, sign_in=denied.status in (401, 403)), denied.status
     )
     if denied.retry_after is not None:
         response.headers["Retry-After"] = denied.retry_after
@@ -479,7 +486,7 @@ def _without_place(response: Response, page: MemberPage) -> None:
     """Where the mirror lies on this machine is nobody's business."""
     files = page.desk.mirror.files
     for place in (files.home, files.root):
-        text = answers.encoded(str(place))[1:-1]
+        text = encoded(str(place))[1:-1]
         if text in response.body:
             response.body = bytes(response.body).replace(text, b"")
             response.headers["content-length"] = str(len(response.body))

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from recollect.errors import UsageError
+from recollect.services.documents import schema as documents
+from recollect.services.documents.page import ErrorDocument
+from recollect.services.documents.schema import Schema
 
-Schema = dict[str, Any]
 Values = dict[str, Any]
 _LONGEST_TEXT = 1_000
 
@@ -32,7 +34,7 @@ class Operation(NamedTuple):
     path: str
     summary: str
     run: Callable[..., Any]
-    answers: str  # the name of a schema, or a content type
+    answers: Any  # the type of a document, or a content type
     query: tuple[Parameter, ...] = ()
     body: tuple[Parameter, ...] = ()
     is_open: bool = False
@@ -191,67 +193,60 @@ def _require(name: str, schema: Schema, value: Any) -> None:
 
 def openapi(
     operations: Iterable[Operation],
-    schemas: Mapping[str, Schema],
     version: str,
     *,
     title: str = "recollect, the local page",
     cookie: str = "recollect_PORT",
-) -> dict[str, object]:
+) -> Schema:
     """The description of all routes."""
+    operations = list(operations)
+    kinds = answered(operations)
+    found, named = documents.answer_schemas(kinds)
+    contents = {kind: documents.json_content(schema) for kind, schema in zip(kinds, found, strict=True)}
     paths: dict[str, dict[str, object]] = {}
     for one in operations:
-        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": title, "version": version},
-        "paths": paths,
-        "components": {
-            "schemas": dict(schemas),
-            "securitySchemes": {
-                "cookie": {"type": "apiKey", "in": "cookie", "name": cookie},
-                "token": {"type": "apiKey", "in": "header", "name": "X-Recollect-Token"},
-            },
-        },
+        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, contents)
+    security = {
+        "cookie": {"type": "apiKey", "in": "cookie", "name": cookie},
+        "token": {"type": "apiKey", "in": "header", "name": "X-Recollect-Token"},
     }
+    return documents.openapi({"title": title, "version": version}, paths, named, security)
 
 
-def _described(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, object]:
-    parameters: list[dict[str, object]] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "maxLength": 255}}
-        for name in one.path_names
-    ]
+def answered(operations: Iterable[Operation]) -> list[Any]:
+    """The types of the documents that routes answer, a refusal included."""
+    return list(dict.fromkeys([ErrorDocument, *(one.answers for one in operations if is_document(one))]))
+
+
+def is_document(one: Operation) -> bool:
+    """Whether a route answers a document, and not a file or a stream."""
+    return not isinstance(one.answers, str)
+
+
+def _described(one: Operation, contents: Mapping[Any, Schema]) -> dict[str, object]:
+    name = {"type": "string", "maxLength": 255}
+    parameters = [documents.parameter("path", part, name, required=True) for part in one.path_names]
     parameters += [
-        {
-            "name": query.name,
-            "in": "query",
-            "required": query.is_required,
-            "schema": query.schema,
-            **({"description": query.summary} if query.summary else {}),
-        }
+        documents.parameter(
+            "query", query.name, query.schema, required=query.is_required, summary=query.summary
+        )
         for query in one.query
     ]
-    if one.answers in schemas:
-        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{one.answers}"}}}
-    else:
-        content = {one.answers: {"schema": {"type": "string"}}}
-    refused = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    content = contents[one.answers] if is_document(one) else {one.answers: {"schema": {"type": "string"}}}
     described: dict[str, object] = {
         "operationId": one.run.__name__,
         "summary": one.summary,
         "parameters": parameters,
         "responses": {
             "200": {"description": "The answer.", "content": content},
-            "default": {"description": "Why not.", "content": refused},
+            "default": {"description": "Why not.", "content": contents[ErrorDocument]},
         },
         "security": []
         if one.is_open
         else [{"cookie": [], **({"token": []} if one.method == "POST" else {})}],
     }
     if one.method == "POST":
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": _body(one.body)}},
-        }
+        described["requestBody"] = {"required": True, "content": documents.json_content(_body(one.body))}
     return described
 
 

@@ -13,6 +13,58 @@ from starlette.responses import Response
 from recollect.errors import RecollectError, UsageError
 from recollect.model.cost.money import PICO
 from recollect.model.line_views.facts import TEXT_KINDS
+from recollect.services.documents.changes import (
+    ArchivalDocument,
+    FileRestorationDocument,
+    ForkDocument,
+    LabelDocument,
+    PageCleanupDocument,
+    RemovalDocument,
+    TrashRestorationDocument,
+    UndoDocument,
+)
+from recollect.services.documents.conversation import (
+    BranchesDocument,
+    ConversationMapDocument,
+    MessageWindowDocument,
+    PageMessageDocument,
+    PositionDocument,
+    SessionHeadDocument,
+    TurnCostsDocument,
+    ViewDocument,
+)
+from recollect.services.documents.cost import (
+    CostDocument,
+)
+from recollect.services.documents.findings import (
+    FindingsDocument,
+    PageRepairDocument,
+)
+from recollect.services.documents.health import (
+    HealthDocument,
+    SecretsDocument,
+)
+from recollect.services.documents.page import (
+    IndexProgressDocument,
+    IndexStateDocument,
+    MeDocument,
+    ServedHomeDocument,
+)
+from recollect.services.documents.parts import (
+    FileDiffDocument,
+    FilesDocument,
+    FileTextDocument,
+    PageAgentsDocument,
+    ResumeDocument,
+    TodosDocument,
+)
+from recollect.services.documents.search import (
+    PageSearchDocument,
+)
+from recollect.services.documents.sessions import (
+    ProjectsDocument,
+    SessionListDocument,
+)
 from recollect.services.export.export import Redactor
 from recollect.services.page import actions
 from recollect.services.page import session as page_session
@@ -28,7 +80,6 @@ from recollect.services.session import Session
 from recollect.web import answers
 
 Values = Mapping[str, Any]
-Document = dict[str, object]
 _FIRST_LIST_SECONDS = 2.0
 
 
@@ -65,27 +116,23 @@ class Page:
 
     # ---- who and what ------------------------------------------------------------------------------------
 
-    def me(self, _: Values) -> Document:
+    def me(self, _: Values) -> MeDocument:
         """What the page needs to know first."""
         index = self.desk.index
-        return {
-            "token": self._token,
-            "version": self._version,
-            "homes": [{"path": str(root.path), "exists": root.exists} for root in self.desk.home.roots],
-            "is_sample": self.desk.is_sample,
-            "index": {
-                "state": index.state,
-                "done": index.done,
-                "total": index.total,
-                "refreshed_at": index.refreshed_at,
-                "notes": index.notes,
-            },
-            "exports": list(self._exports),
-        }
+        return MeDocument(
+            token=self._token,
+            version=self._version,
+            homes=[ServedHomeDocument(str(root.path), root.exists) for root in self.desk.home.roots],
+            is_sample=self.desk.is_sample,
+            index=IndexProgressDocument(
+                index.state, index.done, index.total, index.refreshed_at, index.notes
+            ),
+            exports=list(self._exports),
+        )
 
     # ---- lists -------------------------------------------------------------------------------------------
 
-    def sessions(self, asked: Values) -> Document:
+    def sessions(self, asked: Values) -> SessionListDocument:
         """A page of the list."""
         wanted = SessionQuery(
             project=asked["project"],
@@ -108,11 +155,11 @@ class Page:
         self._is_listed.set()
         return document
 
-    def projects(self, _: Values) -> Document:
+    def projects(self, _: Values) -> ProjectsDocument:
         """The directories that were worked in."""
-        return {"projects": self.listed.projects()}
+        return ProjectsDocument(self.listed.projects())
 
-    def search(self, asked: Values) -> Document:
+    def search(self, asked: Values) -> PageSearchDocument:
         """Messages that fit, by session."""
         return search_document(
             self.desk,
@@ -128,7 +175,7 @@ class Page:
             width=asked["width"],
         )
 
-    def cost(self, asked: Values) -> Document:
+    def cost(self, asked: Values) -> CostDocument:
         """The document of `recollect cost --json`."""
         return cost_document(
             self.desk,
@@ -143,81 +190,81 @@ class Page:
             explain=bool(asked["explain"]),
         )
 
-    def health(self, _: Values) -> Document:
+    def health(self, _: Values) -> HealthDocument:
         """What needs looking after."""
         return health_document(self.desk, self.listed, self._secrets)
 
     # ---- one session -------------------------------------------------------------------------------------
 
-    def head(self, asked: Values) -> Document:
+    def head(self, asked: Values) -> SessionHeadDocument:
         """What stands above a conversation."""
         return page_session.head_document(self.desk, self.listed, asked["session"])
 
-    def resume(self, asked: Values) -> Document:
+    def resume(self, asked: Values) -> ResumeDocument:
         """How to go on with it."""
         return page_session.resume_document(self.desk.reading(asked["session"]))
 
-    def messages(self, asked: Values) -> Document:
+    def messages(self, asked: Values) -> MessageWindowDocument:
         """A window of messages."""
         session = self.desk.reading(asked["session"])
         return MessageWindow(session, view_of(asked)).document(asked["from"], asked["count"])
 
-    def message(self, asked: Values) -> Document:
+    def message(self, asked: Values) -> PageMessageDocument:
         """One message without cutting."""
         number = str(asked["index"])
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise UsageError(f"message {number[:20]!a}: no number", hint="count from 0")
         return MessageWindow(self.desk.reading(asked["session"]), view_of(asked)).whole(int(number))
 
-    def map(self, asked: Values) -> Document:
+    def map(self, asked: Values) -> ConversationMapDocument:
         """All messages without their texts."""
         return map_document(self.desk.reading(asked["session"]), view_of(asked))
 
-    def position(self, asked: Values) -> Document:
+    def position(self, asked: Values) -> PositionDocument:
         """Where a line is shown."""
         uuid, offset = asked["uuid"], asked["offset"]
         if not uuid and offset is None:
             raise UsageError("position: of what?", hint="give uuid or offset")
         session = self.desk.reading(asked["session"])
         view, index, name = position_of(session, uuid or None, offset, asked["agent"])
-        return {"index": index, "view": view, "uuid": name}
+        shown = ViewDocument(view.branch, view.before, view.agent, view.whole)
+        return PositionDocument(index, shown, name)
 
-    def costs(self, asked: Values) -> Document:
+    def costs(self, asked: Values) -> TurnCostsDocument:
         """What each turn cost."""
         session = self.desk.reading(asked["session"])
-        row = self.listed.row(session)
-        cost = page_session.cost_of(row)
-        return costs_document(session, view_of(asked)) | {"session": cost}
+        whole = page_session.cost_of(self.listed.row(session))
+        return costs_document(session, view_of(asked), whole)
 
-    def branches(self, asked: Values) -> Document:
+    def branches(self, asked: Values) -> BranchesDocument:
         """Every way the conversation went."""
         return branches_document(self.desk.reading(asked["session"]))
 
-    def agents(self, asked: Values) -> Document:
+    def agents(self, asked: Values) -> PageAgentsDocument:
         """Its sub-agents."""
         return page_session.agents_document(self.desk, self.desk.reading(asked["session"]))
 
-    def files(self, asked: Values) -> Document:
+    def files(self, asked: Values) -> FilesDocument:
         """Versions of the files it touched."""
         return page_session.files_document(self.desk, self.desk.reading(asked["session"]))
 
-    def file_version(self, asked: Values) -> Document:
+    def file_version(self, asked: Values) -> FileTextDocument:
         """The text of one version."""
         session = self.desk.reading(asked["session"])
         return page_session.version_document(self.desk, session, asked["path"], asked["number"])
 
-    def file_diff(self, asked: Values) -> Document:
+    def file_diff(self, asked: Values) -> FileDiffDocument:
         """What changed between two versions."""
         session = self.desk.reading(asked["session"])
         return page_session.diff_document(
             self.desk, session, asked["path"], asked["number"], asked["against"]
         )
 
-    def todos(self, asked: Values) -> Document:
+    def todos(self, asked: Values) -> TodosDocument:
         """What was left to do."""
         return page_session.todos_document(self.desk, self.desk.reading(asked["session"]))
 
-    def findings(self, asked: Values) -> Document:
+    def findings(self, asked: Values) -> FindingsDocument:
         """What is wrong with it."""
         return page_session.findings_document(self.desk, self.desk.reading(asked["session"]))
 
@@ -233,35 +280,35 @@ class Page:
 
     # ---- changes -----------------------------------------------------------------------------------------
 
-    def rename(self, asked: Values) -> Document:
+    def rename(self, asked: Values) -> LabelDocument:
         """Give it a title."""
         return actions.rename(self.desk, asked["session"], asked["title"], apply=asked["apply"])
 
-    def tag(self, asked: Values) -> Document:
+    def tag(self, asked: Values) -> LabelDocument:
         """Give it a tag."""
         return actions.tag(self.desk, asked["session"], asked["tag"], apply=asked["apply"])
 
-    def fork(self, asked: Values) -> Document:
+    def fork(self, asked: Values) -> ForkDocument:
         """Copy it into a new session."""
         return actions.make_fork(
             self.desk, asked["session"], asked["at"], asked["title"], apply=asked["apply"]
         )
 
-    def repair(self, asked: Values) -> Document:
+    def repair(self, asked: Values) -> PageRepairDocument:
         """Mend it."""
         return actions.make_repair(
             self.desk, asked["session"], in_place=asked["in_place"], slim=asked["slim"], apply=asked["apply"]
         )
 
-    def remove(self, asked: Values) -> Document:
+    def remove(self, asked: Values) -> RemovalDocument:
         """To the trash."""
         return actions.remove(self.desk, asked["session"], apply=asked["apply"])
 
-    def archive_one(self, asked: Values) -> Document:
+    def archive_one(self, asked: Values) -> ArchivalDocument:
         """Keep it for good."""
         return actions.archive_one(self.desk, asked["session"], apply=asked["apply"])
 
-    def restore_file(self, asked: Values) -> Document:
+    def restore_file(self, asked: Values) -> FileRestorationDocument:
         """Write a version of a file."""
         return actions.restore_file(
             self.desk,
@@ -273,31 +320,31 @@ class Page:
             apply=asked["apply"],
         )
 
-    def archive(self, asked: Values) -> Document:
+    def archive(self, asked: Values) -> ArchivalDocument:
         """Keep many."""
         return actions.archive_many(self.desk, asked["which"], apply=asked["apply"])
 
-    def cleanup(self, asked: Values) -> Document:
+    def cleanup(self, asked: Values) -> PageCleanupDocument:
         """Make room."""
         return actions.clean_up(self.desk, asked["days"], asked["project"], apply=asked["apply"])
 
-    def restore_trash(self, asked: Values) -> Document:
+    def restore_trash(self, asked: Values) -> TrashRestorationDocument:
         """Bring back what was removed."""
         return actions.restore_trash(self.desk, asked["batch"], apply=asked["apply"])
 
-    def undo(self, asked: Values) -> Document:
+    def undo(self, asked: Values) -> UndoDocument:
         """Take a change back."""
         return actions.undo(self.desk, asked["id"], apply=asked["apply"])
 
-    def look_for_secrets(self, _: Values) -> Document:
+    def look_for_secrets(self, _: Values) -> SecretsDocument:
         """Start looking."""
         self._secrets.start()
         return self._secrets.document()
 
-    def refresh_index(self, _: Values) -> Document:
+    def refresh_index(self, _: Values) -> IndexStateDocument:
         """Bring the index up to date."""
         self.desk.index.refresh()
-        return {"state": self.desk.index.state}
+        return IndexStateDocument(self.desk.index.state)
 
     def export(self, asked: Values) -> Response:
         """The session as a file to be saved."""

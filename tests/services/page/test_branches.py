@@ -34,9 +34,8 @@ def _tree() -> list[dict[str, Any]]:
 
 def test_a_branch_hangs_off_the_one_it_left(tmp_path: Path) -> None:
     """By leaf: parent, depth, where it left, and its own messages; siblings stand in the order of where they left."""
-    found = branches_document(_opened(tmp_path, _tree()))["branches"]
-    assert isinstance(found, list)
-    told = [(one["leaf"], one["parent"], one["depth"], one["from_uuid"], one["messages"]) for one in found]
+    found = branches_document(_opened(tmp_path, _tree())).branches
+    told = [(one.leaf, one.parent, one.depth, one.from_uuid, one.messages) for one in found]
     ids = {number: uuid_of(number) for number in range(1, 10)}
     assert told == [
         (ids[8], None, 0, None, 5),
@@ -48,9 +47,8 @@ def test_a_branch_hangs_off_the_one_it_left(tmp_path: Path) -> None:
 
 def test_a_branch_says_where_it_left_and_what_was_said_first(tmp_path: Path) -> None:
     """The words at the fork, its place in the conversation as loaded where it is there, the first prompt behind it or else words."""
-    found = branches_document(_opened(tmp_path, _tree()))["branches"]
-    assert isinstance(found, list)
-    told = [(one["from_index"], one["from_text"], one["text"]) for one in found]
+    found = branches_document(_opened(tmp_path, _tree())).branches
+    told = [(one.from_index, one.from_text, one.text) for one in found]
     assert told == [
         (None, "", "Which way"),
         (1, "Choose", "Go left"),

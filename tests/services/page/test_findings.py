@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from recollect.services.homes import Home
@@ -25,19 +23,16 @@ def session(tmp_path: Path) -> Session:
     return one
 
 
-def _plain(document: dict[str, Any]) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(document, enc_hook=str))
-
-
 def test_a_process_finds_the_same(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged line and an orphan, with the plan of a repair."""
     home = Home(tmp_path / "home")
-    here = _plain(findings.found(home, session, tmp_path / "data"))
+    here = findings.found(home, session, tmp_path / "data")
     monkeypatch.setattr(findings, "_WORTH_A_PROCESS", 0)
     monkeypatch.setattr(findings, "_document", lambda *_: pytest.fail("was made here"))
-    assert _plain(findings.found(home, session, tmp_path / "data")) == here
-    assert here["total"] == len(here["findings"]) >= 2
-    assert here["repair"]["actions_total"] >= 1
+    assert findings.found(home, session, tmp_path / "data") == here
+    assert here.total == len(here.findings) >= 2
+    assert here.repair is not None
+    assert here.repair.actions_total >= 1
 
 
 @pytest.mark.parametrize("program", ["/nowhere/python", "/bin/false", "/bin/echo"])
@@ -46,7 +41,7 @@ def test_without_a_process_it_is_found_here(
 ) -> None:
     """No such program, one that fails, one that writes nonsense."""
     home = Home(tmp_path / "home")
-    here = _plain(findings.found(home, session, tmp_path / "data"))
+    here = findings.found(home, session, tmp_path / "data")
     monkeypatch.setattr(findings, "_WORTH_A_PROCESS", 0)
     monkeypatch.setattr(sys, "executable", program)
-    assert _plain(findings.found(home, session, tmp_path / "data")) == here
+    assert findings.found(home, session, tmp_path / "data") == here

@@ -21,6 +21,7 @@ from recollect.cli.terminal.text import ago, counted, padded, shortened, size, v
 from recollect.errors import UsageError
 from recollect.services.archive import archive
 from recollect.services.archive.cleanup import CleanupCandidate, CleanupResult, candidates, clean_up
+from recollect.services.documents.changes import CleanupDocument, cleanup_session
 
 _TITLE_COLUMNS = 44
 
@@ -52,23 +53,14 @@ def run(options: Namespace) -> int:
 
 def _document(
     options: Namespace, found: list[CleanupCandidate], done: CleanupResult | None
-) -> dict[str, object]:
-    return {
-        "sessions": [
-            {
-                "session": one.session.id,
-                "title": one.session.title if one.last_at else "",
-                "last_at": one.last_at,
-                "bytes": one.bytes,
-                "kept_because": one.kept_because,
-            }
-            for one in found
-        ],
-        "applied": done is not None,
-        "failed": done.failed if done else [],
-        "emptied": done.emptied if done else [],
-        "undo": _undo(options, done) if done else [],
-    }
+) -> CleanupDocument:
+    return CleanupDocument(
+        [cleanup_session(one) for one in found],
+        done is not None,
+        done.failed if done else (),
+        done.emptied if done else (),
+        _undo(options, done) if done else [],
+    )
 
 
 def _undo(options: Namespace, done: CleanupResult) -> list[str]:

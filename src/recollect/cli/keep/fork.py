@@ -17,6 +17,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.services import fork
+from recollect.services.documents.changes import ForkDocument
 from recollect.services.fork import ForkPlan
 
 
@@ -52,20 +53,19 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _document(plan: ForkPlan, *, applied: bool, undo: str) -> dict[str, object]:
-    """Before it is done the new session has no id: every run makes its own."""
-    return {
-        "session": plan.session,
-        "at": plan.leaf,
-        "title": plan.title,
-        "entries": plan.entries,
-        "bytes": plan.bytes,
-        "backups": len(plan.backups),
-        "new": plan.new if applied else None,
-        "path": plan.path if applied else None,
-        "applied": applied,
-        "undo": undo or None,
-    }
+def _document(plan: ForkPlan, *, applied: bool, undo: str) -> ForkDocument:
+    return ForkDocument(
+        session=plan.session,
+        at=plan.leaf,
+        title=plan.title,
+        entries=plan.entries,
+        bytes=plan.bytes,
+        backups=len(plan.backups),
+        new=str(plan.new) if applied else None,
+        path=str(plan.path) if applied else None,
+        applied=applied,
+        undo=undo or None,
+    )
 
 
 def _tell(plan: ForkPlan, go_on: str, *, done: bool) -> None:

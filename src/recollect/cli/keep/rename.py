@@ -16,6 +16,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import visible
 from recollect.services import label
+from recollect.services.documents.changes import LabelDocument
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -38,16 +39,17 @@ def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
     name = "rename" if plan.what == "title" else "tag"
     undo = plans.applied(options, name, plan.session, plan.before)
     if options.json:
-        document = {
-            "session": plan.session,
-            "path": plan.path,
-            "what": plan.what,
-            "before": plan.before,
-            "after": plan.after,
-            "applied": options.apply,
-            "undo": undo,
-        }
-        output.print_json(document)
+        output.print_json(
+            LabelDocument(
+                session=plan.session,
+                path=str(plan.path),
+                what=plan.what,
+                before=plan.before,
+                after=plan.after,
+                applied=options.apply,
+                undo=undo,
+            )
+        )
         return 0
     change = f"{_shown(plan.before)} -> {output.styled(_shown(plan.after), 'bold')}"
     output.say(f"{plan.what.capitalize()} of {output.styled(visible(plan.session[:8]), 'cyan')}: {change}")

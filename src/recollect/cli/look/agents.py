@@ -18,6 +18,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.model.conversation.agents import SubAgent
 from recollect.services.agents import agents_of
+from recollect.services.documents.parts import ListedAgentsDocument, listed_agent
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def run(options: Namespace) -> int:
     session = open_home(options.homes, options.data).session(options.session)
     agents = agents_of(session, warm_ups=options.warm_ups)
     if options.json:
-        output.print_json({"session": session.id, "agents": [_document(agent) for agent in agents]})
+        output.print_json(ListedAgentsDocument(session.id, [listed_agent(agent) for agent in agents]))
         return 0
     output.say(
         f"{counted(len(agents), 'sub-agent')} of {session.id[:8]}  {shortened(visible(session.title), 60)}"
@@ -54,24 +55,3 @@ def _lines(agent: SubAgent) -> Iterator[str]:
     yield f"{indent}{output.styled(visible(agent.id), 'cyan')}{kind}  {shortened(what, 70)}"
     call = f"call {visible(agent.tool_use_id)} ({agent.link})" if agent.tool_use_id else "no call found"
     yield f"{indent}  {counted(agent.messages, 'message')}{took}, {agent.layout}, {call}"
-
-
-def _document(agent: SubAgent) -> dict[str, object]:
-    return {
-        "id": agent.id,
-        "layout": agent.layout,
-        "path": agent.path,
-        "root_uuid": agent.root,
-        "type": agent.agent_type,
-        "description": agent.description,
-        "prompt": agent.prompt,
-        "tool_use_id": agent.tool_use_id,
-        "spawned_by": agent.spawned_by,
-        "parent_agent": agent.parent_agent,
-        "depth": agent.depth,
-        "link": agent.link,
-        "messages": agent.messages,
-        "first_at": agent.first_at,
-        "last_at": agent.last_at,
-        "warm_up": agent.is_warm_up,
-    }

@@ -28,7 +28,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.cli.look.show import tell_damage
-from recollect.cli.terminal import documents, markdown_view, output, plans
+from recollect.cli.terminal import markdown_view, output, plans
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
@@ -37,6 +37,8 @@ from recollect.model.conversation.conversation import Messages
 from recollect.model.convert.loss import Loss
 from recollect.model.damage import Damage
 from recollect.services import history
+from recollect.services.documents.conversation import conversation_pieces
+from recollect.services.documents.export import ExportDocument, damages, redacted
 from recollect.services.export import export
 from recollect.services.session import Session
 
@@ -151,8 +153,7 @@ def _json(session: Session, options: Namespace, damage: _Look) -> _ExportContent
         found.extend(damage())
         yield from found
 
-    said = map(documents.message, messages)
-    pieces = documents.conversation_pieces(session.id, said, len(messages), looked_for())
+    pieces = conversation_pieces(session.id, messages, len(messages), looked_for())
     return _ExportContent(pieces, export.Redactor.fragments, findings=lambda: found)
 
 
@@ -197,18 +198,17 @@ def _report(
     redactor: export.Redactor | None,
 ) -> None:
     findings = content.findings()
-    replaced = [] if redactor is None else redactor.found
     if options.json:
         output.print_json(
-            {
-                "session": session.id,
-                "format": options.format,
-                "output": str(options.output),
-                "bytes": written,
-                "redacted": [{"kind": one.kind, "fingerprint": one.fingerprint} for one in replaced],
-                "losses": [documents.loss(loss) for loss in content.losses],
-                "findings": [documents.finding(damage) for damage in findings],
-            }
+            ExportDocument(
+                session=session.id,
+                format=options.format,
+                output=str(options.output),
+                bytes=written,
+                redacted=redacted(redactor),
+                losses=content.losses,
+                findings=damages(findings),
+            )
         )
         return
     for loss in content.losses:

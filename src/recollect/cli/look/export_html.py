@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from msgspec import UNSET
+
 from recollect.cli.look.export import tell_replaced
 from recollect.cli.look.show import tell_damage
-from recollect.cli.terminal import documents, output, plans
+from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
+from recollect.services.documents.export import ExportDocument, ExportProblemDocument, damages, redacted
 from recollect.services.export.export import Redactor
 from recollect.services.export.html_export import HtmlExport, export_project, export_session
 
@@ -33,21 +36,19 @@ def run(options: Namespace) -> int:
 def _report(options: Namespace, name: str, done: HtmlExport, redactor: Redactor | None) -> None:
     if options.json:
         output.print_json(
-            {
-                "session" if options.project is None else "project": name,
-                "format": "html",
-                "output": str(done.target),
-                "bytes": done.bytes,
-                "files": done.files,
-                "sessions": done.sessions,
-                "redacted": [
-                    {"kind": one.kind, "fingerprint": one.fingerprint}
-                    for one in (redactor.found if redactor is not None else ())
-                ],
-                "losses": [],
-                "findings": [documents.finding(damage) for damage in done.damage],
-                "problems": [{"session": session, "problem": problem} for session, problem in done.problems],
-            }
+            ExportDocument(
+                session=name if options.project is None else UNSET,
+                project=UNSET if options.project is None else name,
+                format="html",
+                output=str(done.target),
+                bytes=done.bytes,
+                files=done.files,
+                sessions=done.sessions,
+                redacted=redacted(redactor),
+                losses=(),
+                findings=damages(done.damage),
+                problems=[ExportProblemDocument(*problem) for problem in done.problems],
+            )
         )
         return
     if done.damage:

@@ -20,11 +20,21 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import UNSET
+
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, diff, version_at
+from recollect.services.documents.changes import FileRestorationDocument
+from recollect.services.documents.parts import (
+    FilesDocument,
+    FileVersionDocument,
+    TouchedFileDocument,
+    version_document,
+    version_length,
+)
 from recollect.services.session import Session
 from recollect.storage.file_backups import RestoredFile, restore, touched_files
 
@@ -63,8 +73,8 @@ def run(options: Namespace) -> int:
             f"file {options.path!r}: not touched in this session", hint="leave out --path to see all"
         )
     if options.json:
-        rows = [{"path": path, "versions": _rows(found, options.diff)} for path, found in wanted.items()]
-        output.print_json({"session": session.id, "files": rows, "total": len(rows)})
+        rows = [TouchedFileDocument(path, _rows(found, options.diff)) for path, found in wanted.items()]
+        output.print_json(FilesDocument(session.id, rows, len(rows)))
         return 0
     for path, found in wanted.items():
         output.say(output.styled(visible(path), "bold"))
@@ -90,16 +100,10 @@ def _versions(found: Sequence[FileVersion]) -> Iterator[str]:
 
 
 def _state(version: FileVersion) -> str:
-    length = _length(version)
+    length = version_length(version)
     if not version.existed:
         return "no file"
     return "unknown" if length is None else size(length)
-
-
-def _length(version: FileVersion) -> int | None:
-    content = version.content
-    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-    return None if data is None else len(data)
 
 
 def _diffs(found: Sequence[FileVersion]) -> Iterator[str]:
@@ -118,24 +122,11 @@ def _difference(old: FileVersion | None, new: FileVersion) -> str:
         return f"({unknown.message})"
 
 
-def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = [
-        {
-            "number": number,
-            "at": version.at,
-            "source": version.source,
-            "entry_uuid": version.entry_uuid,
-            "existed": version.existed,
-            "known": version.is_known,
-            "bytes": _length(version),
-            "backup": version.backup_name,
-        }
-        for number, version in enumerate(found, 1)
+def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[FileVersionDocument]:
+    return [
+        version_document(number, new, _difference(old, new) if with_diff else UNSET)
+        for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1)
     ]
-    if with_diff:
-        for row, old, new in zip(rows, [None, *found], found, strict=False):
-            row["diff"] = _difference(old, new)
-    return rows
 
 
 # ---- restoring -------------------------------------------------------------------------------------------
@@ -152,18 +143,19 @@ def _restore(options: Namespace, session: Session, files: Files) -> int:
             hint="`recollect files S` lists the versions",
         )
     done = restore(version, Path(options.to), overwrite=options.overwrite) if options.apply else None
-    document = {
-        "session": session.id,
-        "path": path,
-        "version": number,
-        "to": done.path if done else target,
-        "bytes": _length(version),
-        "kept": done.kept if done else None,
-        "applied": options.apply,
-        "undo": _undo(done) if done else None,
-    }
     if options.json:
-        output.print_json(document)
+        output.print_json(
+            FileRestorationDocument(
+                session=session.id,
+                path=path,
+                version=number,
+                to=str(done.path if done else target),
+                bytes=version_length(version),
+                kept=str(done.kept) if done and done.kept else None,
+                applied=options.apply,
+                undo=_undo(done) if done else None,
+            )
+        )
     else:
         what = f"version {number} of {visible(path)} ({_state(version)})"
         _tell_restored(options, session, f"{what} to {visible(str(target))}", target, done)

@@ -19,13 +19,20 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from recollect.cli.terminal import dates, documents, output
+from msgspec.structs import replace
+
+from recollect.cli.terminal import dates, output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import RecollectError, UsageError
+from recollect.services.documents.sessions import (
+    ListDocument,
+    ListedSessionDocument,
+    RepositoryDocument,
+    listed_session,
+)
 from recollect.services.homes import Home
 from recollect.services.repositories import RepositoryFinder, RepositoryGroup
 from recollect.services.session import Session
@@ -65,7 +72,7 @@ def run(options: Namespace) -> int:
     groups = RepositoryFinder().groups(chosen) if options.by == "repo" else None
     if options.json:
         rows = _rows(options, chosen, agents, live)
-        output.print_json({"sessions": rows, "total": total, **_by_repository(chosen, rows, groups)})
+        output.print_json(_document(chosen, rows, total, groups))
         return 0
     for group in groups if groups is not None else [RepositoryGroup("", chosen, [])]:
         if groups is not None:
@@ -128,14 +135,14 @@ def _agents(sessions: list[Session]) -> Counter[str]:
 
 def _rows(
     options: Namespace, sessions: list[Session], agents: Counter[str], live: set[str]
-) -> list[dict[str, Any]]:
+) -> list[ListedSessionDocument]:
     rows = []
     spent = _spent(options, sessions)
     size_of_all, done = sum(session.file.size for session in sessions), 0
     with output.progress_bar("counting") as progress:
         for session in sessions:
             rows.append(
-                documents.session(
+                listed_session(
                     session,
                     agents=agents[session.id],
                     live=session.id in live,
@@ -148,21 +155,21 @@ def _rows(
     return rows
 
 
-def _by_repository(
-    sessions: list[Session], rows: list[dict[str, Any]], groups: list[RepositoryGroup] | None
-) -> dict[str, object]:
-    """What ``--by repo`` adds: the repository of each session, and the repositories."""
+def _document(
+    sessions: list[Session],
+    rows: list[ListedSessionDocument],
+    total: int,
+    groups: list[RepositoryGroup] | None,
+) -> ListDocument:
+    """With ``--by repo`` also the repository of each session, and the repositories."""
     if groups is None:
-        return {}
+        return ListDocument(rows, total)
     repo_of = {id(session): group.repo for group in groups for session in group.sessions}
-    for session, row in zip(sessions, rows, strict=True):
-        row["repo"] = repo_of[id(session)]
-    return {
-        "repositories": [
-            {"repo": group.repo, "sessions": len(group.sessions), "directories": group.directories}
-            for group in groups
-        ]
-    }
+    rows = [replace(row, repo=repo_of[id(session)]) for session, row in zip(sessions, rows, strict=True)]
+    repositories = [
+        RepositoryDocument(group.repo, len(group.sessions), group.directories) for group in groups
+    ]
+    return ListDocument(rows, total, repositories)
 
 
 def _spent(options: Namespace, sessions: list[Session]) -> dict[str, dict[str, int | None]]:

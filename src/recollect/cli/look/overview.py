@@ -20,9 +20,10 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
 from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
-from recollect.model.cost.money import dollars, exact
+from recollect.model.cost.money import dollars
 from recollect.model.findings import Finding, Severity
 from recollect.services.cost.recent import RecentCosts, index_at_hand, recent_costs
+from recollect.services.documents.overview import overview_document
 from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
 from recollect.system.locations import HomeRoot
 
@@ -48,7 +49,7 @@ def run(options: Namespace) -> int:
     answer = _look(options, homes, now)
     spent = _spent(options, answer, now)
     if options.json:
-        output.print_json(_document(answer, spent, is_sample))
+        output.print_json(overview_document(answer, spent, is_sample=is_sample))
         return 0
     if is_sample:
         _explain_sample(missing)
@@ -173,35 +174,3 @@ def _next_step(answer: Overview) -> str:
     if any(one.severity is not Severity.INFO for one in answer.findings):
         return "Next: recollect check says what to do about it."
     return "Next: recollect cost, recollect search WORDS, recollect --help."
-
-
-def _document(answer: Overview, spent: RecentCosts, is_sample: bool) -> dict[str, object]:
-    damage = answer.damage
-    return {
-        "sample": is_sample,
-        "homes": answer.homes,
-        "projects": answer.projects,
-        "sessions": answer.sessions,
-        "agents": answer.agents,
-        "bytes": answer.bytes,
-        "cost": {
-            "today": exact(spent.today),
-            "last_7_days": exact(spent.last_7_days),
-            "last_30_days": exact(spent.last_30_days),
-            "unpriced": spent.unpriced,
-            "uncertain": spent.uncertain,
-        },
-        "newest": answer.newest,
-        "damage": {
-            "lines": damage.lines,
-            "by_code": damage.by_code,
-            "logs": damage.logs,
-            "logs_checked": damage.logs_checked,
-            "bytes_checked": damage.bytes_checked,
-            "bytes_total": damage.bytes_total,
-            "complete": damage.complete,
-        },
-        "problems": answer.problems,
-        "expiring": answer.expiring,
-        "findings": answer.findings,
-    }

@@ -22,6 +22,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import visible
 from recollect.errors import NotFound
+from recollect.services.documents.parts import ResumeDocument
 from recollect.services.resume import Resumption, found_session, resumption
 
 
@@ -43,14 +44,14 @@ def run(options: Namespace) -> int:
         output.note("Note: a client has this session open; two at once make two branches.")
     if options.json:
         output.print_json(
-            {
-                "session": way.session,
-                "title": way.title,
-                "cwd": way.cwd,
-                "cwd_exists": way.cwd_exists,
-                "command": way.command,
-                "argv": way.argv,
-            }
+            ResumeDocument(
+                session=way.session,
+                title=way.title,
+                cwd=way.cwd,
+                cwd_exists=way.cwd_exists,
+                command=way.command,
+                argv=way.argv,
+            )
         )
     if options.only_print and not options.json:
         output.say(visible(f"cd {shlex.quote(way.cwd)} && {way.command}"))

@@ -18,6 +18,8 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from msgspec import Struct, json
+
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import dates, output
 from recollect.cli.terminal.homes import chosen_homes
@@ -25,6 +27,8 @@ from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import UsageError
 from recollect.model.line_views.facts import TEXT_KINDS
+from recollect.services.documents.encoding import encoded
+from recollect.services.documents.search import HitDocument, SearchDocument
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.search.search import SearchHit, SearchResult, search
 
@@ -203,37 +207,35 @@ def _print_json(query: str, found: SearchResult, most: int) -> None:
     output.write_json([data, b"\n"])
 
 
-def _formatted(document: dict[str, object]) -> bytes:
-    import msgspec
-
-    return msgspec.json.format(output.json_bytes(document), indent=2)
+def _formatted(document: Struct) -> bytes:
+    return json.format(encoded(document), indent=2)
 
 
-def _whole(query: str, found: SearchResult, count: int) -> dict[str, object]:
-    return {
-        "query": query,
-        "note": NOTE,
-        "hits": [_document(hit) for hit in found.hits[:count]],
-        "total": found.total,
-        "total_is_exact": found.is_complete,
-        "left_out": len(found.hits) - count,
-        "took_ms": round(found.took_ms, 3),
-        "notes": [shortened(visible(remark), _NOTE_COLUMNS) for remark in found.notes[:_NOTES]],
-    }
+def _whole(query: str, found: SearchResult, count: int) -> SearchDocument:
+    return SearchDocument(
+        query=query,
+        note=NOTE,
+        hits=[_document(hit) for hit in found.hits[:count]],
+        total=found.total,
+        total_is_exact=found.is_complete,
+        left_out=len(found.hits) - count,
+        took_ms=round(found.took_ms, 3),
+        notes=[shortened(visible(remark), _NOTE_COLUMNS) for remark in found.notes[:_NOTES]],
+    )
 
 
-def _document(hit: SearchHit) -> dict[str, object]:
-    return {
-        "session": hit.session,
-        "agent": hit.agent,
-        "uuid": hit.uuid,
-        "kind": hit.kind,
-        "at": hit.at,
-        "project": hit.project,
-        "branch": hit.branch,
-        "title": hit.title,
-        "path": hit.path,
-        "offset": hit.offset,
-        "snippet": hit.snippet.text,
-        "resume": hit.resume,
-    }
+def _document(hit: SearchHit) -> HitDocument:
+    return HitDocument(
+        session=hit.session,
+        agent=hit.agent,
+        uuid=hit.uuid,
+        kind=hit.kind,
+        at=hit.at,
+        project=hit.project,
+        branch=hit.branch,
+        title=hit.title,
+        path=hit.path,
+        offset=hit.offset,
+        snippet=hit.snippet.text,
+        resume=hit.resume,
+    )

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Raw, Struct
 
-from recollect.cli.terminal import conversation_view, documents, output
+from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.pager import paged
@@ -29,6 +29,7 @@ from recollect.model.blocks import blocks_of
 from recollect.model.conversation.conversation import Conversation, Message, Messages
 from recollect.model.damage import Damage
 from recollect.services import history
+from recollect.services.documents.conversation import conversation_pieces
 from recollect.services.session import Session
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.logs.summary import glance
@@ -162,8 +163,8 @@ def _print_json(reading: _ShowDocument, options: Namespace) -> list[Damage]:
         damage.extend(reading.damage())
         yield from damage
 
-    messages = (documents.message(spoken) for _, spoken in _chosen(reading, options))
-    output.write_json(documents.conversation_pieces(reading.session, messages, reading.total, looked_for()))
+    messages = (spoken for _, spoken in _chosen(reading, options))
+    output.write_json(conversation_pieces(reading.session, messages, reading.total, looked_for()))
     return damage
 
 

@@ -16,6 +16,7 @@ from argparse import ArgumentParser, Namespace
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
+from recollect.services.documents.parts import TodosDocument
 from recollect.services.todos import SessionTodo, SessionTodoList, lists_of, to_do_lists
 
 _MARKS = {
@@ -44,7 +45,7 @@ def run(options: Namespace) -> int:
     for problem in problems:
         output.note(f"Not read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
     if options.json:
-        output.print_json({"lists": shown, "total": len(shown), "empty": _hidden(chosen)})
+        output.print_json(TodosDocument(shown, len(shown), _hidden(chosen)))
         return 0
     for one in shown:
         _tell(one)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from recollect.cli.terminal import conversation_view, documents, output
+from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, when
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, visible
@@ -27,6 +27,13 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.entry import parsed_time
 from recollect.services.agents import agents_of
+from recollect.services.documents.conversation import (
+    BranchDifferenceDocument,
+    TreeAgentDocument,
+    TreeDocument,
+    TreeNodeDocument,
+    message_document,
+)
 from recollect.services.history import is_prompt, speaks, whole_nodes
 from recollect.services.session import Session
 
@@ -74,43 +81,34 @@ def run(options: Namespace) -> int:
 # --- as JSON --------------------------------------------------------------------------------
 
 
-def _document(session: Session) -> dict[str, object]:
+def _document(session: Session) -> TreeDocument:
     graph = session.graph
     active = _active(session)
     leaf = graph.active_leaf
-    return {
-        "session": session.id,
-        "nodes": [_node(graph, node, active) for node in graph.nodes.values()],
-        "leaves": [node.uuid for node in _leaves(graph)],
-        "active_leaf": leaf.uuid if leaf is not None else None,
-        "agents": [_agent(agent) for agent in agents_of(session)],
-        "compactions": session.compactions(),
-        "orphans": [node.uuid for node in graph.orphans],
-        "duplicates": graph.duplicates,
-        "cycles": graph.cycles,
-    }
+    return TreeDocument(
+        session=session.id,
+        nodes=[_node(graph, node, active) for node in graph.nodes.values()],
+        leaves=[node.uuid for node in _leaves(graph)],
+        active_leaf=leaf.uuid if leaf is not None else None,
+        agents=[_agent(agent) for agent in agents_of(session)],
+        compactions=session.compactions(),
+        orphans=[node.uuid for node in graph.orphans],
+        duplicates=graph.duplicates,
+        cycles=graph.cycles,
+    )
 
 
-def _node(graph: Graph, node: Node, active: set[str]) -> dict[str, object]:
-    return {
-        "uuid": node.uuid,
-        "parent_uuid": graph.parent_of(node),
-        "type": node.type,
-        "at": node.timestamp,
-        "active": node.uuid in active,
-        "sidechain": node.is_sidechain,
-    }
+def _node(graph: Graph, node: Node, active: set[str]) -> TreeNodeDocument:
+    parent = graph.parent_of(node)
+    return TreeNodeDocument(
+        node.uuid, parent, node.type, node.timestamp, node.uuid in active, node.is_sidechain
+    )
 
 
-def _agent(agent: SubAgent) -> dict[str, object]:
-    return {
-        "id": agent.id,
-        "layout": agent.layout,
-        "tool_use_id": agent.tool_use_id,
-        "spawned_by": agent.spawned_by,
-        "parent_agent": agent.parent_agent,
-        "messages": agent.messages,
-    }
+def _agent(agent: SubAgent) -> TreeAgentDocument:
+    return TreeAgentDocument(
+        agent.id, agent.layout, agent.tool_use_id, agent.spawned_by, agent.parent_agent, agent.messages
+    )
 
 
 def _leaves(graph: Graph) -> list[Node]:
@@ -279,13 +277,13 @@ def _print_difference(session: Session, left: str, right: str, *, as_json: bool)
     found = session.difference(left, right)
     if as_json:
         output.print_json(
-            {
-                "session": session.id,
-                "common": found.common,
-                "last_common": found.last_common,
-                "only_left": [documents.message(one) for one in found.only_left],
-                "only_right": [documents.message(one) for one in found.only_right],
-            }
+            BranchDifferenceDocument(
+                session=session.id,
+                common=found.common,
+                last_common=found.last_common,
+                only_left=[message_document(one) for one in found.only_left],
+                only_right=[message_document(one) for one in found.only_right],
+            )
         )
         return
     shared = f", the last is {visible(found.last_common[:8])}" if found.last_common else ""

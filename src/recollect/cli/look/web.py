@@ -128,13 +128,11 @@ def _markdown(session: Session, whole: bool, redactor: Redactor | None) -> Itera
 
 
 def _json(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[bytes]:
-    from recollect.cli.terminal import documents
+    from recollect.services.documents.conversation import conversation_pieces
 
     messages = _messages(session, whole)
     damage = session.damage() if redactor is None else redactor.discreet(session.damage())
-    pieces = documents.conversation_pieces(
-        session.id, map(documents.message, messages), len(messages), damage
-    )
+    pieces = conversation_pieces(session.id, messages, len(messages), damage)
     return pieces if redactor is None else redactor.fragments(pieces)
 
 

@@ -26,6 +26,7 @@ from recollect.errors import UsageError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.check import CheckReport, CheckSummary, check
+from recollect.services.documents.findings import CheckDocument, CheckRuleDocument, CheckRulesDocument
 from recollect.services.homes import Home
 
 _SHOWN = 100
@@ -63,7 +64,7 @@ def run(options: Namespace) -> int:
     chosen = [_typed(options, one) for one in checked.findings if _is_wanted(options, one)]
     if options.json:
         limit = options.limit or None
-        output.print_json({"findings": chosen[:limit], "summary": checked.summary})
+        output.print_json(CheckDocument(chosen[:limit], checked.summary))
         return checked.exit_code
     limit = (_SHOWN if options.limit is None else options.limit) or len(chosen)
     _say_findings(home, chosen[:limit])
@@ -84,11 +85,9 @@ def _require(options: Namespace) -> None:
 
 
 def _list_codes(options: Namespace) -> int:
-    rows = [
-        {"code": code, "severity": rule.severity, "meaning": rule.meaning} for code, rule in CODES.items()
-    ]
     if options.json:
-        output.print_json({"codes": rows})
+        rows = [CheckRuleDocument(code, rule.severity, rule.meaning) for code, rule in CODES.items()]
+        output.print_json(CheckRulesDocument(rows))
         return 0
     longest = max(map(len, CODES))
     for code, rule in CODES.items():

@@ -17,12 +17,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 
-from msgspec import structs
-
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
+from recollect.services.documents.findings import RepairDocument, repair_members
 from recollect.services.repair import repair
 from recollect.services.repair.repair import RepairPlan, RepairResult
 from recollect.services.repair.slim import with_slimming
@@ -72,22 +71,16 @@ def _undo_line(options: Namespace, change: str) -> str:
 # ---- as a document ---------------------------------------------------------------------------------------
 
 
-def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> dict[str, object]:
-    mending = plan.mending
-    return {
-        "session": plan.session,
-        "path": plan.path,
-        "in_place": options.in_place,
-        "open_in": plan.open_in,
-        "actions": [structs.asdict(action) for action in mending.actions],
-        "set_aside": [structs.asdict(span) for span in mending.set_aside],
-        **plan.figures,
-        "applied": done is not None,
-        "new": done.session if done is not None and not options.in_place else None,
-        "result": done.path if done is not None else None,
-        "quarantine": done.quarantine if done is not None else None,
-        "undo": _undo_line(options, done.change.id) if done is not None else None,
-    }
+def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> RepairDocument:
+    return RepairDocument(
+        in_place=options.in_place,
+        applied=done is not None,
+        new=done.session if done is not None and not options.in_place else None,
+        result=str(done.path) if done is not None else None,
+        quarantine=str(done.quarantine) if done is not None and done.quarantine is not None else None,
+        undo=_undo_line(options, done.change.id) if done is not None else None,
+        **repair_members(plan),
+    )
 
 
 # ---- in words --------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def run(options: Namespace) -> int:
     report = _report(options, by)
     if options.json:
         rows = _limited(report, options.limit)
-        from recollect.services.cost.document import cost_document
+        from recollect.services.documents.cost import cost_document
 
         output.print_json(cost_document(report, rows, options.timezone))
         return 0

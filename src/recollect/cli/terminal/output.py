@@ -32,14 +32,9 @@ def note(text: str) -> None:
 
 def json_bytes(value: object) -> bytes:
     """A value as JSON. Text no encoding has (half a surrogate pair in a file name) is escaped, not refused."""
-    import msgspec
+    from recollect.services.documents.encoding import encoded
 
-    try:
-        return msgspec.json.encode(value, enc_hook=str)
-    except UnicodeEncodeError:
-        import json
-
-        return json.dumps(msgspec.to_builtins(value, enc_hook=str), default=str).encode()
+    return encoded(value)
 
 
 def write_json(pieces: Iterable[bytes]) -> None:

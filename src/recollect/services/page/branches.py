@@ -13,6 +13,7 @@ from recollect.model.conversation.conversation import Branch, grouped
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.services import history
+from recollect.services.documents.conversation import BranchesDocument, BranchNodeDocument
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
 from recollect.services.page.log import PageSession
 from recollect.services.page.messages import first_words
@@ -64,11 +65,13 @@ def _in_order(below: dict[str | None, list[BranchNode]]) -> list[BranchNode]:
     return found
 
 
-def branches_document(session: PageSession) -> dict[str, object]:
+def branches_document(session: PageSession) -> BranchesDocument:
     """Every end of the conversation as a tree, and what was said first on the way to it."""
     with session.lock:
         active = _active(session)
-        return {"branches": [_limb(session, one, active) for one in limbs(session.graph, session.branches())]}
+        return BranchesDocument(
+            [_limb(session, one, active) for one in limbs(session.graph, session.branches())]
+        )
 
 
 def _active(session: PageSession) -> ViewMessages | None:
@@ -78,23 +81,23 @@ def _active(session: PageSession) -> ViewMessages | None:
         return None
 
 
-def _limb(session: PageSession, limb: BranchNode, active: ViewMessages | None) -> dict[str, object]:
+def _limb(session: PageSession, limb: BranchNode, active: ViewMessages | None) -> BranchNodeDocument:
     branch = limb.branch
     is_stem = branch.active and active is not None
-    return {
-        "leaf": branch.leaf,
-        "forked_at": branch.forked_at,
-        "length": branch.length,
-        "at": branch.at,
-        "active": branch.active,
-        "parent": limb.parent,
-        "depth": limb.depth,
-        "messages": len(active) if is_stem and active is not None else len(grouped(limb.own)),
-        "from_uuid": None if limb.fork is None else limb.fork.uuid,
-        "from_index": None if active is None or limb.fork is None else active.places.get(limb.fork.uuid),
-        "from_text": "" if limb.fork is None else _said(session, limb.fork, _FORK_CHARACTERS),
-        "text": _first_said(session, limb),
-    }
+    return BranchNodeDocument(
+        leaf=branch.leaf,
+        forked_at=branch.forked_at,
+        length=branch.length,
+        at=branch.at,
+        active=branch.active,
+        parent=limb.parent,
+        depth=limb.depth,
+        messages=len(active) if is_stem and active is not None else len(grouped(limb.own)),
+        from_uuid=None if limb.fork is None else limb.fork.uuid,
+        from_index=None if active is None or limb.fork is None else active.places.get(limb.fork.uuid),
+        from_text="" if limb.fork is None else _said(session, limb.fork, _FORK_CHARACTERS),
+        text=_first_said(session, limb),
+    )
 
 
 def _first_said(session: PageSession, limb: BranchNode) -> str:

@@ -20,11 +20,12 @@ from recollect.model.conversation.conversation import Conversation, grouped
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.services import history
+from recollect.services.documents.conversation import MessageKind
 from recollect.services.page.log import PageSession, signature_of
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.system.peek import open_regular
 
-KINDS = {
+KINDS: dict[str, MessageKind] = {
     "p": "prompt",
     "a": "answer",
     "r": "results",

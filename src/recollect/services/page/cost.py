@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from recollect.errors import Busy, UsageError
 from recollect.model.cost.report import MODES
-from recollect.services.cost.document import cost_document as document
 from recollect.services.cost.report import costs, zone_of
+from recollect.services.documents.cost import CostDocument
+from recollect.services.documents.cost import cost_document as document
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import mark_of
 
@@ -51,7 +52,7 @@ def cost_document(
     session: str | None = None,
     mode: str = MODES[0],
     explain: bool = False,
-) -> dict[str, object]:
+) -> CostDocument:
     """What `recollect cost --json` would print."""
     with desk.index.opened() as opened:
         if opened.database is None and sum(mark_of(one)[1] for one in desk.sessions()) > _FEW_BYTES:

@@ -12,20 +12,24 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from recollect.errors import Busy, RecollectError
 from recollect.services.check.check import check
+from recollect.services.documents.encoding import encoded
+from recollect.services.documents.findings import (
+    FindingsDocument,
+    PageRepairPlanDocument,
+    page_repair_members,
+)
 from recollect.services.homes import Home
 from recollect.services.indexing.workers import without_interrupts
-from recollect.services.repair import repair
+from recollect.services.repair.repair import planned_repair
 from recollect.services.session import Session
 
 _FINDINGS = 500
-_ACTIONS = 500
 # Below this a process takes longer to start than the check.
 _WORTH_A_PROCESS = 8 << 20
 _LONGEST_SECONDS = 600.0
@@ -38,7 +42,7 @@ class _FindingsRequest(Struct, frozen=True):
     log: str
 
 
-def found(home: Home, session: Session, data: Path) -> dict[str, Any]:
+def found(home: Home, session: Session, data: Path) -> FindingsDocument:
     """Findings, and the plan of a repair where there are some."""
     size = session.file.size + sum(agent.size for agent in session.agents())
     if size >= _WORTH_A_PROCESS and any(session.home.root == one.root for one in home.homes):
@@ -49,7 +53,7 @@ def found(home: Home, session: Session, data: Path) -> dict[str, Any]:
     return _document(home, session, data)
 
 
-def _elsewhere(request: _FindingsRequest) -> dict[str, Any] | None:
+def _elsewhere(request: _FindingsRequest) -> FindingsDocument | None:
     """Made by a process; None where that failed for whatever reason."""
     # -P: nothing that lies in the working directory may be taken for a module of ours.
     command = [sys.executable, "-P", "-m", "recollect.services.page.findings"]
@@ -70,43 +74,24 @@ def _elsewhere(request: _FindingsRequest) -> dict[str, Any] | None:
     except (OSError, UnicodeError):
         return None
     try:
-        return msgspec.json.decode(done.stdout, type=dict[str, Any]) if done.returncode == 0 else None
+        return msgspec.json.decode(done.stdout, type=FindingsDocument) if done.returncode == 0 else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-def _document(home: Home, session: Session, data: Path) -> dict[str, Any]:
+def _document(home: Home, session: Session, data: Path) -> FindingsDocument:
     checked = check(home, [session], data=data, with_secrets=False)
-    return {
-        "findings": checked.findings[:_FINDINGS],
-        "total": len(checked.findings),
-        "summary": checked.summary,
-        "repair": _repair(session) if checked.findings else None,
-    }
+    plan = _repair(session) if checked.findings else None
+    return FindingsDocument(checked.findings[:_FINDINGS], len(checked.findings), checked.summary, plan)
 
 
-def _repair(session: Session) -> dict[str, object] | None:
+def _repair(session: Session) -> PageRepairPlanDocument | None:
     """The plan; None where none can be made."""
     try:
-        with repair.planned_repair(session) as plan:
-            return repair_plan_document(plan)
+        with planned_repair(session) as plan:
+            return PageRepairPlanDocument(**page_repair_members(plan))
     except RecollectError:
         return None
-
-
-def repair_plan_document(plan: repair.RepairPlan) -> dict[str, object]:
-    """A repair to be made, as `repair --json` prints it; of very many actions the first."""
-    mending = plan.mending
-    return {
-        "session": plan.session,
-        "path": str(plan.path),
-        "is_needed": plan.is_needed,
-        "open_in": plan.open_in,
-        "actions": [structs.asdict(action) for action in mending.actions[:_ACTIONS]],
-        "actions_total": len(mending.actions),
-        "set_aside": [structs.asdict(span) for span in mending.set_aside[:_ACTIONS]],
-        **plan.figures,
-    }
 
 
 def main() -> int:
@@ -117,7 +102,7 @@ def main() -> int:
     if session is None:
         return 1
     document = _document(home, session, Path(request.data))
-    sys.stdout.buffer.write(msgspec.json.encode(document, enc_hook=str))
+    sys.stdout.buffer.write(encoded(document))
     return 0
 
 

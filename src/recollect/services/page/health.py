@@ -14,6 +14,20 @@ from recollect.errors import RecollectError
 from recollect.model.findings import Finding
 from recollect.services.archive.cleanup import HOLD
 from recollect.services.check.home_checks import WITHIN_DAYS, home_findings
+from recollect.services.documents.changes import RecentChangeDocument, RequestDocument
+from recollect.services.documents.health import (
+    DamagedDocument,
+    DamagedSessionDocument,
+    ExpiringDocument,
+    ExpiringSessionDocument,
+    HealthDocument,
+    HomeFindingsDocument,
+    NotArchivedDocument,
+    OldSessionsDocument,
+    ScanState,
+    SecretKindDocument,
+    SecretsDocument,
+)
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.sessions import SessionList, SessionRow
 from recollect.services.secrets.scan import SecretScan, scan
@@ -58,114 +72,107 @@ class SecretJob:
     def _progress(self, done: int, total: int) -> None:
         self._done, self._total = done, total
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> SecretsDocument:
         """How far it is and what was found: kinds and numbers, never a value."""
         scanned = self._scanned
-        state = "unknown" if self._thread is None else "running"
-        if scanned is not None or self._problem is not None:
-            state = "failed" if scanned is None else "done"
-        return {
-            "state": state,
-            "done": self._done,
-            "total": self._total,
-            "problem": self._problem,
-            "by_kind": [] if scanned is None else _by_kind(scanned),
-            "total_secrets": None if scanned is None else scanned.secrets,
-            "command": self._desk.command("scan"),
-            "action": {"path": "/api/health/secrets", "body": {}},
-        }
-
-
-def _by_kind(scanned: SecretScan) -> list[dict[str, object]]:
-    kinds = sorted({one.kind for one in scanned.findings})
-    found: list[dict[str, object]] = []
-    for kind in kinds:
-        own = [one for one in scanned.findings if one.kind == kind]
-        found.append(
-            {
-                "kind": kind,
-                "secrets": len({one.fingerprint for one in own}),
-                "places": len(own),
-                "sessions": sorted({one.session for one in own if one.session})[:_MOST],
-            }
+        return SecretsDocument(
+            state=self._state(),
+            done=self._done,
+            total=self._total,
+            problem=self._problem,
+            by_kind=[] if scanned is None else _by_kind(scanned),
+            total_secrets=None if scanned is None else scanned.secrets,
+            command=self._desk.command("scan"),
+            action=RequestDocument("/api/health/secrets", {}),
         )
+
+    def _state(self) -> ScanState:
+        if self._scanned is not None:
+            return "done"
+        if self._problem is not None:
+            return "failed"
+        return "unknown" if self._thread is None else "running"
+
+
+def _by_kind(scanned: SecretScan) -> list[SecretKindDocument]:
+    found: list[SecretKindDocument] = []
+    for kind in sorted({one.kind for one in scanned.findings}):
+        own = [one for one in scanned.findings if one.kind == kind]
+        sessions = sorted({one.session for one in own if one.session})[:_MOST]
+        found.append(SecretKindDocument(kind, len({one.fingerprint for one in own}), len(own), sessions))
     return found
 
 
-def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> dict[str, object]:
+def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> HealthDocument:
     """All of it."""
     rows = listed.rows()
     kept = {row.id: listed.is_archived(row.session) for row in rows}
-    return {
-        "expiring": _expiring(desk, listed, rows, kept),
-        "not_archived": _not_archived(desk, rows, kept),
-        "damaged": _damaged(desk, listed, rows),
-        "old": _old(desk, rows),
-        "homes": {"findings": _home_findings(desk)},
-        "secrets": secrets.document(),
-        "changes": _changes(desk),
-    }
+    return HealthDocument(
+        expiring=_expiring(desk, listed, rows, kept),
+        not_archived=_not_archived(desk, rows, kept),
+        damaged=_damaged(desk, listed, rows),
+        old=_old(desk, rows),
+        homes=HomeFindingsDocument(_home_findings(desk)),
+        secrets=secrets.document(),
+        changes=_changes(desk),
+    )
 
 
 def _expiring(
     desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow], kept: dict[str, bool]
-) -> dict[str, object]:
+) -> ExpiringDocument:
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
     soon = sorted((row for row in rows if row.expires_at <= end), key=lambda row: row.expires_at)
     missing = [row for row in soon if not kept[row.id]]
-    return {
-        "within_days": WITHIN_DAYS,
-        "sessions": [
-            {
-                "session": row.id,
-                "title": listed.title(row.session),
-                "expires_at": row.expires_at,
-                "is_archived": kept[row.id],
-            }
+    return ExpiringDocument(
+        within_days=WITHIN_DAYS,
+        sessions=[
+            ExpiringSessionDocument(row.id, listed.title(row.session), row.expires_at, kept[row.id])
             for row in soon[:_MOST]
         ],
-        "total": len(soon),
-        "not_archived": len(missing),
-        "command": desk.command("archive", "add", *(row.id for row in missing[:20])) if missing else None,
-        "action": {"path": "/api/archive", "body": {"which": "expiring"}} if missing else None,
-    }
+        total=len(soon),
+        not_archived=len(missing),
+        command=desk.command("archive", "add", *(row.id for row in missing[:20])) if missing else None,
+        action=RequestDocument("/api/archive", {"which": "expiring"}) if missing else None,
+    )
 
 
-def _not_archived(desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]) -> dict[str, object]:
+def _not_archived(
+    desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]
+) -> NotArchivedDocument:
     missing = [row for row in rows if not kept[row.id] and row.session.session_id is not None]
-    return {
-        "total": len(missing),
-        "bytes": sum(row.session.file.size for row in missing),
-        "command": desk.command("archive", "add", "--all"),
-        "action": {"path": "/api/archive", "body": {"which": "all"}} if missing else None,
-    }
+    return NotArchivedDocument(
+        total=len(missing),
+        bytes=sum(row.session.file.size for row in missing),
+        command=desk.command("archive", "add", "--all"),
+        action=RequestDocument("/api/archive", {"which": "all"}) if missing else None,
+    )
 
 
-def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow]) -> dict[str, object]:
-    hurt = sorted((row for row in rows if row.damaged), key=lambda row: row.damaged or 0, reverse=True)
-    return {
-        "sessions": [
-            {"session": row.id, "title": listed.title(row.session), "lines": row.damaged}
-            for row in hurt[:_MOST]
+def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow]) -> DamagedDocument:
+    hurt = sorted(((row.damaged, row) for row in rows if row.damaged), key=lambda one: -one[0])
+    return DamagedDocument(
+        sessions=[
+            DamagedSessionDocument(row.id, listed.title(row.session), lines) for lines, row in hurt[:_MOST]
         ],
-        "total": len(hurt),
-        "is_complete": all(row.damaged is not None for row in rows),
-        "command": desk.command("check"),
-        "action": None,
-    }
+        total=len(hurt),
+        is_complete=all(row.damaged is not None for row in rows),
+        command=desk.command("check"),
+        action=None,
+    )
 
 
-def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> dict[str, object]:
+def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> OldSessionsDocument:
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
     old = [row for row in rows if row.last_at < before and not row.is_live]
-    return {
-        "before_days": OLD_DAYS,
-        "total": len(old),
-        "bytes": sum(row.session.file.size for row in old),
-        "note": f"sessions tagged {HOLD} stay",
-        "command": desk.command("cleanup", "--days", str(OLD_DAYS)),
-        "action": {"path": "/api/cleanup", "body": {"days": OLD_DAYS}} if old else None,
-    }
+    return OldSessionsDocument(
+        before_days=OLD_DAYS,
+        total=len(old),
+        bytes=sum(row.session.file.size for row in old),
+        note=f"sessions tagged {HOLD} stay",
+        command=desk.command("cleanup", "--days", str(OLD_DAYS)),
+        action=RequestDocument("/api/cleanup", {"days": OLD_DAYS}) if old else None,
+    )
 
 
 def _home_findings(desk: PageBackend) -> list[Finding]:
@@ -176,7 +183,7 @@ def _home_findings(desk: PageBackend) -> list[Finding]:
     return [one for one in found if one.session is None][:_MOST]
 
 
-def _changes(desk: PageBackend) -> list[dict[str, object]]:
+def _changes(desk: PageBackend) -> list[RecentChangeDocument]:
     if not (desk.data / "undo").is_dir():
         return []
     try:
@@ -184,13 +191,13 @@ def _changes(desk: PageBackend) -> list[dict[str, object]]:
     except RecollectError:
         return []
     return [
-        {
-            "id": one.id,
-            "what": one.what,
-            "subject": one.subject,
-            "at": one.at,
-            "state": one.state,
-            "undo": {"path": "/api/undo", "body": {"id": one.id}},
-        }
+        RecentChangeDocument(
+            id=one.id,
+            what=one.what,
+            subject=one.subject,
+            at=one.at,
+            state=one.state,
+            undo=RequestDocument("/api/undo", {"id": one.id}),
+        )
         for one in changes[-_MOST:]
     ]

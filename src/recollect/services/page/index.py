@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recollect.errors import RecollectError
+from recollect.services.documents.page import IndexState
 from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
 
-READY, BUILDING, NONE = "ready", "building", "none"
 _REST_SECONDS = 1.5
 _LONGEST_REST = 30.0
 _WAIT_SECONDS = 0.25
@@ -37,11 +37,11 @@ class IndexKeeper:
         self.notes: list[str] = []
 
     @property
-    def state(self) -> str:
+    def state(self) -> IndexState:
         """Whether it can be asked."""
         if self._built():
-            return READY
-        return BUILDING if self._thread is not None and self._thread.is_alive() else NONE
+            return "ready"
+        return "building" if self._thread is not None and self._thread.is_alive() else "none"
 
     def _built(self) -> bool:
         """Looked up each time: another process, or damage, may have taken the file away."""

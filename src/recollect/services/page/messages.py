@@ -10,17 +10,35 @@ import bisect
 import datetime as dt
 from collections.abc import Iterable, Iterator
 
+from msgspec import UNSET
+
 from recollect.errors import NotFound
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.agents import AGENT_TOOLS
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.cost.ledger import Ledger
-from recollect.model.cost.money import Spending, exact
+from recollect.model.cost.money import Spending
 from recollect.model.cost.prices import PriceList
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Entry, parsed_time
 from recollect.model.line_views.scan import UsageRecord, usage_of
+from recollect.services.documents.conversation import (
+    ConversationMapDocument,
+    LinePlaceDocument,
+    MessageWindowDocument,
+    PageMessageDocument,
+    PromptDocument,
+    ToolCallDocument,
+    TurnCostDocument,
+    TurnCostsDocument,
+)
+from recollect.services.documents.spending import (
+    AmountDocument,
+    SpendingDocument,
+    spending_document,
+    spending_members,
+)
 from recollect.services.page.content import LONGEST, BlockRenderer
 from recollect.services.page.conversation import (
     KINDS,
@@ -51,17 +69,17 @@ class MessageWindow:
         self._agents = agents_by_call(session) if view.agent is None else {}
         self._cut_at: int | None = LONGEST
 
-    def document(self, start: int, count: int) -> dict[str, object]:
+    def document(self, start: int, count: int) -> MessageWindowDocument:
         """Messages from ``start`` on, which counts from the end where it is negative."""
         total = len(self._talk)
         wanted = range(total)[start:][:count]
-        return {
-            "session": self._session.id,
-            "from": wanted.start,
-            "total": total,
-            "signature": signature(self._talk),
-            "messages": [self._message(index) for index in self._within_bounds(wanted)],
-        }
+        return MessageWindowDocument(
+            session=self._session.id,
+            from_=wanted.start,
+            total=total,
+            signature=signature(self._talk),
+            messages=[self._message(index) for index in self._within_bounds(wanted)],
+        )
 
     def _within_bounds(self, wanted: range) -> Iterator[int]:
         """As many as fit into one answer, one at least: a window of huge messages ends sooner."""
@@ -72,7 +90,7 @@ class MessageWindow:
             left -= min(sum(node.length for node in self._talk.groups[index]), _MOST_OF_ONE)
             yield index
 
-    def whole(self, index: int) -> dict[str, object]:
+    def whole(self, index: int) -> PageMessageDocument:
         """One message without cutting."""
         if not 0 <= index < len(self._talk):
             raise NotFound(f"message {index}: there are {len(self._talk)}", hint="ask for the map again")
@@ -80,34 +98,35 @@ class MessageWindow:
             self._cut_at = None
         return self._message(index)
 
-    def _message(self, index: int) -> dict[str, object]:
+    def _message(self, index: int) -> PageMessageDocument:
         talk = self._talk
         group = talk.groups[index]
         said = spoken(group, talk.load)
         shown = BlockRenderer(self._url, self._cut_at)
         kind = talk.kinds[index]
-        document: dict[str, object] = {
-            "index": index,
-            "kind": KINDS[kind],
-            "bytes": sum(node.length for node in group),
-            "uuid": said.uuid,
-            "parent_uuid": said.parent_uuid,
-            "role": said.role,
-            "at": said.at,
-            "model": said.model,
-            "usage": said.usage,
-            "blocks": shown.message(said),
-            "is_meta": said.is_meta,
-            "is_summary": said.is_summary,
-            "lines": [{"uuid": node.uuid, "offset": node.offset, "length": node.length} for node in group],
-            "calls": self._calls(said, shown),
-            **self._costs(index, said),
-            "is_copied": any("forkedFrom" in entry.fields() for entry in said.entries),
-            "turn": self._turn(index),
-        }
-        if kind == "b":
-            document["compaction"] = talk.boundaries.get(said.uuid)
-        return document | {"cut": shown.is_cut}
+        cost, response_index = self._cost(index, said)
+        return PageMessageDocument(
+            index=index,
+            kind=KINDS[kind],
+            bytes=sum(node.length for node in group),
+            uuid=said.uuid,
+            parent_uuid=said.parent_uuid,
+            role=said.role,
+            at=said.at,
+            model=said.model,
+            usage=said.usage,
+            blocks=shown.message(said),
+            is_meta=said.is_meta,
+            is_summary=said.is_summary,
+            lines=[LinePlaceDocument(node.uuid, node.offset, node.length) for node in group],
+            calls=self._calls(said, shown),
+            cost=cost,
+            response_index=response_index,
+            is_copied=any("forkedFrom" in entry.fields() for entry in said.entries),
+            turn=self._turn(index),
+            compaction=talk.boundaries.get(said.uuid) if kind == "b" else UNSET,
+            cut=shown.is_cut,
+        )
 
     def _url(self, uuid: str, number: int) -> str:
         from urllib.parse import quote
@@ -123,8 +142,8 @@ class MessageWindow:
 
     # ---- calls -------------------------------------------------------------------------------------------
 
-    def _calls(self, said: Message, shown: BlockRenderer) -> dict[str, object]:
-        found: dict[str, object] = {}
+    def _calls(self, said: Message, shown: BlockRenderer) -> dict[str, ToolCallDocument]:
+        found: dict[str, ToolCallDocument] = {}
         for entry in said.entries:
             body = entry.body
             for block in body.message.blocks if isinstance(body, Assistant) else ():
@@ -132,22 +151,22 @@ class MessageWindow:
                     found[block.id] = self._call(entry, block.id, shown)
         return found
 
-    def _call(self, entry: Entry, name: str, shown: BlockRenderer) -> dict[str, object]:
+    def _call(self, entry: Entry, name: str, shown: BlockRenderer) -> ToolCallDocument:
         node = self._talk.results.get(name)
         answer = None if node is None else self._talk.load(node)
         both = [entry] if answer is None else [entry, answer]
         call = next(one for one in tool_calls(both) if one.id == name)
-        return {
-            "status": call.status,
-            "duration_ms": call.elapsed_ms,
-            "in_background": call.in_background,
-            "result_index": None if node is None else self._talk.places.get(node.uuid),
-            "result_uuid": call.result_uuid,
-            "at": call.answered_at,
-            "blocks": [] if answer is None else shown.result(answer, name),
-            "structured": None if answer is None else shown.structured(answer),
-            "agent": self._agent(call),
-        }
+        return ToolCallDocument(
+            status=call.status,
+            duration_ms=call.elapsed_ms,
+            in_background=call.in_background,
+            result_index=None if node is None else self._talk.places.get(node.uuid),
+            result_uuid=call.result_uuid,
+            at=call.answered_at,
+            blocks=[] if answer is None else shown.result(answer, name),
+            structured=None if answer is None else shown.structured(answer),
+            agent=self._agent(call),
+        )
 
     def _agent(self, call: ToolCall) -> str | None:
         named = self._agents.get(call.id) or call.agent_id
@@ -155,19 +174,17 @@ class MessageWindow:
 
     # ---- costs -------------------------------------------------------------------------------------------
 
-    def _costs(self, index: int, said: Message) -> dict[str, object]:
+    def _cost(self, index: int, said: Message) -> tuple[SpendingDocument | None, int]:
+        """What a response cost, at its last message only, and which message that is."""
         name = self._talk.groups[index][0].message_id if said.role == "assistant" else None
         places = self._talk.responses.get(name or "", [index])
         if said.role != "assistant" or places[-1] != index:
-            return {"cost": None, "response_index": places[-1]}
+            return None, places[-1]
         entries = [*self._lines(places[:-1]), *said.entries]
         ledger = Ledger(self._prices)
         for record in filter(None, (usage_of(entry.raw) for entry in entries)):
             ledger.add(record)
-        return {
-            "cost": spent(ledger.total()) if ledger.responses else None,
-            "response_index": index,
-        }
+        return spending_document(ledger.total()) if ledger.responses else None, index
 
     def _lines(self, places: Iterable[int]) -> Iterator[Entry]:
         for place in places:
@@ -175,21 +192,6 @@ class MessageWindow:
                 entry = self._talk.load(node)
                 if entry is not None:
                     yield entry
-
-
-def spent(spending: Spending) -> dict[str, object]:
-    """Tokens and exact dollars; no amount where a model has no price (law 6)."""
-    tokens = spending.tokens
-    return {
-        "cost_usd": None if spending.unpriced else exact(spending.pico_usd),
-        "unpriced": sorted(spending.unpriced),
-        "input_tokens": tokens.input,
-        "output_tokens": tokens.output,
-        "cache_write_5m_tokens": tokens.cache_write_5m,
-        "cache_write_1h_tokens": tokens.cache_write_1h,
-        "cache_read_tokens": tokens.cache_read,
-        "web_searches": tokens.web_searches,
-    }
 
 
 def signature(talk: ViewMessages) -> str:
@@ -201,17 +203,17 @@ def signature(talk: ViewMessages) -> str:
 # ---- all messages at once --------------------------------------------------------------------------------
 
 
-def map_document(session: PageSession, view: ConversationView) -> dict[str, object]:
+def map_document(session: PageSession, view: ConversationView) -> ConversationMapDocument:
     """Kinds, sizes and times of all messages, and the first words of the newest prompts."""
     talk = talk_of(session, view)
-    return {
-        "total": len(talk),
-        "signature": signature(talk),
-        "kinds": talk.kinds,
-        "bytes": [sum(node.length for node in group) for group in talk.groups],
-        "at": [_seconds(group[0].timestamp) for group in talk.groups],
-        "prompts": [_prompt(talk, index) for index in talk.turns[-_PROMPTS:]],
-    }
+    return ConversationMapDocument(
+        total=len(talk),
+        signature=signature(talk),
+        kinds=talk.kinds,
+        bytes=[sum(node.length for node in group) for group in talk.groups],
+        at=[_seconds(group[0].timestamp) for group in talk.groups],
+        prompts=[_prompt(talk, index) for index in talk.turns[-_PROMPTS:]],
+    )
 
 
 def _seconds(timestamp: str | None) -> int | None:
@@ -219,9 +221,8 @@ def _seconds(timestamp: str | None) -> int | None:
     return None if moment is None else int(moment.timestamp())
 
 
-def _prompt(talk: ViewMessages, index: int) -> dict[str, object]:
-    text = first_words(talk, index, _PROMPT_CHARACTERS)
-    return {"index": index, "text": text, "uuid": talk.groups[index][-1].uuid}
+def _prompt(talk: ViewMessages, index: int) -> PromptDocument:
+    return PromptDocument(index, first_words(talk, index, _PROMPT_CHARACTERS), talk.groups[index][-1].uuid)
 
 
 def first_words(talk: ViewMessages, index: int, characters: int) -> str:
@@ -230,11 +231,10 @@ def first_words(talk: ViewMessages, index: int, characters: int) -> str:
 
 
 def costs_document(
-    session: PageSession, view: ConversationView, prices: PriceList | None = None
-) -> dict[str, object]:
+    session: PageSession, view: ConversationView, whole_session: AmountDocument
+) -> TurnCostsDocument:
     """What each turn of a view cost; every response once, in the turn of its last line."""
-    talk = talk_of(session, view)
-    prices = prices or price_list()
+    talk, prices = talk_of(session, view), price_list()
     starts = [-1, *talk.turns]
     ledgers: dict[int, Ledger] = {}
     for index, record in _usage(talk):
@@ -243,19 +243,17 @@ def costs_document(
     totals = {turn: ledger.total() for turn, ledger in ledgers.items()}
     ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
     whole = sum(totals.values(), Spending())
-    return {
-        **spent(whole),
-        "turns": [
-            {
-                "from": max(turn, 0),
-                "to": ends[turn],
-                "at": _at(talk, max(turn, 0)),
-                **spent(totals.get(turn, Spending())),
-            }
-            for turn in starts
-            if turn >= 0 or turn in totals
-        ],
-    }
+    turns = [
+        TurnCostDocument(
+            from_=max(turn, 0),
+            to=ends[turn],
+            at=_at(talk, max(turn, 0)),
+            **spending_members(totals.get(turn, Spending())),
+        )
+        for turn in starts
+        if turn >= 0 or turn in totals
+    ]
+    return TurnCostsDocument(turns=turns, session=whole_session, **spending_members(whole))
 
 
 def _at(talk: ViewMessages, index: int) -> dt.datetime | None:

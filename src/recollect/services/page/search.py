@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+from recollect.services.documents.search import PageHitDocument, PageSearchDocument, SessionHitsDocument
 from recollect.services.page.desk import PageBackend
 from recollect.services.search.search import SearchHit, search
 
@@ -24,7 +25,7 @@ def search_document(
     rank: bool = False,
     limit: int = 50,
     width: int = 160,
-) -> dict[str, object]:
+) -> PageSearchDocument:
     """What fits, the newest first unless ``rank`` asks for the best."""
     with desk.index.opened() as opened:
         found = search(
@@ -45,34 +46,34 @@ def search_document(
     groups: dict[str | None, list[SearchHit]] = {}
     for hit in found.hits:
         groups.setdefault(hit.session, []).append(hit)
-    return {
-        "query": query,
-        "groups": [_group(hits) for hits in groups.values()],
-        "total": found.total,
-        "total_is_exact": found.is_complete,
-        "shown": len(found.hits),
-        "took_ms": round(found.took_ms, 3),
-        "notes": found.notes,
-    }
+    return PageSearchDocument(
+        query=query,
+        groups=[_group(hits) for hits in groups.values()],
+        total=found.total,
+        total_is_exact=found.is_complete,
+        shown=len(found.hits),
+        took_ms=round(found.took_ms, 3),
+        notes=found.notes,
+    )
 
 
-def _group(hits: Sequence[SearchHit]) -> dict[str, object]:
+def _group(hits: Sequence[SearchHit]) -> SessionHitsDocument:
     first = hits[0]
-    return {
-        "session": first.session,
-        "title": first.title,
-        "project": first.project,
-        "branch": first.branch,
-        "resume": first.resume,
-        "hits": [
-            {
-                "uuid": hit.uuid,
-                "agent": hit.agent,
-                "kind": hit.kind,
-                "at": hit.at,
-                "offset": hit.offset,
-                "snippet": {"text": hit.snippet.text, "marks": hit.snippet.marks},
-            }
+    return SessionHitsDocument(
+        session=first.session,
+        title=first.title,
+        project=first.project,
+        branch=first.branch,
+        resume=first.resume,
+        hits=[
+            PageHitDocument(
+                uuid=hit.uuid,
+                agent=hit.agent,
+                kind=hit.kind,
+                at=hit.at,
+                offset=hit.offset,
+                snippet=hit.snippet,
+            )
             for hit in hits
         ],
-    }
+    )

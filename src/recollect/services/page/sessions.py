@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from recollect.errors import RecollectError
 from recollect.index.database import Failure
@@ -23,6 +23,12 @@ from recollect.model.cost.money import exact
 from recollect.services import directory_name
 from recollect.services.archive.archive import archive_at, is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
+from recollect.services.documents.sessions import (
+    FacetsDocument,
+    ProjectDocument,
+    SessionListDocument,
+    SessionRowDocument,
+)
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
@@ -103,6 +109,11 @@ class SessionRow(Struct):
         """Models without a price."""
         return sorted(model for model, amount in (self.spent or {}).items() if amount is None)
 
+    @property
+    def cost_usd(self) -> str | None:
+        """Exact dollars; None where that is not known, or a model has no price."""
+        return None if self.unpriced or self.pico_usd is None else exact(self.pico_usd)
+
 
 class SessionList:
     """All sessions of a desk, to be asked in many ways."""
@@ -116,32 +127,30 @@ class SessionList:
 
     # ---- asking ------------------------------------------------------------------------------------------
 
-    def document(self, wanted: SessionQuery, start: int, count: int) -> dict[str, object]:
+    def document(self, wanted: SessionQuery, start: int, count: int) -> SessionListDocument:
         """A page of the list."""
         rows = self._chosen(wanted, any_age=start > 0)
         shown = rows[start : start + count]
         unpriced = sorted(
             {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
         )
-        document: dict[str, object] = {
-            "sessions": [self._document(self._glanced(row)) for row in shown],
-            "from": start,
-            "total": len(rows),
-            "total_cost_usd": exact(sum(row.pico_usd or 0 for row in rows)),
-            "unpriced": unpriced,
-            "index": self._desk.index.state,
-        }
-        if start == 0:
-            document["facets"] = self._facets(rows)
-        return document
+        return SessionListDocument(
+            sessions=[self._document(self._glanced(row)) for row in shown],
+            from_=start,
+            total=len(rows),
+            total_cost_usd=exact(sum(row.pico_usd or 0 for row in rows)),
+            unpriced=unpriced,
+            index=self._desk.index.state,
+            facets=self._facets(rows) if start == 0 else UNSET,
+        )
 
-    def projects(self) -> list[dict[str, object]]:
+    def projects(self) -> list[ProjectDocument]:
         """The directories that were worked in, the one used last first."""
         groups: dict[str, list[SessionRow]] = {}
         for row in self.rows():
             groups.setdefault(row.cwd, []).append(row)
         found = [self._project(cwd, rows) for cwd, rows in groups.items()]
-        return sorted(found, key=lambda one: cast("dt.datetime", one["last_at"]), reverse=True)
+        return sorted(found, key=lambda one: one.last_at, reverse=True)
 
     def row(self, session: Session) -> SessionRow:
         """One session as the list has it."""
@@ -265,56 +274,55 @@ class SessionList:
 
     # ---- documents ---------------------------------------------------------------------------------------
 
-    def _document(self, row: SessionRow) -> dict[str, object]:
-        """The keys of ``list --json`` and more."""
+    def _document(self, row: SessionRow) -> SessionRowDocument:
         seen = row.glance
-        return {
-            "id": row.id,
-            "project": project_name(row.cwd, row.session.path),
-            "cwd": row.cwd or None,
-            "title": (seen.title if seen is not None else None) or "",
-            "tag": seen.tag if seen is not None else None,
-            "branch": row.branch,
-            "first_at": (seen.first_at if seen is not None else None) or row.first_at,
-            "last_at": row.last_at,
-            "entries": row.entries,
-            "bytes": row.session.file.size,
-            "agents": row.agents,
-            "cost_usd": None if row.unpriced or row.pico_usd is None else exact(row.pico_usd),
-            "unpriced": row.unpriced,
-            "models": sorted(row.spent or ()),
-            "live": row.is_live,
-            "damaged": row.damaged,
-            "expires_at": row.expires_at,
-            "is_archived": self.is_archived(row.session),
-            "is_indexed": row.spent is not None,
-        }
+        return SessionRowDocument(
+            id=row.id,
+            project=project_name(row.cwd, row.session.path),
+            cwd=row.cwd or None,
+            title=(seen.title if seen is not None else None) or "",
+            tag=seen.tag if seen is not None else None,
+            branch=row.branch,
+            first_at=(seen.first_at if seen is not None else None) or row.first_at,
+            last_at=row.last_at,
+            entries=row.entries,
+            bytes=row.session.file.size,
+            agents=row.agents,
+            cost_usd=row.cost_usd,
+            unpriced=row.unpriced,
+            models=sorted(row.spent or ()),
+            live=row.is_live,
+            damaged=row.damaged,
+            expires_at=row.expires_at,
+            is_archived=self.is_archived(row.session),
+            is_indexed=row.spent is not None,
+        )
 
-    def _project(self, cwd: str, rows: Sequence[SessionRow]) -> dict[str, object]:
+    def _project(self, cwd: str, rows: Sequence[SessionRow]) -> ProjectDocument:
         unpriced = sorted({model for row in rows for model in row.unpriced})
         firsts = [row.first_at for row in rows if row.first_at is not None]
-        return {
-            "project": project_name(cwd, rows[0].session.path),
-            "cwd": cwd or None,
-            "sessions": len(rows),
-            "bytes": sum(mark_of(row.session)[1] for row in rows),
-            "first_at": min(firsts, default=None),
-            "last_at": max(row.last_at for row in rows),
-            "cost_usd": None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
-            "unpriced": unpriced,
-            "live": sum(row.is_live for row in rows),
-        }
+        return ProjectDocument(
+            project=project_name(cwd, rows[0].session.path),
+            cwd=cwd or None,
+            sessions=len(rows),
+            bytes=sum(mark_of(row.session)[1] for row in rows),
+            first_at=min(firsts, default=None),
+            last_at=max(row.last_at for row in rows),
+            cost_usd=None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
+            unpriced=unpriced,
+            live=sum(row.is_live for row in rows),
+        )
 
-    def _facets(self, rows: Sequence[SessionRow]) -> dict[str, object]:
+    def _facets(self, rows: Sequence[SessionRow]) -> FacetsDocument:
         models = (model for row in rows for model in row.spent or ())
         # Only what was looked at anyway: a facet is no reason to open every log.
         glanced = [self._desk.glance(row.session) for row in rows if self._desk.is_glanced(row.session)]
-        return {
-            "projects": _counted(row.cwd for row in rows),
-            "branches": _counted(row.branch for row in rows),
-            "models": _counted(models),
-            "tags": _counted(one.tag for one in glanced if one is not None),
-        }
+        return FacetsDocument(
+            projects=_counted(row.cwd for row in rows),
+            branches=_counted(row.branch for row in rows),
+            models=_counted(models),
+            tags=_counted(one.tag for one in glanced if one is not None),
+        )
 
 
 def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:

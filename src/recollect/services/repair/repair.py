@@ -62,22 +62,6 @@ class RepairPlan(Struct, frozen=True):
         """Whether there is anything to do."""
         return bool(self.mending.actions)
 
-    @property
-    def figures(self) -> dict[str, object]:
-        """What it comes to, for documents: notes, bytes before and after, and the proof."""
-        mending = self.mending
-        return {
-            "notes": mending.notes,
-            "bytes": {
-                "before": mending.bytes_before,
-                "kept": mending.bytes_kept,
-                "set_aside": mending.bytes_set_aside,
-                "after": mending.bytes_after,
-                "saved": self.saved,
-            },
-            "proof": {"holds": mending.proof.holds, **structs.asdict(mending.proof)},
-        }
-
 
 class RepairResult(Struct, frozen=True):
     """A repair that was made: its undo id, the log it led to, and where the rest lies."""

@@ -1,0 +1,170 @@
+"""Changes to sessions, planned or made: title, tag, fork, removal, restoring, archive, clean-up, undo."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from recollect.services.archive.archive import ArchiveFailure
+from recollect.services.archive.cleanup import CleanupCandidate
+from recollect.storage.changes.journal import ChangeState
+
+
+class RequestDocument(Struct, frozen=True):
+    """What a button of the page posts."""
+
+    path: str
+    body: dict[str, Any]
+
+
+class ChangeDocument(Struct, frozen=True, kw_only=True):
+    """A plan, or with ``applied`` what was done. ``undo`` is a command to type; the page also gets a request."""
+
+    applied: bool
+    undo: str | None
+    undo_request: RequestDocument | UnsetType | None = UNSET
+
+
+class LabelDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A new title or tag."""
+
+    session: str
+    path: str
+    what: str
+    before: str
+    after: str
+
+
+class ForkDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A copy that goes on as a session of its own. Before it is made it has no id: every run makes another."""
+
+    session: str
+    at: str
+    title: str
+    entries: int
+    bytes: int
+    backups: int
+    new: str | None
+    path: str | None
+
+
+class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A version of a file, written below a directory. ``kept``: the file that was there before."""
+
+    session: str
+    path: str
+    version: int
+    to: str
+    bytes: int | None
+    kept: str | None
+    in_the_way: bool | UnsetType = UNSET
+
+
+class RemovalDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A session that goes to the trash."""
+
+    session: str
+    title: str
+    items: list[str]
+    bytes: int
+    open_in: int | None
+    batch: str | None
+
+
+class TrashRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
+    """What comes back from the trash, and what is in its way."""
+
+    batch: str
+    session: str
+    restored: list[str]
+    obstacles: list[str]
+
+
+class ArchivalDocument(ChangeDocument, frozen=True, kw_only=True):
+    """Sessions that are put into the archive."""
+
+    sessions: list[str]
+    total: int
+    raw_bytes: int
+    stored_bytes: int
+    new_bytes: int
+    failed: list[ArchiveFailure]
+
+
+class CleanupSessionDocument(Struct, frozen=True, kw_only=True):
+    """An old session, and why it stays where it does."""
+
+    session: str
+    title: str
+    last_at: dt.datetime | None
+    bytes: int
+    kept_because: str | None
+
+
+class CleanupDocument(Struct, frozen=True):
+    """What ``cleanup --json`` prints; ``undo`` are commands to type. ``emptied`` are directories that went too."""
+
+    sessions: list[CleanupSessionDocument]
+    applied: bool
+    failed: tuple[ArchiveFailure, ...]
+    emptied: tuple[Path, ...]
+    undo: list[str]
+
+
+class PageCleanupDocument(ChangeDocument, frozen=True, kw_only=True):
+    """Old sessions that are archived and go to the trash."""
+
+    sessions: list[CleanupSessionDocument]
+    total: int
+    bytes: int
+    failed: list[ArchiveFailure]
+    batches: list[str]
+
+
+class ChangeStepDocument(Struct, frozen=True):
+    """One file of a change."""
+
+    kind: str
+    path: str
+
+
+class JournalEntryDocument(Struct, frozen=True, kw_only=True):
+    """A change that the journal has."""
+
+    id: str
+    what: str
+    subject: str
+    at: dt.datetime
+    state: ChangeState
+    steps: list[ChangeStepDocument]
+
+
+class UndoDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A change that is taken back."""
+
+    change: JournalEntryDocument
+
+
+class RecentChangeDocument(Struct, frozen=True, kw_only=True):
+    """A change that could be taken back."""
+
+    id: str
+    what: str
+    subject: str
+    at: dt.datetime
+    state: ChangeState
+    undo: RequestDocument
+
+
+def cleanup_session(one: CleanupCandidate) -> CleanupSessionDocument:
+    """An old session."""
+    return CleanupSessionDocument(
+        session=one.session.id,
+        title=one.session.title if one.last_at else "",
+        last_at=one.last_at,
+        bytes=one.bytes,
+        kept_because=one.kept_because,
+    )

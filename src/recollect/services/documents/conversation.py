@@ -1,0 +1,327 @@
+"""A conversation as JSON: messages, windows of them, branches, and what stands above them.
+
+``show --json`` writes messages one a line as they are read, so that a session of any size costs the memory of
+one message. Blocks come out as they stand in the log, with the fields recollect knows nothing of.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from recollect.model.conversation.conversation import Branch, Message
+from recollect.model.conversation.tool_calls import ToolCallStatus
+from recollect.model.conversation.written_blocks import as_json, content_of, is_said, made_of, text_block
+from recollect.model.cost.usage import Usage
+from recollect.model.damage import Damage, DamageCode
+from recollect.model.entry import Entry
+from recollect.services.documents.encoding import encoded
+from recollect.services.documents.spending import AmountDocument, SpendingDocument
+from recollect.services.session import Compaction
+
+# The page has a type of this name for what it reads of a block; the log may hold anything.
+Block = Annotated[Any, Meta(title="Block", description="A content block as it stands in the log.")]
+MessageKind = Literal["prompt", "answer", "results", "summary", "boundary", "command", "other"]
+
+
+# ---- messages --------------------------------------------------------------------------------------------
+
+
+class MessageDocument(Struct, frozen=True, kw_only=True):
+    """One message, as ``show --json`` prints it."""
+
+    uuid: str
+    parent_uuid: str | None
+    role: str
+    at: dt.datetime | None
+    blocks: list[Block]
+    model: str | None
+    usage: Usage | None
+
+
+class LinePlaceDocument(Struct, frozen=True):
+    """Where a line of a message stands in the log."""
+
+    uuid: str
+    offset: int
+    length: int
+
+
+class ToolCallDocument(Struct, frozen=True, kw_only=True):
+    """What became of a tool call. ``structured`` is the client's richer form of the result."""
+
+    status: ToolCallStatus
+    duration_ms: float | None
+    in_background: bool
+    result_index: int | None
+    result_uuid: str | None
+    at: dt.datetime | None
+    blocks: list[Block]
+    structured: Any
+    agent: str | None
+
+
+class PageMessageDocument(MessageDocument, frozen=True, kw_only=True):
+    """One message of a page. A response's cost stands at the message that holds the last of its lines."""
+
+    index: int
+    kind: MessageKind
+    bytes: int
+    is_meta: bool
+    is_summary: bool
+    lines: list[LinePlaceDocument]
+    calls: dict[str, ToolCallDocument]
+    cost: SpendingDocument | None
+    response_index: int
+    is_copied: bool
+    turn: int
+    compaction: int | UnsetType | None = UNSET
+    cut: bool
+
+
+class MessageWindowDocument(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """Some messages of a conversation. ``signature`` changes when the log does."""
+
+    session: str
+    from_: int
+    total: int
+    signature: str
+    messages: list[PageMessageDocument]
+
+
+class PromptDocument(Struct, frozen=True):
+    """The first words of a prompt."""
+
+    index: int
+    text: str
+    uuid: str
+
+
+class ConversationMapDocument(Struct, frozen=True, kw_only=True):
+    """Kinds (a letter each), sizes and times of all messages, and the newest prompts."""
+
+    total: int
+    signature: str
+    kinds: str
+    bytes: list[int]
+    at: list[int | None]
+    prompts: list[PromptDocument]
+
+
+class ViewDocument(Struct, frozen=True):
+    """Which conversation of a session is meant; nothing set: the one the client would load."""
+
+    branch: str | None
+    before: int | None
+    agent: str | None
+    whole: bool
+
+
+class PositionDocument(Struct, frozen=True):
+    """Where a line is shown."""
+
+    index: int
+    view: ViewDocument
+    uuid: str
+
+
+class TurnCostDocument(SpendingDocument, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """What the messages of one turn cost."""
+
+    from_: int
+    to: int
+    at: dt.datetime | None
+
+
+class TurnCostsDocument(SpendingDocument, frozen=True, kw_only=True):
+    """What each turn of a conversation cost, and what the whole session did."""
+
+    turns: list[TurnCostDocument]
+    session: AmountDocument
+
+
+# ---- branches and the head -------------------------------------------------------------------------------
+
+
+class BranchNodeDocument(Struct, frozen=True, kw_only=True):
+    """A branch in the tree of them: where it leaves which other, and what was said first on it."""
+
+    leaf: str
+    forked_at: str | None
+    length: int
+    at: str | None
+    active: bool
+    parent: str | None
+    depth: int
+    messages: int
+    from_uuid: str | None
+    from_index: int | None
+    from_text: str
+    text: str
+
+
+class BranchesDocument(Struct, frozen=True):
+    """Every way the conversation went."""
+
+    branches: list[BranchNodeDocument]
+
+
+class CompactionDocument(Struct, frozen=True, kw_only=True):
+    """A place where the client cut the conversation; ``number`` counts from 1."""
+
+    number: int
+    uuid: str
+    at: str | None
+    trigger: str | None
+    pre_tokens: int | None
+    before: str | None
+
+
+class SessionHeadDocument(Struct, frozen=True, kw_only=True):
+    """What stands above a conversation. Costs are null while the index does not know them."""
+
+    id: str
+    title: str
+    custom_title: str | None
+    tag: str | None
+    project: str
+    cwd: str | None
+    branch: str | None
+    path: str
+    home: str
+    first_at: dt.datetime | None
+    last_at: dt.datetime | None
+    bytes: int
+    version: str | None
+    live: bool
+    is_archive_only: bool
+    messages: int
+    entries: int
+    hidden: int
+    active_leaf: str | None
+    problem: str | None
+    branches: list[Branch]
+    compactions: list[CompactionDocument]
+    agents: int
+    cost_usd: str | None = None
+    unpriced: list[str] = []
+    models: list[str] = []
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_write_5m_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    web_searches: int | None = None
+    is_indexed: bool = False
+    expires_at: dt.datetime | None
+    is_archived: bool
+    damaged: int | None
+    commands: dict[str, str]
+    person: str | UnsetType | None = UNSET
+
+
+# ---- the tree of a session -------------------------------------------------------------------------------
+
+
+class TreeNodeDocument(Struct, frozen=True):
+    """One entry of ``tree --json``."""
+
+    uuid: str
+    parent_uuid: str | None
+    type: str
+    at: str | None
+    active: bool
+    sidechain: bool
+
+
+class TreeAgentDocument(Struct, frozen=True):
+    """One sub-agent of ``tree --json``."""
+
+    id: str
+    layout: str
+    tool_use_id: str | None
+    spawned_by: str | None
+    parent_agent: str | None
+    messages: int
+
+
+class TreeDocument(Struct, frozen=True, kw_only=True):
+    """Everything that hangs together in a session."""
+
+    session: str
+    nodes: list[TreeNodeDocument]
+    leaves: list[str]
+    active_leaf: str | None
+    agents: list[TreeAgentDocument]
+    compactions: list[Compaction]
+    orphans: list[str]
+    duplicates: list[str]
+    cycles: list[list[str]]
+
+
+class BranchDifferenceDocument(Struct, frozen=True, kw_only=True):
+    """Two branches side by side."""
+
+    session: str
+    common: int
+    last_common: str | None
+    only_left: list[MessageDocument]
+    only_right: list[MessageDocument]
+
+
+class DamageDocument(Struct, frozen=True):
+    """A line that cannot be read."""
+
+    code: DamageCode
+    offset: int
+    what: str
+
+
+# ---- making them -----------------------------------------------------------------------------------------
+
+
+def conversation_pieces(
+    session: str, messages: Iterable[Message], total: int, findings: Iterable[Damage]
+) -> Iterator[bytes]:
+    """The document of ``show --json``, one message a line; ``findings`` are looked for last."""
+    yield b'{"session": ' + encoded(session) + b',\n"messages": ['
+    separator = b"\n"
+    for message in messages:
+        yield separator + encoded(message_document(message))
+        separator = b",\n"
+    yield b'\n],\n"total": ' + encoded(total) + b",\n"
+    yield b'"findings": ' + encoded([damage_document(damage) for damage in findings]) + b"}\n"
+
+
+def message_document(message: Message) -> MessageDocument:
+    """One message."""
+    return MessageDocument(
+        uuid=message.uuid,
+        parent_uuid=message.parent_uuid,
+        role=message.role,
+        at=message.at,
+        blocks=_blocks(message),
+        model=message.model,
+        usage=message.usage,
+    )
+
+
+def _blocks(message: Message) -> list[object]:
+    if not is_said(message):
+        return [as_json(block) for block in message.blocks]
+    return [block for entry in message.entries for block in _written(entry)]
+
+
+def _written(entry: Entry) -> list[object]:
+    content = content_of(entry)
+    if content is None:
+        return [as_json(block) for block in made_of(entry)]
+    return [text_block(content)] if isinstance(content, str) else list(content)
+
+
+def damage_document(damage: Damage) -> DamageDocument:
+    """One line that cannot be read."""
+    return DamageDocument(damage.code, damage.offset, damage.detail)

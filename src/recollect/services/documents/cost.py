@@ -1,0 +1,166 @@
+"""A cost report as JSON, the same for ``cost --json`` and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from recollect.model.cost.money import exact
+from recollect.model.cost.report import MODES, CostExplanation, CostReport, CostRow
+from recollect.services.documents.spending import TokensDocument, counts
+
+
+class CostExplanationDocument(Struct, frozen=True, kw_only=True):
+    """Where the figures of a row come from."""
+
+    logs: int
+    paths: tuple[str, ...]
+    copies_dropped: int
+    prices: tuple[str, ...]
+    uncertain_messages: int
+    recorded_cost_usd: str
+    unrecorded_messages: int
+    difference_usd: str
+
+
+class CostRowDocument(Struct, frozen=True, kw_only=True):
+    """One row, by the keys that were asked for. A block has a start and an end, the running one a projection."""
+
+    day: str | UnsetType = UNSET
+    week: str | UnsetType = UNSET
+    month: str | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    project: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    branch: str | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    tool: str | UnsetType = UNSET
+    block: str | UnsetType = UNSET
+    messages: int
+    input_tokens: int
+    output_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cache_read_tokens: int
+    web_searches: int
+    cost_usd: str
+    unpriced_messages: int
+    unrecorded_messages: int | UnsetType = UNSET
+    start: str | UnsetType = UNSET
+    end: str | UnsetType = UNSET
+    is_active: bool | UnsetType = UNSET
+    minutes_left: int | UnsetType | None = UNSET
+    tokens_per_minute: int | UnsetType | None = UNSET
+    cost_usd_per_hour: str | UnsetType = UNSET
+    projected_tokens: int | UnsetType | None = UNSET
+    projected_cost_usd: str | UnsetType = UNSET
+    timed_messages: int | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+    tokens_per_second: float | UnsetType | None = UNSET
+    tokens_per_dollar: float | UnsetType | None = UNSET
+    explain: CostExplanationDocument | UnsetType = UNSET
+
+
+class UnpricedModelDocument(TokensDocument, frozen=True, kw_only=True):
+    """A model without a price, and what it used."""
+
+    model: str
+    messages: int
+
+
+class UncertainModelDocument(Struct, frozen=True):
+    """A model whose client did not record how much it answered."""
+
+    model: str
+    messages: int
+    output_tokens: int
+    versions: tuple[str, ...] | UnsetType = UNSET
+
+
+class CostDocument(Struct, frozen=True, kw_only=True):
+    """A cost report. ``gone`` counts sessions that were deleted and are still in the totals."""
+
+    by: tuple[str, ...]
+    mode: str
+    timezone: str
+    rows: list[CostRowDocument]
+    totals: CostRowDocument
+    unpriced: list[UnpricedModelDocument]
+    uncertain: list[UncertainModelDocument]
+    gone: int
+    notes: tuple[str, ...]
+
+
+def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | None) -> CostDocument:
+    """A report, or some rows of it with the totals of all."""
+    return CostDocument(
+        by=report.by,
+        mode=report.mode,
+        timezone=timezone or "local",
+        rows=[_row(row, report.mode) for row in rows],
+        totals=_row(report.totals, report.mode),
+        unpriced=[
+            UnpricedModelDocument(model=one.model, messages=one.messages, **counts(one.tokens))
+            for one in report.unpriced
+        ],
+        uncertain=[
+            UncertainModelDocument(one.model, one.messages, one.output_tokens, one.versions or UNSET)
+            for one in report.uncertain
+        ],
+        gone=report.gone,
+        notes=report.notes,
+    )
+
+
+def _row(row: CostRow, mode: str) -> CostRowDocument:
+    more: dict[str, Any] = {**row.keys, **_block(row)}
+    if mode != MODES[0]:
+        more["unrecorded_messages"] = row.unrecorded_messages
+    speed = row.performance
+    if speed is not None:
+        more |= {
+            "timed_messages": speed.messages,
+            "duration_ms": speed.duration_ms,
+            "tokens_per_second": speed.tokens_per_second,
+            "tokens_per_dollar": speed.tokens_per_dollar,
+        }
+    if row.explanation is not None:
+        more["explain"] = _explanation(row.explanation)
+    return CostRowDocument(
+        messages=row.messages,
+        **counts(row.tokens),
+        cost_usd=exact(row.pico_usd),
+        unpriced_messages=row.unpriced_messages,
+        **more,
+    )
+
+
+def _block(row: CostRow) -> dict[str, object]:
+    block = row.block
+    if block is None:
+        return {}
+    members: dict[str, object] = {"start": block.start, "end": block.end, "is_active": block.is_active}
+    if block.is_active:
+        members |= {
+            "minutes_left": block.minutes_left,
+            "tokens_per_minute": block.tokens_per_minute,
+            "cost_usd_per_hour": exact(block.pico_usd_per_hour or 0),
+            "projected_tokens": block.projected_tokens,
+            "projected_cost_usd": exact(block.projected_pico_usd or 0),
+        }
+    return members
+
+
+def _explanation(why: CostExplanation) -> CostExplanationDocument:
+    return CostExplanationDocument(
+        logs=why.logs,
+        paths=why.paths,
+        copies_dropped=why.copies_dropped,
+        prices=why.prices,
+        uncertain_messages=why.uncertain_messages,
+        recorded_cost_usd=exact(why.recorded_pico_usd),
+        unrecorded_messages=why.unrecorded_messages,
+        difference_usd=exact(why.difference_pico_usd),
+    )

@@ -1,0 +1,15 @@
+"""A document as bytes of JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+def encoded(document: object) -> bytes:
+    """A document as JSON. Text that no encoding has (half a surrogate pair) is escaped, not refused."""
+    try:
+        return msgspec.json.encode(document, enc_hook=str)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(document, enc_hook=str, str_keys=True), default=str).encode()

@@ -1,0 +1,53 @@
+"""What an export wrote: the report of ``export --json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import UNSET, Struct, UnsetType
+
+from recollect.model.convert.loss import Loss
+from recollect.model.damage import Damage
+from recollect.services.documents.conversation import DamageDocument, damage_document
+from recollect.services.export.export import Redactor
+
+
+class RedactedSecretDocument(Struct, frozen=True):
+    """A secret that was replaced; never its value."""
+
+    kind: str
+    fingerprint: str
+
+
+class ExportProblemDocument(Struct, frozen=True):
+    """A session that was left out, and why."""
+
+    session: str
+    problem: str
+
+
+class ExportDocument(Struct, frozen=True, kw_only=True):
+    """An export of a session, or of a project as pages."""
+
+    session: str | UnsetType = UNSET
+    project: str | UnsetType = UNSET
+    format: str
+    output: str
+    bytes: int
+    files: int | UnsetType = UNSET
+    sessions: int | UnsetType = UNSET
+    redacted: list[RedactedSecretDocument]
+    losses: Sequence[Loss]
+    findings: list[DamageDocument]
+    problems: list[ExportProblemDocument] | UnsetType = UNSET
+
+
+def redacted(redactor: Redactor | None) -> list[RedactedSecretDocument]:
+    """The secrets that were replaced."""
+    found = () if redactor is None else redactor.found
+    return [RedactedSecretDocument(one.kind, one.fingerprint) for one in found]
+
+
+def damages(found: Iterable[Damage]) -> list[DamageDocument]:
+    """The lines that cannot be read."""
+    return [damage_document(one) for one in found]

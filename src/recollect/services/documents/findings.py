@@ -1,0 +1,149 @@
+"""What is wrong with sessions, and what a repair does about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from recollect.model.findings import Finding, Severity
+from recollect.model.repair.draft import RepairAction, SetAsideBytes
+from recollect.services.check.check import CheckSummary
+from recollect.services.documents.changes import RequestDocument
+from recollect.services.repair.repair import RepairPlan
+
+_ACTIONS = 500
+
+
+class CheckDocument(Struct, frozen=True):
+    """What ``check --json`` prints."""
+
+    findings: list[Finding]
+    summary: CheckSummary
+
+
+class CheckRuleDocument(Struct, frozen=True):
+    """A rule of the check."""
+
+    code: str
+    severity: Severity
+    meaning: str
+
+
+class CheckRulesDocument(Struct, frozen=True):
+    """What ``check --codes --json`` prints."""
+
+    codes: list[CheckRuleDocument]
+
+
+class RepairBytesDocument(Struct, frozen=True, kw_only=True):
+    """How large the log is before and after; ``saved`` by slimming, by kind."""
+
+    before: int
+    kept: int
+    set_aside: int
+    after: int
+    saved: dict[str, int]
+
+
+class RepairProofDocument(Struct, frozen=True, kw_only=True):
+    """What was shown of the result; it holds where there are no problems."""
+
+    holds: bool
+    messages_sent: int
+    history_before: int
+    history_after: int
+    gained: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+class RepairPlanDocument(Struct, frozen=True, kw_only=True):
+    """A repair to be made."""
+
+    session: str
+    path: str
+    open_in: int | None
+    actions: tuple[RepairAction, ...]
+    set_aside: tuple[SetAsideBytes, ...]
+    notes: tuple[str, ...]
+    bytes: RepairBytesDocument
+    proof: RepairProofDocument
+
+
+class RepairDocument(RepairPlanDocument, frozen=True, kw_only=True):
+    """What ``repair --json`` prints: the plan, and what came of it."""
+
+    in_place: bool
+    applied: bool
+    new: str | None
+    result: str | None
+    quarantine: str | None
+    undo: str | None
+
+
+class PageRepairPlanDocument(RepairPlanDocument, frozen=True, kw_only=True):
+    """A repair to be made, for the page; of very many actions the first."""
+
+    is_needed: bool
+    actions_total: int
+
+
+class PageRepairDocument(PageRepairPlanDocument, frozen=True, kw_only=True):
+    """A repair, planned or made."""
+
+    in_place: bool
+    slim: bool
+    new: str | None = None
+    result: str | None = None
+    quarantine: str | None = None
+    applied: bool = False
+    undo: str | None = None
+    undo_request: RequestDocument | None = None
+
+
+class FindingsDocument(Struct, frozen=True):
+    """What is wrong with a session; of very many findings the first. ``repair`` is null where none can be made."""
+
+    findings: list[Finding]
+    total: int
+    summary: CheckSummary
+    repair: PageRepairPlanDocument | None
+
+
+def repair_members(plan: RepairPlan) -> dict[str, Any]:
+    """The members of a plan's document, with every action."""
+    mending, proof = plan.mending, plan.mending.proof
+    return {
+        "session": plan.session,
+        "path": str(plan.path),
+        "open_in": plan.open_in,
+        "actions": mending.actions,
+        "set_aside": mending.set_aside,
+        "notes": mending.notes,
+        "bytes": RepairBytesDocument(
+            before=mending.bytes_before,
+            kept=mending.bytes_kept,
+            set_aside=mending.bytes_set_aside,
+            after=mending.bytes_after,
+            saved=plan.saved,
+        ),
+        "proof": RepairProofDocument(
+            holds=proof.holds,
+            messages_sent=proof.messages_sent,
+            history_before=proof.history_before,
+            history_after=proof.history_after,
+            gained=proof.gained,
+            problems=proof.problems,
+        ),
+    }
+
+
+def page_repair_members(plan: RepairPlan) -> dict[str, Any]:
+    """The members of a plan's document for the page."""
+    mending = plan.mending
+    return repair_members(plan) | {
+        "actions": mending.actions[:_ACTIONS],
+        "set_aside": mending.set_aside[:_ACTIONS],
+        "is_needed": plan.is_needed,
+        "actions_total": len(mending.actions),
+    }

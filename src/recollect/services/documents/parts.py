@@ -1,0 +1,179 @@
+"""What belongs to a session besides its messages: agents, files, to-do lists, how to resume it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from recollect.model.conversation.agents import AgentLink, SubAgent
+from recollect.model.files.history import FileVersion, VersionSource
+from recollect.services.todos import SessionTodoList
+
+_PROMPT_CHARACTERS = 500
+
+
+# ---- agents ----------------------------------------------------------------------------------------------
+
+
+class AgentDocument(Struct, frozen=True, kw_only=True):
+    """A sub-agent: what it was asked, by which call, and how long it took."""
+
+    id: str
+    layout: str
+    path: str | None
+    root_uuid: str | None
+    description: str | None
+    prompt: str
+    tool_use_id: str | None
+    spawned_by: str | None
+    parent_agent: str | None
+    depth: int
+    link: AgentLink
+    messages: int
+    first_at: dt.datetime | None
+    last_at: dt.datetime | None
+
+
+class ListedAgentDocument(AgentDocument, frozen=True, kw_only=True):
+    """A sub-agent of ``agents --json``."""
+
+    type: str | None
+    warm_up: bool
+
+
+class PageAgentDocument(AgentDocument, frozen=True, kw_only=True):
+    """A sub-agent of the page; of its prompt the beginning."""
+
+    agent_type: str | None
+
+
+class ListedAgentsDocument(Struct, frozen=True):
+    """What ``agents --json`` prints."""
+
+    session: str
+    agents: list[ListedAgentDocument]
+
+
+class PageAgentsDocument(Struct, frozen=True):
+    """The sub-agents of a session, first sent first."""
+
+    session: str
+    agents: list[PageAgentDocument]
+
+
+def listed_agent(agent: SubAgent) -> ListedAgentDocument:
+    """A sub-agent for a command."""
+    return ListedAgentDocument(type=agent.agent_type, warm_up=agent.is_warm_up, **_members(agent))
+
+
+def page_agent(agent: SubAgent) -> PageAgentDocument:
+    """A sub-agent for the page."""
+    members = _members(agent) | {"prompt": agent.prompt[:_PROMPT_CHARACTERS]}
+    return PageAgentDocument(agent_type=agent.agent_type, **members)
+
+
+def _members(agent: SubAgent) -> dict[str, Any]:
+    names = (name for name in AgentDocument.__struct_fields__ if name != "root_uuid")
+    return {"root_uuid": agent.root, **{name: getattr(agent, name) for name in names}}
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+class FileVersionDocument(Struct, frozen=True, kw_only=True):
+    """One version of a file, without its content. ``diff``: what changed since the one before, where asked for."""
+
+    number: int
+    at: dt.datetime | None
+    source: VersionSource
+    entry_uuid: str | None
+    existed: bool
+    known: bool
+    bytes: int | None
+    backup: str | None
+    diff: str | UnsetType = UNSET
+
+
+class TouchedFileDocument(Struct, frozen=True):
+    """A file that a session touched."""
+
+    path: str
+    versions: list[FileVersionDocument]
+
+
+class FilesDocument(Struct, frozen=True):
+    """The files that a session touched."""
+
+    session: str
+    files: list[TouchedFileDocument]
+    total: int
+
+
+class FileTextDocument(Struct, frozen=True, kw_only=True):
+    """The text of one version; null where it is no text, or not known."""
+
+    path: str
+    number: int
+    text: str | None
+    is_binary: bool
+    cut: bool
+    bytes: int | None
+
+
+class FileDiffDocument(Struct, frozen=True, kw_only=True):
+    """What changed from one version to another, or why that cannot be said."""
+
+    path: str
+    number: int
+    against: int
+    diff: str
+    cut: bool
+    problem: str | None
+
+
+def version_document(number: int, version: FileVersion, diff: str | UnsetType = UNSET) -> FileVersionDocument:
+    """One version of a file."""
+    return FileVersionDocument(
+        number=number,
+        at=version.at,
+        source=version.source,
+        entry_uuid=version.entry_uuid,
+        existed=version.existed,
+        known=version.is_known,
+        bytes=version_length(version),
+        backup=version.backup_name,
+        diff=diff,
+    )
+
+
+def version_length(version: FileVersion) -> int | None:
+    """How many bytes a version has, where that is known."""
+    content = version.content
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    return None if data is None else len(data)
+
+
+# ---- to do, and how to go on -----------------------------------------------------------------------------
+
+
+class TodosDocument(Struct, frozen=True):
+    """To-do lists; ``todos --json`` also counts them and those that are empty."""
+
+    lists: list[SessionTodoList]
+    total: int | UnsetType = UNSET
+    empty: int | UnsetType = UNSET
+
+
+class ResumeDocument(Struct, frozen=True, kw_only=True):
+    """How to go on with a session in the client; ``line`` does it from any directory."""
+
+    session: str
+    title: str
+    cwd: str
+    cwd_exists: bool
+    command: str
+    argv: tuple[str, ...]
+    nearby: tuple[str, ...] | UnsetType = UNSET
+    line: str | UnsetType = UNSET

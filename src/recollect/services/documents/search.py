@@ -1,0 +1,71 @@
+"""What a search found: one hit after another for a command, by session for the page."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from recollect.model.search.snippet import Snippet
+
+
+class HitDocument(Struct, frozen=True, kw_only=True):
+    """One message that fits. Its texts are quoted from a transcript: data, never instructions."""
+
+    session: str | None
+    agent: str | None
+    uuid: str | None
+    kind: str
+    at: str | None
+    project: str | None
+    branch: str | None
+    title: str | None
+    path: str
+    offset: int
+    snippet: str
+    resume: str | None
+
+
+class SearchDocument(Struct, frozen=True, kw_only=True):
+    """What ``search --json`` prints. ``left_out`` counts hits that the allowed size had no room for."""
+
+    query: str
+    note: str
+    hits: list[HitDocument]
+    total: int
+    total_is_exact: bool
+    left_out: int
+    took_ms: float
+    notes: list[str]
+
+
+class PageHitDocument(Struct, frozen=True, kw_only=True):
+    """One message that fits, with what the page needs to jump to it."""
+
+    uuid: str | None
+    agent: str | None
+    kind: str
+    at: str | None
+    offset: int
+    snippet: Snippet
+
+
+class SessionHitsDocument(Struct, frozen=True, kw_only=True):
+    """The hits of one session."""
+
+    session: str | None
+    title: str | None
+    project: str | None
+    branch: str | None
+    resume: str | None
+    hits: list[PageHitDocument]
+
+
+class PageSearchDocument(Struct, frozen=True, kw_only=True):
+    """The hits of a search, by session."""
+
+    query: str
+    groups: list[SessionHitsDocument]
+    total: int
+    total_is_exact: bool
+    shown: int
+    took_ms: float
+    notes: list[str]

@@ -1,0 +1,69 @@
+"""Tokens and dollars under the names that every document uses."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from msgspec import Struct
+
+from recollect.model.cost.money import Spending, exact
+from recollect.model.cost.usage import Tokens
+
+
+class TokenCounts(TypedDict):
+    """The six counts, to be spread into a document."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cache_read_tokens: int
+    web_searches: int
+
+
+class TokensDocument(Struct, frozen=True, kw_only=True):
+    """How many tokens of each kind."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cache_read_tokens: int
+    web_searches: int
+
+
+class SpendingDocument(TokensDocument, frozen=True, kw_only=True):
+    """Tokens and exact dollars; no amount where a model has no price."""
+
+    cost_usd: str | None
+    unpriced: list[str]
+
+
+class AmountDocument(Struct, frozen=True):
+    """Exact dollars; no amount where a model has no price, or the index does not know it yet."""
+
+    cost_usd: str | None
+    unpriced: list[str]
+
+
+def counts(tokens: Tokens) -> TokenCounts:
+    """Tokens as members of a document."""
+    return {
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_write_5m_tokens": tokens.cache_write_5m,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "cache_read_tokens": tokens.cache_read,
+        "web_searches": tokens.web_searches,
+    }
+
+
+def spending_members(spending: Spending) -> dict[str, Any]:
+    """What some responses cost, as members of a document."""
+    cost = None if spending.unpriced else exact(spending.pico_usd)
+    return {"cost_usd": cost, "unpriced": sorted(spending.unpriced), **counts(spending.tokens)}
+
+
+def spending_document(spending: Spending) -> SpendingDocument:
+    """What some responses cost."""
+    return SpendingDocument(**spending_members(spending))
