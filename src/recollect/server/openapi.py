@@ -50,7 +50,11 @@ def document(limits: ServerLimits) -> Schema:
     return openapi(info, _paths(), named, security, security=[{"token": []}])
 
 
-_PROBLEM = json_content(reference("Problem"))
+def _answer(name: str) -> Schema:
+    return json_content(reference(name))
+
+
+_PROBLEM = _answer("Problem")
 _WORDS = {
     400: "the request itself is wrong",
     401: "no good token",
@@ -163,7 +167,7 @@ def _paths() -> Schema:
 def _log_paths() -> Schema:
     append = _operation(
         "Add lines at the end of a log",
-        {"content": json_content(reference("Appended"))},
+        {"content": _answer("AppendReply")},
         parameters=[
             _SESSION,
             _LOG_KEY,
@@ -191,7 +195,7 @@ def _log_paths() -> Schema:
     )
     heads = _operation(
         "Where all logs end",
-        {"content": json_content(reference("Heads"))},
+        {"content": _answer("LogHeads")},
         parameters=[_CURSOR, _query("limit", _number(1, 5000))],
     )
     return {
@@ -202,11 +206,11 @@ def _log_paths() -> Schema:
 
 
 def _session_paths() -> Schema:
-    detail = {"content": json_content(reference("SessionDetail"))}
+    detail = {"content": _answer("SessionDetail")}
     filters = [_query(name, _text()) for name in ("project", "repository", "machine", "person")]
     put = _operation(
         "Keep a side file",
-        {"content": json_content(reference("SideFile"))},
+        {"content": _answer("SideFile")},
         parameters=[
             _SESSION,
             _SIDE_KEY,
@@ -220,7 +224,7 @@ def _session_paths() -> Schema:
         "/v1/sessions": {
             "get": _operation(
                 "Sessions, newest change first",
-                {"content": json_content(reference("Sessions"))},
+                {"content": _answer("RemoteSessions")},
                 parameters=[*filters, *_SPAN, _query("limit", _number(1, 1000)), _CURSOR],
             )
         },
@@ -230,7 +234,7 @@ def _session_paths() -> Schema:
                 "Say something of a session",
                 detail,
                 parameters=[_SESSION],
-                body=json_content(reference("_Described")),
+                body=_answer("_SessionChange"),
                 statuses=(413,),
             ),
             "delete": _operation(
@@ -264,7 +268,7 @@ def _team_paths() -> Schema:
                 "What it cost",
                 {
                     "content": {
-                        **json_content(reference("CostReport")),
+                        **_answer("TeamCostReport"),
                         "text/csv": {"schema": {"type": "string"}},
                         "application/vnd.apache.parquet": _BYTES,
                     }
@@ -276,7 +280,7 @@ def _team_paths() -> Schema:
         "/v1/search": {
             "get": _operation(
                 "Lines that say something",
-                {"content": json_content(reference("Hits"))},
+                {"content": _answer("LineHits")},
                 parameters=[
                     parameter(
                         "query",
@@ -291,9 +295,7 @@ def _team_paths() -> Schema:
                 ],
             )
         },
-        "/v1/whoami": {
-            "get": _operation("Whose token this is", {"content": json_content(reference("WhoAmI"))})
-        },
+        "/v1/whoami": {"get": _operation("Whose token this is", {"content": _answer("WhoAmI")})},
     }
 
 
@@ -301,10 +303,10 @@ def _admin_paths() -> Schema:
     user_id = parameter("path", "user_id", {"type": "string", "format": "uuid"}, required=True)
     token_id = parameter("path", "token_id", {"type": "string", "format": "uuid"}, required=True)
     token, user = (
-        {"content": json_content(reference("_ShownToken"))},
-        {"content": json_content(reference("_ShownUser"))},
+        {"content": _answer("_TokenDocument")},
+        {"content": _answer("_UserDocument")},
     )
-    org = {"content": json_content(reference("Org"))}
+    org = {"content": _answer("Org")}
 
     def listed(name: str, kind: str) -> Schema:
         items = {"type": "array", "items": reference(kind)}
@@ -313,16 +315,14 @@ def _admin_paths() -> Schema:
     return {
         "/v1/org": {
             "get": _operation("The organisation", org),
-            "patch": _operation(
-                "Set the retention", org, body=json_content(reference("_OrgChange")), statuses=(413,)
-            ),
+            "patch": _operation("Set the retention", org, body=_answer("_OrgChange"), statuses=(413,)),
         },
         "/v1/users": {
-            "get": _operation("All members", listed("users", "_ShownUser")),
+            "get": _operation("All members", listed("users", "_UserDocument")),
             "post": _operation(
                 "A new member",
                 user,
-                body=json_content(reference("_NewUser")),
+                body=_answer("_NewUser"),
                 statuses=(409, 413),
                 status=201,
             ),
@@ -332,15 +332,13 @@ def _admin_paths() -> Schema:
                 "Change a member",
                 user,
                 parameters=[user_id],
-                body=json_content(reference("_UserChange")),
+                body=_answer("_UserChange"),
                 statuses=(413,),
             )
         },
         "/v1/tokens": {
-            "get": _operation("All tokens", listed("tokens", "_ShownToken")),
-            "post": _operation(
-                "A new token", token, body=json_content(reference("_NewToken")), statuses=(413,), status=201
-            ),
+            "get": _operation("All tokens", listed("tokens", "_TokenDocument")),
+            "post": _operation("A new token", token, body=_answer("_NewToken"), statuses=(413,), status=201),
         },
         "/v1/tokens/{token_id}": {
             "delete": _operation("Revoke a token", {}, parameters=[token_id], status=204)
@@ -348,7 +346,7 @@ def _admin_paths() -> Schema:
         "/v1/audit": {
             "get": _operation(
                 "Who did what",
-                {"content": json_content(reference("_AuditPage"))},
+                {"content": _answer("_AuditPage")},
                 parameters=[_CURSOR, _query("limit", _number(1, 1000))],
             )
         },
