@@ -28,6 +28,7 @@ check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up t
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/build_cli_reference.py --check
 	$(BIN)/python tools/build_api_reference.py --check
+	$(BIN)/python tools/build_page_types.py --check
 	$(BIN)/python tools/build_price_table.py --check
 
 bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
@@ -52,9 +53,10 @@ sample: $(DEV)  ## regenerate the built-in sample home
 prices: $(DEV)  ## regenerate the price table from the installed genai-prices
 	$(BIN)/python tools/build_price_table.py
 
-docs: $(DEV)  ## regenerate the reference pages
+docs: $(DEV)  ## regenerate the reference pages and the types of the page
 	$(BIN)/python tools/build_cli_reference.py
 	$(BIN)/python tools/build_api_reference.py
+	$(BIN)/python tools/build_page_types.py
 
 lock: $(DEV)  ## pin the dependencies again, with hashes and without addresses
 	$(PIP) install uv

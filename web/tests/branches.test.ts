@@ -1,17 +1,17 @@
 import { mount, tick, unmount } from 'svelte'
 import { describe, expect, it } from 'vitest'
-import type { Branch, View } from '../src/lib/api'
+import type { BranchNodeDocument, ViewDocument } from '../src/lib/documents'
 import Branches from '../src/talk/Branches.svelte'
 import { stepped, treeOf } from '../src/talk/branches'
 
-const one = (leaf: string, parent: string | null, more: Partial<Branch> = {}): Branch => ({ leaf, parent, forked_at: null, length: 9, at: '2026-11-15T10:20:00Z', active: false, messages: 3, from_index: null, from_text: '', text: `Said on ${leaf}`, ...more })
+const one = (leaf: string, parent: string | null, more: Partial<BranchNodeDocument> = {}): BranchNodeDocument => ({ leaf, parent, forked_at: null, length: 9, at: '2026-11-15T10:20:00Z', active: false, depth: 0, messages: 3, from_uuid: null, from_index: null, from_text: '', text: `Said on ${leaf}`, ...more })
 const ALL = [one('stem', null, { active: true, messages: 12 }), one('a', 'stem', { from_index: 1, from_text: 'Choose' }), one('aa', 'a', { from_text: 'Went <b>left</b>' }), one('b', 'stem', { from_index: 4 })]
-const VIEW: View = { branch: null, before: null, agent: null, whole: false }
+const VIEW: ViewDocument = { branch: null, before: null, agent: null, whole: false }
 
-async function shown(view: Partial<View>, act: (target: HTMLElement) => void | Promise<void>): Promise<void> {
+async function shown(view: Partial<ViewDocument>, act: (target: HTMLElement) => void | Promise<void>): Promise<void> {
   const target = document.createElement('div')
   document.body.append(target)
-  const component = mount(Branches, { target, props: { id: 's', branches: ALL, compactions: [{ number: 1, uuid: 'c', at: null, trigger: 'auto', pre_tokens: 155_000 }], view: { ...VIEW, ...view } } })
+  const component = mount(Branches, { target, props: { id: 's', branches: ALL, compactions: [{ number: 1, uuid: 'c', at: null, trigger: 'auto', pre_tokens: 155_000, before: null }], view: { ...VIEW, ...view } } })
   await tick()
   await act(target)
   await unmount(component)

@@ -1,13 +1,14 @@
 import { mount, unmount, tick } from 'svelte'
 import { describe, expect, it } from 'vitest'
-import type { Block, Message as Said } from '../src/lib/api'
+import type { Block } from '../src/lib/blocks'
+import type { PageMessageDocument } from '../src/lib/documents'
 import Shown from './Shown.svelte'
 
-function said(blocks: Block[], more: Partial<Said> = {}): Said {
-  return { index: 0, kind: 'answer', bytes: 1, uuid: 'u', role: 'assistant', at: null, model: 'claude-opus-4-6', blocks, is_meta: false, lines: [], calls: {}, cost: null, is_copied: false, turn: -1, cut: false, ...more }
+function said(blocks: Block[], more: Partial<PageMessageDocument> = {}): PageMessageDocument {
+  return { index: 0, kind: 'answer', bytes: 1, uuid: 'u', parent_uuid: null, role: 'assistant', at: null, model: 'claude-opus-4-6', usage: null, blocks, is_meta: false, is_summary: false, lines: [], calls: {}, cost: null, response_index: 0, is_copied: false, turn: -1, cut: false, ...more }
 }
 
-async function page(message: Said, act: (target: HTMLElement) => void | Promise<void>): Promise<void> {
+async function page(message: PageMessageDocument, act: (target: HTMLElement) => void | Promise<void>): Promise<void> {
   const target = document.createElement('div')
   document.body.append(target)
   const component = mount(Shown, { target, props: { said: message } })

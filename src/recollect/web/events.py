@@ -15,6 +15,13 @@ import anyio.to_thread
 from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError
+from recollect.services.documents.events import (
+    ConversationGrowthDocument,
+    ConversationResetDocument,
+    LiveStateDocument,
+    SessionChangesDocument,
+)
+from recollect.services.documents.page import IndexState
 from recollect.services.page.conversation import ViewMessages, talk_of
 from recollect.services.page.listing import mark_of
 from recollect.services.page.messages import signature
@@ -27,6 +34,12 @@ _COMMENT_SECONDS = 15.0
 MOST_STREAMS = 32
 
 Values = Mapping[str, Any]
+EVENTS = (
+    ConversationGrowthDocument,
+    ConversationResetDocument,
+    LiveStateDocument,
+    SessionChangesDocument,
+)
 
 
 class _ConversationState(Struct):
@@ -66,9 +79,13 @@ def _looked(page: Page, asked: Values, seen: _ConversationState, known: int | No
     elif not is_first and mark != seen.signature:
         first = first_change(seen.talk, talk)
         shrunk = seen.talk is not None and first < len(seen.talk) and len(talk) < len(seen.talk)
-        found.append(event("reset", {"reason": "truncated"}) if shrunk else _grown(first, talk, mark, live))
+        found.append(
+            event("reset", ConversationResetDocument("truncated"))
+            if shrunk
+            else _grown(first, talk, mark, live)
+        )
     if seen.is_live != live:
-        found.append(event("live", {"live": live}))
+        found.append(event("live", LiveStateDocument(live)))
     seen.talk, seen.signature, seen.is_live = talk, mark, live
     return found
 
@@ -77,12 +94,13 @@ def _vanished(seen: _ConversationState) -> list[bytes]:
     if seen.talk is None:
         return []
     seen.talk, seen.signature = None, ""
-    return [event("reset", {"reason": "vanished"})]
+    return [event("reset", ConversationResetDocument("vanished"))]
 
 
 def _grown(first: int, talk: ViewMessages, mark: str, live: bool) -> bytes:
     size = int(mark.partition("-")[0])
-    return event("grown", {"from": first, "total": len(talk), "bytes": size, "signature": mark, "live": live})
+    grown = ConversationGrowthDocument(from_=first, total=len(talk), bytes=size, signature=mark, live=live)
+    return event("grown", grown)
 
 
 def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
@@ -108,7 +126,7 @@ def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
 
 async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
     """What changes among all sessions."""
-    state: tuple[dict[str, tuple[int, int]], list[str], str] | None = None
+    state: tuple[dict[str, tuple[int, int]], list[str], IndexState] | None = None
     async for pause in _ticks(page, LIST_SECONDS):
         if pause:
             yield COMMENT
@@ -116,19 +134,13 @@ async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
         if state is None or now != state:
             before = {} if state is None else state[0]
             changed = [name for name, mark in now[0].items() if before.get(name) != mark]
-            yield event(
-                "sessions",
-                {
-                    "changed": [] if state is None else changed,
-                    "gone": [name for name in before if name not in now[0]],
-                    "live": now[1],
-                    "index": now[2],
-                },
-            )
+            gone = [name for name in before if name not in now[0]]
+            told = SessionChangesDocument([] if state is None else changed, gone, now[1], now[2])
+            yield event("sessions", told)
         state = now
 
 
-def _list_state(page: Page) -> tuple[dict[str, tuple[int, int]], list[str], str]:
+def _list_state(page: Page) -> tuple[dict[str, tuple[int, int]], list[str], IndexState]:
     sessions = {one.id: mark_of(one)[1:] for one in page.desk.sessions()}
     return sessions, sorted(page.desk.home.live_ids()), page.desk.index.state
 

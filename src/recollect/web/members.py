@@ -40,7 +40,7 @@ from recollect.services.documents.page import (
     ProgressDocument,
     SignedOutDocument,
 )
-from recollect.services.documents.parts import ResumeDocument
+from recollect.services.documents.parts import PageResumeDocument
 from recollect.services.documents.sessions import SessionListDocument
 from recollect.services.page.members import (
     PULL,
@@ -162,10 +162,10 @@ class MemberPage(Page):
         document = super().head(asked)
         return replace(document, person=self.desk.mirror.people.get(document.id))
 
-    def resume(self, asked: Values) -> ResumeDocument:
+    def resume(self, asked: Values) -> PageResumeDocument:
         """How to go on with it on one's own machine; nothing is looked up on this one."""
         session = self.desk.reading(asked["session"])
-        return ResumeDocument(
+        return PageResumeDocument(
             session=session.id,
             title=session.title,
             cwd=session.cwd,

@@ -55,7 +55,7 @@ from recollect.services.documents.parts import (
     FilesDocument,
     FileTextDocument,
     PageAgentsDocument,
-    ResumeDocument,
+    PageResumeDocument,
     TodosDocument,
 )
 from recollect.services.documents.search import (
@@ -200,7 +200,7 @@ class Page:
         """What stands above a conversation."""
         return page_session.head_document(self.desk, self.listed, asked["session"])
 
-    def resume(self, asked: Values) -> ResumeDocument:
+    def resume(self, asked: Values) -> PageResumeDocument:
         """How to go on with it."""
         return page_session.resume_document(self.desk.reading(asked["session"]))
 

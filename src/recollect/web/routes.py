@@ -31,7 +31,7 @@ from recollect.services.documents.parts import (
     FilesDocument,
     FileTextDocument,
     PageAgentsDocument,
-    ResumeDocument,
+    PageResumeDocument,
     TodosDocument,
 )
 from recollect.services.documents.search import PageSearchDocument
@@ -117,7 +117,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/api/health", "What needs looking after", Page.health, HealthDocument),
     Operation("GET", "/api/events", "Changes of the list", list_events, "text/event-stream", streams=True),
     Operation("GET", _AT, "What stands above a conversation", Page.head, SessionHeadDocument),
-    Operation("GET", f"{_AT}/resume", "How to go on with it", Page.resume, ResumeDocument),
+    Operation("GET", f"{_AT}/resume", "How to go on with it", Page.resume, PageResumeDocument),
     Operation(
         "GET",
         f"{_AT}/messages",

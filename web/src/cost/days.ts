@@ -1,6 +1,6 @@
 // Days in a row, what each model cost on them, and the weeks of a calendar. Floats are for heights of bars only.
 
-import type { CostRow } from '../lib/api'
+import type { CostRowDocument } from '../lib/documents'
 import { isoDay } from '../lib/format'
 
 export interface Stack {
@@ -21,7 +21,7 @@ export function daysBetween(first: string, last: string): string[] {
 }
 
 /** Rows by day and model as bars on bars: the dearest models by name, the others together. */
-export function stacked(rows: CostRow[], most = 6): Stack {
+export function stacked(rows: CostRowDocument[], most = 6): Stack {
   const known = rows.filter((row) => typeof row.day === 'string')
   if (!known.length) return { days: [], models: [], amounts: [] }
   const sums = new Map<string, number>()
@@ -48,7 +48,7 @@ export interface Cell {
 }
 
 /** The weeks up to a day, Monday first; levels by fourths of the days that cost something. */
-export function weeks(rows: CostRow[], today: string, number = 53): (Cell | null)[][] {
+export function weeks(rows: CostRowDocument[], today: string, number = 53): (Cell | null)[][] {
   const byDay = new Map(rows.map((row) => [String(row.day), row]))
   const start = new Date(`${today}T12:00:00`)
   start.setDate(start.getDate() - ((start.getDay() + 6) % 7) - (number - 1) * 7)
@@ -69,7 +69,7 @@ export function weeks(rows: CostRow[], today: string, number = 53): (Cell | null
   return all
 }
 
-function cell(day: string, row: CostRow | undefined, bounds: number[]): Cell {
+function cell(day: string, row: CostRowDocument | undefined, bounds: number[]): Cell {
   const amount = Number(row?.cost_usd ?? 0)
   const level = !row ? 0 : 1 + bounds.filter((bound) => amount > bound).length
   return { day, level, usd: row ? (row.cost_usd as string | null) : null, unpriced: row?.unpriced_messages ?? 0 }

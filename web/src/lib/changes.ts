@@ -1,9 +1,10 @@
 // Making a change and offering to take it back.
 
-import { post, type Change, type Post } from './api'
+import { post } from './api'
+import type { ChangeDocument, RequestDocument } from './documents'
 import { say, sayProblem } from './said.svelte'
 
-export async function applied(request: Post, done: string, after?: (change: Change) => void): Promise<Change | null> {
+export async function applied(request: RequestDocument, done: string, after?: (change: ChangeDocument) => void): Promise<ChangeDocument | null> {
   try {
     const change = await post(request.path, { ...request.body, apply: true })
     const undo = change.undo_request

@@ -1,14 +1,14 @@
 // Branches as a tree: the server says which branch each one leaves, in an order in which parents come first.
 
-import type { Branch } from '../lib/api'
+import type { BranchNodeDocument } from '../lib/documents'
 
 export interface Limb {
-  branch: Branch
+  branch: BranchNodeDocument
   below: Limb[]
 }
 
 /** The stems, with what hangs off them. A branch whose parent is not listed is a stem. */
-export function treeOf(branches: Branch[]): Limb[] {
+export function treeOf(branches: BranchNodeDocument[]): Limb[] {
   const stems: Limb[] = []
   const known = new Map<string, Limb>()
   for (const branch of branches) {

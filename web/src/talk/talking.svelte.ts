@@ -2,20 +2,21 @@
 
 import { getContext, setContext } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
-import { sessionPath, viewAsked, get, type Finding, type Turn, type View } from '../lib/api'
+import { sessionPath, viewAsked, get } from '../lib/api'
+import type { Finding, TurnCostDocument, TurnCostsDocument, ViewDocument } from '../lib/documents'
 import { link } from '../lib/route.svelte'
 
 export class Talking {
   /** What was folded or unfolded by hand; it outlives the rows, which come and go with scrolling. */
   readonly unfolded = new SvelteMap<string, boolean>()
   /** Replaced as a whole: ten thousand turns are one change, not ten thousand. */
-  turns = $state.raw(new Map<number, Turn>())
+  turns = $state.raw(new Map<number, TurnCostDocument>())
   findings = $state.raw(new Map<string, Finding[]>())
   fork: (uuid: string) => void = () => {}
 
   constructor(
     readonly id: string,
-    readonly view: View,
+    readonly view: ViewDocument,
   ) {}
 
   isOpen(key: string, usual: boolean): boolean {
@@ -27,7 +28,7 @@ export class Talking {
   }
 
   async readTurns(): Promise<void> {
-    const found = await get<{ turns: Turn[] }>(sessionPath(this.id, '/costs'), viewAsked(this.view))
+    const found = await get<TurnCostsDocument>(sessionPath(this.id, '/costs'), viewAsked(this.view))
     this.turns = new Map(found.turns.map((turn) => [turn.from, turn]))
   }
 
@@ -41,17 +42,17 @@ const KEY = Symbol('talking')
 export const share = (talking: Talking): Talking => setContext(KEY, talking)
 export const shared = (): Talking => getContext<Talking>(KEY)
 
-export const viewOf = (asked: Record<string, string>): View => ({
+export const viewOf = (asked: Record<string, string>): ViewDocument => ({
   branch: asked.b ?? null,
   before: asked.c ? Number(asked.c) : null,
   agent: asked.a ?? null,
   whole: asked.w === '1',
 })
 
-export const viewLink = (id: string, view: View, uuid: string | null = null): string =>
+export const viewLink = (id: string, view: ViewDocument, uuid: string | null = null): string =>
   link('s', id, '', { b: view.branch, c: view.before, a: view.agent, w: view.whole ? 1 : null, m: uuid })
 
-export const PLAIN: View = { branch: null, before: null, agent: null, whole: false }
+export const PLAIN: ViewDocument = { branch: null, before: null, agent: null, whole: false }
 
 /** Messages that have a row of their own: results stand with their calls, unless no answer is before them. */
 export function shownRows(kinds: string): number[] {

@@ -1,6 +1,7 @@
 // What a call was about, in a line; and the change an edit made.
 
-import type { Block, Call } from '../lib/api'
+import type { Block } from '../lib/blocks'
+import type { ToolCallDocument } from '../lib/documents'
 import { between, fromPatch, type DiffLine } from '../lib/diff'
 import { tail } from '../lib/format'
 
@@ -50,7 +51,7 @@ export function todos(input: unknown): { text: string; status: string }[] {
 }
 
 /** The lines an edit changed, or null where the call is no edit. */
-export function edited(block: Block, call: Call | undefined): DiffLine[] | null {
+export function edited(block: Block, call: ToolCallDocument | undefined): DiffLine[] | null {
   const given = fields(block.input)
   const patch = fromPatch(fields(call?.structured).structuredPatch)
   if (patch) return patch

@@ -167,7 +167,7 @@ class TodosDocument(Struct, frozen=True):
 
 
 class ResumeDocument(Struct, frozen=True, kw_only=True):
-    """How to go on with a session in the client; ``line`` does it from any directory."""
+    """How to go on with a session in the client."""
 
     session: str
     title: str
@@ -175,5 +175,10 @@ class ResumeDocument(Struct, frozen=True, kw_only=True):
     cwd_exists: bool
     command: str
     argv: tuple[str, ...]
-    nearby: tuple[str, ...] | UnsetType = UNSET
-    line: str | UnsetType = UNSET
+
+
+class PageResumeDocument(ResumeDocument, frozen=True, kw_only=True):
+    """How to go on with a session; ``line`` does it from any directory."""
+
+    nearby: tuple[str, ...]
+    line: str

@@ -23,7 +23,7 @@ from recollect.services.documents.parts import (
     FilesDocument,
     FileTextDocument,
     PageAgentsDocument,
-    ResumeDocument,
+    PageResumeDocument,
     TodosDocument,
     TouchedFileDocument,
     page_agent,
@@ -159,10 +159,10 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
     }
 
 
-def resume_document(session: PageSession) -> ResumeDocument:
+def resume_document(session: PageSession) -> PageResumeDocument:
     """How to go on with it in the client."""
     way = resumption(session)
-    return ResumeDocument(
+    return PageResumeDocument(
         session=way.session,
         title=way.title,
         cwd=way.cwd,
