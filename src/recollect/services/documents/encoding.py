@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import Raw
 
 
 def encoded(document: object) -> bytes:
@@ -12,4 +13,8 @@ def encoded(document: object) -> bytes:
     except UnicodeEncodeError:
         import json
 
-        return json.dumps(msgspec.to_builtins(document, enc_hook=str, str_keys=True), default=str).encode()
+        return json.dumps(msgspec.to_builtins(document, enc_hook=_plain, str_keys=True)).encode()
+
+
+def _plain(value: object) -> object:
+    return msgspec.json.decode(value) if isinstance(value, Raw) else str(value)

@@ -25,6 +25,7 @@ from recollect.model.conversation.written_blocks import (
     text_block,
 )
 from recollect.model.entry import Entry, User
+from recollect.services.documents.encoding import encoded
 
 LONGEST = 100_000
 _PICTURES = (
@@ -102,7 +103,7 @@ class BlockRenderer:
 
     def _typed(self, block: Block) -> object:
         ready = as_json(block)
-        return self._raw(ready if isinstance(ready, Raw) else Raw(_encoded(ready)), "", _SourceCounter())
+        return self._raw(ready if isinstance(ready, Raw) else Raw(encoded(ready)), "", _SourceCounter())
 
     def _shown(self, value: object, uuid: str, counter: _SourceCounter, depth: int = 0) -> object:
         if isinstance(value, str):
@@ -178,7 +179,7 @@ def _sources(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def _sources_in(block: Block) -> int:
-    data = block.json if isinstance(block, UnknownBlock) else _encoded(block)
+    data = block.json if isinstance(block, UnknownBlock) else encoded(block)
     if b"base64" not in data:
         return 0
     return sum(1 for _ in _sources(msgspec.json.decode(data)))
@@ -193,17 +194,8 @@ def _parts(block: ToolResultBlock) -> list[bytes]:
     except REFUSED:
         return [bytes(block.content)]
     if isinstance(parts, str):
-        return [_encoded(text_block(parts))]
+        return [encoded(text_block(parts))]
     return [bytes(part) for part in parts or ()]
-
-
-def _encoded(value: object) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        import json
-
-        return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
 
 
 def _is_sound(data: bytes) -> bool:
