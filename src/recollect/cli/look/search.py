@@ -18,8 +18,6 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from msgspec import Struct, json
-
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import dates, output
 from recollect.cli.terminal.homes import chosen_homes
@@ -27,8 +25,6 @@ from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import UsageError
 from recollect.model.line_views.facts import TEXT_KINDS
-from recollect.services.documents.encoding import encoded
-from recollect.services.documents.search import HitDocument, SearchDocument
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.search.search import SearchHit, SearchResult, search
 
@@ -193,11 +189,19 @@ def _remark(found: SearchResult, options: Namespace, *, has_homes: bool) -> None
 
 def _print_json(query: str, found: SearchResult, most: int) -> None:
     """As many hits as fit: the document is never larger than it was allowed to be."""
+    from msgspec import json
+
+    from recollect.services.documents.search import hit_document, search_document
+
+    def formatted(document: object) -> bytes:
+        return json.format(output.json_bytes(document), indent=2)
+
+    notes = [shortened(visible(remark), _NOTE_COLUMNS) for remark in found.notes[:_NOTES]]
     count = len(found.hits)
-    sizes = [len(_formatted(_document(hit))) for hit in found.hits]
+    sizes = [len(formatted(hit_document(hit))) for hit in found.hits]
     while sum(sizes[:count]) > most:
         count -= 1
-    while len(data := _formatted(_whole(query, found, count))) >= most:
+    while len(data := formatted(search_document(query, NOTE, found, count, notes))) >= most:
         if count:
             count -= 1
         elif len(query) > _QUERY_SHOWN:
@@ -205,37 +209,3 @@ def _print_json(query: str, found: SearchResult, most: int) -> None:
         else:
             break
     output.write_json([data, b"\n"])
-
-
-def _formatted(document: Struct) -> bytes:
-    return json.format(encoded(document), indent=2)
-
-
-def _whole(query: str, found: SearchResult, count: int) -> SearchDocument:
-    return SearchDocument(
-        query=query,
-        note=NOTE,
-        hits=[_document(hit) for hit in found.hits[:count]],
-        total=found.total,
-        total_is_exact=found.is_complete,
-        left_out=len(found.hits) - count,
-        took_ms=round(found.took_ms, 3),
-        notes=[shortened(visible(remark), _NOTE_COLUMNS) for remark in found.notes[:_NOTES]],
-    )
-
-
-def _document(hit: SearchHit) -> HitDocument:
-    return HitDocument(
-        session=hit.session,
-        agent=hit.agent,
-        uuid=hit.uuid,
-        kind=hit.kind,
-        at=hit.at,
-        project=hit.project,
-        branch=hit.branch,
-        title=hit.title,
-        path=hit.path,
-        offset=hit.offset,
-        snippet=hit.snippet.text,
-        resume=hit.resume,
-    )

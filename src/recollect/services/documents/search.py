@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recollect.model.search.snippet import Snippet
+from recollect.services.search.search import SearchHit, SearchResult
 
 
 class HitDocument(Struct, frozen=True, kw_only=True):
@@ -69,3 +70,37 @@ class PageSearchDocument(Struct, frozen=True, kw_only=True):
     shown: int
     took_ms: float
     notes: list[str]
+
+
+def hit_document(hit: SearchHit) -> HitDocument:
+    """One hit for a command."""
+    return HitDocument(
+        session=hit.session,
+        agent=hit.agent,
+        uuid=hit.uuid,
+        kind=hit.kind,
+        at=hit.at,
+        project=hit.project,
+        branch=hit.branch,
+        title=hit.title,
+        path=hit.path,
+        offset=hit.offset,
+        snippet=hit.snippet.text,
+        resume=hit.resume,
+    )
+
+
+def search_document(
+    query: str, note: str, found: SearchResult, count: int, notes: list[str]
+) -> SearchDocument:
+    """The first ``count`` hits."""
+    return SearchDocument(
+        query=query,
+        note=note,
+        hits=[hit_document(hit) for hit in found.hits[:count]],
+        total=found.total,
+        total_is_exact=found.is_complete,
+        left_out=len(found.hits) - count,
+        took_ms=round(found.took_ms, 3),
+        notes=notes,
+    )
