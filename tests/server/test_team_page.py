@@ -450,7 +450,7 @@ def test_each_description_is_its_own(tmp_path: Path) -> None:
 
 def test_every_answer_is_as_the_description_says(tmp_path: Path) -> None:
     """What members get otherwise than on the local page too: who they are, how to resume, refusals."""
-    answers = {one.path: one.answers for one in OFFERED}
+    answers = {one.path: one.document for one in OFFERED}
     at = "/api/sessions/{session}"
     paths = [at, f"{at}/resume", f"{at}/messages", f"{at}/map", f"{at}/agents", "/api/me", "/api/sessions"]
 

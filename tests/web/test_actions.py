@@ -25,7 +25,7 @@ from tests.small_home import (
 )
 from tests.web.pages import Browser, served
 
-ANSWERS = {one.path: one.answers for one in OPERATIONS if one.method == "POST"}
+ANSWERS = {one.path: one.document for one in OPERATIONS if one.method == "POST"}
 
 
 def _posted(browser: Browser, path: str, /, **body: object) -> Any:

@@ -14,7 +14,6 @@ from recollect.sample import sample_home
 from recollect.services.documents.page import ErrorDocument
 from recollect.services.documents.parts import FileDiffDocument, FileTextDocument
 from recollect.web.app import OPEN_OPERATIONS
-from recollect.web.operations import is_document
 from recollect.web.routes import OPERATIONS
 from tests.documents import require_fit
 from tests.small_home import ONE, TWO, prompt, put, reply, said, uuid_of
@@ -193,7 +192,7 @@ def test_every_reading_route_answers_as_described(sample: Browser) -> None:
     names = _ids(sample)
     checked: set[str] = set()
     for one in OPERATIONS:
-        if one.method != "GET" or one.streams or not is_document(one):
+        if one.method != "GET" or one.streams or one.document is None:
             continue
         for session in names:
             path = one.path.format(session=session, index="0", uuid="u", number="0")
@@ -203,10 +202,10 @@ def test_every_reading_route_answers_as_described(sample: Browser) -> None:
                 path += f"?uuid={first['messages'][0]['uuid']}" if first.get("messages") else "?uuid=none"
             answer = sample.ask("GET", path)
             assert answer.status_code in (200, 400, 404), (path, answer.text)
-            require_fit(one.answers if answer.status_code == 200 else ErrorDocument, answer.json())
+            require_fit(one.document if answer.status_code == 200 else ErrorDocument, answer.json())
             checked |= {one.path} if answer.status_code == 200 else set()
     assert {"/api/sessions/{session}/files/version", "/api/sessions/{session}/files/diff"} == {
-        one.path for one in OPERATIONS if one.method == "GET" and is_document(one)
+        one.path for one in OPERATIONS if one.method == "GET" and one.document is not None
     } - checked
 
 

@@ -56,11 +56,11 @@ OPEN_OPERATIONS = (
         LOGIN,
         "Exchange the key of the address for a cookie, once",
         _login,
-        LoginDocument,
+        answers=LoginDocument,
         body=(text("key", 200, is_required=True),),
         is_open=True,
     ),
-    Operation("GET", "/openapi.json", "This description", _description, dict[str, Any], is_open=True),
+    Operation("GET", "/openapi.json", "This description", _description, answers=dict[str, Any], is_open=True),
 )
 
 

@@ -209,11 +209,11 @@ LOGIN_OPERATION = Operation(
     LOGIN,
     "Exchange a token that may read for a cookie",
     _signed_in,
-    LoginDocument,
+    answers=LoginDocument,
     body=(text("token", _LONGEST_SECRET, is_required=True),),
     is_open=True,
 )
-LOGOUT_OPERATION = Operation("POST", LOGOUT, "Forget the cookie", _signed_out, SignedOutDocument)
+LOGOUT_OPERATION = Operation("POST", LOGOUT, "Forget the cookie", _signed_out, answers=SignedOutDocument)
 OFFERED = tuple(
     one
     for one in OPERATIONS
@@ -244,7 +244,9 @@ class MembersApp:
         described = (
             LOGIN_OPERATION,
             LOGOUT_OPERATION,
-            Operation("GET", DESCRIPTION, "This description", _description, dict[str, Any], is_open=True),
+            Operation(
+                "GET", DESCRIPTION, "This description", _description, answers=dict[str, Any], is_open=True
+            ),
             *OFFERED,
         )
         self._description = openapi(

@@ -7,7 +7,7 @@ described is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from recollect.errors import UsageError
 from recollect.services.documents import schema as documents
@@ -34,9 +34,10 @@ class Operation(NamedTuple):
     path: str
     summary: str
     run: Callable[..., Any]
-    answers: Any  # the type of a document, or a content type
     query: tuple[Parameter, ...] = ()
     body: tuple[Parameter, ...] = ()
+    content: str = ""  # the content type of an answer that is no document
+    answers: Any = None  # the type of the document, where ``run`` does not say it
     is_open: bool = False
     streams: bool = False
 
@@ -44,6 +45,11 @@ class Operation(NamedTuple):
     def path_names(self) -> list[str]:
         """What stands in braces in the path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def document(self) -> Any:
+        """The type of the document that is answered; None for a file or a stream."""
+        return None if self.content else self.answers or get_type_hints(self.run)["return"]
 
 
 # ---- kinds of parameters ---------------------------------------------------------------------------------
@@ -215,12 +221,7 @@ def openapi(
 
 def answered(operations: Iterable[Operation]) -> list[Any]:
     """The types of the documents that routes answer, a refusal included."""
-    return list(dict.fromkeys([ErrorDocument, *(one.answers for one in operations if is_document(one))]))
-
-
-def is_document(one: Operation) -> bool:
-    """Whether a route answers a document, and not a file or a stream."""
-    return not isinstance(one.answers, str)
+    return list(dict.fromkeys([ErrorDocument, *filter(None, (one.document for one in operations))]))
 
 
 def _described(one: Operation, contents: Mapping[Any, Schema]) -> dict[str, object]:
@@ -232,7 +233,7 @@ def _described(one: Operation, contents: Mapping[Any, Schema]) -> dict[str, obje
         )
         for query in one.query
     ]
-    content = contents[one.answers] if is_document(one) else {one.answers: {"schema": {"type": "string"}}}
+    content = {one.content: {"schema": {"type": "string"}}} if one.content else contents[one.document]
     described: dict[str, object] = {
         "operationId": one.run.__name__,
         "summary": one.summary,

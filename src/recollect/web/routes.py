@@ -3,39 +3,6 @@
 from __future__ import annotations
 
 from recollect.model.cost.report import MODES
-from recollect.services.documents.changes import (
-    ArchivalDocument,
-    FileRestorationDocument,
-    ForkDocument,
-    LabelDocument,
-    PageCleanupDocument,
-    RemovalDocument,
-    TrashRestorationDocument,
-    UndoDocument,
-)
-from recollect.services.documents.conversation import (
-    BranchesDocument,
-    ConversationMapDocument,
-    MessageWindowDocument,
-    PageMessageDocument,
-    PositionDocument,
-    SessionHeadDocument,
-    TurnCostsDocument,
-)
-from recollect.services.documents.cost import CostDocument
-from recollect.services.documents.findings import FindingsDocument, PageRepairDocument
-from recollect.services.documents.health import HealthDocument, SecretsDocument
-from recollect.services.documents.page import IndexStateDocument, MeDocument
-from recollect.services.documents.parts import (
-    FileDiffDocument,
-    FilesDocument,
-    FileTextDocument,
-    PageAgentsDocument,
-    PageResumeDocument,
-    TodosDocument,
-)
-from recollect.services.documents.search import PageSearchDocument
-from recollect.services.documents.sessions import ProjectsDocument, SessionListDocument
 from recollect.services.page.sessions import SORTS
 from recollect.services.search.question import HOW, WORDS
 from recollect.web.events import list_events, session_events
@@ -100,56 +67,48 @@ _COST = (
 )
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/api/me", "What the page needs to know first", Page.me, MeDocument),
+    Operation("GET", "/api/me", "What the page needs to know first", Page.me),
     Operation(
         "GET",
         "/api/sessions",
         "Sessions, filtered and in order",
         Page.sessions,
-        SessionListDocument,
         _SESSIONS,
     ),
-    Operation("GET", "/api/projects", "The directories that were worked in", Page.projects, ProjectsDocument),
+    Operation("GET", "/api/projects", "The directories that were worked in", Page.projects),
+    Operation("GET", "/api/search", "Messages that fit, by session", Page.search, _SEARCH),
+    Operation("GET", "/api/cost", "What `recollect cost --json` prints", Page.cost, _COST),
+    Operation("GET", "/api/health", "What needs looking after", Page.health),
     Operation(
-        "GET", "/api/search", "Messages that fit, by session", Page.search, PageSearchDocument, _SEARCH
+        "GET", "/api/events", "Changes of the list", list_events, content="text/event-stream", streams=True
     ),
-    Operation("GET", "/api/cost", "What `recollect cost --json` prints", Page.cost, CostDocument, _COST),
-    Operation("GET", "/api/health", "What needs looking after", Page.health, HealthDocument),
-    Operation("GET", "/api/events", "Changes of the list", list_events, "text/event-stream", streams=True),
-    Operation("GET", _AT, "What stands above a conversation", Page.head, SessionHeadDocument),
-    Operation("GET", f"{_AT}/resume", "How to go on with it", Page.resume, PageResumeDocument),
+    Operation("GET", _AT, "What stands above a conversation", Page.head),
+    Operation("GET", f"{_AT}/resume", "How to go on with it", Page.resume),
     Operation(
         "GET",
         f"{_AT}/messages",
         "A window of messages",
         Page.messages,
-        MessageWindowDocument,
         (*_VIEW, integer("from", -_LARGE, _LARGE, 0), integer("count", 1, 200, 50)),
     ),
-    Operation(
-        "GET", f"{_AT}/messages/{{index}}", "One message, whole", Page.message, PageMessageDocument, _VIEW
-    ),
-    Operation(
-        "GET", f"{_AT}/map", "All messages without their texts", Page.map, ConversationMapDocument, _VIEW
-    ),
+    Operation("GET", f"{_AT}/messages/{{index}}", "One message, whole", Page.message, _VIEW),
+    Operation("GET", f"{_AT}/map", "All messages without their texts", Page.map, _VIEW),
     Operation(
         "GET",
         f"{_AT}/position",
         "Where a line is shown",
         Page.position,
-        PositionDocument,
         (text("uuid", 128), integer("offset", 0, _LARGE), _AGENT),
     ),
-    Operation("GET", f"{_AT}/costs", "What each turn cost", Page.costs, TurnCostsDocument, _VIEW),
-    Operation("GET", f"{_AT}/branches", "Every way the conversation went", Page.branches, BranchesDocument),
-    Operation("GET", f"{_AT}/agents", "Its sub-agents", Page.agents, PageAgentsDocument),
-    Operation("GET", f"{_AT}/files", "Versions of the files it touched", Page.files, FilesDocument),
+    Operation("GET", f"{_AT}/costs", "What each turn cost", Page.costs, _VIEW),
+    Operation("GET", f"{_AT}/branches", "Every way the conversation went", Page.branches),
+    Operation("GET", f"{_AT}/agents", "Its sub-agents", Page.agents),
+    Operation("GET", f"{_AT}/files", "Versions of the files it touched", Page.files),
     Operation(
         "GET",
         f"{_AT}/files/version",
         "The text of one version",
         Page.file_version,
-        FileTextDocument,
         (_PATH, integer("number", 1, 1_000_000, is_required=True)),
     ),
     Operation(
@@ -157,26 +116,25 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{_AT}/files/diff",
         "What changed between two versions",
         Page.file_diff,
-        FileDiffDocument,
         (_PATH, integer("number", 1, 1_000_000, is_required=True), integer("against", 0, 1_000_000)),
     ),
-    Operation("GET", f"{_AT}/todos", "What was left to do", Page.todos, TodosDocument),
-    Operation("GET", f"{_AT}/findings", "What is wrong with it", Page.findings, FindingsDocument),
+    Operation("GET", f"{_AT}/todos", "What was left to do", Page.todos),
+    Operation("GET", f"{_AT}/findings", "What is wrong with it", Page.findings),
     Operation(
         "GET",
         f"{_AT}/blobs/{{uuid}}/{{number}}",
         "A picture or document of a transcript",
         Page.blob,
-        "application/octet-stream",
         (_AGENT,),
+        content="application/octet-stream",
     ),
     Operation(
         "GET",
         f"{_AT}/events",
         "What becomes of one conversation",
         session_events,
-        "text/event-stream",
         (*_VIEW, integer("after", 0, _LARGE)),
+        content="text/event-stream",
         streams=True,
     ),
     # ---- changes -----------------------------------------------------------------------------------------
@@ -185,7 +143,6 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{_AT}/rename",
         "Give it a title",
         Page.rename,
-        LabelDocument,
         body=(text("title", 400, is_required=True), _APPLY),
     ),
     Operation(
@@ -193,7 +150,6 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{_AT}/tag",
         "Give it a tag",
         Page.tag,
-        LabelDocument,
         body=(text("tag", 400, is_required=True), _APPLY),
     ),
     Operation(
@@ -201,7 +157,6 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{_AT}/fork",
         "Copy it into a new session",
         Page.fork,
-        ForkDocument,
         body=(text("at", 128), text("title", 400), _APPLY),
     ),
     Operation(
@@ -209,19 +164,15 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{_AT}/repair",
         "Mend it",
         Page.repair,
-        PageRepairDocument,
         body=(flag("in_place", default=False), flag("slim", default=False), _APPLY),
     ),
-    Operation("POST", f"{_AT}/remove", "To the trash", Page.remove, RemovalDocument, body=(_APPLY,)),
-    Operation(
-        "POST", f"{_AT}/archive", "Keep it for good", Page.archive_one, ArchivalDocument, body=(_APPLY,)
-    ),
+    Operation("POST", f"{_AT}/remove", "To the trash", Page.remove, body=(_APPLY,)),
+    Operation("POST", f"{_AT}/archive", "Keep it for good", Page.archive_one, body=(_APPLY,)),
     Operation(
         "POST",
         f"{_AT}/files/restore",
         "Write a version of a file",
         Page.restore_file,
-        FileRestorationDocument,
         body=(
             _PATH,
             integer("number", 1, 1_000_000, is_required=True),
@@ -235,7 +186,7 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{_AT}/export",
         "The session as a file",
         Page.export,
-        "application/octet-stream",
+        content="application/octet-stream",
         body=(
             text("format", 40, is_required=True),
             flag("redact", default=True),
@@ -247,7 +198,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "/api/archive",
         "Keep many for good",
         Page.archive,
-        ArchivalDocument,
         body=(choice("which", "all", "expiring", is_required=True), _APPLY),
     ),
     Operation(
@@ -255,7 +205,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "/api/cleanup",
         "Archive old sessions and move them to the trash",
         Page.cleanup,
-        PageCleanupDocument,
         body=(number("days", 1, 36_500, 90), text("project"), _APPLY),
     ),
     Operation(
@@ -263,7 +212,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "/api/trash/restore",
         "Bring back what was removed",
         Page.restore_trash,
-        TrashRestorationDocument,
         body=(text("batch", 200, is_required=True), _APPLY),
     ),
     Operation(
@@ -271,13 +219,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "/api/undo",
         "Take a change back",
         Page.undo,
-        UndoDocument,
         body=(text("id", 200, is_required=True), _APPLY),
     ),
-    Operation(
-        "POST", "/api/health/secrets", "Start looking for secrets", Page.look_for_secrets, SecretsDocument
-    ),
-    Operation(
-        "POST", "/api/index/refresh", "Bring the index up to date", Page.refresh_index, IndexStateDocument
-    ),
+    Operation("POST", "/api/health/secrets", "Start looking for secrets", Page.look_for_secrets),
+    Operation("POST", "/api/index/refresh", "Bring the index up to date", Page.refresh_index),
 )
