@@ -15,12 +15,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError
-from recollect.services.documents.events import (
-    ConversationGrowthDocument,
-    ConversationResetDocument,
-    LiveStateDocument,
-    SessionChangesDocument,
-)
+from recollect.services.documents import events as documents
 from recollect.services.documents.page import IndexState
 from recollect.services.page.conversation import ViewMessages, talk_of
 from recollect.services.page.listing import mark_of
@@ -35,10 +30,10 @@ MOST_STREAMS = 32
 
 Values = Mapping[str, Any]
 EVENTS = (
-    ConversationGrowthDocument,
-    ConversationResetDocument,
-    LiveStateDocument,
-    SessionChangesDocument,
+    documents.ConversationGrowthDocument,
+    documents.ConversationResetDocument,
+    documents.LiveStateDocument,
+    documents.SessionChangesDocument,
 )
 
 
@@ -80,12 +75,12 @@ def _looked(page: Page, asked: Values, seen: _ConversationState, known: int | No
         first = first_change(seen.talk, talk)
         shrunk = seen.talk is not None and first < len(seen.talk) and len(talk) < len(seen.talk)
         found.append(
-            event("reset", ConversationResetDocument("truncated"))
+            event("reset", documents.ConversationResetDocument("truncated"))
             if shrunk
             else _grown(first, talk, mark, live)
         )
     if seen.is_live != live:
-        found.append(event("live", LiveStateDocument(live)))
+        found.append(event("live", documents.LiveStateDocument(live)))
     seen.talk, seen.signature, seen.is_live = talk, mark, live
     return found
 
@@ -94,12 +89,14 @@ def _vanished(seen: _ConversationState) -> list[bytes]:
     if seen.talk is None:
         return []
     seen.talk, seen.signature = None, ""
-    return [event("reset", ConversationResetDocument("vanished"))]
+    return [event("reset", documents.ConversationResetDocument("vanished"))]
 
 
 def _grown(first: int, talk: ViewMessages, mark: str, live: bool) -> bytes:
     size = int(mark.partition("-")[0])
-    grown = ConversationGrowthDocument(from_=first, total=len(talk), bytes=size, signature=mark, live=live)
+    grown = documents.ConversationGrowthDocument(
+        from_=first, total=len(talk), bytes=size, signature=mark, live=live
+    )
     return event("grown", grown)
 
 
@@ -135,7 +132,7 @@ async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
             before = {} if state is None else state[0]
             changed = [name for name, mark in now[0].items() if before.get(name) != mark]
             gone = [name for name in before if name not in now[0]]
-            told = SessionChangesDocument([] if state is None else changed, gone, now[1], now[2])
+            told = documents.SessionChangesDocument([] if state is None else changed, gone, now[1], now[2])
             yield event("sessions", told)
         state = now
 

@@ -30,16 +30,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
+from recollect.services.documents import page as documents
 from recollect.services.documents.conversation import SessionHeadDocument
 from recollect.services.documents.encoding import encoded
-from recollect.services.documents.page import (
-    ErrorDocument,
-    LoginDocument,
-    MeDocument,
-    MemberDocument,
-    ProgressDocument,
-    SignedOutDocument,
-)
 from recollect.services.documents.parts import PageResumeDocument
 from recollect.services.documents.sessions import SessionListDocument
 from recollect.services.page.members import (
@@ -176,12 +169,12 @@ class MemberPage(Page):
             line=resume_line(session.id),
         )
 
-    def about(self, member: Member, token: str) -> MeDocument:
+    def about(self, member: Member, token: str) -> documents.MeDocument:
         """What the page needs to know first."""
         mirror = self.desk.mirror
         mirror.look(0)
-        filling = ProgressDocument(mirror.done, mirror.total) if mirror.is_filling else None
-        about = MemberDocument(
+        filling = documents.ProgressDocument(mirror.done, mirror.total) if mirror.is_filling else None
+        about = documents.MemberDocument(
             name=member.name,
             role=member.role,
             organization=member.organization_name,
@@ -209,11 +202,13 @@ LOGIN_OPERATION = Operation(
     LOGIN,
     "Exchange a token that may read for a cookie",
     _signed_in,
-    answers=LoginDocument,
+    answers=documents.LoginDocument,
     body=(text("token", _LONGEST_SECRET, is_required=True),),
     is_open=True,
 )
-LOGOUT_OPERATION = Operation("POST", LOGOUT, "Forget the cookie", _signed_out, answers=SignedOutDocument)
+LOGOUT_OPERATION = Operation(
+    "POST", LOGOUT, "Forget the cookie", _signed_out, answers=documents.SignedOutDocument
+)
 OFFERED = tuple(
     one
     for one in OPERATIONS
@@ -387,12 +382,12 @@ class MembersApp:
         found = await self._door.admitted(secret, _client(request.scope))
         if isinstance(found, AccessDenial):
             return _sign_in(found)
-        response = answers.answer(LoginDocument(form_token(secret)))
+        response = answers.answer(documents.LoginDocument(form_token(secret)))
         self._set_cookie(response, secret)
         return response
 
     async def _logout(self, _: Request) -> Response:
-        response = answers.answer(SignedOutDocument(signed_out=True))
+        response = answers.answer(documents.SignedOutDocument(signed_out=True))
         self._set_cookie(response, "", max_age=0)
         return response
 
@@ -469,7 +464,7 @@ def _content_type(headers: RequestHeaders, method: str) -> tuple[int, str, str] 
 def _sign_in(denied: AccessDenial) -> Response:
     """A refusal that says that signing in is the way."""
     response = answers.answer(
-        ErrorDocument(denied.error, denied.hint, sign_in=denied.status in (401, 403)), denied.status
+        documents.ErrorDocument(denied.error, denied.hint, sign_in=denied.status in (401, 403)), denied.status
     )
     if denied.retry_after is not None:
         response.headers["Retry-After"] = denied.retry_after

@@ -13,26 +13,8 @@ from starlette.responses import Response
 from recollect.errors import RecollectError, UsageError
 from recollect.model.cost.money import PICO
 from recollect.model.line_views.facts import TEXT_KINDS
-from recollect.services.documents.changes import (
-    ArchivalDocument,
-    FileRestorationDocument,
-    ForkDocument,
-    LabelDocument,
-    PageCleanupDocument,
-    RemovalDocument,
-    TrashRestorationDocument,
-    UndoDocument,
-)
-from recollect.services.documents.conversation import (
-    BranchesDocument,
-    ConversationMapDocument,
-    MessageWindowDocument,
-    PageMessageDocument,
-    PositionDocument,
-    SessionHeadDocument,
-    TurnCostsDocument,
-    ViewDocument,
-)
+from recollect.services.documents import changes, conversation, parts
+from recollect.services.documents import page as page_documents
 from recollect.services.documents.cost import (
     CostDocument,
 )
@@ -43,20 +25,6 @@ from recollect.services.documents.findings import (
 from recollect.services.documents.health import (
     HealthDocument,
     SecretsDocument,
-)
-from recollect.services.documents.page import (
-    IndexProgressDocument,
-    IndexStateDocument,
-    MeDocument,
-    ServedHomeDocument,
-)
-from recollect.services.documents.parts import (
-    FileDiffDocument,
-    FilesDocument,
-    FileTextDocument,
-    PageAgentsDocument,
-    PageResumeDocument,
-    TodosDocument,
 )
 from recollect.services.documents.search import (
     PageSearchDocument,
@@ -116,15 +84,18 @@ class Page:
 
     # ---- who and what ------------------------------------------------------------------------------------
 
-    def me(self, _: Values) -> MeDocument:
+    def me(self, _: Values) -> page_documents.MeDocument:
         """What the page needs to know first."""
         index = self.desk.index
-        return MeDocument(
+        return page_documents.MeDocument(
             token=self._token,
             version=self._version,
-            homes=[ServedHomeDocument(str(root.path), root.exists) for root in self.desk.home.roots],
+            homes=[
+                page_documents.ServedHomeDocument(str(root.path), root.exists)
+                for root in self.desk.home.roots
+            ],
             is_sample=self.desk.is_sample,
-            index=IndexProgressDocument(
+            index=page_documents.IndexProgressDocument(
                 index.state, index.done, index.total, index.refreshed_at, index.notes
             ),
             exports=list(self._exports),
@@ -196,71 +167,71 @@ class Page:
 
     # ---- one session -------------------------------------------------------------------------------------
 
-    def head(self, asked: Values) -> SessionHeadDocument:
+    def head(self, asked: Values) -> conversation.SessionHeadDocument:
         """What stands above a conversation."""
         return page_session.head_document(self.desk, self.listed, asked["session"])
 
-    def resume(self, asked: Values) -> PageResumeDocument:
+    def resume(self, asked: Values) -> parts.PageResumeDocument:
         """How to go on with it."""
         return page_session.resume_document(self.desk.reading(asked["session"]))
 
-    def messages(self, asked: Values) -> MessageWindowDocument:
+    def messages(self, asked: Values) -> conversation.MessageWindowDocument:
         """A window of messages."""
         session = self.desk.reading(asked["session"])
         return MessageWindow(session, view_of(asked)).document(asked["from"], asked["count"])
 
-    def message(self, asked: Values) -> PageMessageDocument:
+    def message(self, asked: Values) -> conversation.PageMessageDocument:
         """One message without cutting."""
         number = str(asked["index"])
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise UsageError(f"message {number[:20]!a}: no number", hint="count from 0")
         return MessageWindow(self.desk.reading(asked["session"]), view_of(asked)).whole(int(number))
 
-    def map(self, asked: Values) -> ConversationMapDocument:
+    def map(self, asked: Values) -> conversation.ConversationMapDocument:
         """All messages without their texts."""
         return map_document(self.desk.reading(asked["session"]), view_of(asked))
 
-    def position(self, asked: Values) -> PositionDocument:
+    def position(self, asked: Values) -> conversation.PositionDocument:
         """Where a line is shown."""
         uuid, offset = asked["uuid"], asked["offset"]
         if not uuid and offset is None:
             raise UsageError("position: of what?", hint="give uuid or offset")
         session = self.desk.reading(asked["session"])
         view, index, name = position_of(session, uuid or None, offset, asked["agent"])
-        shown = ViewDocument(view.branch, view.before, view.agent, view.whole)
-        return PositionDocument(index, shown, name)
+        shown = conversation.ViewDocument(view.branch, view.before, view.agent, view.whole)
+        return conversation.PositionDocument(index, shown, name)
 
-    def costs(self, asked: Values) -> TurnCostsDocument:
+    def costs(self, asked: Values) -> conversation.TurnCostsDocument:
         """What each turn cost."""
         session = self.desk.reading(asked["session"])
         whole = page_session.cost_of(self.listed.row(session))
         return costs_document(session, view_of(asked), whole)
 
-    def branches(self, asked: Values) -> BranchesDocument:
+    def branches(self, asked: Values) -> conversation.BranchesDocument:
         """Every way the conversation went."""
         return branches_document(self.desk.reading(asked["session"]))
 
-    def agents(self, asked: Values) -> PageAgentsDocument:
+    def agents(self, asked: Values) -> parts.PageAgentsDocument:
         """Its sub-agents."""
         return page_session.agents_document(self.desk, self.desk.reading(asked["session"]))
 
-    def files(self, asked: Values) -> FilesDocument:
+    def files(self, asked: Values) -> parts.FilesDocument:
         """Versions of the files it touched."""
         return page_session.files_document(self.desk, self.desk.reading(asked["session"]))
 
-    def file_version(self, asked: Values) -> FileTextDocument:
+    def file_version(self, asked: Values) -> parts.FileTextDocument:
         """The text of one version."""
         session = self.desk.reading(asked["session"])
         return page_session.version_document(self.desk, session, asked["path"], asked["number"])
 
-    def file_diff(self, asked: Values) -> FileDiffDocument:
+    def file_diff(self, asked: Values) -> parts.FileDiffDocument:
         """What changed between two versions."""
         session = self.desk.reading(asked["session"])
         return page_session.diff_document(
             self.desk, session, asked["path"], asked["number"], asked["against"]
         )
 
-    def todos(self, asked: Values) -> TodosDocument:
+    def todos(self, asked: Values) -> parts.TodosDocument:
         """What was left to do."""
         return page_session.todos_document(self.desk, self.desk.reading(asked["session"]))
 
@@ -280,15 +251,15 @@ class Page:
 
     # ---- changes -----------------------------------------------------------------------------------------
 
-    def rename(self, asked: Values) -> LabelDocument:
+    def rename(self, asked: Values) -> changes.LabelDocument:
         """Give it a title."""
         return actions.rename(self.desk, asked["session"], asked["title"], apply=asked["apply"])
 
-    def tag(self, asked: Values) -> LabelDocument:
+    def tag(self, asked: Values) -> changes.LabelDocument:
         """Give it a tag."""
         return actions.tag(self.desk, asked["session"], asked["tag"], apply=asked["apply"])
 
-    def fork(self, asked: Values) -> ForkDocument:
+    def fork(self, asked: Values) -> changes.ForkDocument:
         """Copy it into a new session."""
         return actions.make_fork(
             self.desk, asked["session"], asked["at"], asked["title"], apply=asked["apply"]
@@ -300,15 +271,15 @@ class Page:
             self.desk, asked["session"], in_place=asked["in_place"], slim=asked["slim"], apply=asked["apply"]
         )
 
-    def remove(self, asked: Values) -> RemovalDocument:
+    def remove(self, asked: Values) -> changes.RemovalDocument:
         """To the trash."""
         return actions.remove(self.desk, asked["session"], apply=asked["apply"])
 
-    def archive_one(self, asked: Values) -> ArchivalDocument:
+    def archive_one(self, asked: Values) -> changes.ArchivalDocument:
         """Keep it for good."""
         return actions.archive_one(self.desk, asked["session"], apply=asked["apply"])
 
-    def restore_file(self, asked: Values) -> FileRestorationDocument:
+    def restore_file(self, asked: Values) -> changes.FileRestorationDocument:
         """Write a version of a file."""
         return actions.restore_file(
             self.desk,
@@ -320,19 +291,19 @@ class Page:
             apply=asked["apply"],
         )
 
-    def archive(self, asked: Values) -> ArchivalDocument:
+    def archive(self, asked: Values) -> changes.ArchivalDocument:
         """Keep many."""
         return actions.archive_many(self.desk, asked["which"], apply=asked["apply"])
 
-    def cleanup(self, asked: Values) -> PageCleanupDocument:
+    def cleanup(self, asked: Values) -> changes.PageCleanupDocument:
         """Make room."""
         return actions.clean_up(self.desk, asked["days"], asked["project"], apply=asked["apply"])
 
-    def restore_trash(self, asked: Values) -> TrashRestorationDocument:
+    def restore_trash(self, asked: Values) -> changes.TrashRestorationDocument:
         """Bring back what was removed."""
         return actions.restore_trash(self.desk, asked["batch"], apply=asked["apply"])
 
-    def undo(self, asked: Values) -> UndoDocument:
+    def undo(self, asked: Values) -> changes.UndoDocument:
         """Take a change back."""
         return actions.undo(self.desk, asked["id"], apply=asked["apply"])
 
@@ -341,10 +312,10 @@ class Page:
         self._secrets.start()
         return self._secrets.document()
 
-    def refresh_index(self, _: Values) -> IndexStateDocument:
+    def refresh_index(self, _: Values) -> page_documents.IndexStateDocument:
         """Bring the index up to date."""
         self.desk.index.refresh()
-        return IndexStateDocument(self.desk.index.state)
+        return page_documents.IndexStateDocument(self.desk.index.state)
 
     def export(self, asked: Values) -> Response:
         """The session as a file to be saved."""

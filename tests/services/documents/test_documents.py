@@ -18,12 +18,13 @@ from msgspec import UNSET, Struct, UnsetType
 from recollect.cli.main import main
 from recollect.sample import sample_home
 from recollect.services import documents
+from recollect.services.check.check import CheckReport
 from recollect.services.documents.changes import CleanupDocument, ForkDocument, LabelDocument
 from recollect.services.documents.conversation import MessageDocument, TreeDocument
 from recollect.services.documents.cost import CostDocument
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.export import ExportDocument
-from recollect.services.documents.findings import CheckDocument, CheckRulesDocument, RepairDocument
+from recollect.services.documents.findings import CheckRulesDocument, RepairDocument
 from recollect.services.documents.overview import OverviewDocument
 from recollect.services.documents.parts import (
     FilesDocument,
@@ -56,7 +57,7 @@ def _printed(capfd: pytest.CaptureFixture[str], data: Path, *words: str) -> Any:
         (ListDocument, "list"),
         (ListDocument, "list --by repo"),
         (OverviewDocument, "overview"),
-        (CheckDocument, "check"),
+        (CheckReport, "check"),
         (CheckRulesDocument, "check --codes"),
         (SearchDocument, "search the"),
         (TodosDocument, "todos --all"),

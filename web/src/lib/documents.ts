@@ -213,6 +213,16 @@ export interface DamagedSessionDocument {
   lines: number
 }
 
+/** A change that the journal has, and what it did. */
+export interface DetailedEntryDocument {
+  id: string
+  what: string
+  subject: string
+  at: string
+  state: 'damaged' | 'done' | 'forgotten' | 'rolled-back' | 'undone' | 'unfinished'
+  steps: ChangeStepDocument[]
+}
+
 /** Why not, and what to do. ``sign_in``: a member's token would help. */
 export interface ErrorDocument {
   error: string
@@ -365,16 +375,6 @@ export interface IndexProgressDocument {
 /** Whether the index can be asked. */
 export interface IndexStateDocument {
   state: 'building' | 'none' | 'ready'
-}
-
-/** A change that the journal has. */
-export interface JournalEntryDocument {
-  id: string
-  what: string
-  subject: string
-  at: string
-  state: 'damaged' | 'done' | 'forgotten' | 'rolled-back' | 'undone' | 'unfinished'
-  steps: ChangeStepDocument[]
 }
 
 /** A new title or tag. */
@@ -948,7 +948,7 @@ export interface UndoDocument {
   applied: boolean
   undo: string | null
   undo_request?: RequestDocument | null
-  change: JournalEntryDocument
+  change: DetailedEntryDocument
 }
 
 /** A model without a price, and what it used. */

@@ -17,7 +17,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.services import fork
-from recollect.services.documents.changes import ForkDocument
+from recollect.services.documents.changes import fork_document
 from recollect.services.fork import ForkPlan
 
 
@@ -39,7 +39,7 @@ def run(options: Namespace) -> int:
         fork.apply(plan)
     undo = plans.command(options, "rm", plan.new, "--apply") if options.apply else ""
     if options.json:
-        output.print_json(_document(plan, applied=options.apply, undo=undo))
+        output.print_json(fork_document(plan, applied=options.apply, undo=undo or None))
         return 0
     _tell(plan, plans.command(options, "resume", plan.new), done=options.apply)
     again = [
@@ -51,21 +51,6 @@ def run(options: Namespace) -> int:
     ]
     plans.say_end(options, plans.command(options, *again), undo)
     return 0
-
-
-def _document(plan: ForkPlan, *, applied: bool, undo: str) -> ForkDocument:
-    return ForkDocument(
-        session=plan.session,
-        at=plan.leaf,
-        title=plan.title,
-        entries=plan.entries,
-        bytes=plan.bytes,
-        backups=len(plan.backups),
-        new=str(plan.new) if applied else None,
-        path=str(plan.path) if applied else None,
-        applied=applied,
-        undo=undo or None,
-    )
 
 
 def _tell(plan: ForkPlan, go_on: str, *, done: bool) -> None:

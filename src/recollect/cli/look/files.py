@@ -27,14 +27,8 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, diff, version_at
+from recollect.services.documents import parts as documents
 from recollect.services.documents.changes import FileRestorationDocument
-from recollect.services.documents.parts import (
-    FilesDocument,
-    FileVersionDocument,
-    TouchedFileDocument,
-    version_document,
-    version_length,
-)
 from recollect.services.session import Session
 from recollect.storage.file_backups import RestoredFile, restore, touched_files
 
@@ -73,8 +67,10 @@ def run(options: Namespace) -> int:
             f"file {options.path!r}: not touched in this session", hint="leave out --path to see all"
         )
     if options.json:
-        rows = [TouchedFileDocument(path, _rows(found, options.diff)) for path, found in wanted.items()]
-        output.print_json(FilesDocument(session.id, rows, len(rows)))
+        rows = [
+            documents.TouchedFileDocument(path, _rows(found, options.diff)) for path, found in wanted.items()
+        ]
+        output.print_json(documents.FilesDocument(session.id, rows, len(rows)))
         return 0
     for path, found in wanted.items():
         output.say(output.styled(visible(path), "bold"))
@@ -100,7 +96,7 @@ def _versions(found: Sequence[FileVersion]) -> Iterator[str]:
 
 
 def _state(version: FileVersion) -> str:
-    length = version_length(version)
+    length = documents.version_length(version)
     if not version.existed:
         return "no file"
     return "unknown" if length is None else size(length)
@@ -122,9 +118,9 @@ def _difference(old: FileVersion | None, new: FileVersion) -> str:
         return f"({unknown.message})"
 
 
-def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[FileVersionDocument]:
+def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileVersionDocument]:
     return [
-        version_document(number, new, _difference(old, new) if with_diff else UNSET)
+        documents.version_document(number, new, _difference(old, new) if with_diff else UNSET)
         for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1)
     ]
 
@@ -150,7 +146,7 @@ def _restore(options: Namespace, session: Session, files: Files) -> int:
                 path=path,
                 version=number,
                 to=str(done.path if done else target),
-                bytes=version_length(version),
+                bytes=documents.version_length(version),
                 kept=str(done.kept) if done and done.kept else None,
                 applied=options.apply,
                 undo=_undo(done) if done else None,

@@ -27,12 +27,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import RecollectError, UsageError
-from recollect.services.documents.sessions import (
-    ListDocument,
-    ListedSessionDocument,
-    RepositoryDocument,
-    listed_session,
-)
+from recollect.services.documents import sessions as documents
 from recollect.services.homes import Home
 from recollect.services.repositories import RepositoryFinder, RepositoryGroup
 from recollect.services.session import Session
@@ -135,14 +130,14 @@ def _agents(sessions: list[Session]) -> Counter[str]:
 
 def _rows(
     options: Namespace, sessions: list[Session], agents: Counter[str], live: set[str]
-) -> list[ListedSessionDocument]:
+) -> list[documents.ListedSessionDocument]:
     rows = []
     spent = _spent(options, sessions)
     size_of_all, done = sum(session.file.size for session in sessions), 0
     with output.progress_bar("counting") as progress:
         for session in sessions:
             rows.append(
-                listed_session(
+                documents.listed_session(
                     session,
                     agents=agents[session.id],
                     live=session.id in live,
@@ -157,19 +152,19 @@ def _rows(
 
 def _document(
     sessions: list[Session],
-    rows: list[ListedSessionDocument],
+    rows: list[documents.ListedSessionDocument],
     total: int,
     groups: list[RepositoryGroup] | None,
-) -> ListDocument:
+) -> documents.ListDocument:
     """With ``--by repo`` also the repository of each session, and the repositories."""
     if groups is None:
-        return ListDocument(rows, total)
+        return documents.ListDocument(rows, total)
     repo_of = {id(session): group.repo for group in groups for session in group.sessions}
     rows = [replace(row, repo=repo_of[id(session)]) for session, row in zip(sessions, rows, strict=True)]
     repositories = [
-        RepositoryDocument(group.repo, len(group.sessions), group.directories) for group in groups
+        documents.RepositoryDocument(group.repo, len(group.sessions), group.directories) for group in groups
     ]
-    return ListDocument(rows, total, repositories)
+    return documents.ListDocument(rows, total, repositories)
 
 
 def _spent(options: Namespace, sessions: list[Session]) -> dict[str, dict[str, int | None]]:

@@ -18,6 +18,8 @@ import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 
+from msgspec import convert
+
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import visible
@@ -43,16 +45,7 @@ def run(options: Namespace) -> int:
     if session.id in home.live_ids():
         output.note("Note: a client has this session open; two at once make two branches.")
     if options.json:
-        output.print_json(
-            ResumeDocument(
-                session=way.session,
-                title=way.title,
-                cwd=way.cwd,
-                cwd_exists=way.cwd_exists,
-                command=way.command,
-                argv=way.argv,
-            )
-        )
+        output.print_json(convert(way, ResumeDocument, from_attributes=True))
     if options.only_print and not options.json:
         output.say(visible(f"cd {shlex.quote(way.cwd)} && {way.command}"))
     if way.cwd_exists:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, when
@@ -27,13 +27,7 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.entry import parsed_time
 from recollect.services.agents import agents_of
-from recollect.services.documents.conversation import (
-    BranchDifferenceDocument,
-    TreeAgentDocument,
-    TreeDocument,
-    TreeNodeDocument,
-    message_document,
-)
+from recollect.services.documents import conversation as documents
 from recollect.services.history import is_prompt, speaks, whole_nodes
 from recollect.services.session import Session
 
@@ -81,11 +75,11 @@ def run(options: Namespace) -> int:
 # --- as JSON --------------------------------------------------------------------------------
 
 
-def _document(session: Session) -> TreeDocument:
+def _document(session: Session) -> documents.TreeDocument:
     graph = session.graph
     active = _active(session)
     leaf = graph.active_leaf
-    return TreeDocument(
+    return documents.TreeDocument(
         session=session.id,
         nodes=[_node(graph, node, active) for node in graph.nodes.values()],
         leaves=[node.uuid for node in _leaves(graph)],
@@ -98,17 +92,15 @@ def _document(session: Session) -> TreeDocument:
     )
 
 
-def _node(graph: Graph, node: Node, active: set[str]) -> TreeNodeDocument:
+def _node(graph: Graph, node: Node, active: set[str]) -> documents.TreeNodeDocument:
     parent = graph.parent_of(node)
-    return TreeNodeDocument(
+    return documents.TreeNodeDocument(
         node.uuid, parent, node.type, node.timestamp, node.uuid in active, node.is_sidechain
     )
 
 
-def _agent(agent: SubAgent) -> TreeAgentDocument:
-    return TreeAgentDocument(
-        agent.id, agent.layout, agent.tool_use_id, agent.spawned_by, agent.parent_agent, agent.messages
-    )
+def _agent(agent: SubAgent) -> documents.TreeAgentDocument:
+    return convert(agent, documents.TreeAgentDocument, from_attributes=True)
 
 
 def _leaves(graph: Graph) -> list[Node]:
@@ -277,12 +269,12 @@ def _print_difference(session: Session, left: str, right: str, *, as_json: bool)
     found = session.difference(left, right)
     if as_json:
         output.print_json(
-            BranchDifferenceDocument(
+            documents.BranchDifferenceDocument(
                 session=session.id,
                 common=found.common,
                 last_common=found.last_common,
-                only_left=[message_document(one) for one in found.only_left],
-                only_right=[message_document(one) for one in found.only_right],
+                only_left=[documents.message_document(one) for one in found.only_left],
+                only_right=[documents.message_document(one) for one in found.only_right],
             )
         )
         return

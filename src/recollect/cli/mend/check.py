@@ -18,6 +18,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.plans import command, own_data
@@ -26,7 +28,7 @@ from recollect.errors import UsageError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.check import CheckReport, CheckSummary, check
-from recollect.services.documents.findings import CheckDocument, CheckRuleDocument, CheckRulesDocument
+from recollect.services.documents.findings import CheckRuleDocument, CheckRulesDocument
 from recollect.services.homes import Home
 
 _SHOWN = 100
@@ -64,7 +66,7 @@ def run(options: Namespace) -> int:
     chosen = [_typed(options, one) for one in checked.findings if _is_wanted(options, one)]
     if options.json:
         limit = options.limit or None
-        output.print_json(CheckDocument(chosen[:limit], checked.summary))
+        output.print_json(replace(checked, findings=chosen[:limit]))
         return checked.exit_code
     limit = (_SHOWN if options.limit is None else options.limit) or len(chosen)
     _say_findings(home, chosen[:limit])
@@ -102,12 +104,8 @@ def _is_wanted(options: Namespace, finding: Finding) -> bool:
 
 def _typed(options: Namespace, finding: Finding) -> Finding:
     """The fix as a command line to type, with the global options this one was given."""
-    from msgspec import structs
-
     words = finding.fix.split()
-    return (
-        structs.replace(finding, fix=command(options, *words[1:])) if words[:1] == ["recollect"] else finding
-    )
+    return replace(finding, fix=command(options, *words[1:])) if words[:1] == ["recollect"] else finding
 
 
 def _say_findings(home: Home, findings: Sequence[Finding]) -> None:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.services.archive.archive import ArchiveFailure
 from recollect.services.archive.cleanup import CleanupCandidate
+from recollect.services.fork import ForkPlan
 from recollect.storage.changes.journal import ChangeState
 
 
@@ -139,24 +140,43 @@ class JournalEntryDocument(Struct, frozen=True, kw_only=True):
     subject: str
     at: dt.datetime
     state: ChangeState
+
+
+class DetailedEntryDocument(JournalEntryDocument, frozen=True, kw_only=True):
+    """A change that the journal has, and what it did."""
+
     steps: list[ChangeStepDocument]
 
 
 class UndoDocument(ChangeDocument, frozen=True, kw_only=True):
     """A change that is taken back."""
 
-    change: JournalEntryDocument
+    change: DetailedEntryDocument
 
 
-class RecentChangeDocument(Struct, frozen=True, kw_only=True):
+class RecentChangeDocument(JournalEntryDocument, frozen=True, kw_only=True):
     """A change that could be taken back."""
 
-    id: str
-    what: str
-    subject: str
-    at: dt.datetime
-    state: ChangeState
     undo: RequestDocument
+
+
+def fork_document(
+    plan: ForkPlan, *, applied: bool, undo: str | None, request: RequestDocument | UnsetType | None = UNSET
+) -> ForkDocument:
+    """A fork, planned or made."""
+    return ForkDocument(
+        session=plan.session,
+        at=plan.leaf,
+        title=plan.title,
+        entries=plan.entries,
+        bytes=plan.bytes,
+        backups=len(plan.backups),
+        new=str(plan.new) if applied else None,
+        path=str(plan.path) if applied else None,
+        applied=applied,
+        undo=undo,
+        undo_request=request,
+    )
 
 
 def cleanup_session(one: CleanupCandidate) -> CleanupSessionDocument:

@@ -146,14 +146,9 @@ class TurnCostsDocument(SpendingDocument, frozen=True, kw_only=True):
 # ---- branches and the head -------------------------------------------------------------------------------
 
 
-class BranchNodeDocument(Struct, frozen=True, kw_only=True):
+class BranchNodeDocument(Branch, frozen=True, kw_only=True):
     """A branch in the tree of them: where it leaves which other, and what was said first on it."""
 
-    leaf: str
-    forked_at: str | None
-    length: int
-    at: str | None
-    active: bool
     parent: str | None
     depth: int
     messages: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from recollect.model.findings import Finding, Severity
@@ -13,13 +14,6 @@ from recollect.services.documents.changes import RequestDocument
 from recollect.services.repair.repair import RepairPlan
 
 _ACTIONS = 500
-
-
-class CheckDocument(Struct, frozen=True):
-    """What ``check --json`` prints."""
-
-    findings: list[Finding]
-    summary: CheckSummary
 
 
 class CheckRuleDocument(Struct, frozen=True):
@@ -112,7 +106,7 @@ class FindingsDocument(Struct, frozen=True):
 
 def repair_members(plan: RepairPlan) -> dict[str, Any]:
     """The members of a plan's document, with every action."""
-    mending, proof = plan.mending, plan.mending.proof
+    mending = plan.mending
     return {
         "session": plan.session,
         "path": str(plan.path),
@@ -127,14 +121,7 @@ def repair_members(plan: RepairPlan) -> dict[str, Any]:
             after=mending.bytes_after,
             saved=plan.saved,
         ),
-        "proof": RepairProofDocument(
-            holds=proof.holds,
-            messages_sent=proof.messages_sent,
-            history_before=proof.history_before,
-            history_after=proof.history_after,
-            gained=proof.gained,
-            problems=proof.problems,
-        ),
+        "proof": msgspec.convert(mending.proof, RepairProofDocument, from_attributes=True),
     }
 
 

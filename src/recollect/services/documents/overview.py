@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
 
 from recollect.model.cost.money import exact
 from recollect.model.findings import Finding
@@ -26,7 +29,7 @@ class DamageSummaryDocument(Struct, frozen=True, kw_only=True):
 
     lines: int
     by_code: dict[str, int]
-    logs: list[str]
+    logs: tuple[Path, ...]
     logs_checked: int
     bytes_checked: int
     bytes_total: int
@@ -52,32 +55,13 @@ class OverviewDocument(Struct, frozen=True, kw_only=True):
 
 def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:
     """An overview and what was spent."""
-    damage = answer.damage
-    return OverviewDocument(
-        sample=is_sample,
-        homes=answer.homes,
-        projects=answer.projects,
-        sessions=answer.sessions,
-        agents=answer.agents,
-        bytes=answer.bytes,
-        cost=RecentCostsDocument(
-            exact(spent.today),
-            exact(spent.last_7_days),
-            exact(spent.last_30_days),
-            spent.unpriced,
-            spent.uncertain,
-        ),
-        newest=answer.newest,
-        damage=DamageSummaryDocument(
-            lines=damage.lines,
-            by_code=damage.by_code,
-            logs=[str(log) for log in damage.logs],
-            logs_checked=damage.logs_checked,
-            bytes_checked=damage.bytes_checked,
-            bytes_total=damage.bytes_total,
-            complete=damage.complete,
-        ),
-        problems=answer.problems,
-        expiring=answer.expiring,
-        findings=answer.findings,
+    cost = RecentCostsDocument(
+        exact(spent.today),
+        exact(spent.last_7_days),
+        exact(spent.last_30_days),
+        spent.unpriced,
+        spent.uncertain,
     )
+    damage = msgspec.convert(answer.damage, DamageSummaryDocument, from_attributes=True)
+    members = structs.asdict(answer) | {"damage": damage}
+    return OverviewDocument(sample=is_sample, cost=cost, **members)

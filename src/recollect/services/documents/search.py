@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.model.search.snippet import Snippet
 from recollect.services.search.search import SearchHit, SearchResult
@@ -74,20 +74,7 @@ class PageSearchDocument(Struct, frozen=True, kw_only=True):
 
 def hit_document(hit: SearchHit) -> HitDocument:
     """One hit for a command."""
-    return HitDocument(
-        session=hit.session,
-        agent=hit.agent,
-        uuid=hit.uuid,
-        kind=hit.kind,
-        at=hit.at,
-        project=hit.project,
-        branch=hit.branch,
-        title=hit.title,
-        path=hit.path,
-        offset=hit.offset,
-        snippet=hit.snippet.text,
-        resume=hit.resume,
-    )
+    return HitDocument(**structs.asdict(hit) | {"snippet": hit.snippet.text})
 
 
 def search_document(

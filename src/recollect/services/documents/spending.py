@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
 
 from msgspec import Struct
 
 from recollect.model.cost.money import Spending, exact
 from recollect.model.cost.usage import Tokens
-
-
-class TokenCounts(TypedDict):
-    """The six counts, to be spread into a document."""
-
-    input_tokens: int
-    output_tokens: int
-    cache_write_5m_tokens: int
-    cache_write_1h_tokens: int
-    cache_read_tokens: int
-    web_searches: int
 
 
 class TokensDocument(Struct, frozen=True, kw_only=True):
@@ -46,7 +35,7 @@ class AmountDocument(Struct, frozen=True):
     unpriced: list[str]
 
 
-def counts(tokens: Tokens) -> TokenCounts:
+def counts(tokens: Tokens) -> dict[str, Any]:
     """Tokens as members of a document."""
     return {
         "input_tokens": tokens.input,

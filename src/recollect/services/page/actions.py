@@ -19,20 +19,7 @@ from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
 from recollect.services.archive import cleanup
 from recollect.services.check.home_checks import WITHIN_DAYS
-from recollect.services.documents.changes import (
-    ArchivalDocument,
-    ChangeStepDocument,
-    FileRestorationDocument,
-    ForkDocument,
-    JournalEntryDocument,
-    LabelDocument,
-    PageCleanupDocument,
-    RemovalDocument,
-    RequestDocument,
-    TrashRestorationDocument,
-    UndoDocument,
-    cleanup_session,
-)
+from recollect.services.documents import changes as documents
 from recollect.services.documents.findings import PageRepairDocument, page_repair_members
 from recollect.services.documents.parts import version_length
 from recollect.services.label import LabelPlan
@@ -48,31 +35,33 @@ from recollect.storage.file_backups import RestoredFile, restore
 _MOST = 500
 
 
-def _request(path: str, **body: object) -> RequestDocument:
-    return RequestDocument(path, {**body, "apply": True})
+def _request(path: str, **body: object) -> documents.RequestDocument:
+    return documents.RequestDocument(path, {**body, "apply": True})
 
 
 # ---- title, tag, fork, removal ---------------------------------------------------------------------------
 
 
-def rename(desk: PageBackend, name: str, title: str, *, apply: bool) -> LabelDocument:
+def rename(desk: PageBackend, name: str, title: str, *, apply: bool) -> documents.LabelDocument:
     """Give a session a title."""
     session = desk.changing(name)
     return _labelled(desk, label.titled(session, title), "rename", "title", apply=apply)
 
 
-def tag(desk: PageBackend, name: str, text: str, *, apply: bool) -> LabelDocument:
+def tag(desk: PageBackend, name: str, text: str, *, apply: bool) -> documents.LabelDocument:
     """Give a session a tag."""
     session = desk.changing(name)
     return _labelled(desk, label.tagged(session, text), "tag", "tag", apply=apply)
 
 
-def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, apply: bool) -> LabelDocument:
+def _labelled(
+    desk: PageBackend, plan: LabelPlan, command: str, field: str, *, apply: bool
+) -> documents.LabelDocument:
     if apply:
         label.apply(plan, desk.data)
     back = _request(f"/api/sessions/{plan.session}/{command}", **{field: plan.before})
     words = [command, "--apply", "--", plan.session, plan.before]
-    return LabelDocument(
+    return documents.LabelDocument(
         session=plan.session,
         path=str(plan.path),
         what=plan.what,
@@ -86,32 +75,22 @@ def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, a
 
 def make_fork(
     desk: PageBackend, name: str, at: str | None, title: str | None, *, apply: bool
-) -> ForkDocument:
+) -> documents.ForkDocument:
     """A new session that starts as a copy of another."""
     plan = fork.planned_fork(desk.changing(name), at, title)
     if apply:
         fork.apply(plan)
-    return ForkDocument(
-        session=plan.session,
-        at=plan.leaf,
-        title=plan.title,
-        entries=plan.entries,
-        bytes=plan.bytes,
-        backups=len(plan.backups),
-        new=str(plan.new) if apply else None,
-        path=str(plan.path) if apply else None,
-        applied=apply,
-        undo=desk.command("rm", str(plan.new), "--apply") if apply else None,
-        undo_request=_request(f"/api/sessions/{plan.new}/remove") if apply else None,
-    )
+    back = _request(f"/api/sessions/{plan.new}/remove") if apply else None
+    undo = desk.command("rm", str(plan.new), "--apply") if apply else None
+    return documents.fork_document(plan, applied=apply, undo=undo, request=back)
 
 
-def remove(desk: PageBackend, name: str, *, apply: bool) -> RemovalDocument:
+def remove(desk: PageBackend, name: str, *, apply: bool) -> documents.RemovalDocument:
     """Move a session to our trash."""
     session = desk.changing(name)
     plan = trash_service.planned_removal(session)
     batch = trash_service.remove(session, desk.data).batch if apply else None
-    return RemovalDocument(
+    return documents.RemovalDocument(
         session=plan.session,
         title=plan.title,
         items=[str(item) for item in plan.items[:_MOST]],
@@ -124,14 +103,14 @@ def remove(desk: PageBackend, name: str, *, apply: bool) -> RemovalDocument:
     )
 
 
-def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> TrashRestorationDocument:
+def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> documents.TrashRestorationDocument:
     """Bring back what one removal took away."""
     desk.require_own()
     trash = trash_service.trash_at(desk.data)
     batch = trash.find(name)
     obstacles = [] if apply else trash.obstacles(batch)
     paths = trash_service.restore(batch, desk.data) if apply else batch.targets()
-    return TrashRestorationDocument(
+    return documents.TrashRestorationDocument(
         batch=batch.batch,
         session=batch.session,
         restored=[str(path) for path in paths[:_MOST]],
@@ -171,7 +150,7 @@ def make_repair(
     )
 
 
-def undo(desk: PageBackend, change: str, *, apply: bool) -> UndoDocument:
+def undo(desk: PageBackend, change: str, *, apply: bool) -> documents.UndoDocument:
     """Take back what a command changed in a home."""
     desk.require_own()
     journal = ChangeJournal(desk.data / "undo")
@@ -182,14 +161,14 @@ def undo(desk: PageBackend, change: str, *, apply: bool) -> UndoDocument:
         done = repair.undo(found, desk.data)
     else:
         done = journal.undo(found.id)
-    return UndoDocument(
-        change=JournalEntryDocument(
+    return documents.UndoDocument(
+        change=documents.DetailedEntryDocument(
             id=found.id,
             what=found.what,
             subject=found.subject,
             at=found.at,
             state=(done or found).state,
-            steps=[ChangeStepDocument(step.kind, str(step.path)) for step in found.steps[:_MOST]],
+            steps=[documents.ChangeStepDocument(step.kind, str(step.path)) for step in found.steps[:_MOST]],
         ),
         applied=done is not None,
         undo=desk.command("undo", done.id, "--apply") if done is not None else None,
@@ -202,7 +181,7 @@ def undo(desk: PageBackend, change: str, *, apply: bool) -> UndoDocument:
 
 def restore_file(
     desk: PageBackend, name: str, path: str, number: int, to: str, *, overwrite: bool, apply: bool
-) -> FileRestorationDocument:
+) -> documents.FileRestorationDocument:
     """Write one version of a file below a directory that is named as a whole."""
     session = desk.reading(name)
     version = version_of(files_of(desk, session), path, number)
@@ -215,7 +194,7 @@ def restore_file(
         raise UsageError(f"{path}: version {number} has no content to restore", hint="choose another one")
     target = directory / Path(path.replace("\\", "/")).name
     done = restore(version, directory, overwrite=overwrite) if apply else None
-    return FileRestorationDocument(
+    return documents.FileRestorationDocument(
         session=session.id,
         path=path,
         version=number,
@@ -238,7 +217,7 @@ def _undo_restore(done: RestoredFile) -> str:
 # ---- keeping and making room -----------------------------------------------------------------------------
 
 
-def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> ArchivalDocument:
+def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> documents.ArchivalDocument:
     """Put sessions into the archive; only our own directory is written to."""
     desk.require_own()
     chosen = [one for one in sessions if one.session_id is not None]
@@ -248,7 +227,7 @@ def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> A
         added, failed = archive_service.add_all(
             archive_service.archive_at(desk.data), chosen, dt.datetime.now(dt.UTC)
         )
-    return ArchivalDocument(
+    return documents.ArchivalDocument(
         sessions=[one.id for one in chosen[:_MOST]],
         total=len(chosen),
         raw_bytes=sum(one.manifest.raw_bytes for one in added) if apply else sum(s.file.size for s in chosen),
@@ -261,12 +240,12 @@ def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> A
     )
 
 
-def archive_one(desk: PageBackend, name: str, *, apply: bool) -> ArchivalDocument:
+def archive_one(desk: PageBackend, name: str, *, apply: bool) -> documents.ArchivalDocument:
     """One session."""
     return archive(desk, [desk.changing(name)], apply=apply)
 
 
-def archive_many(desk: PageBackend, which: str, *, apply: bool) -> ArchivalDocument:
+def archive_many(desk: PageBackend, which: str, *, apply: bool) -> documents.ArchivalDocument:
     """All sessions, or those the client is about to delete."""
     desk.require_own()
     sessions = desk.sessions(fresh=True)
@@ -279,15 +258,17 @@ def archive_many(desk: PageBackend, which: str, *, apply: bool) -> ArchivalDocum
     return archive(desk, sessions, apply=apply)
 
 
-def clean_up(desk: PageBackend, days: float, project: str | None, *, apply: bool) -> PageCleanupDocument:
+def clean_up(
+    desk: PageBackend, days: float, project: str | None, *, apply: bool
+) -> documents.PageCleanupDocument:
     """Archive old sessions, then move them to the trash."""
     desk.require_own()
     now = dt.datetime.now(dt.UTC)
     found = cleanup.candidates(desk.home.sessions(project), now - dt.timedelta(days=days))
     done = cleanup.clean_up(found, archive_service.archive_at(desk.data), desk.data, now) if apply else None
     going = [one for one in found if one.kept_because is None]
-    return PageCleanupDocument(
-        sessions=[cleanup_session(one) for one in found[:_MOST]],
+    return documents.PageCleanupDocument(
+        sessions=[documents.cleanup_session(one) for one in found[:_MOST]],
         total=len(going),
         bytes=sum(one.bytes for one in going),
         failed=list(done.failed[:_MOST]) if done else [],

@@ -6,7 +6,7 @@ first. Every line is looked at once, however many branches pass through it.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import NotFound
 from recollect.model.conversation.conversation import Branch, grouped
@@ -85,11 +85,7 @@ def _limb(session: PageSession, limb: BranchNode, active: ViewMessages | None) -
     branch = limb.branch
     is_stem = branch.active and active is not None
     return BranchNodeDocument(
-        leaf=branch.leaf,
-        forked_at=branch.forked_at,
-        length=branch.length,
-        at=branch.at,
-        active=branch.active,
+        **structs.asdict(branch),
         parent=limb.parent,
         depth=limb.depth,
         messages=len(active) if is_stem and active is not None else len(grouped(limb.own)),

@@ -14,20 +14,8 @@ from recollect.errors import RecollectError
 from recollect.model.findings import Finding
 from recollect.services.archive.cleanup import HOLD
 from recollect.services.check.home_checks import WITHIN_DAYS, home_findings
+from recollect.services.documents import health as documents
 from recollect.services.documents.changes import RecentChangeDocument, RequestDocument
-from recollect.services.documents.health import (
-    DamagedDocument,
-    DamagedSessionDocument,
-    ExpiringDocument,
-    ExpiringSessionDocument,
-    HealthDocument,
-    HomeFindingsDocument,
-    NotArchivedDocument,
-    OldSessionsDocument,
-    ScanState,
-    SecretKindDocument,
-    SecretsDocument,
-)
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.sessions import SessionList, SessionRow
 from recollect.services.secrets.scan import SecretScan, scan
@@ -72,10 +60,10 @@ class SecretJob:
     def _progress(self, done: int, total: int) -> None:
         self._done, self._total = done, total
 
-    def document(self) -> SecretsDocument:
+    def document(self) -> documents.SecretsDocument:
         """How far it is and what was found: kinds and numbers, never a value."""
         scanned = self._scanned
-        return SecretsDocument(
+        return documents.SecretsDocument(
             state=self._state(),
             done=self._done,
             total=self._total,
@@ -86,7 +74,7 @@ class SecretJob:
             action=RequestDocument("/api/health/secrets", {}),
         )
 
-    def _state(self) -> ScanState:
+    def _state(self) -> documents.ScanState:
         if self._scanned is not None:
             return "done"
         if self._problem is not None:
@@ -94,25 +82,27 @@ class SecretJob:
         return "unknown" if self._thread is None else "running"
 
 
-def _by_kind(scanned: SecretScan) -> list[SecretKindDocument]:
-    found: list[SecretKindDocument] = []
+def _by_kind(scanned: SecretScan) -> list[documents.SecretKindDocument]:
+    found: list[documents.SecretKindDocument] = []
     for kind in sorted({one.kind for one in scanned.findings}):
         own = [one for one in scanned.findings if one.kind == kind]
         sessions = sorted({one.session for one in own if one.session})[:_MOST]
-        found.append(SecretKindDocument(kind, len({one.fingerprint for one in own}), len(own), sessions))
+        found.append(
+            documents.SecretKindDocument(kind, len({one.fingerprint for one in own}), len(own), sessions)
+        )
     return found
 
 
-def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> HealthDocument:
+def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> documents.HealthDocument:
     """All of it."""
     rows = listed.rows()
     kept = {row.id: listed.is_archived(row.session) for row in rows}
-    return HealthDocument(
+    return documents.HealthDocument(
         expiring=_expiring(desk, listed, rows, kept),
         not_archived=_not_archived(desk, rows, kept),
         damaged=_damaged(desk, listed, rows),
         old=_old(desk, rows),
-        homes=HomeFindingsDocument(_home_findings(desk)),
+        homes=documents.HomeFindingsDocument(_home_findings(desk)),
         secrets=secrets.document(),
         changes=_changes(desk),
     )
@@ -120,14 +110,14 @@ def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) 
 
 def _expiring(
     desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow], kept: dict[str, bool]
-) -> ExpiringDocument:
+) -> documents.ExpiringDocument:
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
     soon = sorted((row for row in rows if row.expires_at <= end), key=lambda row: row.expires_at)
     missing = [row for row in soon if not kept[row.id]]
-    return ExpiringDocument(
+    return documents.ExpiringDocument(
         within_days=WITHIN_DAYS,
         sessions=[
-            ExpiringSessionDocument(row.id, listed.title(row.session), row.expires_at, kept[row.id])
+            documents.ExpiringSessionDocument(row.id, listed.title(row.session), row.expires_at, kept[row.id])
             for row in soon[:_MOST]
         ],
         total=len(soon),
@@ -139,9 +129,9 @@ def _expiring(
 
 def _not_archived(
     desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]
-) -> NotArchivedDocument:
+) -> documents.NotArchivedDocument:
     missing = [row for row in rows if not kept[row.id] and row.session.session_id is not None]
-    return NotArchivedDocument(
+    return documents.NotArchivedDocument(
         total=len(missing),
         bytes=sum(row.session.file.size for row in missing),
         command=desk.command("archive", "add", "--all"),
@@ -149,11 +139,12 @@ def _not_archived(
     )
 
 
-def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow]) -> DamagedDocument:
+def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow]) -> documents.DamagedDocument:
     hurt = sorted(((row.damaged, row) for row in rows if row.damaged), key=lambda one: -one[0])
-    return DamagedDocument(
+    return documents.DamagedDocument(
         sessions=[
-            DamagedSessionDocument(row.id, listed.title(row.session), lines) for lines, row in hurt[:_MOST]
+            documents.DamagedSessionDocument(row.id, listed.title(row.session), lines)
+            for lines, row in hurt[:_MOST]
         ],
         total=len(hurt),
         is_complete=all(row.damaged is not None for row in rows),
@@ -162,10 +153,10 @@ def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow])
     )
 
 
-def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> OldSessionsDocument:
+def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> documents.OldSessionsDocument:
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
     old = [row for row in rows if row.last_at < before and not row.is_live]
-    return OldSessionsDocument(
+    return documents.OldSessionsDocument(
         before_days=OLD_DAYS,
         total=len(old),
         bytes=sum(row.session.file.size for row in old),

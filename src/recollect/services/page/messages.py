@@ -23,22 +23,8 @@ from recollect.model.cost.prices import PriceList
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Entry, parsed_time
 from recollect.model.line_views.scan import UsageRecord, usage_of
-from recollect.services.documents.conversation import (
-    ConversationMapDocument,
-    LinePlaceDocument,
-    MessageWindowDocument,
-    PageMessageDocument,
-    PromptDocument,
-    ToolCallDocument,
-    TurnCostDocument,
-    TurnCostsDocument,
-)
-from recollect.services.documents.spending import (
-    AmountDocument,
-    SpendingDocument,
-    spending_document,
-    spending_members,
-)
+from recollect.services.documents import conversation as documents
+from recollect.services.documents import spending
 from recollect.services.page.content import LONGEST, BlockRenderer
 from recollect.services.page.conversation import (
     KINDS,
@@ -69,11 +55,11 @@ class MessageWindow:
         self._agents = agents_by_call(session) if view.agent is None else {}
         self._cut_at: int | None = LONGEST
 
-    def document(self, start: int, count: int) -> MessageWindowDocument:
+    def document(self, start: int, count: int) -> documents.MessageWindowDocument:
         """Messages from ``start`` on, which counts from the end where it is negative."""
         total = len(self._talk)
         wanted = range(total)[start:][:count]
-        return MessageWindowDocument(
+        return documents.MessageWindowDocument(
             session=self._session.id,
             from_=wanted.start,
             total=total,
@@ -90,7 +76,7 @@ class MessageWindow:
             left -= min(sum(node.length for node in self._talk.groups[index]), _MOST_OF_ONE)
             yield index
 
-    def whole(self, index: int) -> PageMessageDocument:
+    def whole(self, index: int) -> documents.PageMessageDocument:
         """One message without cutting."""
         if not 0 <= index < len(self._talk):
             raise NotFound(f"message {index}: there are {len(self._talk)}", hint="ask for the map again")
@@ -98,14 +84,14 @@ class MessageWindow:
             self._cut_at = None
         return self._message(index)
 
-    def _message(self, index: int) -> PageMessageDocument:
+    def _message(self, index: int) -> documents.PageMessageDocument:
         talk = self._talk
         group = talk.groups[index]
         said = spoken(group, talk.load)
         shown = BlockRenderer(self._url, self._cut_at)
         kind = talk.kinds[index]
         cost, response_index = self._cost(index, said)
-        return PageMessageDocument(
+        return documents.PageMessageDocument(
             index=index,
             kind=KINDS[kind],
             bytes=sum(node.length for node in group),
@@ -118,7 +104,7 @@ class MessageWindow:
             blocks=shown.message(said),
             is_meta=said.is_meta,
             is_summary=said.is_summary,
-            lines=[LinePlaceDocument(node.uuid, node.offset, node.length) for node in group],
+            lines=[documents.LinePlaceDocument(node.uuid, node.offset, node.length) for node in group],
             calls=self._calls(said, shown),
             cost=cost,
             response_index=response_index,
@@ -142,8 +128,8 @@ class MessageWindow:
 
     # ---- calls -------------------------------------------------------------------------------------------
 
-    def _calls(self, said: Message, shown: BlockRenderer) -> dict[str, ToolCallDocument]:
-        found: dict[str, ToolCallDocument] = {}
+    def _calls(self, said: Message, shown: BlockRenderer) -> dict[str, documents.ToolCallDocument]:
+        found: dict[str, documents.ToolCallDocument] = {}
         for entry in said.entries:
             body = entry.body
             for block in body.message.blocks if isinstance(body, Assistant) else ():
@@ -151,12 +137,12 @@ class MessageWindow:
                     found[block.id] = self._call(entry, block.id, shown)
         return found
 
-    def _call(self, entry: Entry, name: str, shown: BlockRenderer) -> ToolCallDocument:
+    def _call(self, entry: Entry, name: str, shown: BlockRenderer) -> documents.ToolCallDocument:
         node = self._talk.results.get(name)
         answer = None if node is None else self._talk.load(node)
         both = [entry] if answer is None else [entry, answer]
         call = next(one for one in tool_calls(both) if one.id == name)
-        return ToolCallDocument(
+        return documents.ToolCallDocument(
             status=call.status,
             duration_ms=call.elapsed_ms,
             in_background=call.in_background,
@@ -174,7 +160,7 @@ class MessageWindow:
 
     # ---- costs -------------------------------------------------------------------------------------------
 
-    def _cost(self, index: int, said: Message) -> tuple[SpendingDocument | None, int]:
+    def _cost(self, index: int, said: Message) -> tuple[spending.SpendingDocument | None, int]:
         """What a response cost, at its last message only, and which message that is."""
         name = self._talk.groups[index][0].message_id if said.role == "assistant" else None
         places = self._talk.responses.get(name or "", [index])
@@ -184,7 +170,7 @@ class MessageWindow:
         ledger = Ledger(self._prices)
         for record in filter(None, (usage_of(entry.raw) for entry in entries)):
             ledger.add(record)
-        return spending_document(ledger.total()) if ledger.responses else None, index
+        return spending.spending_document(ledger.total()) if ledger.responses else None, index
 
     def _lines(self, places: Iterable[int]) -> Iterator[Entry]:
         for place in places:
@@ -203,10 +189,10 @@ def signature(talk: ViewMessages) -> str:
 # ---- all messages at once --------------------------------------------------------------------------------
 
 
-def map_document(session: PageSession, view: ConversationView) -> ConversationMapDocument:
+def map_document(session: PageSession, view: ConversationView) -> documents.ConversationMapDocument:
     """Kinds, sizes and times of all messages, and the first words of the newest prompts."""
     talk = talk_of(session, view)
-    return ConversationMapDocument(
+    return documents.ConversationMapDocument(
         total=len(talk),
         signature=signature(talk),
         kinds=talk.kinds,
@@ -221,8 +207,10 @@ def _seconds(timestamp: str | None) -> int | None:
     return None if moment is None else int(moment.timestamp())
 
 
-def _prompt(talk: ViewMessages, index: int) -> PromptDocument:
-    return PromptDocument(index, first_words(talk, index, _PROMPT_CHARACTERS), talk.groups[index][-1].uuid)
+def _prompt(talk: ViewMessages, index: int) -> documents.PromptDocument:
+    return documents.PromptDocument(
+        index, first_words(talk, index, _PROMPT_CHARACTERS), talk.groups[index][-1].uuid
+    )
 
 
 def first_words(talk: ViewMessages, index: int, characters: int) -> str:
@@ -231,8 +219,8 @@ def first_words(talk: ViewMessages, index: int, characters: int) -> str:
 
 
 def costs_document(
-    session: PageSession, view: ConversationView, whole_session: AmountDocument
-) -> TurnCostsDocument:
+    session: PageSession, view: ConversationView, whole_session: spending.AmountDocument
+) -> documents.TurnCostsDocument:
     """What each turn of a view cost; every response once, in the turn of its last line."""
     talk, prices = talk_of(session, view), price_list()
     starts = [-1, *talk.turns]
@@ -244,16 +232,16 @@ def costs_document(
     ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
     whole = sum(totals.values(), Spending())
     turns = [
-        TurnCostDocument(
+        documents.TurnCostDocument(
             from_=max(turn, 0),
             to=ends[turn],
             at=_at(talk, max(turn, 0)),
-            **spending_members(totals.get(turn, Spending())),
+            **spending.spending_members(totals.get(turn, Spending())),
         )
         for turn in starts
         if turn >= 0 or turn in totals
     ]
-    return TurnCostsDocument(turns=turns, session=whole_session, **spending_members(whole))
+    return documents.TurnCostsDocument(turns=turns, session=whole_session, **spending.spending_members(whole))
 
 
 def _at(talk: ViewMessages, index: int) -> dt.datetime | None:

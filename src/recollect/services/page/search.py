@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+import msgspec
+
 from recollect.services.documents.search import PageHitDocument, PageSearchDocument, SessionHitsDocument
 from recollect.services.page.desk import PageBackend
 from recollect.services.search.search import SearchHit, search
@@ -65,15 +67,5 @@ def _group(hits: Sequence[SearchHit]) -> SessionHitsDocument:
         project=first.project,
         branch=first.branch,
         resume=first.resume,
-        hits=[
-            PageHitDocument(
-                uuid=hit.uuid,
-                agent=hit.agent,
-                kind=hit.kind,
-                at=hit.at,
-                offset=hit.offset,
-                snippet=hit.snippet,
-            )
-            for hit in hits
-        ],
+        hits=[msgspec.convert(hit, PageHitDocument, from_attributes=True) for hit in hits],
     )

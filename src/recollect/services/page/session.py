@@ -18,16 +18,6 @@ from recollect.services.cost.report import costs
 from recollect.services.documents import parts
 from recollect.services.documents.conversation import CompactionDocument, SessionHeadDocument
 from recollect.services.documents.findings import FindingsDocument
-from recollect.services.documents.parts import (
-    FileDiffDocument,
-    FilesDocument,
-    FileTextDocument,
-    PageAgentsDocument,
-    PageResumeDocument,
-    TodosDocument,
-    TouchedFileDocument,
-    page_agent,
-)
 from recollect.services.documents.spending import AmountDocument, counts
 from recollect.services.page import findings
 from recollect.services.page.content import Blob, blob_of
@@ -159,10 +149,10 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
     }
 
 
-def resume_document(session: PageSession) -> PageResumeDocument:
+def resume_document(session: PageSession) -> parts.PageResumeDocument:
     """How to go on with it in the client."""
     way = resumption(session)
-    return PageResumeDocument(
+    return parts.PageResumeDocument(
         session=way.session,
         title=way.title,
         cwd=way.cwd,
@@ -174,10 +164,10 @@ def resume_document(session: PageSession) -> PageResumeDocument:
     )
 
 
-def agents_document(desk: PageBackend, session: PageSession) -> PageAgentsDocument:
+def agents_document(desk: PageBackend, session: PageSession) -> parts.PageAgentsDocument:
     """The sub-agents, first sent first."""
     agents = _remembered(desk, "agents", session, lambda: agents_of(session))
-    return PageAgentsDocument(session.id, [page_agent(one) for one in agents])
+    return parts.PageAgentsDocument(session.id, [parts.page_agent(one) for one in agents])
 
 
 # ---- files and todos -------------------------------------------------------------------------------------
@@ -191,15 +181,15 @@ def files_of(desk: PageBackend, session: PageSession) -> Files:
     return _remembered(desk, "files", session, lambda: touched_files(session.home, session.file), most=1)
 
 
-def files_document(desk: PageBackend, session: PageSession) -> FilesDocument:
+def files_document(desk: PageBackend, session: PageSession) -> parts.FilesDocument:
     """The versions without their contents."""
     rows = [
-        TouchedFileDocument(
+        parts.TouchedFileDocument(
             path, [parts.version_document(number, one) for number, one in enumerate(found, 1)]
         )
         for path, found in files_of(desk, session).items()
     ]
-    return FilesDocument(session.id, rows, len(rows))
+    return parts.FilesDocument(session.id, rows, len(rows))
 
 
 def version_of(files: Files, path: str, number: int) -> FileVersion:
@@ -212,7 +202,9 @@ def version_of(files: Files, path: str, number: int) -> FileVersion:
     return found[number - 1]
 
 
-def version_document(desk: PageBackend, session: PageSession, path: str, number: int) -> FileTextDocument:
+def version_document(
+    desk: PageBackend, session: PageSession, path: str, number: int
+) -> parts.FileTextDocument:
     """The text of a version; nothing where it is no text, or not known."""
     version = version_of(files_of(desk, session), path, number)
     content = version.content
@@ -221,7 +213,7 @@ def version_document(desk: PageBackend, session: PageSession, path: str, number:
         text = content.decode() if isinstance(content, bytes) else content
     except UnicodeDecodeError:
         text = None
-    return FileTextDocument(
+    return parts.FileTextDocument(
         path=path,
         number=number,
         text=None if text is None else text[:_LONGEST_TEXT],
@@ -233,7 +225,7 @@ def version_document(desk: PageBackend, session: PageSession, path: str, number:
 
 def diff_document(
     desk: PageBackend, session: PageSession, path: str, number: int, against: int | None
-) -> FileDiffDocument:
+) -> parts.FileDiffDocument:
     """What changed from one version to another."""
     files = files_of(desk, session)
     new = version_of(files, path, number)
@@ -244,7 +236,7 @@ def diff_document(
         problem = None
     except UsageError as unknown:
         text, problem = "", unknown.message
-    return FileDiffDocument(
+    return parts.FileDiffDocument(
         path=path,
         number=number,
         against=before,
@@ -254,9 +246,9 @@ def diff_document(
     )
 
 
-def todos_document(desk: PageBackend, session: PageSession) -> TodosDocument:
+def todos_document(desk: PageBackend, session: PageSession) -> parts.TodosDocument:
     """What was left to do, list by list."""
-    return TodosDocument([one for one in to_do_lists(desk.home) if one.session == session.id])
+    return parts.TodosDocument([one for one in to_do_lists(desk.home) if one.session == session.id])
 
 
 # ---- findings --------------------------------------------------------------------------------------------

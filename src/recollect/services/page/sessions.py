@@ -23,12 +23,7 @@ from recollect.model.cost.money import exact
 from recollect.services import directory_name
 from recollect.services.archive.archive import archive_at, is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
-from recollect.services.documents.sessions import (
-    FacetsDocument,
-    ProjectDocument,
-    SessionListDocument,
-    SessionRowDocument,
-)
+from recollect.services.documents import sessions as documents
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
@@ -127,14 +122,14 @@ class SessionList:
 
     # ---- asking ------------------------------------------------------------------------------------------
 
-    def document(self, wanted: SessionQuery, start: int, count: int) -> SessionListDocument:
+    def document(self, wanted: SessionQuery, start: int, count: int) -> documents.SessionListDocument:
         """A page of the list."""
         rows = self._chosen(wanted, any_age=start > 0)
         shown = rows[start : start + count]
         unpriced = sorted(
             {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
         )
-        return SessionListDocument(
+        return documents.SessionListDocument(
             sessions=[self._document(self._glanced(row)) for row in shown],
             from_=start,
             total=len(rows),
@@ -144,7 +139,7 @@ class SessionList:
             facets=self._facets(rows) if start == 0 else UNSET,
         )
 
-    def projects(self) -> list[ProjectDocument]:
+    def projects(self) -> list[documents.ProjectDocument]:
         """The directories that were worked in, the one used last first."""
         groups: dict[str, list[SessionRow]] = {}
         for row in self.rows():
@@ -274,9 +269,9 @@ class SessionList:
 
     # ---- documents ---------------------------------------------------------------------------------------
 
-    def _document(self, row: SessionRow) -> SessionRowDocument:
+    def _document(self, row: SessionRow) -> documents.SessionRowDocument:
         seen = row.glance
-        return SessionRowDocument(
+        return documents.SessionRowDocument(
             id=row.id,
             project=project_name(row.cwd, row.session.path),
             cwd=row.cwd or None,
@@ -298,10 +293,10 @@ class SessionList:
             is_indexed=row.spent is not None,
         )
 
-    def _project(self, cwd: str, rows: Sequence[SessionRow]) -> ProjectDocument:
+    def _project(self, cwd: str, rows: Sequence[SessionRow]) -> documents.ProjectDocument:
         unpriced = sorted({model for row in rows for model in row.unpriced})
         firsts = [row.first_at for row in rows if row.first_at is not None]
-        return ProjectDocument(
+        return documents.ProjectDocument(
             project=project_name(cwd, rows[0].session.path),
             cwd=cwd or None,
             sessions=len(rows),
@@ -313,11 +308,11 @@ class SessionList:
             live=sum(row.is_live for row in rows),
         )
 
-    def _facets(self, rows: Sequence[SessionRow]) -> FacetsDocument:
+    def _facets(self, rows: Sequence[SessionRow]) -> documents.FacetsDocument:
         models = (model for row in rows for model in row.spent or ())
         # Only what was looked at anyway: a facet is no reason to open every log.
         glanced = [self._desk.glance(row.session) for row in rows if self._desk.is_glanced(row.session)]
-        return FacetsDocument(
+        return documents.FacetsDocument(
             projects=_counted(row.cwd for row in rows),
             branches=_counted(row.branch for row in rows),
             models=_counted(models),
