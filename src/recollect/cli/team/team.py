@@ -29,7 +29,7 @@ _KEYS = ("person", "repo", "branch", "model", "project", "machine", "session", "
 _WIDEST = 44
 
 
-class _CostRowDocument(Struct):
+class _RemoteCostRow(Struct):
     keys: dict[str, str]
     responses: int
     tokens: dict[str, int]
@@ -37,10 +37,10 @@ class _CostRowDocument(Struct):
     unpriced: list[str]
 
 
-class _CostReportDocument(Struct):
+class _RemoteCostReport(Struct):
     by: list[str]
-    rows: list[_CostRowDocument]
-    total: _CostRowDocument
+    rows: list[_RemoteCostRow]
+    total: _RemoteCostRow
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -118,7 +118,7 @@ def _say(document: dict[str, object]) -> None:
 
     from recollect.model.cost.money import dollars
 
-    report = msgspec.convert(document, type=_CostReportDocument)
+    report = msgspec.convert(document, type=_RemoteCostReport)
     head = [*report.by, "responses", "input", "output", "cache write", "cache read", "cost"]
     rows = [_cells(report.by, row, dollars(row.pico_usd)) for row in report.rows]
     total = _cells([], report.total, dollars(report.total.pico_usd))
@@ -136,7 +136,7 @@ def _say(document: dict[str, object]) -> None:
         output.note(f"not in the cost, because they have no price: {', '.join(map(visible, unpriced))}")
 
 
-def _cells(by: list[str], row: _CostRowDocument, cost: str) -> list[str]:
+def _cells(by: list[str], row: _RemoteCostRow, cost: str) -> list[str]:
     tokens = row.tokens
     writes = tokens.get("cache_write_5m", 0) + tokens.get("cache_write_1h", 0)
     numbers = (
