@@ -20,7 +20,10 @@ class Severity(enum.StrEnum):
 
 
 class Finding(Struct, frozen=True, omit_defaults=False):
-    """One finding. ``line`` counts from 1; ``offset`` is the byte where the line starts."""
+    """One finding. ``line`` counts from 1; ``offset`` is the byte where the line starts.
+
+    ``repair`` is what a repair would do about it; None where it is not mended by one.
+    """
 
     code: str
     severity: Severity
@@ -32,3 +35,4 @@ class Finding(Struct, frozen=True, omit_defaults=False):
     line: int | None = None
     offset: int | None = None
     uuid: str | None = None
+    repair: str | None = None

@@ -85,8 +85,15 @@ def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> 
 
     assert text[0].startswith("3f2a9c1e  ")
     assert text[1].startswith("  error   history-cut: line 3, byte ")
-    assert "          -> recollect repair 3f2a9c1e" == text[2]
-    assert text[-1].endswith("4 lines, 4 valid, 0 damaged. 1 error, 0 warnings, 1 remark.")
+    assert [
+        "          before it is sent on resume; the history has 2 messages now, 4 after a",
+        "          repair",
+        "          -> recollect repair 3f2a9c1e",
+        "             to let the entry follow one that is in the log",
+    ] == text[3:7]
+    assert all(len(line) <= 80 for line in text)
+    assert text[-2].endswith("4 lines, 4 valid, 0 damaged.")
+    assert "1 error, 0 warnings, 1 remark." == text[-1]
 
 
 def test_the_fix_repeats_the_global_options(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,6 +150,9 @@ def test_what_makes_no_sense_is_refused(words: tuple[str, ...]) -> None:
 
 
 def test_all_rules_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """With severity and meaning, one a line."""
+    """With severity and meaning, in 80 columns."""
     assert 0 == run("--codes")
-    assert list(CODES) == [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    lines = capsys.readouterr().out.splitlines()
+
+    assert list(CODES) == [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert all(len(line) <= 80 for line in lines)

@@ -46,10 +46,13 @@ def test_the_plan_names_line_byte_reason_sizes_and_proof(
     shown = capsys.readouterr().out
 
     assert before == state(own_home)
-    assert f"line 5, byte {size - 20}: torn-tail: " in shown
-    assert f"{size} before = {size - 20} kept + 20 set aside; {size - 20} after" in shown
-    assert "Proof holds: 4 messages would be sent; history 4 -> 4 messages" in shown
+    assert f"  error   torn-tail: line 5, byte {size - 20:,}: " in shown
+    assert f"\n  line 5, byte {size - 20:,}: torn-tail: " in shown
+    assert f"{size:,} before = {size - 20:,} kept + 20 set aside; {size - 20:,} after" in shown
+    assert "Sent on resume: 4 messages now, 4 after the repair\n" in shown
+    assert "History: 4 messages now, 4 after the repair\n" in shown
     assert f"recollect repair {ONE} --apply" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines() if "recollect repair" not in line)
 
 
 def test_a_copy_is_made_and_taken_back(own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,6 +90,7 @@ def test_an_open_session_is_told_and_refused_in_place(
     own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 5, and the log is as before."""
+    log.write_bytes(log.read_bytes().replace(b"\n", b"", 1))  # two entries on one line
     open_in_this_process(own_home / ".claude", ONE)
     before = log.read_bytes()
     main(["repair", ONE, "--in-place"])

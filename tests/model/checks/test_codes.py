@@ -23,6 +23,7 @@ ERRORS = {
     "api-unpaired-result",
     "api-repeated-call",
     "api-bad-call-id",
+    "api-misplaced-block",
     "api-empty-text",
     "api-empty-content",
     "api-unsigned-thinking",

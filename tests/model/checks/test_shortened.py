@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from recollect.model.checks import images
 from recollect.model.checks.shortened import shortened
-from recollect.model.repair import images
 
 LONG = 5_000
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests.talk import Fields, assistant, call, link, mark, result, user
 
@@ -95,7 +95,7 @@ def repeat_tool_ids(lines: Lines, rng: random.Random) -> None:
 
 
 def spoil_content(lines: Lines, rng: random.Random) -> None:
-    line = rng.choice([one for one in _chain(lines) if "message" in one])
+    line = rng.choice([one for one in _chain(lines) if isinstance(one.get("message"), dict)])
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
     content: list[Fields] = [
         {"type": "text", "text": ""},
@@ -104,7 +104,7 @@ def spoil_content(lines: Lines, rng: random.Random) -> None:
         image,
         result("toolu_nobody", [{"type": "text", "text": ""}, image]),
     ]
-    old = line["message"]["content"]
+    old = line["message"].get("content", "")
     blocks = old if isinstance(old, list) else [{"type": "text", "text": old}]
     line["message"]["content"] = rng.choice([[*blocks, rng.choice(content)], [rng.choice(content)], "", []])
 
@@ -183,13 +183,20 @@ def crlf(data: bytes, rng: random.Random) -> bytes:
 BYTE_DAMAGE = [tear, glue, zero, overwrite, cut_inside, odd_lines, crlf]
 
 
+def damage_lines(
+    lines: Lines, rng: random.Random, kinds: Sequence[Callable[[Lines, random.Random], None]]
+) -> None:
+    """Do these kinds of damage, as long as anything is left to be damaged."""
+    for harm in kinds:
+        if len(_chain(lines)) > 1 and any(isinstance(one.get("message"), dict) for one in _chain(lines)):
+            harm(lines, rng)
+
+
 def damaged_log(seed: int) -> bytes:
     """The bytes of a log with one to four kinds of damage; the same for the same seed."""
     rng = random.Random(seed)
     lines = talk(rng, rng.choice([1, 3, 6]))
-    for harm in rng.sample(FIELD_DAMAGE, rng.choice([0, 1, 1, 2])):
-        if len(_chain(lines)) > 1:
-            harm(lines, rng)
+    damage_lines(lines, rng, rng.sample(FIELD_DAMAGE, rng.choice([0, 1, 1, 2])))
     data = b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
     for spoil in rng.sample(BYTE_DAMAGE, rng.choice([0, 1, 1, 2])):
         data = spoil(data, rng)

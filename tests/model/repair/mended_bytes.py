@@ -7,15 +7,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from recollect.model.checks.scan import LogIdentity, LogSource
 from recollect.model.damage import Line
+from recollect.model.diagnosis import Diagnosis, diagnosed
 from recollect.model.repair.plan import LogRepair, mended
 from tests.talk import Fields
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
-def planned(data: bytes) -> LogRepair:
-    """The plan for these bytes."""
+def source_of(data: bytes, session: str = "s") -> LogSource:
+    """These bytes as the log of a session."""
     end = data.rfind(b"\n") + 1
 
     def lines() -> Iterator[Line]:
@@ -24,7 +26,25 @@ def planned(data: bytes) -> LogRepair:
             yield Line(line, offset)
             offset += len(line) + 1
 
-    return mended(lines, lambda offset, length: data[offset : offset + length], len(data), end, NOW)
+    return LogSource(
+        LogIdentity(session),
+        lines,
+        lambda offset, length: data[offset : offset + length],
+        len(data),
+        end,
+        NOW,
+    )
+
+
+def diagnosis_of(data: bytes, session: str = "s") -> Diagnosis:
+    """What is wrong with these bytes, and what a repair mends."""
+    return diagnosed(source_of(data, session))
+
+
+def planned(data: bytes) -> LogRepair:
+    """The plan for these bytes."""
+    source = source_of(data)
+    return mended(source, source.scan())
 
 
 def output(plan: LogRepair) -> bytes:

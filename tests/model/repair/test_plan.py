@@ -11,9 +11,12 @@ from collections import Counter
 
 import pytest
 
-from recollect.model.repair.proof import broken_rules, sent
+from recollect.model.checks.resumed import resumed_log
+from recollect.model.repair.draft import RepairDraft
+from recollect.model.repair.plan import as_read
+from recollect.model.repair.proof import proved, scan_of
 from tests.model.repair.damaged import damaged_log, talk
-from tests.model.repair.mended_bytes import codes, entries, output, planned, rebuilt
+from tests.model.repair.mended_bytes import codes, entries, output, planned, rebuilt, source_of
 from tests.talk import Fields, assistant, call, encoded, result, user
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
@@ -28,6 +31,11 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 def line(entry: Fields) -> bytes:
     return encoded([entry])
+
+
+def sent(draft: RepairDraft) -> list[Fields]:
+    """The messages that the client would send of the result."""
+    return list(resumed_log(draft.graph(), draft.line_of).messages)
 
 
 def spoken(data: bytes) -> list[str]:
@@ -443,28 +451,51 @@ def test_generated_damage_is_mended_once_and_for_all(group: int) -> None:
         assert len(data) == plan.bytes_kept + plan.bytes_set_aside, seed
         assert (data, plan.bytes_after) == (rebuilt(plan, data), len(result_bytes)), seed
         assert ((), plan.proof.history_after) == (again.actions, again.proof.history_before), seed
-        assert ((), True) == (plan.proof.problems, plan.proof.history_after >= plan.proof.history_before), (
-            seed
-        )
+        # Lines of nothing but refused thinking leave the history.
+        removed = codes(plan)["thinking-removed"]
+        assert () == plan.proof.problems, seed
+        assert plan.proof.history_after + removed >= plan.proof.history_before, seed
 
 
-# ---- the rules -------------------------------------------------------------------------------------------
+# ---- the proof -------------------------------------------------------------------------------------------
+
+
+def draft_of_the_talk() -> RepairDraft:
+    return as_read(source_of(encoded(TALK)))
+
+
+def problems(draft: RepairDraft) -> list[str]:
+    source = source_of(encoded(TALK))
+    return [
+        one.partition(":")[0] for one in proved(draft, source.scan(), scan_of(draft, source.log))[0].problems
+    ]
+
+
+def test_a_result_that_is_what_it_was_is_proved() -> None:
+    """Nothing was done, so nothing is worse."""
+    assert [] == problems(draft_of_the_talk())
+
+
+def test_a_shorter_history_is_no_repair() -> None:
+    """A prompt that follows nothing starts a conversation of two messages."""
+    draft = draft_of_the_talk()
+    draft.change(2, {"parentUuid": None}, "relinked", "for a test")
+
+    assert ["the history would have 2 messages, and has 4"] == problems(draft)
 
 
 @pytest.mark.parametrize(
-    ("messages", "problem"),
+    ("number", "content", "code"),
     [
-        ([("user", "")], "non-empty"),
-        ([("user", [])], "content is empty"),
-        ([("user", "Q"), ("assistant", [call("t")])], "without `tool_result`"),
-        ([("user", [result("t")])], "unexpected `tool_result`"),
-        ([("user", "Q"), ("assistant", [call("t"), call("t")]), ("user", [result("t")])], "unique"),
-        ([("user", "Q"), ("assistant", [{"type": "thinking", "thinking": "x"}])], "signature"),
-        ([("user", [IMAGE])], "image is empty"),
+        (2, [IMAGE], "api-empty-image"),
+        (1, [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "A"}], "api-unsigned-thinking"),
+        (0, " ", "api-empty-content"),
     ],
 )
-def test_the_proof_knows_what_the_api_refuses(messages: list[tuple[str, object]], problem: str) -> None:
-    """Each rule, broken once."""
-    found = list(broken_rules([{"role": role, "content": content} for role, content in messages]))
+def test_what_the_api_would_newly_refuse_is_no_repair(number: int, content: object, code: str) -> None:
+    """The rules of the proof are those of a check."""
+    draft = draft_of_the_talk()
+    message = {**TALK[number]["message"], "content": content}
+    draft.change(number, {"message": message}, "empty-text", "for a test")
 
-    assert [True] == [problem in one for one in found]
+    assert [code] == problems(draft)

@@ -1,4 +1,4 @@
-"""`services.verify`: every code of the table has a home that raises it, and a sound home raises none."""
+"""`services.check`: every code of the table has a home that raises it, and a sound home raises none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from recollect.model.checks import CODES
+from recollect.model.checks import CODES, resumed
 from recollect.model.findings import Severity
-from recollect.services.check import check as verify
 from recollect.services.check.check import MOST_OF_A_CODE, CheckReport, check
 from recollect.services.homes import Home
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan
@@ -269,6 +268,14 @@ CASES: dict[str, Callable[[Path], None]] = {
         {**outcome(7, 6, "toolu_1", "R"), "isSidechain": True},
         prompt(8, 6, "Q4"),
     ),
+    "result-not-sent": entries(
+        prompt(5, 4, "Q3"),
+        reply(6, 5, call("toolu_1"), answer="msg_x"),
+        reply(7, 6, said("later"), answer="msg_y"),
+        outcome(8, 7, "toolu_1", "R"),
+        reply(9, 8, said("A"), answer="msg_z"),
+    ),
+    "api-misplaced-block": asked({"type": "thinking", "thinking": "hm", "signature": "s"}, said("Q3")),
     "api-bad-call-id": answer(call("not valid!")),
     "api-empty-text": answer(said("  "), call("toolu_1")),
     "api-empty-content": entries(prompt(5, 4, ""), reply(6, 5, said("A3"))),
@@ -505,7 +512,7 @@ def test_a_conversation_beyond_the_bound_is_checked_with_its_texts_cut(
     """The same findings at the same places, though no text is held whole."""
     with_long_texts(tmp_path)
     whole = checked(tmp_path).findings
-    monkeypatch.setattr(verify, "_LARGEST_CONVERSATION", 40_000)
+    monkeypatch.setattr(resumed, "LARGEST_CONVERSATION", 40_000)
 
     assert {
         "api-unsigned-thinking",
@@ -521,7 +528,7 @@ def test_one_of_too_many_lines_is_not_checked_and_says_so(
 ) -> None:
     """Where cutting texts does not help; the other rules are looked at all the same."""
     with_long_texts(tmp_path)
-    monkeypatch.setattr(verify, "_LARGEST_CONVERSATION", 2_000)
+    monkeypatch.setattr(resumed, "LARGEST_CONVERSATION", 2_000)
 
     found = {one.code for one in checked(tmp_path).findings}
 

@@ -139,7 +139,8 @@ def test_a_session_that_is_open_is_not_changed(home: Path, data: Path) -> None:
     open_in_this_process(home, ONE)
     with pytest.raises(Busy, match="a client has it open"):
         repair.undo(repair.found_change(done.change.id, data), data)
-    session_of(home).path.write_bytes(lines(TALK) + TORN)
+    data_of = lines(TALK).split(b"\n")
+    session_of(home).path.write_bytes(b"\n".join([data_of[0], data_of[1] + data_of[2], data_of[3], TORN]))
     before = state(home)
 
     with pytest.raises(Busy, match=f"process {os.getpid()}"):
@@ -172,14 +173,23 @@ def test_a_log_behind_a_link_is_changed_where_it_lies(home: Path, data: Path) ->
     assert (True, 4) == (log.is_symlink(), len(real.read_bytes().splitlines()))
 
 
+def test_half_a_line_that_is_being_written_is_no_damage(home: Path, data: Path) -> None:
+    """A client has the session open: there is nothing to repair, and `check` says so too."""
+    session_of(home).path.write_bytes(lines(TALK) + TORN)
+    open_in_this_process(home, ONE)
+
+    with pytest.raises(UsageError, match="nothing to repair"):
+        repaired(home, data, in_place=False)
+
+
 def test_a_repair_that_cannot_be_proved_is_not_made(
     home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the reason: the plan tells it, and nothing is changed."""
-    monkeypatch.setattr(proof, "broken_rules", lambda messages: ["messages.0: something new"])
+    monkeypatch.setattr(proof, "still_owed", lambda *_: 99)
     before = state(home)
 
-    with pytest.raises(DamagedData, match=r"would not be sound: messages\.0: something new"):
+    with pytest.raises(DamagedData, match=r"would not be sound: the history would have 4 messages"):
         repaired(home, data, in_place=True)
     assert before == state(home)
 

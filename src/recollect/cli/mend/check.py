@@ -21,9 +21,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.findings import finding_lines, fix_lines
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.plans import command, own_data
-from recollect.cli.terminal.text import counted, size, visible
+from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.errors import UsageError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
@@ -32,7 +33,6 @@ from recollect.services.documents.findings import CheckRuleDocument, CheckRulesD
 from recollect.services.homes import Home
 
 _SHOWN = 100
-_STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _ORDER = [Severity.ERROR, Severity.WARNING, Severity.INFO]
 
 
@@ -45,7 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--severity", choices=[one.value for one in _ORDER], help="only this, and what is worse"
     )
     parser.add_argument(
-        "--limit", type=int, metavar="N", help=f"show at most so many (default {_SHOWN}; 0: all)"
+        "--limit", type=int, metavar="N", help=f"show at most N findings (default {_SHOWN}; 0: all)"
     )
     parser.add_argument("--no-secrets", action="store_true", help="do not count credentials: much faster")
     parser.add_argument("--codes", action="store_true", help="list all rules with what they mean, and end")
@@ -93,7 +93,10 @@ def _list_codes(options: Namespace) -> int:
         return 0
     longest = max(map(len, CODES))
     for code, rule in CODES.items():
-        output.say(f"{code:<{longest}}  {rule.severity.value:<7}  {rule.meaning}")
+        for line in wrapped(
+            rule.meaning, f"{code:<{longest}}  {rule.severity.value:<7}  ", " " * (longest + 11)
+        ):
+            output.say(line)
     return 0
 
 
@@ -122,18 +125,12 @@ def _say_findings(home: Home, findings: Sequence[Finding]) -> None:
 
 
 def _say(finding: Finding) -> None:
-    severity = output.styled(f"{finding.severity.value:<7}", _STYLE[finding.severity])
-    agent = f"agent {visible(finding.agent)} " if finding.agent else ""
-    place = (
-        f"line {finding.line:,}, byte {finding.offset:,}: "
-        if finding.line and finding.offset is not None
-        else ""
-    )
-    output.say(f"  {severity} {finding.code}: {agent}{place}{visible(finding.what)}")
+    for line in finding_lines(finding):
+        output.say(line)
     if not finding.session:
         output.say(output.styled(f"          in {visible(finding.path)}", "dim"))
-    if not finding.fix.startswith("nothing to do"):
-        output.say(output.styled(f"          -> {visible(finding.fix)}", "dim"))
+    for line in fix_lines(finding):
+        output.say(line)
 
 
 def _say_summary(checked: CheckReport, found: int, shown: int) -> None:
@@ -141,7 +138,8 @@ def _say_summary(checked: CheckReport, found: int, shown: int) -> None:
     looked = f"{counted(summary.sessions, 'session')}, {counted(summary.logs, 'log')}, {size(summary.bytes)}"
     lines = f"{counted(summary.lines, 'line')}, {summary.valid:,} valid, {summary.damaged:,} damaged"
     counts = ", ".join(f"{counted(summary.by_severity.get(one.value, 0), _NOUN[one])}" for one in _ORDER)
-    output.say(f"{looked}: {lines}. {counts}.")
+    output.say(f"{looked}: {lines}.")
+    output.say(f"{counts}.")
     if found > shown:
         output.note(f"{shown:,} of {found:,} findings; --limit 0 shows all")
 

@@ -1,9 +1,10 @@
 """Repair a session that the client cannot resume, resumes in part, or that the API refuses for ever.
 
-Prints a plan: what happens to which line and why, the sizes, and the proof that the result
-can be resumed. --apply carries it out, by default as a repaired copy beside the original;
---in-place changes the session itself where no client has it open. Whatever does not
-stay as it was goes to quarantine, byte for byte. --slim also takes out what no resume needs.
+Prints a plan: which findings of `recollect check` it mends, what happens to which line, the sizes, and how many
+messages the client resumes before and after. The result is checked with the same rules: a repair that would
+bring a new error, or shorten the history, is refused. --apply carries the plan out, by default as a repaired
+copy beside the original; --in-place changes the session itself where no client has it open. What does not stay
+as it was goes to quarantine, byte for byte. --slim also takes out what no resume needs.
 
 Example:
   recollect repair 3f2a9c1e
@@ -15,11 +16,11 @@ Example:
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections import Counter
 
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.findings import codes_of, finding_lines, place_of
 from recollect.cli.terminal.homes import open_home
-from recollect.cli.terminal.text import counted, size, visible
+from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.errors import UsageError
 from recollect.services.documents.findings import RepairDocument, repair_members
 from recollect.services.repair import repair
@@ -28,7 +29,7 @@ from recollect.services.repair.slim import with_slimming
 from recollect.storage.changes.journal import AppliedChange
 
 _ACTIONS_SHOWN = 40
-_GAINED_SHOWN = 5
+_FINDINGS_SHOWN = 20
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -89,19 +90,14 @@ def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -
 def _tell(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> None:
     name = output.styled(visible(plan.session[:8]), "cyan")
     if not plan.is_needed:
-        output.say(f"{name}: nothing to repair")
-        _tell_notes(plan)
-        _tell_proof(plan)
+        _tell_nothing_to_do(plan, name)
         return
-    output.say(f"{'Repaired' if done else 'Would repair'} {name}: {_counts(plan)}")
-    for action in plan.mending.actions[:_ACTIONS_SHOWN]:
-        place = f"line {action.line}, byte {action.offset}"
-        output.say(f"  {place}: {output.styled(action.code, 'bold')}: {visible(action.why)}")
-    if len(plan.mending.actions) > _ACTIONS_SHOWN:
-        output.say(f"  ... and {len(plan.mending.actions) - _ACTIONS_SHOWN} more; --json has them all")
+    output.say(f"{'Repaired' if done else 'Would repair'} {name}")
+    _tell_findings(plan)
+    _tell_steps(plan)
     _tell_notes(plan)
     _tell_sizes(plan)
-    _tell_proof(plan)
+    _tell_counts(plan)
     if plan.open_in is not None and options.in_place and done is None:
         output.say(output.styled(f"A client has it open (process {plan.open_in}): refused until then", "red"))
     if done is not None:
@@ -111,37 +107,75 @@ def _tell(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> No
     plans.say_end(options, again, _undo_line(options, done.change.id) if done else "")
 
 
-def _counts(plan: RepairPlan) -> str:
-    counts = Counter(action.code for action in plan.mending.actions)
-    return ", ".join(f"{count} {code}" for code, count in counts.most_common())
+def _tell_nothing_to_do(plan: RepairPlan, name: str) -> None:
+    if not plan.diagnosis.refusal:
+        output.say(f"{name}: nothing to repair")
+    for number, reason in enumerate(plan.diagnosis.refusal):
+        text = f"the repaired session would not be sound: {reason}" if number == 0 else reason
+        for line in wrapped(visible(text), "" if number == 0 else "  ", "  "):
+            output.say(f"{name}: {line}" if number == 0 else line)
+    _tell_left(plan)
+    _tell_notes(plan)
+    _tell_counts(plan)
+
+
+def _tell_findings(plan: RepairPlan) -> None:
+    """The findings in the words of `recollect check`."""
+    mended = plan.diagnosis.mended
+    if mended:
+        output.say(f"Mends {counted(len(mended), 'finding')} of `recollect check`:")
+    for finding in mended[:_FINDINGS_SHOWN]:
+        for line in finding_lines(finding):
+            output.say(line)
+    if len(mended) > _FINDINGS_SHOWN:
+        output.say(f"  ... and {len(mended) - _FINDINGS_SHOWN:,} more; --json has them all")
+    _tell_left(plan)
+
+
+def _tell_left(plan: RepairPlan) -> None:
+    if plan.diagnosis.left:
+        for line in wrapped(f"Leaves {codes_of(plan.diagnosis.left)}", "", "  "):
+            output.say(line)
+
+
+def _tell_steps(plan: RepairPlan) -> None:
+    actions = plan.mending.actions
+    output.say(f"Does {counted(len(actions), 'step')}:")
+    for action in actions[:_ACTIONS_SHOWN]:
+        text = f"{place_of(action.line, action.offset)}: {action.code}: {visible(action.why)}"
+        for line in wrapped(text, "  ", "    "):
+            output.say(line)
+    if len(actions) > _ACTIONS_SHOWN:
+        output.say(f"  ... and {len(actions) - _ACTIONS_SHOWN:,} more; --json has them all")
 
 
 def _tell_notes(plan: RepairPlan) -> None:
     for text in plan.mending.notes:
-        output.say(output.styled(f"  Note: {visible(text)}", "dim"))
+        for line in wrapped(f"Note: {visible(text)}", "  ", "    "):
+            output.say(output.styled(line, "dim"))
 
 
 def _tell_sizes(plan: RepairPlan) -> None:
     mending = plan.mending
-    output.say(
-        f"Bytes: {mending.bytes_before} before = {mending.bytes_kept} kept + "
-        f"{mending.bytes_set_aside} set aside; {mending.bytes_after} after"
+    text = (
+        f"Bytes: {mending.bytes_before:,} before = {mending.bytes_kept:,} kept + "
+        f"{mending.bytes_set_aside:,} set aside; {mending.bytes_after:,} after"
     )
+    for line in wrapped(text, "", "  "):
+        output.say(line)
     for kind, count in plan.saved.items():
         output.say(f"  Saves {size(count)} of {kind}")
 
 
-def _tell_proof(plan: RepairPlan) -> None:
+def _tell_counts(plan: RepairPlan) -> None:
+    """What the client sends on resume, and how long the history is; both before and after where there is a plan."""
     proof = plan.mending.proof
-    history = f"history {proof.history_before} -> {counted(proof.history_after, 'message')}"
-    verdict = output.styled("holds", "green") if proof.holds else output.styled("fails", "red")
-    output.say(f"Proof {verdict}: {counted(proof.messages_sent, 'message')} would be sent; {history}")
-    for uuid in proof.gained[:_GAINED_SHOWN]:
-        output.say(f"  gained {visible(uuid)}")
-    if len(proof.gained) > _GAINED_SHOWN:
-        output.say(f"  ... and {len(proof.gained) - _GAINED_SHOWN} more gained")
-    for problem in proof.problems:
-        output.say(output.styled(f"  {visible(problem)}", "red"))
+    for name, now, after in (
+        ("Sent on resume", proof.messages_before, proof.messages_sent),
+        ("History", proof.history_before, proof.history_after),
+    ):
+        then = f" now, {after:,} after the repair" if plan.is_needed else ""
+        output.say(f"{name}: {counted(now, 'message')}{then}")
 
 
 def _tell_done(options: Namespace, done: RepairResult) -> None:

@@ -60,6 +60,18 @@ def shortened(text: str, columns: int) -> str:
     return "".join(kept).rstrip() + "…"
 
 
+def wrapped(text: str, first: str = "", rest: str = "", columns: int = 80) -> list[str]:
+    """Lines of at most so many columns, broken between words; a word that is too long stays whole."""
+    lines, line = [], first
+    for word in text.split():
+        gap = "" if line == (rest if lines else first) else " "
+        if gap and width(line) + 1 + width(word) > columns:
+            lines.append(line)
+            line, gap = rest, ""
+        line += gap + word
+    return [*lines, line]
+
+
 def padded(text: str, columns: int) -> str:
     """Filled with spaces to so many columns."""
     return text + " " * max(columns - width(text), 0)

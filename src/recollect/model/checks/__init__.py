@@ -23,43 +23,63 @@ from msgspec import Struct
 from recollect.model.findings import Severity
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
-_REPAIR = "recollect repair {session}"
+REPAIR = "recollect repair {session}"
 _NONE = "nothing to do"
 # No command mends these; this one keeps what can be read.
 _EXPORT = "recollect export {session}"
 
 
 class CheckRule(Struct, frozen=True):
-    """One row of the table. ``source`` names the seed that asks for it, where one does."""
+    """One row of the table. ``source`` names the seed that asks for it, where one does.
+
+    A rule whose ``fix`` is a repair may be mended by one. Whether it is, in one log, only the plan of the repair tells
+    (``model/diagnosis.py``); where it is not, ``other_fix`` is what to do.
+    """
 
     severity: Severity
     meaning: str
     fix: str = _NONE
     source: str = ""
 
+    @property
+    def is_mendable(self) -> bool:
+        """Whether a repair may mend it."""
+        return self.fix == REPAIR
+
+    @property
+    def other_fix(self) -> str:
+        """What to do where no repair mends it."""
+        if not self.is_mendable:
+            return self.fix
+        return _EXPORT if self.severity is Severity.ERROR else _NONE
+
 
 class RuleViolation(Struct, frozen=True):
-    """A rule that was broken, and where in the log. ``line`` counts from 1, 0 where only the offset is known."""
+    """A rule that was broken, and where in the log. ``line`` counts from 1, 0 where only the offset is known.
+
+    ``subject`` tells several violations of one entry apart: the id of a call, for one.
+    """
 
     code: str
     what: str
     offset: int | None = None
     uuid: str | None = None
     line: int = 0
+    subject: str = ""
 
 
 CODES: dict[str, CheckRule] = {
     # lines
-    "invalid-json": CheckRule(_ERROR, "a line that is not JSON; the client passes over it", _REPAIR, "002"),
-    "glued-objects": CheckRule(_ERROR, "several entries on one line; the client loses all of them", _REPAIR),
-    "nul-run": CheckRule(_ERROR, "NUL bytes where a crash kept the disk from getting text", _REPAIR),
-    "torn-tail": CheckRule(_ERROR, "half an entry at the end of a log that nobody has open", _REPAIR),
+    "invalid-json": CheckRule(_ERROR, "a line that is not JSON; the client passes over it", REPAIR, "002"),
+    "glued-objects": CheckRule(_ERROR, "several entries on one line; the client loses all of them", REPAIR),
+    "nul-run": CheckRule(_ERROR, "NUL bytes where a crash kept the disk from getting text", REPAIR),
+    "torn-tail": CheckRule(_ERROR, "half an entry at the end of a log that nobody has open", REPAIR),
     "missing-final-newline": CheckRule(
-        _WARNING, "the last entry has no newline; client 2.0.76 glues its next one to it", _REPAIR
+        _WARNING, "the last entry has no newline; client 2.0.76 glues its next one to it", REPAIR
     ),
-    "not-an-object": CheckRule(_WARNING, "JSON, but not an object; client 2.1.197 fails at `null`", _REPAIR),
+    "not-an-object": CheckRule(_WARNING, "JSON, but not an object; client 2.1.197 fails at `null`", REPAIR),
     "invalid-utf8": CheckRule(
-        _WARNING, "bytes that are not UTF-8; the client shows replacement marks", _REPAIR
+        _WARNING, "bytes that are not UTF-8; the client shows replacement marks", REPAIR
     ),
     "oversize-line": CheckRule(_WARNING, "a line too long to be looked into"),
     "too-deep": CheckRule(_WARNING, "a line nested too deeply to be looked into"),
@@ -91,22 +111,22 @@ CODES: dict[str, CheckRule] = {
     "missing-parent": CheckRule(
         _WARNING,
         "an entry follows one that is not in the log; no history that would be sent is lost",
-        _REPAIR,
+        REPAIR,
         "000, 001",
     ),
     "history-cut": CheckRule(
-        _ERROR, "on resume the client sends only what is behind this entry", _REPAIR, "000, 001"
+        _ERROR, "on resume the client sends only what is behind this entry", REPAIR, "000, 001"
     ),
     "unlinked-answer": CheckRule(
-        _ERROR, "the history that is sent begins with an answer, which names no parent", _EXPORT, "000, 001"
+        _ERROR, "the history that is sent begins with an answer, which names no parent", REPAIR, "000, 001"
     ),
     "circle": CheckRule(
-        _WARNING, "entries follow each other in a circle; client 2.0.76 hangs", _REPAIR, "000"
+        _WARNING, "entries follow each other in a circle; client 2.0.76 hangs", REPAIR, "000"
     ),
     "second-root": CheckRule(_INFO, "the log holds another conversation, which is not resumed"),
     "other-session-id": CheckRule(_INFO, "entries name another session; the name of the file decides"),
     "session-not-found": CheckRule(
-        _ERROR, "without a time at its end the client finds no conversation", _REPAIR
+        _ERROR, "without a time at its end the client finds no conversation", REPAIR
     ),
     "nothing-said": CheckRule(_ERROR, "there are messages, but nothing in them that could be sent", _EXPORT),
     "no-conversation": CheckRule(_INFO, "the log holds no conversation, only other lines"),
@@ -117,36 +137,42 @@ CODES: dict[str, CheckRule] = {
     "time-order": CheckRule(_WARNING, "an entry is older than the one it follows", source="000, 001"),
     # calls
     "call-without-result": CheckRule(
-        _WARNING, "a tool call that never got a result; the client drops it on resume", _REPAIR, "001"
+        _WARNING, "a tool call that never got a result; the client drops it on resume", REPAIR, "001"
     ),
     "open-call": CheckRule(
         _INFO, "a tool call without result where that is usual: at an end, or on another branch"
     ),
     "result-without-call": CheckRule(
-        _WARNING, "a result whose call is not in the log; the client sends `(no content)` for it", _REPAIR
+        _WARNING, "a result whose call is not in the log; the client sends `(no content)` for it", REPAIR
     ),
     "duplicate-call-id": CheckRule(
-        _WARNING, "several calls have one id; the client keeps the first pair", _REPAIR, "001"
+        _WARNING, "several calls have one id; the client keeps the first pair", REPAIR, "001"
     ),
     "duplicate-result": CheckRule(_WARNING, "several results for one call; the client keeps the first"),
     "result-cut-off": CheckRule(
-        _WARNING, "its call is in the log, but a compaction, fork or rewind keeps it from being sent", _REPAIR
+        _WARNING, "its call is in the log, but a compaction, fork or rewind keeps it from being sent", REPAIR
     ),
     "result-not-reached": CheckRule(
-        _WARNING, "the result is in the log, but not in the conversation that is resumed", _REPAIR
+        _WARNING, "the result is in the log, but not in the conversation that is resumed", REPAIR
+    ),
+    "result-not-sent": CheckRule(
+        _WARNING, "the result stands behind a later answer; the client sends that it is missing", REPAIR
     ),
     # what the API would refuse for ever
-    "api-unpaired-call": CheckRule(_ERROR, "a tool_use would be sent without its tool_result", _REPAIR),
-    "api-unpaired-result": CheckRule(_ERROR, "a tool_result would be sent without its tool_use", _REPAIR),
-    "api-repeated-call": CheckRule(_ERROR, "the same tool_use id would be sent twice", _REPAIR),
-    "api-bad-call-id": CheckRule(_ERROR, "a tool_use id with characters that the API refuses", _EXPORT),
-    "api-empty-text": CheckRule(_ERROR, "an empty text block would be sent", _REPAIR),
-    "api-empty-content": CheckRule(_ERROR, "a message without content would be sent", _REPAIR),
-    "api-unsigned-thinking": CheckRule(_ERROR, "thinking without signature would be sent", _REPAIR),
-    "api-emptied-thinking": CheckRule(_ERROR, "thinking whose text was taken away would be sent", _REPAIR),
-    "api-empty-image": CheckRule(_ERROR, "an image without data would be sent", _REPAIR),
+    "api-unpaired-call": CheckRule(_ERROR, "a tool_use would be sent without its tool_result", REPAIR),
+    "api-unpaired-result": CheckRule(_ERROR, "a tool_result would be sent without its tool_use", REPAIR),
+    "api-repeated-call": CheckRule(_ERROR, "the same tool_use id would be sent twice", REPAIR),
+    "api-bad-call-id": CheckRule(_ERROR, "a tool_use id with characters that the API refuses", REPAIR),
+    "api-misplaced-block": CheckRule(
+        _ERROR, "a block would be sent that only the other side may send", REPAIR
+    ),
+    "api-empty-text": CheckRule(_ERROR, "an empty text block would be sent", REPAIR),
+    "api-empty-content": CheckRule(_ERROR, "a message without content would be sent", REPAIR),
+    "api-unsigned-thinking": CheckRule(_ERROR, "thinking without signature would be sent", REPAIR),
+    "api-emptied-thinking": CheckRule(_ERROR, "thinking whose text was taken away would be sent", REPAIR),
+    "api-empty-image": CheckRule(_ERROR, "an image without data would be sent", REPAIR),
     "api-oversize-image": CheckRule(
-        _ERROR, "an image of more than 5 MB or 8000 pixels would be sent", _REPAIR
+        _ERROR, "an image of more than 5 MB or 8000 pixels would be sent", REPAIR
     ),
     "api-not-checked": CheckRule(_INFO, "the conversation is too large to be built and checked"),
     # the home

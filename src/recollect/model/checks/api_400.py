@@ -14,13 +14,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from recollect.model.checks import RuleViolation
+from recollect.model.checks import RuleViolation, images
 from recollect.model.entry import Entry
-from recollect.model.repair import images
 
 Json = dict[str, Any]
+_NOT_OF_USERS = frozenset(["thinking", "redacted_thinking", "tool_use"])
+_NOT_OF_MODELS = frozenset(["tool_result", "image"])
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
-# Newer models give their thinking back without its text; of these, text that is gone was taken away.
 _SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[0156])?(?:-\d{8})?$)")
 
 
@@ -41,7 +41,8 @@ def api_faults(messages: Sequence[Json], entries: Sequence[Entry], model: str) -
     for refused in _refusals(messages, model):
         entry = places.of(refused)
         offset, uuid = (entry.offset, entry.uuid) if entry is not None else (None, None)
-        yield RuleViolation(refused.code, f"the API answers 400: {refused.message}", offset, uuid)
+        what = f"the API answers 400: {refused.message}"
+        yield RuleViolation(refused.code, what, offset, uuid, subject=refused.call or "")
 
 
 def _refusals(messages: Sequence[Json], model: str) -> Iterator[_ApiRefusal]:
@@ -49,20 +50,43 @@ def _refusals(messages: Sequence[Json], model: str) -> Iterator[_ApiRefusal]:
     called: set[Any] = set()
     for number, one in enumerate(talk):
         blocks = _blocks(one)
-        if all(map(_is_empty_text, blocks)) and (one["role"] == "user" or not blocks):
+        if all(map(is_empty_text, blocks)) and (one["role"] == "user" or not blocks):
             text = f"messages.{number}: user messages must have non-empty content"
             yield _ApiRefusal("api-empty-content", text, blocks[0] if blocks else None)
         before = _ids(talk[number - 1], "tool_use", "id") if number else []
         following = talk[number + 1] if number + 1 < len(talk) else None
         yield from _pairing(one, number, before, following, called)
         for index, block in enumerate(blocks):
+            if misplaced(one["role"], block):
+                kind, who = block.get("type"), one["role"]
+                text = (
+                    f"messages.{number}.content.{index}: `{kind}` blocks are not allowed in `{who}` messages"
+                )
+                yield _ApiRefusal("api-misplaced-block", text, block)
+                continue
             # Empty text of the user is left out by the client where it has something else to send (measured).
             if one["role"] != "user" or block.get("type") != "text":
                 yield from _of_block(block, f"messages.{number}.content.{index}", model)
 
 
-def _is_empty_text(block: Json) -> bool:
+def is_call_id(name: object) -> bool:
+    """Whether the API takes this as the id of a call."""
+    return isinstance(name, str) and _CALL_ID.match(name) is not None
+
+
+def misplaced(role: object, block: Json) -> bool:
+    """Whether a block is of a kind that only the other side may send."""
+    return block.get("type") in (_NOT_OF_USERS if role == "user" else _NOT_OF_MODELS)
+
+
+def is_empty_text(block: Json) -> bool:
+    """Whether it is a text block with nothing but white space."""
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def shows_its_thinking(model: str) -> bool:
+    """Whether a model gives its thinking back with the text; of such a model, text that is gone was taken away."""
+    return _SHOWS_ITS_THINKING.match(model) is not None
 
 
 def _blocks(message: Json) -> list[Json]:
@@ -87,7 +111,7 @@ def _pairing(
         if name not in answers and not is_closed:
             text = f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after: "
             yield _ApiRefusal("api-unpaired-call", text + str(name)[:60], call=str(name))
-        if not isinstance(name, str) or not _CALL_ID.match(name):
+        if not is_call_id(name):
             text = f"messages.{number}: tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
             yield _ApiRefusal("api-bad-call-id", text, call=str(name))
     results = _ids(one, "tool_result", "tool_use_id")
@@ -101,11 +125,11 @@ def _pairing(
 
 def _of_block(block: Json, place: str, model: str) -> Iterator[_ApiRefusal]:
     kind = block.get("type")
-    if _is_empty_text(block):
+    if is_empty_text(block):
         yield _ApiRefusal("api-empty-text", f"{place}: text content blocks must be non-empty", block)
     elif kind == "thinking" and not block.get("signature"):
         yield _ApiRefusal("api-unsigned-thinking", f"{place}.thinking.signature: Field required", block)
-    elif kind == "thinking" and not block.get("thinking") and _SHOWS_ITS_THINKING.match(model):
+    elif kind == "thinking" and not block.get("thinking") and shows_its_thinking(model):
         text = f"{place}.thinking: each thinking block must contain thinking"
         yield _ApiRefusal("api-emptied-thinking", text, block)
     elif kind == "redacted_thinking" and not block.get("data"):

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from recollect.model.checks import RuleViolation
+from recollect.model.conversation.chain import parent_step
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.damage import Line
@@ -22,11 +23,15 @@ from recollect.model.ids import is_uuid
 _How = Literal["parent", "root", "joined", "cut", "boundary"]
 
 
+NO_PARENT = "an answer that names no parent"
+
+
 class ChainBreak(Struct, frozen=True):
-    """Where the walk could not follow a parent: the entry, and how the client goes on."""
+    """Where the walk could not follow a parent: the entry, how the client goes on, and the id that leads nowhere."""
 
     node: Node
     how: _How
+    broken_at: str | None = None
     is_circle: bool = False
 
 
@@ -64,11 +69,21 @@ def link_faults(graph: Graph) -> Iterator[RuleViolation]:
     if cut is not None:
         yield cut
     known = {cut.uuid} if cut is not None else set()
-    joined = {one.node.uuid for one in breaks if one.how == "joined"}
+    around = {uuid for circle in graph.cycles for uuid in circle}
+    for one in breaks:
+        if one.how == "joined" and not one.is_circle:
+            yield _missing(
+                one.node, one.broken_at, "the client joins it to what is at most five seconds older"
+            )
+        elif one.is_circle and one.node.uuid not in known | around:
+            what = "the way to the root leads back to an entry that was passed"
+            yield RuleViolation("circle", what, one.node.offset, one.node.uuid)
+    known |= {one.node.uuid for one in breaks if one.how == "joined"}
+    passed = {one.broken_at for one in breaks}
     for orphan in graph.orphans:
-        if orphan.uuid not in known:
-            how = "the client joins it to what is at most five seconds older" if orphan.uuid in joined else ""
-            yield _missing(orphan, how)
+        # What is no link is only passed through: the entry behind it has the finding.
+        if orphan.uuid not in known and (orphan.is_link or orphan.parent not in passed):
+            yield _missing(orphan, orphan.parent)
     yield from circles(graph)
     yield from _second_roots(graph, walked)
 
@@ -76,7 +91,7 @@ def link_faults(graph: Graph) -> Iterator[RuleViolation]:
 def orphan_faults(graph: Graph) -> Iterator[RuleViolation]:
     """The same for a sub-agent's log, which no client resumes by itself."""
     for orphan in graph.orphans:
-        yield _missing(orphan, "")
+        yield _missing(orphan, orphan.parent)
 
 
 def circles(graph: Graph) -> Iterator[RuleViolation]:
@@ -87,8 +102,8 @@ def circles(graph: Graph) -> Iterator[RuleViolation]:
         yield RuleViolation("circle", what, first.offset, first.uuid)
 
 
-def _missing(orphan: Node, how: str) -> RuleViolation:
-    what = f"its parent {(orphan.parent or '')[:60]!r} is not in the log"
+def _missing(orphan: Node, name: str | None, how: str = "") -> RuleViolation:
+    what = broken_link(name, is_circle=False)
     return RuleViolation("missing-parent", f"{what}; {how}" if how else what, orphan.offset, orphan.uuid)
 
 
@@ -107,25 +122,30 @@ def _walk(graph: Graph) -> tuple[list[ChainBreak], dict[str, Node]]:
         if current.is_boundary:
             breaks.append(ChainBreak(current, "boundary"))
             break
-        following, passed = _step(graph, current, seen)
-        if passed is not None:
-            breaks.append(passed)
+        step = parent_step(graph, current, seen)
+        following = step.parent
+        if step.broken_at is not None:
+            following = graph.elder(current, seen)
+            how: _How = "cut" if following is None else "joined"
+            breaks.append(ChainBreak(current, how, step.broken_at, step.is_circle))
+        elif following is None:
+            breaks.append(ChainBreak(current, "root"))
         current = following
     return breaks, walked
 
 
-def _step(graph: Graph, node: Node, seen: set[str]) -> tuple[Node | None, ChainBreak | None]:
-    name = graph.parent_of(node)
-    while name is not None:
-        parent = graph.nodes.get(name)
-        if parent is None or parent.uuid in seen:
-            elder = graph.elder(node, seen)
-            return elder, ChainBreak(node, "joined" if elder is not None else "cut", parent is not None)
-        if parent.is_link:
-            return parent, None
-        seen.add(parent.uuid)
-        name = graph.parent_of(parent)
-    return None, ChainBreak(node, "root")
+def is_answer(node: Node) -> bool:
+    """Whether it answers something, so that no conversation begins with it."""
+    return node.type == "assistant" or bool(node.result_ids)
+
+
+def broken_link(name: str | None, *, is_circle: bool) -> str:
+    """Why the history stops at an entry, in the words that a check and a repair share."""
+    return (
+        "it follows itself in a circle"
+        if is_circle
+        else f"its parent {(name or '')[:60]!r} is not in the log"
+    )
 
 
 def _cut(graph: Graph, breaks: Sequence[ChainBreak], walked: dict[str, Node]) -> RuleViolation | None:
@@ -134,24 +154,21 @@ def _cut(graph: Graph, breaks: Sequence[ChainBreak], walked: dict[str, Node]) ->
         return None
     last = breaks[-1]
     begins = next((node for node in reversed(walked.values()) if node.is_message), None)
-    lost = _lost_before(graph, last.node, walked)
-    if begins is None or not lost:
+    if begins is None or not _is_something_before(graph, last.node, walked):
         return None
-    code = "history-cut"
-    if last.how == "cut" and not last.is_circle:
-        why = f"its parent {(last.node.parent or '')[:60]!r} is not in the log"
-    elif last.how == "cut":
-        why = "it runs in a circle"
-    elif begins.type == "assistant" or begins.result_ids:
-        code, why = "unlinked-answer", "it names no parent"
+    if last.how == "cut":
+        code, why = "history-cut", broken_link(last.broken_at, is_circle=last.is_circle)
+    elif is_answer(begins):
+        code, why = "unlinked-answer", NO_PARENT
     else:
-        return None  # a conversation of its own: somebody began anew
-    what = f"{why}: {lost} earlier message{'s are' if lost > 1 else ' is'} not sent on resume"
-    return RuleViolation(code, what, last.node.offset, last.node.uuid)
+        return None  # a prompt that follows nothing is a new conversation
+    return RuleViolation(
+        code, f"{why}: nothing before it is sent on resume", last.node.offset, last.node.uuid
+    )
 
 
-def _lost_before(graph: Graph, node: Node, walked: dict[str, Node]) -> int:
-    return sum(
+def _is_something_before(graph: Graph, node: Node, walked: dict[str, Node]) -> bool:
+    return any(
         one.is_message and not one.is_sidechain and one.offset < node.offset and one.uuid not in walked
         for one in graph.nodes.values()
     )
@@ -184,5 +201,6 @@ def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolati
     end = own[-1]
     if leaf is not None:
         return RuleViolation("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
-    what = "the client says there is no conversation: its end has no time that can be read"
+    why = "its end has no time that can be read" if end.at_ms is None else "its end belongs to a sub-agent"
+    what = f"the client says there is no conversation: {why}"
     return RuleViolation("session-not-found", what, end.offset, end.uuid)

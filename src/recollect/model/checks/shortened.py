@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from recollect.model.repair import images
+from recollect.model.checks import images
 
 # Shorter lines are left as they are.
 LONG_LINE = 2_048

@@ -7,11 +7,13 @@ rest; older ones send it and are refused for ever. Either way a turn is lost, he
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
 from recollect.model.blocks import ToolResultBlock, ToolUseBlock
 from recollect.model.checks import RuleViolation
+from recollect.model.conversation.client_words import MISSING_RESULT
 from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 
 
@@ -60,24 +62,33 @@ class ToolTrace(Struct):
             self.repeated_results.append((name, result))
 
 
-def tool_faults(tools: ToolTrace, sent: Sequence[Entry] | None) -> Iterator[RuleViolation]:
-    """What does not fit together. ``sent`` are the entries of the conversation that is resumed, if there is one."""
+def tool_faults(
+    tools: ToolTrace, sent: Sequence[Entry] | None, messages: Sequence[dict[str, Any]] = ()
+) -> Iterator[RuleViolation]:
+    """What does not fit together. ``sent`` are the entries of the conversation that is resumed, if there is one.
+
+    ``messages`` are those that would be sent of it.
+    """
     for name, call in tools.repeated_calls:
         yield RuleViolation(
-            "duplicate-call-id", f"the id {name[:60]!r} was called before", call.offset, call.uuid
+            "duplicate-call-id",
+            f"the id {name[:60]!r} was called before",
+            call.offset,
+            call.uuid,
+            subject=name,
         )
     offsets = None if sent is None else {entry.offset for entry in sent}
     for name, result in tools.repeated_results:
         if offsets is None or result.offset in offsets:
             what = f"{name[:60]!r} had a result before"
-            yield RuleViolation("duplicate-result", what, result.offset, result.uuid)
+            yield RuleViolation("duplicate-result", what, result.offset, result.uuid, subject=name)
     yield from _unanswered(tools, sent)
     for name, result in tools.results.items():
         if name not in tools.calls:
             what = f"no call in the log has the id {name[:60]!r}"
-            yield RuleViolation("result-without-call", what, result.offset, result.uuid)
+            yield RuleViolation("result-without-call", what, result.offset, result.uuid, subject=name)
     if sent is not None:
-        yield from _out_of_reach(tools, sent)
+        yield from _out_of_reach(tools, sent, messages)
 
 
 def _unanswered(tools: ToolTrace, sent: Sequence[Entry] | None) -> Iterator[RuleViolation]:
@@ -86,7 +97,9 @@ def _unanswered(tools: ToolTrace, sent: Sequence[Entry] | None) -> Iterator[Rule
         if name in tools.results:
             continue
         code = "call-without-result" if call.offset in inner else "open-call"
-        yield RuleViolation(code, f"the call {name[:60]!r} has no result", call.offset, call.uuid)
+        yield RuleViolation(
+            code, f"the call {name[:60]!r} has no result", call.offset, call.uuid, subject=name
+        )
 
 
 def _offsets_before_the_end(sent: Sequence[Entry]) -> set[int]:
@@ -117,16 +130,32 @@ def _is_result(entry: Entry) -> bool:
     return message is not None and any(isinstance(block, ToolResultBlock) for block in message.blocks)
 
 
-def _out_of_reach(tools: ToolTrace, sent: Sequence[Entry]) -> Iterator[RuleViolation]:
-    """Pairs that the log has and the conversation has only half of."""
+def _out_of_reach(
+    tools: ToolTrace, sent: Sequence[Entry], messages: Sequence[dict[str, Any]]
+) -> Iterator[RuleViolation]:
+    """Pairs that the log has and the conversation has only half of, or has in a place where they do not count."""
     here = ToolTrace()
     for entry in sent:
         here.take(entry)
     for name, result in here.results.items():
         if name in tools.calls and name not in here.calls:
             what = f"the call {name[:60]!r} of this result is not in the conversation that is resumed"
-            yield RuleViolation("result-cut-off", what, result.offset, result.uuid)
+            yield RuleViolation("result-cut-off", what, result.offset, result.uuid, subject=name)
     for name, call in here.calls.items():
         if name in tools.results and name not in here.results:
             what = f"the result of {name[:60]!r} is not in the conversation that is resumed"
-            yield RuleViolation("result-not-reached", what, call.offset, call.uuid)
+            yield RuleViolation("result-not-reached", what, call.offset, call.uuid, subject=name)
+    missing = set(_said_to_be_missing(messages))
+    for name, result in here.results.items():
+        if name in here.calls and name in missing:
+            what = f"the result of {name[:60]!r} does not stand behind its call; the client sends that it is missing"
+            yield RuleViolation("result-not-sent", what, result.offset, result.uuid, subject=name)
+
+
+def _said_to_be_missing(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Calls for which the client sends a result of its own making."""
+    for message in messages:
+        content = message["content"]
+        for block in content if isinstance(content, list) else ():
+            if block.get("type") == "tool_result" and block.get("content") == MISSING_RESULT:
+                yield str(block.get("tool_use_id"))

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import Struct
+
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
@@ -33,18 +35,36 @@ def chain_to(graph: Graph, leaf: Node, load: Load) -> list[Node]:
     return _with_parallel_lines(graph, found, seen, load)
 
 
-def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
-    """What a link follows; types that are no links are passed through."""
+class ParentStep(Struct, frozen=True, gc=False):
+    """One step from an entry to the one it follows.
+
+    ``parent`` is None at the root and where the way is broken; then ``broken_at`` is the id that leads nowhere: it is
+    not in the log, or (``is_circle``) was passed before.
+    """
+
+    parent: Node | None
+    broken_at: str | None = None
+    is_circle: bool = False
+
+
+def parent_step(graph: Graph, node: Node, seen: set[str]) -> ParentStep:
+    """What an entry follows. Types that are no links are passed through, and added to ``seen``."""
     name = graph.parent_of(node)
     while name is not None:
         parent = graph.nodes.get(name)
         if parent is None or parent.uuid in seen:
-            return graph.elder(node, seen)
+            return ParentStep(None, name, parent is not None)
         if parent.is_link:
-            return parent
+            return ParentStep(parent)
         seen.add(parent.uuid)
         name = graph.parent_of(parent)
-    return None
+    return ParentStep(None)
+
+
+def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
+    """What the client takes an entry to follow: where the way is broken, what is at most five seconds older."""
+    step = parent_step(graph, node, seen)
+    return step.parent if step.broken_at is None else graph.elder(node, seen)
 
 
 def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:

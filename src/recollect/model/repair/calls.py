@@ -3,7 +3,7 @@
 On resume the client drops what does not fit: a call without result, a result without call, the
 second pair with the same id (2.1.325), or sends it and is refused for ever (older ones). Here nothing is dropped:
 a missing result is made and says that it was lost, a result without its call becomes
-text, and the later pair of a repeated id gets an id of its own.
+text, and the later pair of a repeated id, or of one that the API refuses, gets an id of its own.
 
 Only the active conversation is looked at, behind its last compaction. The calls at its very end are left to
 the client, which closes them in its own words.
@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from recollect.model.checks.api_400 import is_call_id
 from recollect.model.conversation.chain import after_compaction
 from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
@@ -87,22 +88,21 @@ def _take_calls(draft: RepairDraft, node: Node, entry: Entry, pairs: _CallPairs)
         name = block.get("id")
         if block.get("type") != "tool_use" or not isinstance(name, str):
             continue
-        if name in pairs.used:
+        if name in pairs.used and node.message_id is not None and pairs.used[name] == node.message_id:
             # Copies of one growing answer repeat their calls; the client takes the first of them.
-            if node.message_id is not None and pairs.used[name] == node.message_id:
-                block["id"] = pairs.renamed.get(name, name)
-                is_changed |= block["id"] != name
-                continue
+            block["id"] = pairs.renamed.get(name, name)
+            is_changed |= block["id"] != name
+            continue
+        fresh = name
+        pairs.renamed.pop(name, None)
+        if name in pairs.used or not is_call_id(name):
             fresh = derived_id("toolu_", f"{name} {node.uuid}")
             block["id"] = pairs.renamed[name] = fresh
             is_changed = True
-        else:
-            pairs.renamed.pop(name, None)
-            fresh = name
         pairs.used[fresh] = pairs.used[name] = node.message_id
         pairs.open_calls[fresh] = node
     if is_changed:
-        why = "its call has the id of an earlier one: the client would drop it"
+        why = "its call has the id of an earlier one, or an id that the API refuses"
         draft.change(node.offset, with_content(entry, blocks), "call-renamed", why)
 
 

@@ -6,24 +6,20 @@ of another model and thinking that led to nothing; those lines are common in hea
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from recollect.model.conversation.client_words import NO_CONTENT, resumed_model
+from recollect.model.checks import images
+from recollect.model.checks.api_400 import is_empty_text, misplaced, shows_its_thinking
+from recollect.model.checks.resumed import model_of
+from recollect.model.conversation.client_words import NO_CONTENT
 from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Entry, User
-from recollect.model.repair import images
 from recollect.model.repair.calls import blocks_of
 from recollect.model.repair.draft import RepairDraft, with_content
 
 Json = dict[str, Any]
-_THINKING = frozenset(["thinking", "redacted_thinking"])
-_FOR_USERS = frozenset(["tool_result", "image"])
-# Newer models give their thinking back without its text; of these, text that is gone was taken away.
-_SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[0156])?(?:-\d{8})?$)")
 
 
 def mend_content(draft: RepairDraft) -> bool:
@@ -50,13 +46,8 @@ def mend_content(draft: RepairDraft) -> bool:
 
 def _model(draft: RepairDraft, nodes: list[Node]) -> str:
     """The model that the client goes on with."""
-    for node in reversed(nodes):
-        entry = draft.load(node) if node.type == "assistant" else None
-        if entry is not None and isinstance(entry.body, Assistant):
-            model = entry.body.message.model
-            if model and model != SYNTHETIC_MODEL:
-                return resumed_model(model)
-    return resumed_model("")
+    entries = (draft.load(node) for node in reversed(nodes) if node.type == "assistant")
+    return model_of(entry for entry in entries if entry is not None)
 
 
 # ---- the user's side -------------------------------------------------------------------------------------
@@ -72,11 +63,11 @@ def _mend_user(draft: RepairDraft, node: Node, entry: Entry) -> None:
         return
     found: dict[str, str] = {}
     blocks = [_mended_block(block, found) for block in blocks_of(entry)]
-    if any(block.get("type") in _THINKING for block in blocks):
-        found["misplaced-block"] = "thinking in the user's mouth"
-        said = [block for block in blocks if block.get("type") not in _THINKING]
+    if any(misplaced("user", block) for block in blocks):
+        found["misplaced-block"] = "thinking and calls are not the user's to send"
+        said = [block for block in blocks if not misplaced("user", block)]
         blocks = said or [{"type": "text", "text": NO_CONTENT}]
-    texts = [block for block in blocks if not _is_empty_text(block)]
+    texts = [block for block in blocks if not is_empty_text(block)]
     if texts and len(texts) < len(blocks):
         found["empty-text"] = "the API refuses empty text"
     elif blocks and not texts:
@@ -103,14 +94,10 @@ def _mended_block(block: Json, found: dict[str, str]) -> Json:
 def _mended_part(part: Any, found: dict[str, str]) -> Any:
     if not isinstance(part, dict):
         return part
-    if _is_empty_text(part):
+    if is_empty_text(part):
         found["empty-text"] = "the API refuses empty text"
         return {**part, "text": NO_CONTENT}
     return _mended_block(part, found)
-
-
-def _is_empty_text(block: Json) -> bool:
-    return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 # ---- the model's side ------------------------------------------------------------------------------------
@@ -122,14 +109,14 @@ def _mend_answer(draft: RepairDraft, node: Node, entry: Entry, resumed: str) -> 
     if not isinstance(body, Assistant) or body.is_api_error_message:
         return True
     blocks, model = blocks_of(entry), body.message.model or ""
-    if any(block.get("type") in _FOR_USERS for block in blocks):
-        said = [block for block in blocks if block.get("type") not in _FOR_USERS]
-        why = "images and results in the model's mouth"
+    if any(misplaced("assistant", block) for block in blocks):
+        said = [block for block in blocks if not misplaced("assistant", block)]
+        why = "images and results are not the model's to send"
         content = said or [{"type": "text", "text": NO_CONTENT}]
         draft.change(node.offset, with_content(entry, content), "misplaced-block", why)
         return True  # the next round looks at what is left
     refused = [block for block in blocks if model == resumed and _is_refused_thinking(block, model)]
-    spoken = [block for block in blocks if block not in refused and not _is_empty_text(block)]
+    spoken = [block for block in blocks if block not in refused and not is_empty_text(block)]
     if refused and not spoken:
         return False
     if spoken and len(spoken) < len(blocks):
@@ -144,9 +131,7 @@ def _is_refused_thinking(block: Json, model: str) -> bool:
         return not block.get("data")
     if block.get("type") != "thinking":
         return False
-    return not block.get("signature") or (
-        not block.get("thinking") and bool(_SHOWS_ITS_THINKING.match(model))
-    )
+    return not block.get("signature") or (not block.get("thinking") and shows_its_thinking(model))
 
 
 def _take_out(draft: RepairDraft, graph: Graph, nodes: list[Node], emptied: list[Node]) -> None:

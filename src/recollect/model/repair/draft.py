@@ -17,15 +17,14 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from recollect.model import codec
+from recollect.model.checks.resumed import LIMITS
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
-from recollect.model.damage import Damage, Limits, Line
+from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.json_text import loose_object
 
 Read = Callable[[int, int], bytes]
-# A line that the client can hold is not refused here: setting it aside would cost history.
-LIMITS = Limits(line_bytes=512 * 1024 * 1024)
 
 
 class RepairAction(Struct, frozen=True):
@@ -89,6 +88,10 @@ class RepairDraft:
         """The entry of a row, as far as it can be read."""
         item = codec.decode(Line(self.text(number), number), LIMITS)
         return item.readable if isinstance(item, Damage) else item
+
+    def line_of(self, node: Node) -> Line:
+        """The line of a node of ``graph``."""
+        return Line(self.text(node.offset), node.offset)
 
     def load(self, node: Node) -> Entry | None:
         """The entry of a node of ``graph``."""
@@ -189,7 +192,12 @@ class RepairDraft:
         if position != self.size:
             raise AssertionError(f"{position} of {self.size} bytes have a fate")
         kept = sum(row.length for row in self.kept())
-        return kept, self.size - kept, sum(map(self._emitted, self.rows))
+        return kept, self.size - kept, self.output_size
+
+    @property
+    def output_size(self) -> int:
+        """How many bytes the result has."""
+        return sum(map(self._emitted, self.rows))
 
     def _aside_spans(self) -> list[tuple[int, int]]:
         return [(span.offset, span.length) for span in self.set_aside()]

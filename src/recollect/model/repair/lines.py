@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from recollect.model import codec, json_text
+from recollect.model.checks.resumed import LIMITS
 from recollect.model.damage import Damage, DamageCode, Line
 from recollect.model.entry import Entry, Kind
-from recollect.model.repair.draft import LIMITS, RepairAction, RepairDraft
+from recollect.model.repair.draft import RepairAction, RepairDraft
 
 # How lines of every client begin. In a string the quotes would be escaped, so this is never inside one.
 _START = re.compile(

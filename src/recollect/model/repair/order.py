@@ -16,6 +16,8 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from recollect.model.checks.chain import NO_PARENT, broken_link, is_answer
+from recollect.model.conversation.chain import parent_step
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node
 from recollect.model.draft import iso_time
@@ -76,39 +78,29 @@ def links_of_chain(draft: RepairDraft, graph: Graph, leaf: Node) -> dict[str, _L
     lost = _lost_parents(draft)
     seen: set[str] = set()
     current: Node | None = leaf
+    first: Node | None = None
     while current is not None:
         seen.add(current.uuid)
-        parent, is_broken = _parent(graph, current, seen)
-        if is_broken and current.uuid not in graph.relinked:
-            is_circle = current.parent in seen
+        step = parent_step(graph, current, seen)
+        first = current if current.is_message else first
+        parent = step.parent
+        if current.uuid in graph.relinked:
+            # A compaction put it here; its own link does not count.
+            parent = graph.elder(current, seen) if step.broken_at is not None else parent
+        elif step.broken_at is not None:
             parent = _joined(graph, current, seen, lost)
+            code = "circle-cut" if step.is_circle else "relinked"
+            why = broken_link(step.broken_at, is_circle=step.is_circle)
             if parent is not None:
-                code, why = (
-                    ("circle-cut", "runs in a circle") if is_circle else ("relinked", _missing(current))
-                )
                 links[current.uuid] = (parent.uuid, code, f"{why}; now follows {parent.uuid}")
-            elif is_circle:
-                links[current.uuid] = (None, "circle-cut", "runs in a circle; now the first entry")
+            elif step.is_circle:
+                links[current.uuid] = (None, code, f"{why}; now the first entry")
+        elif parent is None and not current.is_boundary and first is not None and is_answer(first):
+            parent = _earlier(graph, current, seen)
+            if parent is not None:
+                links[current.uuid] = (parent.uuid, "relinked", f"{NO_PARENT}; now follows {parent.uuid}")
         current = parent
     return links
-
-
-def _missing(node: Node) -> str:
-    return f"its parent {node.parent} is not in the log"
-
-
-def _parent(graph: Graph, node: Node, seen: set[str]) -> tuple[Node | None, bool]:
-    """What a link follows, and whether the way to it is broken; types that are no links are passed through."""
-    name = graph.parent_of(node)
-    while name is not None:
-        parent = graph.nodes.get(name)
-        if parent is None or parent.uuid in seen:
-            return None, True
-        if parent.is_link:
-            return parent, False
-        seen.add(parent.uuid)
-        name = graph.parent_of(parent)
-    return None, False
 
 
 def _joined(graph: Graph, node: Node, seen: set[str], lost: dict[str, str]) -> Node | None:
@@ -122,6 +114,11 @@ def _joined(graph: Graph, node: Node, seen: set[str], lost: dict[str, str]) -> N
     named = graph.nodes.get(name or "")
     if named is not None and named.is_link and not named.is_sidechain and named.uuid not in seen:
         return named
+    return _earlier(graph, node, seen)
+
+
+def _earlier(graph: Graph, node: Node, seen: set[str]) -> Node | None:
+    """The nearest entry that stands before another one and is not on the way yet."""
     earlier = (
         one
         for one in reversed(graph.nodes.values())
@@ -144,9 +141,10 @@ def _lost_parents(draft: RepairDraft) -> dict[str, str]:
 def _cuts(graph: Graph, known: dict[str, _Link]) -> dict[str, _Link]:
     """Circles beside the chain: the line that stands first becomes a beginning."""
     cuts: dict[str, _Link] = {}
+    why = broken_link(None, is_circle=True)
     for circle in graph.cycles:
         if not known.keys() & set(circle):
             first = min((graph.nodes[uuid] for uuid in circle), key=lambda node: node.offset)
             if first.uuid not in graph.relinked:
-                cuts[first.uuid] = (None, "circle-cut", "runs in a circle; now the first entry")
+                cuts[first.uuid] = (None, "circle-cut", f"{why}; now the first entry")
     return cuts

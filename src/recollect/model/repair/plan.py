@@ -9,59 +9,65 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterator
 
 import msgspec
 from msgspec import Struct
 
 from recollect.model import codec
+from recollect.model.checks.resumed import LIMITS
+from recollect.model.checks.scan import LogScan, LogSource
 from recollect.model.damage import Damage, DamageCode, Line
 from recollect.model.repair.calls import mend_calls
 from recollect.model.repair.content import mend_content
-from recollect.model.repair.draft import LIMITS, Read, RepairAction, RepairDraft, SetAsideBytes
+from recollect.model.repair.draft import RepairAction, RepairDraft, SetAsideBytes
 from recollect.model.repair.lines import take_lines
 from recollect.model.repair.order import fill_times, links_of_chain, mend_links
-from recollect.model.repair.proof import RepairProof, history, proved, still_owed
+from recollect.model.repair.proof import RepairProof, proved, scan_of, still_owed, unchanged
 
 _ROUNDS = 12
-Lines = Callable[[], Iterator[Line | Damage]]
 
 
 class LogRepair(Struct, frozen=True):
-    """The plan of a repair: what is done to which line, what is set aside, and the proof of the result."""
+    """The plan of a repair: what is done to which line, what is set aside, and the proof of the result.
+
+    ``mended`` are the violations that it ends, by their place in the scan of the log.
+    """
 
     draft: RepairDraft
     actions: tuple[RepairAction, ...]
     set_aside: tuple[SetAsideBytes, ...]
     notes: tuple[str, ...]
     proof: RepairProof
+    mended: frozenset[int]
     bytes_before: int
     bytes_kept: int
     bytes_set_aside: int
     bytes_after: int
 
 
-def mended(lines: Lines, read: Read, size: int, end: int, now: dt.datetime) -> LogRepair:
-    """Plan the repair of a log of ``size`` bytes whose last newline ends at ``end``.
-
-    ``now`` stands in where no line tells a time.
-    """
-    old = as_read(lines, read, size, end)
-    before = history(old)
-    draft = RepairDraft(read, size)
-    take_lines(draft, lines(), end)
-    mend_until_sound(draft, now)
-    after = history(draft)
-    if len(after) < len(still_owed(draft, before, after)):
-        draft = RepairDraft(read, size)
-        take_lines(draft, lines(), end)
-        _keep_history(draft, old)
-        mend_until_sound(draft, now)
+def mended(source: LogSource, before: LogScan) -> LogRepair:
+    """Plan the repair of a log, given what the rules say of it."""
+    draft = RepairDraft(source.read, source.size)
+    take_lines(draft, source.lines(), source.end)
+    mend_until_sound(draft, source.written)
+    after = scan_of(draft, source.log)
+    history = before.resumed.history
+    if len(after.resumed.history) < still_owed(draft, history, after.resumed.history):
+        draft = RepairDraft(source.read, source.size)
+        take_lines(draft, source.lines(), source.end)
+        _keep_history(draft, as_read(source))
+        mend_until_sound(draft, source.written)
+        after = scan_of(draft, source.log)
     draft.notes += _repeats(draft)
-    return summed(draft, before)
+    return summed(draft, *proved(draft, before, after))
 
 
-def summed(draft: RepairDraft, before: list[str]) -> LogRepair:
+def untouched(source: LogSource, before: LogScan) -> LogRepair:
+    """The plan that changes nothing."""
+    return summed(as_read(source), unchanged(before), frozenset())
+
+
+def summed(draft: RepairDraft, proof: RepairProof, mended: frozenset[int]) -> LogRepair:
     """The plan that a draft has come to."""
     kept, aside, after = draft.sums()
     return LogRepair(
@@ -69,7 +75,8 @@ def summed(draft: RepairDraft, before: list[str]) -> LogRepair:
         tuple(draft.actions),
         tuple(draft.set_aside()),
         tuple(draft.notes),
-        proved(draft, before),
+        proof,
+        mended,
         draft.size,
         kept,
         aside,
@@ -77,14 +84,16 @@ def summed(draft: RepairDraft, before: list[str]) -> LogRepair:
     )
 
 
-def as_read(lines: Lines, read: Read, size: int, end: int) -> RepairDraft:
+def as_read(source: LogSource) -> RepairDraft:
     """The log as the client reads it now: what is not one whole entry a line is not there."""
-    draft = RepairDraft(read, size)
-    for line in lines():
+    draft = RepairDraft(source.read, source.size)
+    number = 0
+    for number, line in enumerate(source.lines(), 1):
         length = line.length if isinstance(line, Damage) else len(line.data) + 1
-        draft.keep(0, line.offset, length, is_unreadable=_is_lost(line))
-    if end < size:
-        draft.keep(0, end, size - end, is_unreadable=_is_lost(Line(read(end, size - end), end)))
+        draft.keep(number, line.offset, length, is_unreadable=_is_lost(line))
+    tail = source.tail
+    if tail is not None:
+        draft.keep(number + 1, source.end, source.size - source.end, is_unreadable=_is_lost(tail))
     return draft
 
 

@@ -1,144 +1,106 @@
-"""Proof that a session can be resumed: what would be sent against the rules of the API, the history against the old.
+"""Proof that a repair is sound: its result is scanned with the rules of ``check``, and compared with the log.
 
-The rules are those whose breach the API answers with 400 whenever the session goes on. The list
-is what ``model/conversation/api.py`` says client 2.1.325 sends, after that client's own corrections.
+A rule that the log breaks and the result does not is mended. An error that the result has and the log has not makes
+the repair unsound, and so does a shorter history: then it is not recommended, and not carried out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
-from recollect.model.conversation.chain import chain_to
-from recollect.model.conversation.conversation import Conversation
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import Node
-from recollect.model.entry import System
-from recollect.model.repair import images
+from recollect.model.checks import CODES, RuleViolation
+from recollect.model.checks.scan import MOST_KEPT, LogIdentity, LogScan, scanned
+from recollect.model.damage import Line
+from recollect.model.findings import Severity
 from recollect.model.repair.draft import RepairDraft
 
-Json = dict[str, Any]
+# Verdicts on the whole log, whatever entry they are put at.
+_ONE_A_LOG = frozenset(["session-not-found", "nothing-said", "no-conversation"])
+_Key = tuple[str, str, str]
 
 
 class RepairProof(Struct, frozen=True):
-    """What was shown of the result. ``problems`` is empty where everything holds."""
+    """What was shown of the result. ``problems`` is empty where everything holds.
 
+    ``messages`` are those of the list that the client would send, ``history`` all from the root to the leaf, also
+    those that compactions hide. ``gained`` are the ids that the history has only after the repair.
+    """
+
+    messages_before: int
     messages_sent: int
     history_before: int
     history_after: int
-    gained: tuple[str, ...]
-    problems: tuple[str, ...]
+    gained: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
-        """Whether the client resumes it with no less than before, and the API takes it."""
+        """Whether the client resumes it with no less than before, and no error is new."""
         return not self.problems
 
 
-def sent(draft: RepairDraft) -> list[Json]:
-    """The messages the client would send on resuming; none where it finds no conversation."""
-    graph = draft.graph()
-    leaf = graph.active_leaf
-    return Conversation(graph, leaf, draft.load).to_api() if leaf is not None else []
+def scan_of(draft: RepairDraft, log: LogIdentity) -> LogScan:
+    """What ``check`` would say of the result. Offsets are the numbers of rows."""
+    lines = (Line(draft.text(number), number) for number in range(len(draft.rows)))
+    return scanned(lines, None, draft.line_of, draft.output_size, log)
 
 
-def history(draft: RepairDraft) -> list[str]:
-    """Ids of the messages from the root to the active leaf, also those that compactions hide."""
-    graph = draft.graph()
-    leaf = graph.active_leaf
-    found: dict[str, None] = {}
-    walked: set[str] = set()
-    chain = chain_to(graph, leaf, draft.load) if leaf is not None else []
-    while chain and chain[0].uuid not in walked:
-        walked.update(node.uuid for node in chain)
-        found.update(dict.fromkeys(node.uuid for node in chain if node.is_message))
-        hidden = _hidden_by(draft, graph, chain[0])
-        # A long session has many compactions: only what the client loads is gathered in full.
-        chain = list(graph.ancestors(hidden))[::-1] if hidden is not None else []
-    return list(found)
+def unchanged(before: LogScan) -> RepairProof:
+    """The proof of a log that stays as it is."""
+    messages, history = len(before.resumed.messages), len(before.resumed.history)
+    return RepairProof(messages, messages, history, history)
 
 
-def _hidden_by(draft: RepairDraft, graph: Graph, first: Node) -> str | None:
-    """The last entry before a compaction, where a conversation starts with one."""
-    entry = draft.load(first) if first.is_boundary else None
-    name = entry.body.logical_parent_uuid if entry is not None and isinstance(entry.body, System) else None
-    return name if name in graph.nodes else None
+def proved(draft: RepairDraft, before: LogScan, after: LogScan) -> tuple[RepairProof, frozenset[int]]:
+    """The proof, and which violations of the log are mended, by their place in ``before.violations``."""
+    left = Counter(
+        _key(one, draft.rows[one.offset].line if one.offset is not None else 0) for one in after.violations
+    )
+    mended: set[int] = set()
+    for number, violation in enumerate(before.violations):
+        key = _key(violation, before.line_number(violation) or 0)
+        if left[key]:
+            left[key] -= 1
+        else:
+            mended.add(number)
+    new = [one for one in after.violations if _is_new_error(one, draft, left, before)]
+    old, now = before.resumed, after.resumed
+    known = set(old.history)
+    proof = RepairProof(
+        len(old.messages),
+        len(now.messages),
+        len(old.history),
+        len(now.history),
+        tuple(uuid for uuid in now.history if uuid not in known),
+        (*_shorter(draft, old.history, now.history), *(f"{one.code}: {one.what}" for one in new)),
+    )
+    return proof, frozenset(mended)
 
 
-def proved(draft: RepairDraft, before: list[str]) -> RepairProof:
-    """The proof of a draft whose history was ``before``."""
-    after, messages = history(draft), sent(draft)
-    before = still_owed(draft, before, after)
-    problems = list(broken_rules(messages))
-    if len(after) < len(before):
-        problems.append(f"the history would have {len(after)} messages, and has {len(before)}")
-    known = set(before)
-    gained = tuple(uuid for uuid in after if uuid not in known)
-    return RepairProof(len(messages), len(before), len(after), gained, tuple(problems))
+def _key(violation: RuleViolation, line: int) -> _Key:
+    """What makes it the same violation before and after; lines change their place, entries keep their id."""
+    if violation.code in _ONE_A_LOG:
+        return violation.code, "", ""
+    return violation.code, violation.uuid or (f"line {line}" if line else ""), violation.subject
 
 
-def still_owed(draft: RepairDraft, before: list[str], after: list[str]) -> list[str]:
-    """The history that must not get shorter: all of it but lines of thinking that the API refuses."""
+def _is_new_error(violation: RuleViolation, draft: RepairDraft, left: Counter[_Key], before: LogScan) -> bool:
+    if CODES[violation.code].severity is not Severity.ERROR or before.counts[violation.code] > MOST_KEPT:
+        return False
+    line = draft.rows[violation.offset].line if violation.offset is not None else 0
+    return left[_key(violation, line)] > 0
+
+
+def _shorter(draft: RepairDraft, before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[str]:
+    owed = still_owed(draft, before, after)
+    if len(after) < owed:
+        yield f"the history would have {len(after)} messages, and has {owed}"
+
+
+def still_owed(draft: RepairDraft, before: tuple[str, ...], after: tuple[str, ...]) -> int:
+    """How long the history must be at least: all of it but lines of thinking that the API refuses."""
     removed = {action.uuid for action in draft.actions if action.code == "thinking-removed"} - set(after)
-    return [uuid for uuid in before if uuid not in removed]
-
-
-# ---- the rules of the API --------------------------------------------------------------------------------
-
-
-def broken_rules(messages: list[Json]) -> Iterator[str]:
-    """Every rule that the messages break, in words."""
-    # Neighbours of one role are no breach: the client sends notes so, and the API takes them as one message.
-    talk = [one for one in messages if one["role"] != "system"]
-    for index, one in enumerate(talk):
-        place = f"messages.{index}"
-        blocks = _blocks(one)
-        if not blocks:
-            yield f"{place}: content is empty"
-        before = _calls(talk[index - 1]) if index and one["role"] == "user" else []
-        following = talk[index + 1] if index + 1 < len(talk) else None
-        yield from (f"{place}: {problem}" for problem in _pairing(one, before, following))
-        for block in blocks:
-            yield from (f"{place}: {problem}" for problem in _refusals(block))
-
-
-def _blocks(message: Json) -> list[Json]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _calls(message: Json) -> list[Any]:
-    return [block.get("id") for block in _blocks(message) if block.get("type") == "tool_use"]
-
-
-def _results(message: Json | None) -> list[Any]:
-    blocks = _blocks(message) if message is not None and message["role"] == "user" else []
-    return [block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"]
-
-
-def _pairing(message: Json, before: list[Any], following: Json | None) -> Iterator[str]:
-    calls, results = _calls(message), _results(message)
-    if len(set(calls)) < len(calls):
-        yield "`tool_use` ids must be unique"
-    for name in calls:
-        if name not in _results(following):
-            yield f"`tool_use` {name} without `tool_result` in the next message"
-    for name in results:
-        if name not in before or results.count(name) > 1:
-            yield f"unexpected `tool_result` {name}"
-
-
-def _refusals(block: Json) -> Iterator[str]:
-    kind = block.get("type")
-    if kind == "text" and not str(block.get("text") or "").strip():
-        yield "text content blocks must be non-empty"
-    if kind == "thinking" and not block.get("signature"):
-        yield "thinking without signature"
-    if kind == "image" and (reason := images.refusal(block)) is not None:
-        yield reason
-    if kind == "tool_result" and isinstance(block.get("content"), list):
-        for part in block["content"]:
-            if isinstance(part, dict):
-                yield from _refusals(part)
+    return sum(uuid not in removed for uuid in before)

@@ -15,11 +15,11 @@ from collections.abc import Collection
 import msgspec
 from msgspec import UnsetType
 
+from recollect.model.checks.resumed import resumed_log
 from recollect.model.entry import Entry, Kind, User
 from recollect.model.json_text import loose_value
 from recollect.model.repair.content import relink_around
 from recollect.model.repair.draft import RepairDraft, with_fields
-from recollect.model.repair.proof import history, sent
 
 PROGRESS, REQUESTS, COPIES = "progress", "request-records", "result-copies"
 KINDS = (PROGRESS, REQUESTS, COPIES)
@@ -31,11 +31,12 @@ _LEAST_SAVED = 500
 
 def slimmed(draft: RepairDraft) -> tuple[RepairDraft, dict[str, int]]:
     """A lighter draft that sends the very same messages, and the bytes saved by kind."""
-    messages, spoken = sent(draft), history(draft)
+    before = resumed_log(draft.graph(), draft.line_of, is_bounded=False)
     for kinds in (KINDS, (REQUESTS, COPIES)):
         trial = draft.copy()
         saved = _lighten(trial, kinds)
-        if sent(trial) == messages and history(trial) == spoken:
+        after = resumed_log(trial.graph(), trial.line_of, is_bounded=False)
+        if (after.messages, after.history) == (before.messages, before.history):
             return trial, saved
     draft.notes.append("slimming would change what is sent: nothing was slimmed")
     return draft, {}

@@ -1,12 +1,12 @@
 """Repair a session: plan, prove, carry out, take back.
 
-The plan comes from ``model/mending``; here it meets files. By default a repaired copy appears
+What is wrong and what a repair mends comes from ``model/diagnosis.py``, which ``check`` asks too; here it meets files. By default a repaired copy appears
 beside the original as a session of its own, which the client resumes like any other; the original
 is only read. In place is possible where no client has the session open; then the journal of changes
 keeps the original. What does not stand in the result as it was goes to quarantine
 first, exact bytes with an index, so that no byte is destroyed (P4).
 
-A plan whose proof does not hold is not carried out.
+Where no finding would be mended there is nothing to repair; a plan whose proof does not hold is not carried out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import Busy, DamagedData, StorageError, UsageError
+from recollect.model.diagnosis import Diagnosis, diagnosed
 from recollect.model.ids import SessionId
-from recollect.model.repair.draft import LIMITS, RepairDraft, with_fields
-from recollect.model.repair.plan import LogRepair, mended
+from recollect.model.repair.draft import RepairDraft, with_fields
+from recollect.model.repair.plan import LogRepair, untouched
+from recollect.services.check.log_source import LIMITS, identity_of, log_source
 from recollect.services.label import title_line
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
@@ -51,6 +53,7 @@ class RepairPlan(Struct, frozen=True):
     title: str
     path: Path
     home: ClaudeHome
+    diagnosis: Diagnosis
     mending: LogRepair
     seen: FileState
     open_in: int | None
@@ -77,23 +80,20 @@ def planned_repair(session: Session) -> Iterator[RepairPlan]:
     """Plan the repair of a session; nothing is written."""
     # A log behind a link is changed where it lies: the link stays a link, as with the client.
     path = session.path.resolve()
+    process = open_in(session.home, session.id)
     with OpenLog(path, LIMITS) as log:
         seen = FileState.of(log.stat())
-        size, end = seen.size, log.line_start(seen.size)
-
-        def read(offset: int, length: int) -> bytes:
-            return log.read_all(length, offset)
-
-        now = dt.datetime.fromtimestamp(seen.mtime_ns // 10**9, dt.UTC)
-        mending = mended(lambda: log.lines(0, end), read, size, end, now)
+        source = log_source(log, identity_of(session.id, session.file, is_open=process is not None))
+        diagnosis = diagnosed(source)
         yield RepairPlan(
             session=session.id,
             title=session.title,
             path=path,
             home=session.home,
-            mending=mending,
+            diagnosis=diagnosis,
+            mending=diagnosis.repair or untouched(source, diagnosis.scan),
             seen=seen,
-            open_in=open_in(session.home, session.id),
+            open_in=process,
         )
 
 
@@ -153,14 +153,14 @@ def undo(change: AppliedChange, data: Path) -> AppliedChange:
 
 
 def _require(plan: RepairPlan) -> None:
-    if not plan.is_needed:
-        raise UsageError(f"session {plan.session}: nothing to repair", hint="nothing was changed")
-    if not plan.mending.proof.holds:
-        problem = plan.mending.proof.problems[0]
+    if plan.is_needed:
+        return
+    if plan.diagnosis.refusal:
         raise DamagedData(
-            f"session {plan.session}: the repaired session would not be sound: {problem}",
-            hint="nothing was changed; the plan says more, and `recollect fork` copies what can be resumed",
+            f"session {plan.session}: the repaired session would not be sound: {plan.diagnosis.refusal[0]}",
+            hint="nothing was changed; `recollect fork` copies what can be resumed",
         )
+    raise UsageError(f"session {plan.session}: nothing to repair", hint="nothing was changed")
 
 
 def _refuse_live(home: ClaudeHome, session: str) -> None:

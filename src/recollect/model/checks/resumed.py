@@ -1,0 +1,119 @@
+"""What the client would send on resuming a log: the entries, the messages, the model, and the history behind them.
+
+A check asks this of a log as it is, a repair of the log as it would be; both get the answer here. A conversation is held
+in memory as a whole, at three to four times its bytes. Beyond ``LARGEST_CONVERSATION`` its texts are cut, which changes
+neither the number of messages nor which rules they break; where even that is too much, nothing is built.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from recollect.model import codec
+from recollect.model.checks.shortened import LONG_LINE, shortened
+from recollect.model.conversation.api import api_messages
+from recollect.model.conversation.chain import after_compaction, chain_to
+from recollect.model.conversation.client_words import resumed_model
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node
+from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.damage import Damage, Limits, Line
+from recollect.model.entry import Assistant, Entry, System
+
+Json = dict[str, Any]
+LineOf = Callable[[Node], Line]
+# A line that the client can hold is read: leaving it out would cost history.
+LIMITS = Limits(line_bytes=512 * 1024 * 1024)
+LARGEST_CONVERSATION = 64 << 20
+
+
+class ResumedLog(Struct, frozen=True):
+    """What a client makes of a log. ``entries`` is None where the conversation is too large to be held.
+
+    ``history`` are the ids of the messages from the root to the active leaf, also those that compactions hide.
+    """
+
+    leaf: Node | None
+    history: tuple[str, ...] = ()
+    entries: Sequence[Entry] | None = ()
+    messages: Sequence[Json] = ()
+
+    @property
+    def model(self) -> str:
+        """The model that the client goes on with."""
+        return model_of(reversed(self.entries or ()))
+
+
+def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> ResumedLog:
+    """Build what would be resumed; nothing where the client finds no conversation.
+
+    Without a bound every text is held, however large the conversation is.
+    """
+    leaf = graph.active_leaf
+    if leaf is None:
+        return ResumedLog(None)
+
+    def load(node: Node) -> Entry | None:
+        return entry_of(node, line_of(node))
+
+    chain = chain_to(graph, leaf, load)
+    entries = _entries(after_compaction(chain), line_of, LARGEST_CONVERSATION if is_bounded else sys.maxsize)
+    messages = api_messages(entries) if entries is not None else []
+    return ResumedLog(leaf, tuple(_history(graph, chain, load)), entries, messages)
+
+
+def entry_of(node: Node, line: Line) -> Entry | None:
+    """The entry of a node, given its line; None where the line has changed since."""
+    item = codec.decode(line, LIMITS)
+    entry = item.readable if isinstance(item, Damage) else item
+    return entry if entry is not None and entry.uuid == node.uuid else None
+
+
+def model_of(latest_first: Iterable[Entry]) -> str:
+    """The model that the client goes on with behind these entries."""
+    for entry in latest_first:
+        body = entry.body
+        if isinstance(body, Assistant) and body.message.model and body.message.model != SYNTHETIC_MODEL:
+            return resumed_model(body.message.model)
+    return resumed_model("")
+
+
+def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry] | None:
+    """The entries that are resumed, of a large conversation with their texts cut."""
+    is_large = sum(node.length for node in nodes) > largest
+    if sum(node.length for node in nodes if node.length <= LONG_LINE) > largest:
+        return None  # there is nothing to cut in these
+    entries: list[Entry] = []
+    size = 0
+    for node in nodes:
+        line = line_of(node)
+        entry = entry_of(node, Line(shortened(line.data), line.offset) if is_large else line)
+        if entry is not None:
+            entries.append(entry)
+            size += len(entry.raw)
+        if size > largest:
+            return None
+    return entries
+
+
+def _history(graph: Graph, chain: list[Node], load: Callable[[Node], Entry | None]) -> list[str]:
+    found: dict[str, None] = {}
+    walked: set[str] = set()
+    while chain and chain[0].uuid not in walked:
+        walked.update(node.uuid for node in chain)
+        found.update(dict.fromkeys(node.uuid for node in chain if node.is_message))
+        hidden = _hidden_by(graph, chain[0], load)
+        # A long session has many compactions: only what the client loads is gathered in full.
+        chain = list(graph.ancestors(hidden))[::-1] if hidden is not None else []
+    return list(found)
+
+
+def _hidden_by(graph: Graph, first: Node, load: Callable[[Node], Entry | None]) -> str | None:
+    """The last entry before a compaction, where a conversation starts with one."""
+    entry = load(first) if first.is_boundary else None
+    name = entry.body.logical_parent_uuid if entry is not None and isinstance(entry.body, System) else None
+    return name if name in graph.nodes else None

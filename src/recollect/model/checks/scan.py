@@ -1,0 +1,247 @@
+"""All rules about one log, from its lines: one pass, and then the conversation that would be resumed.
+
+What is kept are ids, links and places, never text. The lines may be those of a file, or those that a repair
+would write: a repair is proved by scanning its result with the same rules (``model/diagnosis.py``).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from recollect.model import codec
+from recollect.model.checks import CODES, RuleViolation
+from recollect.model.checks.api_400 import api_faults
+from recollect.model.checks.chain import (
+    circles,
+    conversation_fault,
+    duplicate_fault,
+    id_fault,
+    link_faults,
+    orphan_faults,
+)
+from recollect.model.checks.lines import line_faults, tail_fault
+from recollect.model.checks.resumed import LARGEST_CONVERSATION, LIMITS, LineOf, ResumedLog, resumed_log
+from recollect.model.checks.times import time_faults
+from recollect.model.checks.tools import ToolTrace, tool_faults
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import LeafMark, Node, node_of
+from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
+from recollect.model.entry import Entry
+
+# Of a rule that is broken over and over so many cases are kept; the others are counted.
+MOST_KEPT = 10_000
+
+
+class LogIdentity(Struct, frozen=True):
+    """Whose log it is: what the rules ask besides its lines.
+
+    ``session`` is the id that its file name gives, or that of the agent's session. ``kind`` is "foreign-name" for a
+    session whose file has a name that no client gives. ``is_open``: a client has it open, so half a line at its end is
+    no damage.
+    """
+
+    session: str
+    path: str = ""
+    agent: str | None = None
+    kind: Literal["session", "foreign-name", "agent"] = "session"
+    is_open: bool = False
+
+
+class LogSource(Struct, frozen=True):
+    """The bytes of a log, to be read more than once. ``end`` is where its last newline ends.
+
+    ``lines`` gives the lines before ``end``. ``written`` is when the file was written to last.
+    """
+
+    log: LogIdentity
+    lines: Callable[[], Iterator[Line | Damage]]
+    read: Callable[[int, int], bytes]
+    size: int
+    end: int
+    written: dt.datetime
+
+    @property
+    def tail(self) -> Line | None:
+        """What stands behind the last newline."""
+        length = min(self.size - self.end, LIMITS.line_bytes + 1)
+        return Line(self.read(self.end, length), self.end) if length > 0 else None
+
+    def line_of(self, node: Node) -> Line:
+        """The line of a node, read again."""
+        return Line(self.read(node.offset, node.length - 1), node.offset)
+
+    def scan(self) -> LogScan:
+        """Apply every rule."""
+        return scanned(self.lines(), self.tail, self.line_of, self.size, self.log)
+
+
+class LogScan(Struct, frozen=True):
+    """What the rules say about one log. ``starts`` are the offsets of its lines."""
+
+    violations: tuple[RuleViolation, ...]
+    counts: Counter[str]
+    lines: int
+    damaged: int
+    starts: array[int]
+    resumed: ResumedLog
+
+    def line_number(self, violation: RuleViolation) -> int | None:
+        """The line of a violation, from 1; None where it is about the whole log."""
+        if violation.offset is None:
+            return None
+        return max(1, bisect_right(self.starts, violation.offset))
+
+    @property
+    def is_mendable(self) -> bool:
+        """Whether any rule is broken that a repair may mend."""
+        return any(CODES[code].is_mendable for code in self.counts)
+
+
+def scanned(
+    lines: Iterator[Line | Damage], tail: Line | None, line_of: LineOf, size: int, log: LogIdentity
+) -> LogScan:
+    """Apply every rule to the lines of a log; ``tail`` is what stands behind its last newline."""
+    scan = _Scanner(line_of, log)
+    kept: list[RuleViolation] = []
+    counts: Counter[str] = Counter()
+    for violation in scan.violations(lines, tail, size):
+        counts[violation.code] += 1
+        if counts[violation.code] <= MOST_KEPT:
+            kept.append(violation)
+    return LogScan(tuple(kept), counts, scan.lines, scan.damaged, scan.starts, scan.resumed)
+
+
+class _Scanner:
+    """One pass over a log: what is wrong with lines on the way, and what the rules about the whole need."""
+
+    def __init__(self, line_of: LineOf, log: LogIdentity) -> None:
+        self._line_of, self._log = line_of, log
+        self.lines = self.damaged = 0
+        self.starts = array("Q")
+        self.resumed = ResumedLog(None)
+        self._points: list[Node | LeafMark] = []
+        self._tools = ToolTrace()
+        self._is_foreign = False
+        self._first: dict[str, Node] = {}
+        self._again: list[tuple[Node, Node]] = []
+
+    def violations(
+        self, lines: Iterator[Line | Damage], tail: Line | None, size: int
+    ) -> Iterator[RuleViolation]:
+        """Everything that is wrong, line by line and then as a whole."""
+        for line in lines:
+            self.starts.append(line.offset)
+            yield from self._take(line)
+        if tail is not None:
+            yield from self._take_tail(tail)
+        yield from self._duplicates()
+        graph = Graph(self._points)
+        yield from time_faults(graph)
+        if self._log.kind == "agent":
+            yield from orphan_faults(graph)
+            yield from circles(graph)
+            yield from tool_faults(self._tools, None)
+            return
+        if self._log.kind == "foreign-name":
+            yield RuleViolation(
+                "foreign-name", f"{self._log.path.rpartition('/')[2]} is not a name a client gives"
+            )
+        if self._is_foreign:
+            yield from tool_faults(self._tools, None)
+            return
+        yield from link_faults(graph)
+        yield from self._conversation(graph, size)
+
+    # ---- lines -------------------------------------------------------------------------------
+
+    def _take(self, line: Line | Damage) -> Iterator[RuleViolation]:
+        item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
+        self.lines += 1
+        if isinstance(line, Line) and len(line.data) > DEFAULT_LIMITS.line_bytes:
+            yield RuleViolation("oversize-line", f"{len(line.data):,} bytes in one line", line.offset)
+        if isinstance(item, Damage):
+            self.damaged += 1
+            yield from line_faults(item)
+        entry = _as_the_client_reads(item)
+        if entry is not None and isinstance(line, Line):
+            yield from self._take_entry(line, entry, is_damaged=isinstance(item, Damage))
+
+    def _take_tail(self, tail: Line) -> Iterator[RuleViolation]:
+        """The client reads what stands behind the last newline if it is a whole entry, and so do we."""
+        item = codec.decode(tail, LIMITS)
+        self.starts.append(tail.offset)
+        self.lines += 1
+        fault = tail_fault(tail, item, is_open=self._log.is_open)
+        if fault is not None:
+            yield fault
+        self.damaged += isinstance(item, Damage) and not self._log.is_open
+        entry = _as_the_client_reads(item)
+        if entry is not None:
+            yield from self._take_entry(tail, entry, is_damaged=isinstance(item, Damage))
+
+    def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool) -> Iterator[RuleViolation]:
+        if not is_damaged and (entry.notices or entry.kind.value.startswith("unknown")):
+            yield from line_faults(entry)
+        self._tools.take(entry)
+        self._is_foreign |= entry.dialect.value != "claude"
+        fault = id_fault(entry)
+        if fault is not None:
+            yield fault
+        own = (None, self._log.session)
+        if self._log.kind != "agent" and entry.uuid and entry.session_id not in own:
+            what = f"it says it is of session {str(entry.session_id)[:60]!r}"
+            yield RuleViolation("other-session-id", what, entry.offset, entry.uuid)
+        self._link(node_of(line))
+
+    def _link(self, point: Node | LeafMark | None) -> None:
+        if point is None:
+            return
+        if isinstance(point, Node):
+            point = self._shared(point)
+            first = self._first.setdefault(point.uuid, point)
+            if first is not point:
+                self._again.append((first, point))
+        self._points.append(point)
+
+    def _shared(self, node: Node) -> Node:
+        """The same with texts that are held already: an id is one text, also as the parent of others."""
+        parent = self._first.get(node.parent) if node.parent is not None else None
+        named = node.parent if parent is None else parent.uuid
+        return structs.replace(node, type=sys.intern(node.type), parent=named)
+
+    def _duplicates(self) -> Iterator[RuleViolation]:
+        """Ids that stand in several lines; their bytes are compared now."""
+        for first, again in self._again:
+            yield duplicate_fault(self._line_of(first), self._line_of(again), again.uuid)
+
+    # ---- the conversation --------------------------------------------------------------------
+
+    def _conversation(self, graph: Graph, size: int) -> Iterator[RuleViolation]:
+        """What the conversation that would be resumed says about itself."""
+        self.resumed = resumed = resumed_log(graph, self._line_of)
+        if resumed.leaf is not None and resumed.entries is None:
+            what = f"even with its texts cut it has more than {LARGEST_CONVERSATION:,} bytes"
+            yield RuleViolation("api-not-checked", what)
+            yield from tool_faults(self._tools, None)
+            return
+        sent = resumed.entries if resumed.leaf is not None else None
+        yield from tool_faults(self._tools, sent, resumed.messages)
+        yield from api_faults(resumed.messages, resumed.entries or (), resumed.model)
+        fault = conversation_fault(graph, size, is_sent=bool(resumed.messages))
+        if fault is not None:
+            yield fault
+
+
+def _as_the_client_reads(item: Entry | Damage | None) -> Entry | None:
+    """Bytes that are not UTF-8 are read with replacement marks; any other damage hides its line."""
+    if not isinstance(item, Damage):
+        return item
+    return item.readable if item.code is DamageCode.INVALID_UTF8 else None

@@ -1,0 +1,105 @@
+"""What is wrong with a log, and what a repair would mend: the one answer for ``check``, ``repair`` and the page.
+
+Every rule is applied to the log. Where one is broken that a repair may mend, the repair is planned, and its
+result is scanned with the same rules. What is gone then is mended by it; nothing else is said to be. So ``check``
+recommends a repair exactly where ``repair`` makes one, and the numbers of both are the same.
+
+A repair is not recommended, and not made, where its result would have an error that the log has not, or a shorter
+history; ``refusal`` says so. Logs of sub-agents are not repaired: no client resumes them by themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec import Struct
+
+from recollect.model.checks import CODES, REPAIR, RuleViolation
+from recollect.model.checks.scan import LogScan, LogSource
+from recollect.model.findings import Finding
+from recollect.model.repair.actions import ACTIONS
+from recollect.model.repair.plan import LogRepair, mended
+
+# Where history is at stake a finding says how much of it.
+_ABOUT_HISTORY = frozenset(["history-cut", "unlinked-answer", "session-not-found"])
+_NOT_RESUMED = "nothing to do: the client does not resume a sub-agent's log"
+
+
+class Diagnosis(Struct, frozen=True):
+    """The findings of one log, and the repair that mends those that have ``repair`` set; None where none does.
+
+    ``counts`` are all findings by code; of a rule that is broken over and over ``findings`` holds the first only.
+    ``refusal`` are the reasons why a repair that was planned would not be sound.
+    """
+
+    scan: LogScan
+    findings: tuple[Finding, ...]
+    counts: Counter[str]
+    repair: LogRepair | None = None
+    refusal: tuple[str, ...] = ()
+
+    @property
+    def mended(self) -> tuple[Finding, ...]:
+        """What the repair mends."""
+        return tuple(one for one in self.findings if one.repair is not None)
+
+    @property
+    def left(self) -> tuple[Finding, ...]:
+        """What no repair mends."""
+        return tuple(one for one in self.findings if one.repair is None)
+
+
+def diagnosed(source: LogSource) -> Diagnosis:
+    """Look at one log; nothing is changed."""
+    scan = source.scan()
+    plan = mended(source, scan) if source.log.kind != "agent" and scan.is_mendable else None
+    refusal = plan.proof.problems if plan is not None else ()
+    repair = plan if plan is not None and plan.proof.holds and _is_worth_it(scan, plan) else None
+    findings = tuple(
+        _finding(source, scan, number, violation, repair) for number, violation in enumerate(scan.violations)
+    )
+    return Diagnosis(scan, findings, scan.counts, repair, refusal)
+
+
+def _is_worth_it(scan: LogScan, plan: LogRepair) -> bool:
+    """Whether it mends anything that a repair is for, and not only what changes along with it."""
+    return any(CODES[scan.violations[number].code].is_mendable for number in plan.mended)
+
+
+def _finding(
+    source: LogSource, scan: LogScan, number: int, violation: RuleViolation, repair: LogRepair | None
+) -> Finding:
+    rule, log, line = CODES[violation.code], source.log, scan.line_number(violation)
+    is_mended = repair is not None and number in repair.mended
+    fix = (REPAIR if is_mended else rule.other_fix).format(session=log.session[:8], path=log.path)
+    return Finding(
+        violation.code,
+        rule.severity,
+        violation.what + _numbers(violation, scan, repair if is_mended else None),
+        _NOT_RESUMED if log.kind == "agent" and rule.is_mendable else fix,
+        log.path,
+        log.session or None,
+        log.agent,
+        line,
+        violation.offset,
+        violation.uuid,
+        _how(violation, line, repair) if repair is not None and is_mended else None,
+    )
+
+
+def _numbers(violation: RuleViolation, scan: LogScan, repair: LogRepair | None) -> str:
+    if violation.code not in _ABOUT_HISTORY:
+        return ""
+    now = f"the history has {len(scan.resumed.history):,} messages now"
+    return f"; {now}" if repair is None else f"; {now}, {repair.proof.history_after:,} after a repair"
+
+
+def _how(violation: RuleViolation, line: int | None, repair: LogRepair) -> str:
+    """What the repair does to the entry or the line of a finding."""
+    own = [
+        action.code
+        for action in repair.actions
+        if (action.uuid == violation.uuid if violation.uuid and action.uuid else action.line == line)
+    ]
+    words = [ACTIONS[code] for code in dict.fromkeys(own)]
+    return ", ".join(words) or "mend other lines, which mends this too"

@@ -1,0 +1,139 @@
+"""`model.diagnosis`: what a check says a repair mends, the repair mends; nothing else is recommended."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.model.checks import CODES, REPAIR
+from recollect.model.diagnosis import Diagnosis
+from recollect.model.findings import Finding, Severity
+from tests.model.repair.damaged import damaged_log
+from tests.model.repair.mended_bytes import diagnosis_of, output, planned
+from tests.model.repair.wild import wild_log
+from tests.talk import assistant, encoded, link, user
+
+LOGS = 5_000 if os.environ.get("RECOLLECT_TORTURE") else 200
+GROUPS = 5
+
+
+def key(finding: Finding) -> tuple[str, str]:
+    """What makes a finding the same before and after: an entry keeps its id, not its place."""
+    return finding.code, finding.uuid or ""
+
+
+def agree(data: bytes, name: object, session: str = "s") -> Diagnosis:
+    """Whether the diagnosis of a log comes true; gives it back."""
+    diagnosis = diagnosis_of(data, session)
+    marked = [one for one in diagnosis.findings if REPAIR.split(" {")[0] in one.fix]
+
+    assert marked == list(diagnosis.mended), name
+    if diagnosis.repair is None:
+        assert marked == [], name
+        return diagnosis
+    after = diagnosis_of(output(diagnosis.repair), session)
+    before, left = Counter(map(key, diagnosis.findings)), Counter(map(key, after.findings))
+    mended = Counter(map(key, marked))
+    errors = Counter(key(one) for one in after.findings if one.severity is Severity.ERROR)
+    proof = diagnosis.repair.proof
+
+    # What is marked is gone, and something of it is what repairs are for.
+    assert {one: left[one] for one in mended} == {one: before[one] - mended[one] for one in mended}, name
+    assert any(CODES[one.code].is_mendable for one in marked), name
+    # No error is new, and a second repair has nothing to do.
+    assert not {one: count for one, count in errors.items() if not before[one]}, name
+    assert after.repair is None, name
+    # The numbers that were said are those that are measured.
+    now, then = diagnosis.scan.resumed, after.scan.resumed
+    assert (len(now.messages), len(now.history)) == (proof.messages_before, proof.history_before), name
+    assert (len(then.messages), len(then.history)) == (proof.messages_sent, proof.history_after), name
+    return diagnosis
+
+
+@pytest.mark.parametrize("made", [damaged_log, wild_log])
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_a_diagnosis_comes_true(made: Callable[[int], bytes], group: int) -> None:
+    """On generated logs with several kinds of damage at once; most of them can be repaired."""
+    seeds = range(group * LOGS // GROUPS, (group + 1) * LOGS // GROUPS)
+    found = [agree(made(seed), seed) for seed in seeds]
+
+    assert sum(one.repair is not None for one in found) > len(found) / 2
+    assert sum(bool(one.refusal) for one in found) <= len(found) / 20
+
+
+def logs_of(shared: Path) -> Iterator[Path]:
+    for place in ("samples", "corpus"):
+        yield from sorted((shared / place).rglob("*.jsonl"))
+
+
+def test_a_diagnosis_comes_true_on_real_logs(shared: Path) -> None:
+    """Every log of the samples and of the corpus."""
+    checked = 0
+    for path in logs_of(shared):
+        agree(path.read_bytes(), path, path.stem)
+        checked += 1
+
+    assert checked > 0
+
+
+# ---- the words -------------------------------------------------------------------------------------------
+
+
+TALK = [user("q1", None, 0, "Q1"), assistant("a1", "q1", 1, "A1")]
+LATE = [user("q2", "p", 600, "Q2"), assistant("a2", "q2", 601, "A2")]
+
+
+def test_a_lost_parent_behind_a_line_that_is_no_link_is_no_circle() -> None:
+    """Check and repair name the same reason, and the same numbers."""
+    progress = link("p", "gone", 590, type="progress", data={})
+    diagnosis = agree(encoded([*TALK, progress, *LATE]), "progress")
+    (cut,) = diagnosis.mended[:1]
+    assert diagnosis.repair is not None
+    (action,) = diagnosis.repair.actions
+
+    assert "history-cut" == cut.code
+    assert cut.what.startswith("its parent 'gone' is not in the log")
+    assert cut.what.endswith("the history has 2 messages now, 4 after a repair")
+    assert "its parent 'gone' is not in the log; now follows a1" == action.why
+    assert "let the entry follow one that is in the log" == cut.repair
+
+
+def test_nothing_is_recommended_for_a_branch_that_is_left() -> None:
+    """An orphan beside the conversation stays as it is: no repair touches it."""
+    lost = [user("x1", "gone", 300, "X"), assistant("x2", "x1", 301, "Y")]
+    on = [user("q2", "a1", 600, "Q2"), assistant("a2", "q2", 601, "A2")]
+    diagnosis = agree(encoded([*TALK, *lost, *on]), "branch")
+
+    assert [("missing-parent", "nothing to do", None)] == [
+        (one.code, one.fix, one.repair) for one in diagnosis.findings if one.code == "missing-parent"
+    ]
+
+
+def test_an_action_alone_is_no_repair() -> None:
+    """Empty text beside a prompt is left out by the client: the plan would take it out, nothing asks for it."""
+    blocks = [{"type": "text", "text": "Q"}, {"type": "text", "text": " "}]
+    data = encoded([user("q1", None, 0, blocks), assistant("a1", "q1", 1, "A1")])
+
+    assert ["empty-text"] == [action.code for action in planned(data).actions]
+    assert agree(data, "empty text").repair is None
+
+
+def test_an_agents_log_is_not_repaired() -> None:
+    """No client resumes it by itself."""
+    from msgspec import structs
+
+    from recollect.model.checks.scan import LogIdentity
+    from recollect.model.diagnosis import diagnosed
+    from tests.model.repair.mended_bytes import source_of
+
+    source = structs.replace(source_of(encoded(TALK) + b"{\n"), log=LogIdentity("s", "x", "a1", "agent"))
+    (finding,) = [one for one in diagnosed(source).findings if one.code == "invalid-json"]
+
+    assert (None, "nothing to do: the client does not resume a sub-agent's log") == (
+        finding.repair,
+        finding.fix,
+    )
