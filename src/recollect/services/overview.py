@@ -258,7 +258,8 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
     found = []
     for code, count in codes.items():
         rule = CODES["unreadable" if code == _UNREADABLE else code]
-        fix = rule.fix.format(session=(session or log.path.stem)[:8], path=log.path)
+        # Whether a repair mends it only a diagnosis tells; `check` makes one.
+        fix = rule.fix if code == _UNREADABLE else f"recollect check {(session or log.path.stem)[:8]}"
         what = "the log cannot be read" if code == _UNREADABLE else f"{count:,} line{'s' * (count > 1)}"
         found.append(Finding(code, rule.severity, what, fix, str(log.path), session, agent))
     return found

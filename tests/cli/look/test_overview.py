@@ -179,7 +179,7 @@ def test_findings_are_the_damage_seen_and_what_concerns_homes(
 
     assert {"invalid-json", "ignored-settings", "expiring"} == {one["code"] for one in found}
     damaged = next(one for one in found if one["code"] == "invalid-json")
-    assert ("error", OTHER, "1 line", f"recollect repair {OTHER[:8]}") == (
+    assert ("error", OTHER, "1 line", f"recollect check {OTHER[:8]}") == (
         damaged["severity"],
         damaged["session"],
         damaged["what"],

@@ -74,6 +74,8 @@ def _undo_line(options: Namespace, change: str) -> str:
 
 def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> RepairDocument:
     return RepairDocument(
+        mends=plan.diagnosis.mended,
+        left=plan.diagnosis.left,
         in_place=options.in_place,
         applied=done is not None,
         new=done.session if done is not None and not options.in_place else None,

@@ -62,7 +62,8 @@ def shortened(text: str, columns: int) -> str:
 
 def wrapped(text: str, first: str = "", rest: str = "", columns: int = 80) -> list[str]:
     """Lines of at most so many columns, broken between words; a word that is too long stays whole."""
-    lines, line = [], first
+    lines: list[str] = []
+    line = first
     for word in text.split():
         gap = "" if line == (rest if lines else first) else " "
         if gap and width(line) + 1 + width(word) > columns:

@@ -44,6 +44,7 @@ class RepairProofDocument(Struct, frozen=True, kw_only=True):
     """What was shown of the result; it holds where there are no problems."""
 
     holds: bool
+    messages_before: int
     messages_sent: int
     history_before: int
     history_after: int
@@ -52,11 +53,12 @@ class RepairProofDocument(Struct, frozen=True, kw_only=True):
 
 
 class RepairPlanDocument(Struct, frozen=True, kw_only=True):
-    """A repair to be made."""
+    """A repair to be made. ``refusal`` says why there is none although something could be mended."""
 
     session: str
     path: str
     open_in: int | None
+    refusal: tuple[str, ...]
     actions: tuple[RepairAction, ...]
     set_aside: tuple[SetAsideBytes, ...]
     notes: tuple[str, ...]
@@ -65,8 +67,10 @@ class RepairPlanDocument(Struct, frozen=True, kw_only=True):
 
 
 class RepairDocument(RepairPlanDocument, frozen=True, kw_only=True):
-    """What ``repair --json`` prints: the plan, and what came of it."""
+    """What ``repair --json`` prints: the plan, which findings it mends and leaves, and what came of it."""
 
+    mends: tuple[Finding, ...]
+    left: tuple[Finding, ...]
     in_place: bool
     applied: bool
     new: str | None
@@ -111,6 +115,7 @@ def repair_members(plan: RepairPlan) -> dict[str, Any]:
         "session": plan.session,
         "path": str(plan.path),
         "open_in": plan.open_in,
+        "refusal": plan.diagnosis.refusal,
         "actions": mending.actions,
         "set_aside": mending.set_aside,
         "notes": mending.notes,

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import Busy, RecollectError
+from recollect.model.checks import CODES
 from recollect.services.check.check import check
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.findings import (
@@ -81,7 +82,9 @@ def _elsewhere(request: _FindingsRequest) -> FindingsDocument | None:
 
 def _document(home: Home, session: Session, data: Path) -> FindingsDocument:
     checked = check(home, [session], data=data, with_secrets=False)
-    plan = _repair(session) if checked.findings else None
+    # Without a broken rule that a repair may mend there is no plan: the log need not be read again.
+    is_mendable = any(CODES[code].is_mendable for code in checked.summary.by_code)
+    plan = _repair(session) if is_mendable else None
     return FindingsDocument(checked.findings[:_FINDINGS], len(checked.findings), checked.summary, plan)
 
 
