@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.services import undo
 from recollect.services.homes import Home
 from recollect.services.repair import repair
 from recollect.storage.changes.journal import ChangeJournal
@@ -77,7 +78,7 @@ def test_killed_at_any_call_it_is_old_or_new(tmp_path: Path, how: str) -> None:
         ends["killed"] += code == -signal.SIGKILL
         ends["old" if found == place.old else "new" if found == new else "broken"] += 1
         change = place.repair() if found == place.old else journal.changes()[0].id
-        repair.undo(repair.found_change(change, place.data), place.data)
+        undo.undo(place.data, undo.found_change(place.data, change))
         ends["undone"] += place.log.read_bytes() == place.old
 
     print(f"\nrepair {how} {len(places)} of {calls} calls: {dict(ends)}")

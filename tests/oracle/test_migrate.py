@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recollect.services import migrate
+from recollect.services import migrate, undo
 from recollect.services.homes import Home
 from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.migrations.registry import step_named
@@ -112,7 +112,7 @@ def test_a_rolled_back_migration_is_resumed_as_before(client: Client, tmp_path: 
     path = put(client, [*main[:2], *agent_talk(50), *main[2:]])
     before = path.read_bytes()
     change = migrated(client, "side-chains-to-agent-files", tmp_path / "data")
-    migrate.rolled_back(change, tmp_path / "data")
+    undo.undo(tmp_path / "data", undo.found_change(tmp_path / "data", change.id))
 
     assert before == path.read_bytes()
     assert loaded(main_messages(client)) == resumed(client, path, SESSION)

@@ -8,11 +8,11 @@ import pytest
 from msgspec import structs
 
 from recollect.errors import Busy, DamagedData, NotFound, UsageError
-from recollect.services import migrate
+from recollect.services import migrate, undo
 from recollect.services.homes import Home
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan
 from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.storage.migrations.migration import Migration, SessionMeaning
+from recollect.storage.migrations.migration import WHAT, Migration, SessionMeaning
 from recollect.storage.migrations.registry import MigrationStep, step_named
 from tests.small_home import ONE, TALK, TWO, open_in_this_process, put, state
 from tests.storage.migrations.old_sessions import put_inline
@@ -81,7 +81,7 @@ def test_rolling_back_is_refused_while_a_client_has_it_open(home: Path, data: Pa
     open_in_this_process(home, ONE)
     before = state(home)
     with pytest.raises(Busy):
-        migrate.rolled_back(done, data)
+        undo.undo(data, undo.found_change(data, done.id))
 
     assert before == state(home)
 
@@ -117,4 +117,4 @@ def test_only_migrations_are_rolled_back_here(home: Path, data: Path) -> None:
     plan.create(home / "note", b"x")
     done = ChangeJournal(data / "undo").apply(plan)
     with pytest.raises(UsageError, match="no migration"):
-        migrate.found_change(done.id, data)
+        undo.found_change(data, done.id, [WHAT], "migration")

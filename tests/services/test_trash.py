@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import Busy, DamagedData, NotFound, StorageError, UsageError
+from recollect.services import undo
 from recollect.services.homes import Home
-from recollect.services.trash import planned_removal, remove, restore, trash_at
+from recollect.services.trash import planned_removal, remove, trash_at
 from recollect.system import fsops
 from tests.small_home import ONE, TALK, TWO, lines, open_in_this_process, prompt, put, state
 
@@ -51,6 +52,11 @@ def removed(home: Path) -> str:
     return remove(Home(home).session(ONE), data(home)).batch
 
 
+def restored(home: Path, batch: str) -> None:
+    """Bring back what a removal took away."""
+    undo.undo(data(home), undo.found_change(data(home), batch))
+
+
 def test_nothing_with_its_id_is_left(home: Path) -> None:
     """Log, side files, both layouts of agents, backups, tasks, todos, environment; the other session stays."""
     kept = {
@@ -65,7 +71,7 @@ def test_it_comes_back_with_bytes_modes_and_times(home: Path) -> None:
     """The home after the restore is the home before the removal, and the trash is empty."""
     before = state(home)
     batch = removed(home)
-    restore(trash_at(data(home)).find(batch), data(home))
+    restored(home, batch)
 
     assert before == state(home)
     assert [] == os.listdir(data(home) / "trash")
@@ -115,7 +121,7 @@ def test_what_stands_in_the_way_is_not_overwritten(home: Path) -> None:
     put(home, ONE, TALK[:1])
     before = state(home.parent)
     with pytest.raises(UsageError, match="is there again"):
-        restore(trash_at(data(home)).find(batch), data(home))
+        restored(home, batch)
 
     after = {name: seen for name, seen in state(home.parent).items() if "locks" not in name}
     assert {name: seen for name, seen in before.items() if "locks" not in name} == after
@@ -126,7 +132,7 @@ def test_a_changed_file_in_the_trash_is_told(home: Path) -> None:
     batch = removed(home)
     (data(home) / "trash" / batch / "files" / "tasks" / ONE / "1.json").write_text("forged")
     with pytest.raises(DamagedData, match="is not what was put there"):
-        restore(trash_at(data(home)).find(batch), data(home))
+        restored(home, batch)
 
 
 def test_a_manifest_cannot_lead_out_of_the_home(home: Path) -> None:
@@ -135,7 +141,7 @@ def test_a_manifest_cannot_lead_out_of_the_home(home: Path) -> None:
     manifest = data(home) / "trash" / batch / "manifest.json"
     manifest.write_text(manifest.read_text().replace(f'"tasks/{ONE}"', '"../outside"'))
     with pytest.raises(UsageError, match=r"'\.\.'"):
-        restore(trash_at(data(home)).find(batch), data(home))
+        restored(home, batch)
 
 
 def test_a_move_that_fails_half_way_is_taken_back(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +168,7 @@ def test_a_crash_half_way_can_be_undone(home: Path) -> None:
     batch = removed(home)
     files = data(home) / "trash" / batch / "files"
     (files / "tasks" / ONE).rename(home / "tasks" / ONE)  # as if the last moves had not been made
-    restore(trash_at(data(home)).find(batch), data(home))
+    restored(home, batch)
 
     assert before == state(home)
 
@@ -186,7 +192,7 @@ class TestAnotherFileSystem:
         before = state(home)
         batch = removed(home)
         gone = not any(ONE in name for name in state(home))
-        restore(trash_at(data(home)).find(batch), data(home))
+        restored(home, batch)
 
         assert (True, before) == (gone, state(home))
 
@@ -260,6 +266,6 @@ def test_a_file_the_client_wrote_last_is_in_the_manifest_as_it_is(
 
     monkeypatch.setattr(fsops, "move", late)
     batch = removed(home)
-    restore(trash_at(data(home)).find(batch), data(home))
+    restored(home, batch)
 
     assert log.read_bytes().endswith(b'{"type":"mode"}\n')

@@ -2,25 +2,24 @@
 
 The steps themselves are in ``storage/migrations``. Here it is asked whether a client has the session open, our lock
 is held, and what was said, called, answered and counted before is compared with what is there afterwards. One
-session is one change; rolling it back gives every byte, mode and time of before.
+session is one change; ``services/undo.py`` rolls it back, with every byte, mode and time of before.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import Busy, DamagedData, NotFound, RecollectError, UsageError
+from recollect.errors import Busy, DamagedData, NotFound, RecollectError
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
-from recollect.storage.migrations.migration import WHAT, Migration
+from recollect.storage.migrations.migration import Migration
 from recollect.storage.migrations.registry import MigrationStep
 from recollect.system.lock import FileLock
 
@@ -102,39 +101,6 @@ def _verified(migration: Migration, journal: ChangeJournal) -> AppliedChange:
             hint="it was rolled back, every byte as before; please report this session's layout",
         )
     return applied
-
-
-def found_change(name: str, data: Path) -> AppliedChange:
-    """The migration with this id; other changes are for ``recollect undo``."""
-    change = ChangeJournal(data / "undo").find(name)
-    if change.what != WHAT:
-        raise UsageError(
-            f"change {change.id}: it is no migration", hint=f"undo it with `recollect undo {change.id}`"
-        )
-    return change
-
-
-def rolled_back(change: AppliedChange, data: Path) -> AppliedChange:
-    """Take a migration back, byte for byte."""
-    home = ClaudeHome(change.home)
-    with _locks(change, data):
-        for session in {change.subject, *(path.stem for path in _logs(change))}:
-            _refuse_live(home, session)
-        return ChangeJournal(data / "undo").undo(change.id)
-
-
-@contextlib.contextmanager
-def _locks(change: AppliedChange, data: Path) -> Iterator[None]:
-    with contextlib.ExitStack() as held:
-        for path in _logs(change):
-            held.enter_context(FileLock(lock_path(path, data), guards=path))
-        yield
-
-
-def _logs(change: AppliedChange) -> list[Path]:
-    """The session logs among what was changed, in one order for everybody who locks them."""
-    paths = (step.path for step in change.steps if step.path.suffix == ".jsonl")
-    return sorted(path for path in paths if path.parent.parent.name == "projects")
 
 
 def _refuse_live(home: ClaudeHome, session: str) -> None:

@@ -1,4 +1,4 @@
-"""Take a session out of its home, all of it, and bring it back.
+"""Take a session out of its home, all of it. ``services/undo.py`` brings it back.
 
 A session is its log, its side directory, the logs of sub-agents that lie beside it,
 and what other directories of the home keep under its id: file backups, tasks,
@@ -56,13 +56,6 @@ def remove(session: Session, data: Path) -> TrashBatch:
             raise _refused(session, plan.open_in)
         now = dt.datetime.now(dt.UTC)
         return trash_at(data).put(session.home.root, plan.items, session=session.id, title=plan.title, at=now)
-
-
-def restore(batch: TrashBatch, data: Path) -> list[Path]:
-    """Put everything back where it was."""
-    log = batch.targets()[0]
-    with FileLock(lock_path(log, data), guards=log):
-        return trash_at(data).restore(batch)
 
 
 def _items(session: Session) -> Iterator[Path]:

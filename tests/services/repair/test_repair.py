@@ -10,6 +10,7 @@ import pytest
 
 from recollect.errors import Busy, DamagedData, UsageError
 from recollect.model.repair import proof
+from recollect.services import undo
 from recollect.services.homes import Home
 from recollect.services.repair import repair
 from recollect.services.repair.repair import RepairResult, planned_repair
@@ -86,7 +87,7 @@ def test_backups_of_files_come_along(home: Path, data: Path) -> None:
     before = {name for name in state(home) if not name.startswith("file-history/")}
     done = repaired(home, data, in_place=False)
     copied = (home / "file-history" / done.session / "abc@v1").read_bytes()
-    repair.undo(repair.found_change(done.change.id, data), data)
+    undo.undo(data, undo.found_change(data, done.change.id))
 
     assert (b"old text", before) == (
         copied,
@@ -101,7 +102,7 @@ def test_in_place_and_back(home: Path, data: Path) -> None:
     mode = log.stat().st_mode
     done = repaired(home, data, in_place=True)
     after = log.read_bytes()
-    repair.undo(repair.found_change(done.change.id, data), data)
+    undo.undo(data, undo.found_change(data, done.change.id))
 
     assert (lines([{**entry, "sessionId": ONE} for entry in TALK]), mode) == (after, log.stat().st_mode)
     assert before == state(home)
@@ -138,7 +139,7 @@ def test_a_session_that_is_open_is_not_changed(home: Path, data: Path) -> None:
     done = repaired(home, data, in_place=True)
     open_in_this_process(home, ONE)
     with pytest.raises(Busy, match="a client has it open"):
-        repair.undo(repair.found_change(done.change.id, data), data)
+        undo.undo(data, undo.found_change(data, done.change.id))
     data_of = lines(TALK).split(b"\n")
     session_of(home).path.write_bytes(b"\n".join([data_of[0], data_of[1] + data_of[2], data_of[3], TORN]))
     before = state(home)
@@ -203,4 +204,4 @@ def test_only_repairs_are_undone_here(home: Path, data: Path) -> None:
     change = ChangeJournal(data / "undo").apply(plan)
 
     with pytest.raises(UsageError, match="it is no repair"):
-        repair.found_change(change.id, data)
+        undo.found_change(data, change.id, repair.WHAT, "repair")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from recollect.services import undo
 from recollect.services.homes import Home
 from recollect.services.repair import repair
 from recollect.services.repair.repair import planned_repair
@@ -92,7 +93,7 @@ def test_undo_restores_it_byte_for_byte(home: Path, tmp_path: Path) -> None:
     done = slim(home, data)
     assert done.quarantine is not None
     aside = done.quarantine.read_bytes().splitlines(keepends=True)
-    repair.undo(repair.found_change(done.change.id, data), data)
+    undo.undo(data, undo.found_change(data, done.change.id))
 
     assert ([originals[0], *originals[3:6]], before) == (aside, state(home))
 

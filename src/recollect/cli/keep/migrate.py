@@ -23,11 +23,11 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import RecollectError, UsageError
-from recollect.services import migrate
+from recollect.services import migrate, undo
 from recollect.services.migrate import MigrationOutcome, MigrationRefusal
 from recollect.services.session import Session
 from recollect.storage.changes.journal import Step
-from recollect.storage.migrations.migration import Migration
+from recollect.storage.migrations.migration import WHAT, Migration
 from recollect.storage.migrations.registry import STEPS, MigrationStep, step_named
 
 _STEPS_SHOWN = 20
@@ -187,15 +187,16 @@ def _back(options: Namespace, change: str) -> str:
 
 def _rollback(options: Namespace) -> int:
     data = plans.own_data(options)
-    change = migrate.found_change(options.rollback, data)
-    done = migrate.rolled_back(change, data) if options.apply else None
+    change = undo.found_change(data, options.rollback, [WHAT], "migration")
+    done = undo.undo(data, change) if options.apply else None
+    redo = plans.command(options, *undo.redo_words(done)) if done else None
     if options.json:
         document = {
             "change": change.id,
             "session": change.subject,
             "paths": [step.path for step in change.steps],
             "applied": done is not None,
-            "undo": plans.command(options, "undo", done.id, "--apply") if done else None,
+            "undo": redo,
         }
         output.print_json(document)
         return 0
@@ -203,6 +204,5 @@ def _rollback(options: Namespace) -> int:
     output.say(f"{verb}: {visible(change.subject)} ({change.id})")
     for step in change.steps[:_STEPS_SHOWN]:
         output.say(f"  {visible(str(step.path))}")
-    again = plans.command(options, "undo", done.id, "--apply") if done else ""
-    plans.say_end(options, _back(options, change.id), again)
+    plans.say_end(options, _back(options, change.id), redo or "")
     return 0

@@ -13,13 +13,13 @@ Example:
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services import trash as trash_service
+from recollect.services import undo
 from recollect.services.trash import RemovalPlan
 from recollect.storage.trash import TrashBatch
 
@@ -87,7 +87,7 @@ def _document(options: Namespace, planned: list[RemovalPlan], batches: list[Tras
 def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> None:
     if options.apply:
         for batch in batches:
-            output.say(f"In the trash: {_named(batch)}")
+            output.say(f"In the trash: {_named(batch.session, batch.title, batch.bytes)}")
             output.say(f"Undo with: {plans.command(options, 'rm', '--restore', batch.batch, '--apply')}")
         return
     for plan in planned:
@@ -103,9 +103,8 @@ def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBat
     plans.say_end(options, again, "")
 
 
-def _named(batch: TrashBatch) -> str:
-    title = shortened(visible(batch.title), _TITLE_COLUMNS)
-    return f"{visible(batch.session)}  {title}  ({size(batch.bytes)})"
+def _named(session: str, title: str, count: int) -> str:
+    return f"{visible(session)}  {shortened(visible(title), _TITLE_COLUMNS)}  ({size(count)})"
 
 
 # ---- back ------------------------------------------------------------------------------------------------
@@ -139,27 +138,26 @@ def _list(options: Namespace) -> int:
 
 def _restore(options: Namespace) -> int:
     data = plans.own_data(options)
-    trash = trash_service.trash_at(data)
-    batch = trash.find(options.restore)
-    obstacles: list[Path] = [] if options.apply else trash.obstacles(batch)
-    paths = trash_service.restore(batch, data) if options.apply else batch.targets()
-    undo = plans.command(options, "rm", batch.session, "--apply")
+    change = undo.found_change(data, options.restore, [undo.REMOVAL], "removal")
+    obstacles = [] if options.apply else undo.obstacles(data, change)
+    paths = undo.undo(data, change).paths if options.apply else [step.path for step in change.steps]
+    back = plans.command(options, "rm", change.subject, "--apply")
     if options.json:
         document = {
-            "batch": batch.batch,
-            "session": batch.session,
+            "batch": change.id,
+            "session": change.subject,
             "paths": paths,
             "obstacles": obstacles,
             "applied": options.apply,
-            "undo": undo,
+            "undo": back,
         }
         output.print_json(document)
         return 0
     verb = "Back again" if options.apply else "Would bring back"
-    output.say(f"{verb}: {_named(batch)}")
+    output.say(f"{verb}: {_named(change.subject, change.title, change.kept_bytes)}")
     for path in paths:
         output.say(f"  {visible(str(path))}")
     for path in obstacles:
         output.say(output.styled(f"  In the way: {visible(str(path))}", "red"))
-    plans.say_end(options, plans.command(options, "rm", "--restore", batch.batch, "--apply"), undo)
+    plans.say_end(options, plans.command(options, "rm", "--restore", change.id, "--apply"), back)
     return 0

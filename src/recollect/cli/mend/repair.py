@@ -22,11 +22,11 @@ from recollect.cli.terminal.findings import codes_of, finding_lines, place_of
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.errors import UsageError
+from recollect.services import undo
 from recollect.services.documents.findings import RepairDocument, repair_members
 from recollect.services.repair import repair
 from recollect.services.repair.repair import RepairPlan, RepairResult
 from recollect.services.repair.slim import with_slimming
-from recollect.storage.changes.journal import AppliedChange
 
 _ACTIONS_SHOWN = 40
 _FINDINGS_SHOWN = 20
@@ -193,21 +193,17 @@ def _tell_done(options: Namespace, done: RepairResult) -> None:
 
 def _undo(options: Namespace) -> int:
     data = plans.own_data(options)
-    change = repair.found_change(options.undo, data)
-    done = repair.undo(change, data) if options.apply else None
-    redo = plans.command(options, "undo", done.id, "--apply") if done is not None else None
+    change = undo.found_change(data, options.undo, repair.WHAT, "repair")
+    done = undo.undo(data, change) if options.apply else None
+    redo = plans.command(options, *undo.redo_words(done)) if done is not None else None
     if options.json:
         steps = [{"kind": step.kind, "path": step.path} for step in change.steps]
         document = {"change": change.id, "session": change.subject, "steps": steps}
         output.print_json({**document, "applied": done is not None, "undo": redo})
         return 0
-    _tell_undo(options, change, done, redo or "")
-    return 0
-
-
-def _tell_undo(options: Namespace, change: AppliedChange, done: AppliedChange | None, redo: str) -> None:
     verb = "Taken back" if done is not None else "Would take back"
     output.say(f"{verb}: {change.what} of {visible(change.subject)}")
     for step in change.steps:
         output.say(f"  {step.kind} {visible(str(step.path))}")
-    plans.say_end(options, _undo_line(options, change.id), redo)
+    plans.say_end(options, _undo_line(options, change.id), redo or "")
+    return 0

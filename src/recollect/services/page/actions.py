@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from recollect.errors import UsageError
 from recollect.services import fork, label
 from recollect.services import trash as trash_service
+from recollect.services import undo as undo_service
 from recollect.services.archive import archive as archive_service
 from recollect.services.archive import cleanup
 from recollect.services.check.home_checks import WITHIN_DAYS
@@ -29,7 +30,6 @@ from recollect.services.repair import repair
 from recollect.services.repair.slim import with_slimming
 from recollect.services.session import Session
 from recollect.storage.archive.archive import ArchiveResult
-from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.file_backups import RestoredFile, restore
 
 _MOST = 500
@@ -106,18 +106,17 @@ def remove(desk: PageBackend, name: str, *, apply: bool) -> documents.RemovalDoc
 def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> documents.TrashRestorationDocument:
     """Bring back what one removal took away."""
     desk.require_own()
-    trash = trash_service.trash_at(desk.data)
-    batch = trash.find(name)
-    obstacles = [] if apply else trash.obstacles(batch)
-    paths = trash_service.restore(batch, desk.data) if apply else batch.targets()
+    change = undo_service.found_change(desk.data, name, [undo_service.REMOVAL], "removal")
+    obstacles = [] if apply else undo_service.obstacles(desk.data, change)
+    paths = undo_service.undo(desk.data, change).paths if apply else [step.path for step in change.steps]
     return documents.TrashRestorationDocument(
-        batch=batch.batch,
-        session=batch.session,
+        batch=change.id,
+        session=change.subject,
         restored=[str(path) for path in paths[:_MOST]],
         obstacles=[str(path) for path in obstacles[:_MOST]],
         applied=apply,
-        undo=desk.command("rm", batch.session, "--apply") if apply else None,
-        undo_request=_request(f"/api/sessions/{batch.session}/remove") if apply else None,
+        undo=desk.command("rm", change.subject, "--apply") if apply else None,
+        undo_request=_request(f"/api/sessions/{change.subject}/remove") if apply else None,
     )
 
 
@@ -153,26 +152,21 @@ def make_repair(
 def undo(desk: PageBackend, change: str, *, apply: bool) -> documents.UndoDocument:
     """Take back what a command changed in a home."""
     desk.require_own()
-    journal = ChangeJournal(desk.data / "undo")
-    found = journal.find(change)
-    if not apply:
-        done = None
-    elif found.what in repair.WHAT:
-        done = repair.undo(found, desk.data)
-    else:
-        done = journal.undo(found.id)
+    found = undo_service.found_change(desk.data, change)
+    done = undo_service.undo(desk.data, found) if apply else None
+    redo = done.change if done is not None else None
     return documents.UndoDocument(
         change=documents.DetailedEntryDocument(
             id=found.id,
             what=found.what,
             subject=found.subject,
             at=found.at,
-            state=(done or found).state,
+            state=(redo or found).state,
             steps=[documents.ChangeStepDocument(step.kind, str(step.path)) for step in found.steps[:_MOST]],
         ),
         applied=done is not None,
-        undo=desk.command("undo", done.id, "--apply") if done is not None else None,
-        undo_request=_request("/api/undo", id=done.id) if done is not None else None,
+        undo=desk.command(*undo_service.redo_words(done)) if done is not None else None,
+        undo_request=_request("/api/undo", id=redo.id) if redo is not None else None,
     )
 
 

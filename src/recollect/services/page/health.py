@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from recollect.errors import RecollectError
 from recollect.model.findings import Finding
+from recollect.services import undo as undo_service
 from recollect.services.archive.cleanup import HOLD
 from recollect.services.check.home_checks import WITHIN_DAYS, home_findings
 from recollect.services.documents import health as documents
@@ -19,7 +20,6 @@ from recollect.services.documents.changes import RecentChangeDocument, RequestDo
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.sessions import SessionList, SessionRow
 from recollect.services.secrets.scan import SecretScan, scan
-from recollect.storage.changes.journal import ChangeJournal
 
 _MOST = 200
 OLD_DAYS = 90
@@ -175,10 +175,8 @@ def _home_findings(desk: PageBackend) -> list[Finding]:
 
 
 def _changes(desk: PageBackend) -> list[RecentChangeDocument]:
-    if not (desk.data / "undo").is_dir():
-        return []
     try:
-        changes = ChangeJournal(desk.data / "undo").changes()
+        changes = undo_service.changes(desk.data)
     except RecollectError:
         return []
     return [
@@ -190,5 +188,5 @@ def _changes(desk: PageBackend) -> list[RecentChangeDocument]:
             state=one.state,
             undo=RequestDocument("/api/undo", {"id": one.id}),
         )
-        for one in changes[-_MOST:]
+        for one in changes[:_MOST]
     ]

@@ -1,4 +1,4 @@
-"""Repair a session: plan, prove, carry out, take back.
+"""Repair a session: plan, prove, carry out. ``services/undo.py`` takes it back.
 
 What is wrong and what a repair mends comes from ``model/diagnosis.py``, which ``check`` asks too; here it meets files. By default a repaired copy appears
 beside the original as a session of its own, which the client resumes like any other; the original
@@ -130,26 +130,6 @@ def apply_in_place(plan: RepairPlan, data: Path) -> RepairResult:
         with _quarantined(plan, data) as quarantine:
             applied = ChangeJournal(data / "undo").apply(change)
     return RepairResult(applied, plan.path, plan.session, quarantine)
-
-
-def found_change(name: str, data: Path) -> AppliedChange:
-    """The repair with this id; others are for ``recollect undo``."""
-    change = ChangeJournal(data / "undo").find(name)
-    if change.what not in WHAT:
-        raise UsageError(
-            f"change {change.id}: it is no repair", hint=f"undo it with `recollect undo {change.id}`"
-        )
-    return change
-
-
-def undo(change: AppliedChange, data: Path) -> AppliedChange:
-    """Take a repair back, byte for byte; the quarantine stays."""
-    home = ClaudeHome(change.home)
-    with contextlib.ExitStack() as held:
-        for path in (step.path for step in change.steps if step.path.suffix == ".jsonl"):
-            held.enter_context(FileLock(lock_path(path, data), guards=path))
-            _refuse_live(home, path.stem)
-        return ChangeJournal(data / "undo").undo(change.id)
 
 
 def _require(plan: RepairPlan) -> None:
