@@ -14,7 +14,7 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.damage import Line
 from recollect.model.line_views.scan import usage_of
 from recollect.model.project_key import project_key
-from recollect.services import fork, label, trash
+from recollect.services import fork, label, trash, undo
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
@@ -212,7 +212,7 @@ def test_a_session_we_removed_is_gone_until_it_is_restored(client: Client, data:
     path = client.put(SESSION, written(client, drafts))
     batch = trash.remove(session_of(path), data)
     gone = client.ask(PROMPT, "--resume", SESSION)
-    trash.restore(batch, data)
+    undo.undo(data, undo.found_change(data, batch.batch))
 
     assert (1, True) == (gone.returncode, "No conversation found" in gone.stdout + gone.stderr)
     assert loaded(messages) == resumed(client, path, SESSION)
