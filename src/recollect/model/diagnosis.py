@@ -10,12 +10,13 @@ history; ``refusal`` says so. Logs of sub-agents are not repaired: no client res
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 
 from msgspec import Struct
 
-from recollect.model.checks import CODES, REPAIR, RuleViolation
-from recollect.model.checks.scan import LogScan, LogSource
+from recollect.model.checks import CODES, REPAIR, CheckRule, RuleViolation
+from recollect.model.checks.scan import LogIdentity, LogScan, LogSource
 from recollect.model.findings import Finding
 from recollect.model.repair.actions import ACTIONS
 from recollect.model.repair.plan import LogRepair, mended
@@ -71,12 +72,11 @@ def _finding(
 ) -> Finding:
     rule, log, line = CODES[violation.code], source.log, scan.line_number(violation)
     is_mended = repair is not None and number in repair.mended
-    fix = (REPAIR if is_mended else rule.other_fix).format(session=log.session[:8], path=log.path)
     return Finding(
         violation.code,
         rule.severity,
         violation.what + _numbers(violation, scan, repair if is_mended else None),
-        _NOT_RESUMED if log.kind == "agent" and rule.is_mendable else fix,
+        _fix(rule, log, is_mended=is_mended),
         log.path,
         log.session or None,
         log.agent,
@@ -85,6 +85,13 @@ def _finding(
         violation.uuid,
         _how(violation, line, repair) if repair is not None and is_mended else None,
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _fix(rule: CheckRule, log: LogIdentity, *, is_mended: bool) -> str:
+    if log.kind == "agent" and rule.is_mendable:
+        return _NOT_RESUMED
+    return (REPAIR if is_mended else rule.other_fix).format(session=log.session[:8], path=log.path)
 
 
 def _numbers(violation: RuleViolation, scan: LogScan, repair: LogRepair | None) -> str:
