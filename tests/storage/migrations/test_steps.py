@@ -10,9 +10,10 @@ import pytest
 
 from recollect.errors import UsageError
 from recollect.model.entry import Dialect, Entry
+from recollect.services import undo
 from recollect.services.agents import agents_of
 from recollect.services.homes import Home
-from recollect.services.migrate import carried_out, rolled_back
+from recollect.services.migrate import carried_out
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.logs.reader import LogReader
@@ -92,7 +93,7 @@ def test_rolling_back_gives_every_byte_mode_and_time(home: Path, data: Path, ste
     before = state(home)
     done = migrated(home, data, step)
     between = state(home)
-    rolled_back(done, data)
+    undo.undo(data, undo.found_change(data, done.id))
 
     assert (True, before) == (between != before, state(home))
 

@@ -9,11 +9,14 @@ chain.py      ids and links: does the client find the conversation, and all of i
 times.py      the shape and the order of times
 tools.py      calls and their results, in the whole log
 api_400.py    what would be sent on resume, against the rules whose breach is a 400 for ever
+images.py     what an image says of itself
 shortened.py  lines with their texts cut, so that a conversation of any length of text can be looked at
+resumed.py    what the client would resume: entries, messages, history
+scan.py       all of these over the lines of one log
 settings.py   settings that a client would ignore as a whole
 
-Nothing here opens a file. A rule yields ``RuleViolation``; who and where is added by ``services/check/check.py``.
-What client 2.1.325 repairs by itself while it resumes is at most a warning.
+Nothing here opens a file. A rule yields ``RuleViolation``; ``model/diagnosis.py`` makes findings of them and says what a
+repair mends. What client 2.1.325 repairs by itself while it resumes is at most a warning.
 """
 
 from __future__ import annotations
