@@ -310,7 +310,7 @@ export interface FilesDocument {
   total: number
 }
 
-/** One finding. ``line`` counts from 1; ``offset`` is the byte where the line starts. */
+/** One finding. ``line`` counts from 1; ``offset`` is the byte where the line starts. ``repair`` is what a repair would do about it; None where it is not mended by one. */
 export interface Finding {
   code: string
   severity: Severity
@@ -322,6 +322,7 @@ export interface Finding {
   line: number | null
   offset: number | null
   uuid: string | null
+  repair: string | null
 }
 
 /** What is wrong with a session; of very many findings the first. ``repair`` is null where none can be made. */
@@ -536,6 +537,7 @@ export interface PageRepairDocument {
   session: string
   path: string
   open_in: number | null
+  refusal: string[]
   actions: RepairAction[]
   set_aside: SetAsideBytes[]
   notes: string[]
@@ -558,6 +560,7 @@ export interface PageRepairPlanDocument {
   session: string
   path: string
   open_in: number | null
+  refusal: string[]
   actions: RepairAction[]
   set_aside: SetAsideBytes[]
   notes: string[]
@@ -672,6 +675,7 @@ export interface RepairBytesDocument {
 /** What was shown of the result; it holds where there are no problems. */
 export interface RepairProofDocument {
   holds: boolean
+  messages_before: number
   messages_sent: number
   history_before: number
   history_after: number
