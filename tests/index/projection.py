@@ -31,11 +31,23 @@ class Projection(NamedTuple):
     words: Counter[Row]
     usage: list[Row]
     cost_states: list[Row]
+    catalogue: list[Row]
+    damage: list[Row]
+    typed: Counter[Row]
 
 
 def projection(index: IndexDatabase) -> Projection:
     """Everything about logs that are not gone."""
-    return Projection(files(index), messages(index), words(index), usage(index), cost_states(index))
+    return Projection(
+        files(index),
+        messages(index),
+        words(index),
+        usage(index),
+        cost_states(index),
+        catalogue(index),
+        damage(index),
+        typed(index),
+    )
 
 
 def differences(expected: Projection, actual: Projection) -> list[str]:
@@ -55,9 +67,42 @@ def files(index: IndexDatabase) -> list[Row]:
         rows(
             index,
             "SELECT path, home, role, session, agent, size, mtime, inode, device, consumed, tail, first_at, last_at,"
-            " messages, damaged, (SELECT text FROM names WHERE id = cwd), (SELECT text FROM names WHERE id = branch),"
-            " prompt, last_prompt, ai_title, custom_title FROM files WHERE NOT gone",
+            " messages, damaged, (SELECT text FROM names WHERE id = cwd), (SELECT text FROM names WHERE id = branch)"
+            " FROM files WHERE NOT gone",
         )
+    )
+
+
+def catalogue(index: IndexDatabase) -> list[Row]:
+    """What a list shows; how the count of messages was come by depends on the way and is checked by itself."""
+    return sorted(
+        rows(
+            index,
+            "SELECT path, lines, begins_aside, custom_title, ai_title, last_prompt, first_prompt, tag"
+            " FROM catalogue JOIN files ON files.id = file",
+        ),
+        key=repr,
+    )
+
+
+def damage(index: IndexDatabase) -> list[Row]:
+    return sorted(rows(index, "SELECT path, code, lines FROM damage JOIN files ON files.id = file"))
+
+
+def typed(index: IndexDatabase) -> Counter[Row]:
+    """Every piece of every prompt, with the place of its line."""
+    places = {
+        number: tuple(place)
+        for number, *place in rows(
+            index, "SELECT messages.id, path, offset FROM messages JOIN files ON files.id = file"
+        )
+    }
+    index.connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.pieces USING fts5vocab(main, typed, instance)"
+    )
+    return Counter(
+        (places.get(doc, ("no message", doc)), term, offset)
+        for term, doc, offset in rows(index, "SELECT term, doc, offset FROM temp.pieces")
     )
 
 

@@ -28,8 +28,11 @@ from recollect.index.database import IndexDatabase
 from recollect.index.ingest import Ingest
 from recollect.services.indexing import extraction, workers
 from recollect.services.indexing import refresh as indexing
+from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.refresh import refresh
+from recollect.services.list import ListedSession, ListQuery, listed
 from recollect.storage.logs.reader import OpenLog
+from recollect.system.locations import home_at
 from tests.index import reference
 from tests.index.lines import responses, texts, turns
 from tests.index.projection import counting, differences, faults, projection, rows, totals
@@ -366,6 +369,14 @@ class IndexMachine(RuleBasedStateMachine):
         if not self.gone:
             assert counting(fresh) == counting(self.index)
         fresh.close()
+        assert self._listed(None) == self._listed(self.index)
+
+    def _listed(self, index: IndexDatabase | None) -> list[ListedSession]:
+        """What a list shows, from the index or from the logs; the same session may lie in several places."""
+        opened = OpenIndex(self.world.homes, self.base / "index.sqlite")
+        opened.database = index
+        found = listed([home_at(home) for home in self.world.homes], opened, ListQuery(with_usage=False))
+        return sorted(found.sessions, key=lambda one: one.path)
 
 
 IndexMachine.TestCase.settings = settings(

@@ -81,7 +81,9 @@ def test_a_worktree_that_is_gone_is_known_by_its_log(own_home: Path, repository:
     note = {"type": "worktree-state", "worktreeSession": {"originalCwd": str(repository)}, "sessionId": ONE}
     noted.write_bytes(noted.read_bytes() + json.dumps(note).encode() + b"\n")
     put(home, TWO, TALK, str(gone))
-    found = {session.id: RepositoryFinder().of(session) for session in Home(home).sessions()}
+    found = {
+        session.id: RepositoryFinder().of(session.cwd, session.path) for session in Home(home).sessions()
+    }
     assert {ONE: str(repository), TWO: str(gone)} == found
 
 
@@ -89,4 +91,4 @@ def test_a_directory_below_a_repository_that_is_gone_belongs_to_it(own_home: Pat
     """The client's own worktrees lie inside the repository."""
     put(own_home / ".claude", ONE, TALK, str(repository / ".claude" / "worktrees" / "x"))
     (session,) = Home(own_home / ".claude").sessions()
-    assert str(repository) == RepositoryFinder().of(session)
+    assert str(repository) == RepositoryFinder().of(session.cwd, session.path)

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from recollect.model.cost.usage import Tokens
 from recollect.services import watch
 from recollect.services.indexing import extraction
 from recollect.services.indexing.access import OpenIndex, index_path, open_index
-from recollect.services.search.quotes import QuoteReader
 from recollect.services.session import Session
 from recollect.services.watch import ActiveBlock, WatchedSession, Watcher, WatchSnapshot
 from recollect.storage.home import ClaudeHome
+from recollect.storage.logs.reader import OpenLog
 from tests.small_home import ONE, TWO, lines, link, open_in_this_process, prompt, put
 
 NOW = 1_794_744_420  # 2026-11-15T12:07:00Z
@@ -144,34 +144,6 @@ def test_a_title_that_was_given_goes_before_the_prompt(home: Path, tmp_path: Pat
     assert ["First", "Second", "Why?"] == titles
 
 
-def test_a_title_is_read_once(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred looks at a log that does not change open it for its title once, and remember one title."""
-    asked = []
-
-    class Noted(QuoteReader):
-        def title(self, path: str, offsets: Iterable[int | None]) -> str | None:
-            asked.append(path)
-            return super().title(path, offsets)
-
-    monkeypatch.setattr(watch, "QuoteReader", Noted)
-    looking = watcher(home, tmp_path / "cache")
-
-    for number in range(100):
-        looking.look(NOW + number)
-
-    assert (1, 1) == (len(asked), len(looking._titles))
-
-
-def test_nothing_is_remembered_of_a_session_that_was_closed(home: Path, tmp_path: Path) -> None:
-    """A view that runs for weeks must not gather titles."""
-    looking = watcher(home, tmp_path / "cache")
-    looking.look(NOW)
-    (home / "sessions" / f"{os.getpid()}.json").unlink()
-
-    assert () == looking.look(NOW).sessions
-    assert {} == looking._titles
-
-
 def test_equal_looks_where_nothing_happened(home: Path, tmp_path: Path) -> None:
     """Within a minute two looks are equal; the next minute the block has less time left."""
     looking = watcher(home, tmp_path / "cache")
@@ -192,7 +164,7 @@ def test_a_look_where_nothing_happened_reads_no_log(
     looking.look(NOW)
     read: list[object] = []
     monkeypatch.setattr(extraction, "facts_of", read.append)
-    monkeypatch.setattr(QuoteReader, "title", read.append)
+    monkeypatch.setattr(OpenLog, "lines", read.append)
 
     for _ in range(50):
         looking.look(NOW)

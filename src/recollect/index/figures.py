@@ -18,6 +18,9 @@ _TABLES = {
     "cost_states": "cost_states",
     "names": "names",
     "spans": "spans",
+    "catalogue": "catalogue",
+    "damage": "damage",
+    "typed": "typed_docsize",
 }
 
 

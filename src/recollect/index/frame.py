@@ -14,10 +14,9 @@ MESSAGE_KINDS = ("other", "user", "assistant", "system", "attachment", "progress
 KIND_CODES = {name: code for code, name in enumerate(MESSAGE_KINDS)}
 TOOL_OUTPUT_KIND = KIND_CODES["tool-output"]
 
-CLEARED = -1
-
 Id = bytes | str | None  # a uuid as 16 bytes; what is not one, as it stands
 Columns = tuple[str | None, ...]
+CountValues = tuple[int | None, bool, str | None, str | None, str | None]
 
 
 class MessageRow(NamedTuple):
@@ -31,6 +30,7 @@ class MessageRow(NamedTuple):
     kind: int
     digest: int | None
     texts: Columns | None
+    typed: str | None = None  # in lower case, where a user typed it in the main conversation
 
 
 class UsageRow(NamedTuple):
@@ -73,12 +73,19 @@ class Frame(NamedTuple):
     agent: str | None = None
     first_at: int | None = None
     last_at: int | None = None
-    damaged: int = 0
-    prompt: int | None = None
-    # Where the last title of each kind stands; CLEARED where it was taken away, None where nothing was said.
-    last_prompt: int | None = None
-    ai_title: int | None = None
-    custom_title: int | None = None
+    damage: tuple[tuple[str, int], ...] = ()  # how many lines, by code
+    lines: int = 0
+    begins_aside: bool | None = None
+    first_prompt: str | None = None
+    # The last of each kind; "" where it was taken away, None where nothing was said.
+    custom_title: str | None = None
+    ai_title: str | None = None
+    last_prompt: str | None = None
+    tag: str | None = None
+    # A ``MessageCount`` as a plain tuple, at the end of a session's log.
+    message_count: CountValues | None = None
+    # Whether it continues the count before, which holds only where the log has none of the frame's ids.
+    is_continued: bool = False
     head: bytes = b""
     tail: bytes = b""
     # Why the log could not be read on from ``start``, "" where it has vanished; such a frame holds nothing else.

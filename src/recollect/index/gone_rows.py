@@ -37,6 +37,7 @@ class GoneLog(NamedTuple):
     log: ScannedLog
     frame: Frame
     messages: int
+    damaged: int
 
 
 def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]:
@@ -65,8 +66,9 @@ def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]
         if not usage and not states:
             continue
         total = (states[0][0], [(model, amount) for _, model, amount in states]) if states else None
-        frame = Frame(0, consumed, [], usage, total, cwd, branch, session, agent, first, last, damaged)  # type: ignore[arg-type]
-        yield GoneLog(ScannedLog(path, home, role, session, agent, *places), frame, cast("int", messages))  # type: ignore[arg-type]
+        frame = Frame(0, consumed, [], usage, total, cwd, branch, session, agent, first, last)  # type: ignore[arg-type]
+        log = ScannedLog(path, home, role, session, agent, *places)  # type: ignore[arg-type]
+        yield GoneLog(log, frame, cast("int", messages), cast("int", damaged))
 
 
 def keep(index: IndexDatabase, logs: Iterable[GoneLog]) -> None:
@@ -78,4 +80,6 @@ def keep(index: IndexDatabase, logs: Iterable[GoneLog]) -> None:
             file = ingest.add_file(one.log)
             ingest.apply(file, one.frame)
             ingest.forget(file, keep_usage=True)
-            index.connection.execute("UPDATE files SET messages = ? WHERE id = ?", (one.messages, file))
+            index.connection.execute(
+                "UPDATE files SET messages = ?, damaged = ? WHERE id = ?", (one.messages, one.damaged, file)
+            )

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from recollect.index import catalogue
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import CLEARED, Frame, MessageRow, UsageRow
+from recollect.index.frame import KIND_CODES, Frame, MessageRow, UsageRow
 from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
-from recollect.index.schema import SPAN_BITS
+from recollect.index.schema import SESSION, SPAN_BITS
 from recollect.model.cost.copies import ResponseCopy, counted, preference
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
@@ -86,12 +87,9 @@ class Ingest:
         With ``keep_usage`` only its words go: a log that was deleted still cost what it cost.
         """
         self._forget_messages(file)
+        catalogue.forget(self._db, file)
         if keep_usage:
-            self._run(
-                "UPDATE files SET gone = 1, prompt = NULL, last_prompt = NULL, ai_title = NULL,"
-                " custom_title = NULL WHERE id = ?",
-                (file,),
-            )
+            self._run("UPDATE files SET gone = 1 WHERE id = ?", (file,))
             return
         touched = self._uncounted_of(file)
         self._run("DELETE FROM usage WHERE file = ?", (file,))
@@ -105,9 +103,8 @@ class Ingest:
         self._rollup.write()
         self._run(
             "UPDATE files SET consumed = 0, head = NULL, tail = NULL, first_at = NULL, last_at = NULL,"
-            " messages = 0, damaged = 0, cwd = NULL, branch = NULL, prompt = NULL, last_prompt = NULL,"
-            " ai_title = NULL, custom_title = NULL, session = CASE role WHEN 1 THEN NULL ELSE session END"
-            " WHERE id = ?",
+            " messages = 0, damaged = 0, cwd = NULL, branch = NULL,"
+            " session = CASE role WHEN 1 THEN NULL ELSE session END WHERE id = ?",
             (file,),
         )
 
@@ -121,6 +118,9 @@ class Ingest:
             row[0]
             for row in self._db.rows("SELECT text FROM messages WHERE file = ? AND text NOT NULL", file)
         }
+        # Only prompts are there, but it takes longer to tell them from others.
+        typed = self._db.rows("SELECT id FROM messages WHERE file = ? AND kind = ?", file, KIND_CODES["user"])
+        self._many("DELETE FROM typed WHERE rowid = ?", typed)
         self._run("DELETE FROM messages WHERE file = ?", (file,))
         self._many(
             "DELETE FROM texts WHERE rowid = ?", [(text,) for text in texts if not self._is_used(text)]
@@ -137,19 +137,22 @@ class Ingest:
 
     def apply(self, file: int, frame: Frame) -> bool:
         """Add a frame; False where the log was read on, or anew, by somebody else in the meantime."""
-        if self._db.value("SELECT consumed FROM files WHERE id = ?", file) != frame.start:
+        known = self._db.rows("SELECT consumed, role FROM files WHERE id = ?", file)
+        if not known or known[0][0] != frame.start:
             return False
+        if known[0][1] == SESSION:
+            catalogue.add(self._db, file, frame)
+        catalogue.add_damage(self._db, file, frame)
         self._add_messages(file, frame.messages)
         self._add_usage(file, frame.usage)
         if frame.cost_state is not None:
             self._replace_cost_state(file, *frame.cost_state)
         self._run(
             "UPDATE files SET consumed = ?1, tail = ?2, head = coalesce(head, ?3),"
-            " first_at = coalesce(min(first_at, ?4), first_at, ?4),"
-            " last_at = coalesce(max(last_at, ?5), last_at, ?5),"
+            " first_at = coalesce(first_at, ?4), last_at = coalesce(?5, last_at),"
             " messages = messages + ?6, damaged = damaged + ?7, cwd = coalesce(cwd, ?8),"
-            " branch = coalesce(?9, branch), session = coalesce(session, ?10), agent = coalesce(agent, ?11),"
-            " prompt = coalesce(prompt, ?12) WHERE id = ?13",
+            " branch = coalesce(?9, branch), session = coalesce(session, ?10), agent = coalesce(agent, ?11)"
+            " WHERE id = ?12",
             (
                 frame.end,
                 frame.tail,
@@ -157,29 +160,21 @@ class Ingest:
                 frame.first_at,
                 frame.last_at,
                 sum(1 for row in frame.messages if row.uuid is not None),
-                frame.damaged,
+                sum(lines for _, lines in frame.damage),
                 self._name(frame.cwd) or None,
                 self._name(frame.branch) or None,
                 frame.session,
                 frame.agent,
-                frame.prompt,
                 file,
             ),
         )
-        self._note_titles(file, frame)
         return True
-
-    def _note_titles(self, file: int, frame: Frame) -> None:
-        for column in ("last_prompt", "ai_title", "custom_title"):
-            place = getattr(frame, column)
-            if place is not None:
-                change = f"UPDATE files SET {column} = ? WHERE id = ?"  # noqa: S608 - a name from the tuple above
-                self._run(change, (None if place == CLEARED else place, file))
 
     def _add_messages(self, file: int, rows: Iterable[MessageRow]) -> None:
         first = number = self._next_id
         messages: list[tuple[object, ...]] = []
         texts: list[tuple[object, ...]] = []
+        typed: list[tuple[object, ...]] = []
         newest: dict[int, int] = {}
         in_frame: dict[tuple[object, object], int] = {}
         for row in rows:
@@ -207,6 +202,8 @@ class Ingest:
                     row.digest,
                 )
             )
+            if row.typed is not None:
+                typed.append((number, row.typed))
             number += 1
         self._next_id = number
         self._many("INSERT INTO messages VALUES(?,?,?,?,?,?,?,?,?,?)", messages)
@@ -214,6 +211,7 @@ class Ingest:
             "INSERT INTO texts(rowid, prose, thinking, tool_input, tool_result, title, other) VALUES(?,?,?,?,?,?,?)",
             texts,
         )
+        self._many("INSERT INTO typed(rowid, prompt) VALUES(?, ?)", typed)
         if number > first:
             self._many(
                 "INSERT INTO spans VALUES(?, ?) ON CONFLICT DO UPDATE SET newest = max(newest, excluded.newest)",

@@ -1,7 +1,8 @@
 """The tables of the index, as data. Their version is part of the file's name.
 
 No text of a transcript is stored: rows say at which byte of which log something stands.
-The exception is names (models, branches, directories, tools), which every report groups by.
+The exceptions are names (models, branches, directories, tools), which every report groups by,
+and what a list shows of a session (titles, tag, first and last prompt, shortened): ``catalogue``.
 
 ``messages.text`` is the row of the full-text table that holds the line's words. Copies of a
 line in forks share the row of the first copy that was read, so each message is found once.
@@ -12,14 +13,11 @@ finest step of any time zone), so that days can be cut in every zone.
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 FILE_NAME = f"index-v{VERSION}.sqlite"
 
 # What a row of ``files`` is about.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
-
-# The columns that may give a session its title, strongest first.
-TITLES = ("custom_title", "ai_title", "last_prompt", "prompt")
 
 SPAN_BITS = 10  # newest times are kept for every 1,024 text rows
 QUARTER_MS = 900_000
@@ -41,10 +39,18 @@ CREATE TABLE files(
   messages INTEGER NOT NULL DEFAULT 0,
   damaged INTEGER NOT NULL DEFAULT 0,
   cwd INTEGER, branch INTEGER,
-  prompt INTEGER, last_prompt INTEGER, ai_title INTEGER, custom_title INTEGER, -- offsets of the lines that say so
   gone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX files_by_session ON files(session);
+CREATE TABLE catalogue(
+  file INTEGER PRIMARY KEY,
+  lines INTEGER NOT NULL DEFAULT 0,
+  begins_aside INTEGER, -- whether its first link is of a side chain
+  custom_title TEXT, ai_title TEXT, last_prompt TEXT, first_prompt TEXT, tag TEXT, -- '' where it was taken away
+  -- See model/conversation/message_count.py; messages is NULL where the log has to be read to know.
+  messages INTEGER, has_conversation INTEGER NOT NULL DEFAULT 0, leaf TEXT, bridge TEXT, answer TEXT
+);
+CREATE TABLE damage(file INTEGER, code TEXT, lines INTEGER NOT NULL, PRIMARY KEY(file, code)) WITHOUT ROWID;
 CREATE VIEW sessions AS SELECT * FROM files WHERE role = 0;
 CREATE VIEW agents AS SELECT * FROM files WHERE role = 1;
 CREATE TABLE messages(
@@ -92,5 +98,9 @@ CREATE INDEX cost_states_by_file ON cost_states(file);
 CREATE VIRTUAL TABLE texts USING fts5(
   prose, thinking, tool_input, tool_result, title, other,
   content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2'
+);
+-- What users typed, in lower case: a row for each prompt, by the number of its message.
+CREATE VIRTUAL TABLE typed USING fts5(
+  prompt, content='', contentless_delete=1, tokenize='trigram case_sensitive 1'
 );
 """

@@ -22,6 +22,7 @@ import apsw
 from recollect.errors import UsageError
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import SPAN_BITS, TOOL_OUTPUT
+from recollect.model.titles import title_of
 
 UNDATED = -(1 << 62)  # older than every time
 # A count is exact up to here; each message is looked up for it, and a search should not take longer than that.
@@ -41,17 +42,19 @@ UNION ALL
 SELECT text, id, file, offset, length, uuid, at, kind FROM messages
  WHERE text IN (SELECT value FROM json_each(?1)) AND text <> id
 """
+_TITLES = 4  # the columns at the end that may give a title
 # Logs, and beside each the log of its session, in the same home if there is one.
 _LOGS = """
 SELECT files.id, files.path, files.size, files.mtime, files.role, files.session, files.agent, place.text, branch.text,
        main.path, main_place.text, main_branch.text,
-       main.custom_title, main.ai_title, main.last_prompt, main.prompt
+       custom_title, ai_title, last_prompt, first_prompt
   FROM files
   LEFT JOIN names AS place ON place.id = files.cwd
   LEFT JOIN names AS branch ON branch.id = files.branch
   LEFT JOIN files AS main ON main.id = (
         SELECT id FROM files AS other WHERE other.session = files.session AND other.role = 0
          ORDER BY other.home <> files.home, other.gone, other.id LIMIT 1)
+  LEFT JOIN catalogue ON catalogue.file = main.id
   LEFT JOIN names AS main_place ON main_place.id = main.cwd
   LEFT JOIN names AS main_branch ON main_branch.id = main.branch
  WHERE files.id IN (SELECT value FROM json_each(?))
@@ -127,7 +130,7 @@ class TextLogRow(NamedTuple):
     session_path: str | None
     session_cwd: str | None
     session_branch: str | None
-    titles: tuple[int | None, ...]
+    title: str
 
 
 class TextQueries:
@@ -257,9 +260,8 @@ class TextQueries:
     def logs(self, files: Iterable[int]) -> dict[int, TextLogRow]:
         """Logs by their numbers, as far as they are there."""
         found = (
-            TextLogRow(*facts, titles)  # type: ignore[arg-type, call-arg]
-            for *facts, custom, ai, last, first in self._db.rows(_LOGS, _json_list(list(files)))
-            for titles in [(custom, ai, last, first)]
+            TextLogRow(*row[:-_TITLES], title_of(*row[-_TITLES:]))  # type: ignore[arg-type, call-arg]
+            for row in self._db.rows(_LOGS, _json_list(list(files)))
         )
         return {log.id: log for log in found}
 

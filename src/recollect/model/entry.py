@@ -25,6 +25,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from recollect.model.blocks import Block, TextBlock, blocks_of
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Notice
+from recollect.model.moments import parsed_time
 
 
 class Dialect(enum.StrEnum):
@@ -454,17 +455,6 @@ class Entry(Struct, frozen=True):
         from recollect.model.json_text import loose_object
 
         return loose_object(self.raw)
-
-
-def parsed_time(text: str | None) -> dt.datetime | None:
-    """An ISO 8601 time as an aware UTC datetime, or None. A time without a zone counts as UTC."""
-    if not text:
-        return None
-    try:
-        moment = dt.datetime.fromisoformat(text)
-        return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 # Kinds that the claude dialect decodes by their tag alone.

@@ -24,6 +24,16 @@ _HUGE_INTEGER_DIGITS = 4000
 _PIECE = 64 * 1024
 
 
+def is_plainly_sound(line: bytes, depth: int) -> bool:
+    """Whether a line that a narrow decoder took is sound as a whole: in the parts it passed over, too."""
+    if b"\0" in line or deeper_than(line, depth):
+        return False
+    try:
+        return line.isascii() or bool(line.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 def deeper_than(text: bytes, limit: int) -> bool:
     """Whether brackets outside strings nest more than ``limit`` deep; ones that close nothing count for nothing.
 

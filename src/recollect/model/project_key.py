@@ -17,8 +17,6 @@ at the disk: resolving links is the caller's work, and comes first.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import struct
 import unicodedata
@@ -61,6 +59,9 @@ def same_long_prefix(name: str, key: ProjectKey) -> bool:
 
 def flat_project_hash(path: str) -> ProjectKey:
     """The directory name in the flat layout: 20 characters of base64url(SHA-256 of the path)."""
+    import base64
+    import hashlib
+
     digest = hashlib.sha256(_path_bytes(path)).digest()
     return ProjectKey(base64.urlsafe_b64encode(digest)[:20].decode("ascii"))
 

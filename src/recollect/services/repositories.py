@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from recollect.errors import RecollectError
 from recollect.model.damage import Line
-from recollect.services.session import Session
+from recollect.services.list import ListedSession
 from recollect.storage.git_directories import repository_of
 from recollect.storage.logs.reader import read_lines
 
@@ -24,7 +24,7 @@ class RepositoryGroup(Struct, frozen=True):
     """The sessions of one repository, and the directories they worked in, in the order they came."""
 
     repo: str
-    sessions: list[Session]
+    sessions: list[ListedSession]
     directories: list[str]
 
 
@@ -46,21 +46,20 @@ class RepositoryFinder:
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
 
-    def of(self, session: Session) -> str:
-        """The repository of a session; "" for one that names no directory."""
-        cwd = session.cwd
+    def of(self, cwd: str, log: Path) -> str:
+        """The repository of a session by its directory and its log; "" for one that names no directory."""
         if cwd and not _is_there(cwd):
-            for origin in _origins(session):
+            for origin in _origins(log):
                 found = self._repository(origin)
                 if found is not None:
                     return found
         return self._repository(cwd) or cwd
 
-    def groups(self, sessions: Iterable[Session]) -> list[RepositoryGroup]:
+    def groups(self, sessions: Iterable[ListedSession]) -> list[RepositoryGroup]:
         """Sessions by repository, each group where its first session stood."""
         found: dict[str, RepositoryGroup] = {}
         for session in sessions:
-            repo = self.of(session)
+            repo = self.of(session.cwd, Path(session.path))
             group = found.setdefault(repo, RepositoryGroup(repo, [], []))
             group.sessions.append(session)
             if session.cwd and session.cwd not in group.directories:
@@ -80,11 +79,11 @@ def _is_there(directory: str) -> bool:
         return False  # no directory can have such a name
 
 
-def _origins(session: Session) -> list[str]:
+def _origins(log: Path) -> list[str]:
     """The directories that the session's worktrees were made from, the last one first."""
     found: list[str] = []
     try:
-        for line in read_lines(session.path):
+        for line in read_lines(log):
             if isinstance(line, Line) and b'"worktree-state"' in line.data:
                 found += _origin(line.data)
     except RecollectError:

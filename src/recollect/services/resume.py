@@ -21,12 +21,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import Ambiguous, NotFound
-from recollect.model.blocks import TextBlock, ToolResultBlock
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import Entry, User
 from recollect.model.line_views.scan import envelope_of
 from recollect.model.project_key import project_key, same_long_prefix
+from recollect.model.prompts import typed_texts
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
@@ -158,19 +157,10 @@ def _prompts(log: Path, words: set[str]) -> Iterator[str]:
             item = decode(line)
             entry = item.readable if isinstance(item, Damage) else item
             if entry is not None:
-                yield from _typed(entry)
+                yield from (text.casefold() for text in typed_texts(entry))
 
 
 def _pattern(word: str) -> re.Pattern[bytes] | None:
     """A quick look at bytes; None for words that JSON may write in more than one way."""
     plain = word.isascii() and word.isprintable() and not set(word) & set('"\\/<>&')
     return re.compile(re.escape(word.encode()), re.IGNORECASE) if plain else None
-
-
-def _typed(entry: Entry) -> Iterator[str]:
-    body = entry.body
-    if not isinstance(body, User) or body.is_meta or body.is_compact_summary or body.is_sidechain:
-        return
-    blocks = body.message.blocks
-    if not any(isinstance(block, ToolResultBlock) for block in blocks):
-        yield from (block.text.casefold() for block in blocks if isinstance(block, TextBlock))

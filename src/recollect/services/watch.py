@@ -2,7 +2,7 @@
 
 One look brings the index up to date, asks it about every open session and closes it again: a
 view that runs for days must not hold on to an index that somebody has replaced, nor gather
-anything. Only titles are remembered, those of the sessions that are open.
+anything.
 
 A look answers with plain values that are equal where nothing has changed. So that they are,
 time counts in whole minutes: speed and what is left of a block change once a minute at most.
@@ -25,13 +25,13 @@ from recollect.errors import DamagedData, NotFound, StorageError
 from recollect.index import glimpse
 from recollect.index.cost_queries import first_at
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import SESSION, TITLES
+from recollect.index.schema import SESSION
 from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, BurnRate
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
+from recollect.model.titles import title_of
 from recollect.services.cost.local_day import today
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.search.quotes import QuoteReader
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import LiveSession, live_sessions
@@ -40,13 +40,11 @@ RECENT_MINUTES = 10
 _MINUTE = 60
 _QUARTER = 900
 _Signature = tuple[tuple[str, int, int], ...]
-# By the log and the places of the lines that give a title.
-_Titles = dict[tuple[str | int | None, ...], str]
-_AboutALog = tuple[str, str | None, str | None, int | None, int | None, int | None, int | None]
+_AboutALog = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 _NO_INDEX = "without the index, what was spent today and in this block is not known"
 _ABOUT_A_LOG = (
-    f"SELECT path, place.text, branch.text, {', '.join(TITLES)} FROM files"  # noqa: S608 - constants
-    " LEFT JOIN names AS place ON place.id = files.cwd LEFT JOIN names AS branch ON branch.id = files.branch"
+    "SELECT place.text, branch.text, custom_title, ai_title, last_prompt, first_prompt"
+    " FROM files LEFT JOIN catalogue ON catalogue.file = files.id LEFT JOIN names AS place ON place.id = files.cwd LEFT JOIN names AS branch ON branch.id = files.branch"
     " WHERE session = ? AND role = ? AND NOT gone ORDER BY last_at DESC LIMIT 1"
 )
 
@@ -109,7 +107,6 @@ class Watcher:
         self._homes = homes
         self._opener = opener
         self._prices = prices
-        self._titles: _Titles = {}
         self._logs_read: dict[str, tuple[_Signature, WatchedSession]] = {}
 
     def look(self, now: float | None = None) -> WatchSnapshot:
@@ -136,17 +133,14 @@ class Watcher:
         now: int,
         notes: tuple[str, ...],
     ) -> WatchSnapshot:
-        before, self._titles = self._titles, {}
-        sessions = tuple(self._session(database, one, now, before) for _, one in live)
+        sessions = tuple(self._session(database, one, now) for _, one in live)
         usage = glimpse.usage_between(database.connection, *today(now))
         spent, unpriced = glimpse.priced(usage, self._prices)
         return WatchSnapshot(sessions, spent, self._block(database, now), tuple(sorted(unpriced)), notes)
 
-    def _session(
-        self, database: IndexDatabase, live: LiveSession, now: int, titles: _Titles
-    ) -> WatchedSession:
+    def _session(self, database: IndexDatabase, live: LiveSession, now: int) -> WatchedSession:
         index, name = database.connection, str(live.session_id)
-        title, cwd, branch = self._about(database, name, titles)
+        title, cwd, branch = _about(database, name)
         usage = glimpse.session_usage(index, name)
         spent, unpriced = glimpse.priced(usage, self._prices)
         since = (now - RECENT_MINUTES * _MINUTE) * 1000
@@ -167,21 +161,6 @@ class Watcher:
             context_tokens=context[0] if context else None,
             context_window=glimpse.window_of(context[1], context[2]) if context else None,
         )
-
-    def _about(self, database: IndexDatabase, session: str, titles: _Titles) -> tuple[str, str, str]:
-        """Title, directory and branch. A title is read from the log, where the index says it stands, once."""
-        rows = database.rows(_ABOUT_A_LOG, session, SESSION)
-        if not rows:
-            return "", "", ""
-        path, cwd, branch, *offsets = cast("_AboutALog", rows[0])
-        key = (path, *offsets)
-        if key not in titles:
-            with QuoteReader() as quotes:
-                titles[key] = (
-                    quotes.title(path, [one for one in offsets if one is not None and one >= 0]) or ""
-                )
-        self._titles[key] = titles[key]
-        return titles[key], cwd or "", branch or ""
 
     def _block(self, database: IndexDatabase, now: int) -> ActiveBlock | None:
         index = database.connection
@@ -224,6 +203,15 @@ class Watcher:
 def _notes(opened: OpenIndex) -> tuple[str, ...]:
     problems = opened.refreshed.problems if opened.refreshed else []
     return (*opened.notes, *(f"could not be read: {path}: {reason}" for path, reason in problems))
+
+
+def _about(database: IndexDatabase, session: str) -> tuple[str, str, str]:
+    """Title, directory and branch."""
+    rows = database.rows(_ABOUT_A_LOG, session, SESSION)
+    if not rows:
+        return "", "", ""
+    cwd, branch, *titles = cast("_AboutALog", rows[0])
+    return title_of(*titles), cwd or "", branch or ""
 
 
 def _open_sessions(homes: Sequence[ClaudeHome]) -> Iterator[tuple[ClaudeHome, LiveSession]]:

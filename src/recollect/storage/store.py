@@ -33,10 +33,11 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
-from recollect.model.entry import Entry, parsed_time
+from recollect.model.entry import Entry
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
 from recollect.model.line_views.scan import Envelope, envelope_of, usage_of
+from recollect.model.moments import parsed_time
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.log import Log, SyncPolicy
 from recollect.storage.logs.reader import LogReader, read_lines, without_repeats

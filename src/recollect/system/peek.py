@@ -17,12 +17,15 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from recollect.model.damage import DEFAULT_LIMITS
-from recollect.model.line_views.scan import Envelope, envelope_of
+
+# Imported where lines are read: most of those who come here only look at names.
+if TYPE_CHECKING:
+    from recollect.model.line_views.scan import Envelope
 
 _CHUNK = 1 << 20
 # O_NONBLOCK: opening a pipe must fail our check, not wait for a writer that never comes.
@@ -133,6 +136,8 @@ def peek_lines(path: Path, *, within: int | None = None) -> Iterator[Envelope]:
 
     The unterminated last line counts if it reads as a whole, as it does for the client.
     """
+    from recollect.model.line_views.scan import envelope_of
+
     with open_regular(path) as log:
         while within is None or log.tell() <= within:
             line = _next_line(log)

@@ -49,6 +49,11 @@ def test_it_gives_every_key_others_rely_on(own_home: Path, capsys: pytest.Captur
         "agents": 1,
         "cost_usd": "12",
         "live": False,
+        "tag": None,
+        "responses": 2,
+        "lines": 4,
+        "damaged": 0,
+        "archived": False,
     } == first
     assert 2 == document["total"]
 

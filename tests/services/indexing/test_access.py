@@ -421,7 +421,7 @@ class TestNoRoom:
     ) -> None:
         """It would only take the room that is missing; with more room it is built."""
         before = logs_of(home)
-        with small_disk(cache, "160k"):
+        with small_disk(cache, "220k"):
             with open_index([home], cache=cache) as opened:
                 assert opened.database is None
                 assert (

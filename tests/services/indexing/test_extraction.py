@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.index.frame import CLEARED, KIND_CODES, Frame, id_text
+from recollect.index.frame import KIND_CODES, Frame, id_text
 from recollect.services.indexing import extraction
-from recollect.services.indexing.extraction import ExtractionJob, frames, is_continued, short_id
+from recollect.services.indexing.extraction import frames, is_continued, short_id
+from recollect.services.indexing.session_listing import ExtractionJob
 from tests.talk import assistant, encoded, mark, user
 
 UUID = "0f2a9c1e-0000-4000-8000-00000000abcd"
@@ -62,7 +63,7 @@ class TestCutting:
         log.write_bytes(encoded([user(f"u{n}", None, n, f"line {n}") for n in range(10)]))
         with mock.patch.object(extraction, "_FRAME_LINES", 3):
             made = list(frames(ExtractionJob(str(log))))
-            again = list(frames(ExtractionJob(str(log), made[0].end, seek_prompt=False)))
+            again = list(frames(ExtractionJob(str(log), made[0].end)))
 
         assert made[1:] == again
 
@@ -92,7 +93,10 @@ class TestCutting:
             log, b"garbage\n", b"\n", b"  \n", user("a", None, 0, "one"), b"\xff\xfe\n", b"[1]\n"
         )
 
-        assert (3, 1) == (frame.damaged, len(frame.messages))
+        assert ({"invalid-json": 1, "invalid-utf8": 1, "not-an-object": 1}, 1) == (
+            dict(frame.damage),
+            len(frame.messages),
+        )
 
 
 class TestRefused:
@@ -111,7 +115,7 @@ class TestRefused:
 
 class TestSummary:
     def test_a_frame_says_what_its_lines_say(self, log: Path) -> None:
-        """First directory and session, last branch, earliest and latest time; blank ones say nothing."""
+        """First directory and session, last branch, first and last time; blank ones say nothing."""
         frame = the_frame(
             log,
             user("a", None, 50, "x", cwd="/one", gitBranch="main", sessionId="s1"),
@@ -119,7 +123,7 @@ class TestSummary:
             user("c", "b", 90, "x", cwd="", gitBranch="", sessionId="s3"),
         )
 
-        assert ("/one", "fix", "s1", 1_767_225_610_000, 1_767_225_690_000) == (
+        assert ("/one", "fix", "s1", 1_767_225_650_000, 1_767_225_690_000) == (
             frame.cwd,
             frame.branch,
             frame.session,
@@ -127,7 +131,7 @@ class TestSummary:
             frame.last_at,
         )
 
-    def test_titles_are_places(self, log: Path) -> None:
+    def test_titles_are_those_of_the_summary(self, log: Path) -> None:
         """The last of each kind; the first prompt that was typed."""
         lines: list[dict[str, Any]] = [
             user("m", None, 0, "said by the client", isMeta=True),
@@ -139,11 +143,10 @@ class TestSummary:
             user("q", "p", 0, "typed later"),
             mark("p", lastPrompt=""),
         ]
-        frame = the_frame(log, *lines)
-        places = [len(encoded(lines[:n])) for n in range(len(lines))]
+        frame = the_frame(log, *lines, is_session=True)
 
-        assert (places[1], places[3], places[4], places[5]) == (
-            frame.prompt,
+        assert ("typed first", "two", "mine", "") == (
+            frame.first_prompt,
             frame.ai_title,
             frame.custom_title,
             frame.last_prompt,
@@ -152,20 +155,25 @@ class TestSummary:
     def test_a_title_that_was_taken_away_is_cleared(self, log: Path) -> None:
         """And set again after that, it is there again."""
         cleared = the_frame(
-            log, {"type": "custom-title", "customTitle": "a"}, {"type": "custom-title", "customTitle": ""}
+            log,
+            {"type": "custom-title", "customTitle": "a"},
+            {"type": "custom-title", "customTitle": ""},
+            is_session=True,
         )
         again = the_frame(
-            log, {"type": "custom-title", "customTitle": ""}, {"type": "custom-title", "customTitle": "b"}
+            log,
+            {"type": "custom-title", "customTitle": ""},
+            {"type": "custom-title", "customTitle": "b"},
+            is_session=True,
         )
 
-        assert (CLEARED, len(encoded([{"type": "custom-title", "customTitle": ""}]))) == (
-            cleared.custom_title,
-            again.custom_title,
-        )
+        assert ("", "b") == (cleared.custom_title, again.custom_title)
 
     def test_only_a_frame_that_may_hold_the_first_prompt_looks_for_it(self, log: Path) -> None:
         """Where it is known, later prompts are no news."""
-        assert the_frame(log, user("p", None, 0, "typed"), seek_prompt=False).prompt is None
+        frame = the_frame(log, user("p", None, 0, "typed"), is_session=True, has_prompt=True)
+
+        assert frame.first_prompt is None
 
     def test_kinds_are_told_apart(self, log: Path) -> None:
         """What a row is about, by the type of its line; every title is one."""

@@ -18,8 +18,8 @@ from recollect.index.ingest import Ingest
 from recollect.index.placed import ScannedLog
 from recollect.services.indexing import comparison, extraction
 from recollect.services.indexing import refresh as indexing
-from recollect.services.indexing.extraction import ExtractionJob
 from recollect.services.indexing.refresh import RefreshResult, compare, refresh
+from recollect.services.indexing.session_listing import ExtractionJob
 from recollect.storage import home_walk
 from recollect.storage.logs.reader import OpenLog
 from tests.index.projection import differences, faults, projection, totals
@@ -294,7 +294,7 @@ class TestFrames:
         assert [[expected]] * 3 == found
 
     def test_titles_are_the_last_ones_said(self, index: IndexDatabase, home: Path) -> None:
-        """Set, set again, taken away: as places in the log, or none."""
+        """Set, set again, taken away."""
         titles: list[dict[str, Any]] = [
             {"type": "custom-title", "customTitle": "one"},
             {"type": "ai-title", "aiTitle": "made"},
@@ -307,10 +307,9 @@ class TestFrames:
             log_at(log, titles[:count])
             later(log, count)
             refreshed(index, home)
-            seen += index.rows("SELECT custom_title, ai_title FROM files")
+            seen += index.rows("SELECT custom_title, ai_title FROM catalogue")
 
-        first, second = (len(encoded(titles[:count])) for count in (1, 2))
-        assert [(0, None), (0, first), (second, first), (None, first)] == seen
+        assert [("one", None), ("one", "made"), ("two", "made"), ("", "made")] == seen
 
 
 class TestNoticingChanges:

@@ -14,7 +14,8 @@ import pytest
 
 from recollect.index.frame import Frame
 from recollect.services.indexing import workers
-from recollect.services.indexing.extraction import ExtractionJob, frames
+from recollect.services.indexing.extraction import frames
+from recollect.services.indexing.session_listing import ExtractionJob
 from recollect.services.indexing.workers import frames_of
 from recollect.system.pipes import receive, send
 from tests.talk import assistant, encoded, user
@@ -31,7 +32,7 @@ def jobs(tmp_path: Path) -> list[ExtractionJob]:
             *(assistant(f"{number}-{n}", "u", n, f"say {n}") for n in range(300)),
         ]
         log.write_bytes(encoded(lines))
-        found.append(ExtractionJob(str(log)))
+        found.append(ExtractionJob(str(log), is_session=bool(number)))
     (tmp_path / "out.txt").write_text("output")
     start = (tmp_path / "0.jsonl").read_bytes().index(b"\n") + 1
     return [

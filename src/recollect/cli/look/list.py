@@ -1,8 +1,8 @@
-"""List sessions, newest first, with their sub-agents folded into a count.
+"""List sessions, the one that was last spoken in first, with their sub-agents folded into a count.
 
-Looks at the first and last lines of each log. --json also counts messages, which reads
-every listed log once, and says what each session cost (a response that a fork copied counts
-for the session it was made in); it lists all unless --limit is given.
+The index has all that is listed; --no-index reads the logs instead. --json says also how much each session
+holds and what it cost (a response that a fork copied counts for the session it was made in); it lists all
+unless --limit is given. Sessions that only the archive still has are listed and marked.
 --since and --until keep the sessions that were worked on in that time. --by repo puts the
 sessions of all worktrees of one repository together, also of worktrees that are gone. Writes nothing.
 
@@ -14,29 +14,30 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from argparse import ArgumentParser, Namespace
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from recollect.cli.terminal import dates, output
-from recollect.cli.terminal.homes import open_home
-from recollect.cli.terminal.plans import own_cache
+from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.index_options import add_index_options, asked_index
+from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
-from recollect.errors import RecollectError, UsageError
-from recollect.services.documents import sessions as documents
-from recollect.services.homes import Home
-from recollect.services.repositories import RepositoryFinder, RepositoryGroup
-from recollect.services.session import Session
-from recollect.storage.home import ClaudeHome
+from recollect.errors import UsageError
+from recollect.services.indexing.access import OpenIndex
+from recollect.services.indexing.at_hand import index_at_hand
+from recollect.services.list import ListedSession, ListQuery, SessionListResult, listed
+from recollect.system.locations import HomeRoot
+
+if TYPE_CHECKING:
+    from recollect.services.documents.sessions import ListDocument
+    from recollect.services.repositories import RepositoryGroup
 
 _SHOWN = 30
-# Sessions are put in order by what their entries say (S11). Where there are very many, only so many of
-# the newest files are looked at: a file is never older than its last entry.
-_CANDIDATES = 500
 _TITLE_COLUMNS = 44
 
 
@@ -48,34 +49,45 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--by", choices=["repo"], help="group the sessions by repository")
     parser.add_argument("--limit", type=int, metavar="N", help=f"at most so many (default {_SHOWN})")
     parser.add_argument("--all", action="store_true", help="no limit")
+    add_index_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
     """Print the sessions."""
-    limit = _limit(options)
-    home = open_home(options.homes)
     now = dt.datetime.now(dt.UTC)
-    filtered = bool(options.project or options.since or options.until)
-    found = list(_in_time(home.sessions(options.project), options, now))
-    total = len(found)
-    if limit is not None and not filtered:
-        found = found[: max(_CANDIDATES, limit)]
-    readable = list(_readable(found))
-    chosen = sorted(readable, key=_last_at, reverse=True)[:limit]
-    agents, live = _agents(chosen), home.live_ids()
-    groups = RepositoryFinder().groups(chosen) if options.by == "repo" else None
+    query = _query(options, now)
+    roots = chosen_homes(options.homes)
+    with (
+        _index(options, [root.path for root in roots if root.exists]) as opened,
+        output.progress_bar("counting") as progress,
+    ):
+        found = listed(roots, opened, query, data=own_data(options), progress=progress)
+    groups = _groups(found.sessions) if options.by == "repo" else None
     if options.json:
-        rows = _rows(options, chosen, agents, live)
-        output.print_json(_document(chosen, rows, total, groups))
-        return 0
-    for group in groups if groups is not None else [RepositoryGroup("", chosen, [])]:
-        if groups is not None:
+        output.print_json(_document(found, groups))
+    elif groups is None:
+        _say(found.sessions, now)
+    else:
+        for group in groups:
             output.say(_heading(group))
-        for session in group.sessions:
-            output.say(_line(session, agents[session.id], session.id in live, now))
-    _remark(home, len(chosen), total - (len(found) - len(readable)), filtered)
+            _say(group.sessions, now)
+    _remark(roots, found, query.is_filtered, is_told=not options.json)
     return 0
+
+
+def _query(options: Namespace, now: dt.datetime) -> ListQuery:
+    in_project = since = until = None
+    if options.project:
+        from recollect.services.search.search import project_test
+
+        in_project = project_test(options.project)
+    if options.since or options.until:
+        from recollect.cli.terminal import dates
+
+        since = dates.since(options.since, now) if options.since else None
+        until = dates.until(options.until, now) if options.until else None
+    return ListQuery(in_project, since, until, _limit(options), options.json, options.json)
 
 
 def _limit(options: Namespace) -> int | None:
@@ -86,103 +98,44 @@ def _limit(options: Namespace) -> int | None:
     return options.limit or _SHOWN
 
 
-def _in_time(sessions: Iterable[Session], options: Namespace, now: dt.datetime) -> Iterator[Session]:
-    """Those whose time, from first to last entry, touches the time asked for."""
-    start = dates.since(options.since, now) if options.since else None
-    end = dates.until(options.until, now) if options.until else None
-    if start is None and end is None:
-        yield from sessions
+@contextlib.contextmanager
+def _index(options: Namespace, homes: Sequence[Path]) -> Iterator[OpenIndex]:
+    """As the options say; without one, no list waits for a first index of many logs."""
+    if options.no_index or options.no_refresh:
+        with asked_index(options, homes) as opened:
+            yield opened
         return
-    for session in _readable(sessions):
-        first, last = session.glance.first_at or _last_at(session), _last_at(session)
-        if (start is None or last >= start) and (end is None or first < end):
-            yield session
+    with (
+        output.progress_bar("indexing") as progress,
+        index_at_hand(homes, cache=own_cache(options), progress=progress) as opened,
+    ):
+        for remark in opened.notes:
+            output.note(visible(remark))
+        yield opened
 
 
-def _readable(sessions: Iterable[Session]) -> Iterator[Session]:
-    """Sessions whose log can be looked at; of the others a remark is made."""
-    for session in sessions:
-        try:
-            _ = session.glance
-        except RecollectError as problem:
-            output.note(visible(f"left out: {problem.message}"))
-            continue
-        yield session
+def _groups(sessions: list[ListedSession]) -> list[RepositoryGroup]:
+    from recollect.services.repositories import RepositoryFinder
+
+    return RepositoryFinder().groups(sessions)
 
 
-def _last_at(session: Session) -> dt.datetime:
-    return session.glance.last_at or dt.datetime.fromtimestamp(session.file.mtime_ns / 1e9, dt.UTC)
-
-
-def _agents(sessions: list[Session]) -> Counter[str]:
-    """How many sub-agents each session has. Each project is looked through once, not once a session."""
-    wanted: dict[tuple[Path, Path], ClaudeHome] = {
-        (session.home.root, session.path.parent): session.home for session in sessions
-    }
-    found: Counter[str] = Counter()
-    homes = {home.root: home for home in wanted.values()}
-    for home in homes.values():
-        for project in home.projects():
-            if (home.root, project.path) in wanted:
-                found.update(str(agent.owner()) for agent in home.project_agents(project))
-    return found
-
-
-def _rows(
-    options: Namespace, sessions: list[Session], agents: Counter[str], live: set[str]
-) -> list[documents.ListedSessionDocument]:
-    rows = []
-    spent = _spent(options, sessions)
-    size_of_all, done = sum(session.file.size for session in sessions), 0
-    with output.progress_bar("counting") as progress:
-        for session in sessions:
-            rows.append(
-                documents.listed_session(
-                    session,
-                    agents=agents[session.id],
-                    live=session.id in live,
-                    spent=spent.get(session.id, {}),
-                )
-            )
-            done += session.file.size
-            if progress is not None:
-                progress(done, size_of_all)
-    return rows
-
-
-def _document(
-    sessions: list[Session],
-    rows: list[documents.ListedSessionDocument],
-    total: int,
-    groups: list[RepositoryGroup] | None,
-) -> documents.ListDocument:
+def _document(found: SessionListResult, groups: list[RepositoryGroup] | None) -> ListDocument:
     """With ``--by repo`` also the repository of each session, and the repositories."""
+    from msgspec.structs import replace
+
+    from recollect.services.documents import sessions as documents
+
+    rows = [documents.listed_session(one) for one in found.sessions]
     if groups is None:
-        return documents.ListDocument(rows, total)
+        return documents.ListDocument(rows, found.total)
     repo_of = {id(session): group.repo for group in groups for session in group.sessions}
-    rows = [replace(row, repo=repo_of[id(session)]) for session, row in zip(sessions, rows, strict=True)]
+    pairs = zip(found.sessions, rows, strict=True)
+    rows = [replace(row, repo=repo_of[id(session)]) for session, row in pairs]
     repositories = [
         documents.RepositoryDocument(group.repo, len(group.sessions), group.directories) for group in groups
     ]
-    return documents.ListDocument(rows, total, repositories)
-
-
-def _spent(options: Namespace, sessions: list[Session]) -> dict[str, dict[str, int | None]]:
-    """What each session cost by model, None where that has no price, as `recollect cost` counts it."""
-    from recollect.services.cost.recent import index_at_hand
-    from recollect.services.cost.report import costs
-
-    if not sessions:
-        return {}
-    homes = list({session.home.root: None for session in sessions})
-    size_of_all = sum(session.file.size for session in sessions)
-    with index_at_hand(homes, size_of_all, cache=own_cache(options)) as opened:
-        report = costs(homes, ["session", "model"], opened=opened)
-    spent: dict[str, dict[str, int | None]] = {}
-    for row in report.rows:
-        amounts = spent.setdefault(row.keys["session"], {})
-        amounts[row.keys["model"]] = None if row.unpriced_messages else row.pico_usd
-    return spent
+    return documents.ListDocument(rows, found.total, repositories)
 
 
 def _heading(group: RepositoryGroup) -> str:
@@ -192,17 +145,24 @@ def _heading(group: RepositoryGroup) -> str:
     return f"{output.styled(name, 'bold')}  ({', '.join(parts)})"
 
 
-def _line(session: Session, agents: int, live: bool, now: dt.datetime) -> str:
+def _say(sessions: list[ListedSession], now: dt.datetime) -> None:
+    for session in sessions:
+        output.say(session_line(session, now))
+
+
+def session_line(session: ListedSession, now: dt.datetime) -> str:
+    """A session as a line of a list."""
     title = padded(shortened(visible(session.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
-    marks = [output.styled("live", "green")] if live else []
-    marks += [counted(agents, "agent")] if agents else []
-    marks += [f"#{visible(session.glance.tag)}"] if session.glance.tag else []
-    where = visible(session.cwd) or visible(session.path.parent.name)
+    marks = [output.styled("live", "green")] if session.is_live else []
+    marks += [output.styled("archived", "dim")] if session.is_archived else []
+    marks += [counted(session.agents, "agent")] if session.agents else []
+    marks += [f"#{visible(session.tag)}"] if session.tag else []
+    where = visible(session.cwd) or visible(Path(session.path).parent.name)
     return "  ".join(
         [
             output.styled(padded(visible(session.id[:8]), 8), "cyan"),
-            f"{ago(_last_at(session), now):>13}",
-            f"{size(session.file.size):>8}",
+            f"{ago(session.shown_at, now):>13}",
+            f"{size(session.bytes):>8}",
             title,
             where,
             *marks,
@@ -210,13 +170,16 @@ def _line(session: Session, agents: int, live: bool, now: dt.datetime) -> str:
     )
 
 
-def _remark(home: Home, shown: int, total: int, filtered: bool) -> None:
-    for problem in (problem for one in home.homes for problem in one.problems):
-        output.note(visible(f"could not be read: {problem.path}: {problem.reason}"))
+def _remark(roots: Sequence[HomeRoot], found: SessionListResult, is_filtered: bool, *, is_told: bool) -> None:
+    for path, reason in found.left_out:
+        output.note(visible(f"left out: {path}: {reason}"))
+    shown, total = len(found.sessions), found.total
+    if not is_told:
+        return
     if total > shown:
         output.note(f"{shown:,} of {total:,} sessions; --all shows the others")
-    elif not total and filtered:
+    elif not total and is_filtered:
         output.note("No session fits.")
     elif not total:
-        looked = ", ".join(str(root.path) for root in home.roots) or "~/.claude and ~/.config/claude"
+        looked = ", ".join(str(root.path) for root in roots) or "~/.claude and ~/.config/claude"
         output.note(f"No sessions: looked in {visible(looked)}. Name another home with --home DIR.")

@@ -22,8 +22,9 @@ from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.model.cost.money import dollars
 from recollect.model.findings import Finding, Severity
-from recollect.services.cost.recent import RecentCosts, index_at_hand, recent_costs
+from recollect.services.cost.recent import RecentCosts, recent_costs
 from recollect.services.documents.overview import overview_document
+from recollect.services.indexing.at_hand import index_at_hand
 from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
 from recollect.system.locations import HomeRoot
 
@@ -62,7 +63,7 @@ def _spent(options: Namespace, answer: Overview, now: dt.datetime) -> RecentCost
     homes = [home.path for home in answer.homes if home.exists]
     with (
         output.progress_bar("indexing") as progress,
-        index_at_hand(homes, answer.bytes, cache=own_cache(options), progress=progress) as opened,
+        index_at_hand(homes, cache=own_cache(options), progress=progress) as opened,
     ):
         return recent_costs(homes, opened, now)
 

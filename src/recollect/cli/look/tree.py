@@ -25,7 +25,7 @@ from recollect.model.conversation.agents import SubAgent
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.entry import parsed_time
+from recollect.model.moments import parsed_time
 from recollect.services.agents import agents_of
 from recollect.services.documents import conversation as documents
 from recollect.services.history import is_prompt, speaks, whole_nodes

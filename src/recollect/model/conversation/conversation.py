@@ -94,7 +94,7 @@ def grouped(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
     for node in nodes:
         if node.type == "assistant" and node.message_id and groups and _same_answer(groups[-1][-1], node):
             groups[-1].append(node)
-        elif node.is_message or node.subtype in ("local_command", "compact_boundary"):
+        elif node.is_shown:
             groups.append([node])
     return [tuple(group) for group in groups]
 

@@ -8,13 +8,17 @@ entries that are really shown are decoded from there.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import Assistant, Entry, Kind, System, UnknownShapeBody, User, parsed_time
+from recollect.model.moments import parsed_time
+
+# The codec is imported for the few lines that need it: the index looks at one new line and must not wait for it.
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
 
 # Types the client treats as links of a conversation and as possible ends of one. Through all others,
 # such as progress, it only passes.
@@ -56,6 +60,11 @@ class Node(Struct, frozen=True, gc=False):
     def is_message(self) -> bool:
         """Whether somebody says something in it."""
         return self.type in MESSAGE_TYPES
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether people see a message in it."""
+        return self.is_message or self.subtype in ("local_command", "compact_boundary")
 
     @property
     def is_boundary(self) -> bool:
@@ -134,6 +143,8 @@ def node_of_entry(entry: Entry) -> Node | None:
 
     A boundary read this way preserves nothing: its metadata is not what it should be.
     """
+    from recollect.model.entry import Assistant, Kind, System, UnknownShapeBody, User
+
     chain = entry.chain
     if chain is None or chain.uuid is None:
         return None
@@ -157,6 +168,8 @@ def node_of_entry(entry: Entry) -> Node | None:
 
 
 def _node_by_codec(line: Line) -> Node | LeafMark | None:
+    from recollect.model.codec import decode
+
     item = decode(line)
     entry = item.readable if isinstance(item, Damage) else item
     return None if entry is None else node_of_entry(entry)

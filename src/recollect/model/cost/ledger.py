@@ -7,8 +7,8 @@ import datetime as dt
 from recollect.model.cost.copies import MAIN, SIDECHAIN, ResponseCopy, counted
 from recollect.model.cost.money import Spending, spending
 from recollect.model.cost.prices import PriceList
-from recollect.model.entry import parsed_time
 from recollect.model.line_views.scan import UsageRecord
+from recollect.model.moments import parsed_time
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)

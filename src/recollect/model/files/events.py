@@ -23,9 +23,10 @@ from typing import TypeAlias
 
 from msgspec import Struct, UnsetType
 
-from recollect.model.entry import Entry, FileHistoryDelta, FileHistoryNote, FileHistorySnapshot, parsed_time
+from recollect.model.entry import Entry, FileHistoryDelta, FileHistoryNote, FileHistorySnapshot
 from recollect.model.files.reports import FileChange, FileNote, FileReading, FileReports, told
 from recollect.model.json_text import loose_value
+from recollect.model.moments import parsed_time
 
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 

@@ -21,7 +21,7 @@ from recollect.model.conversation.chain import parent_step
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node
 from recollect.model.draft import iso_time
-from recollect.model.entry import parsed_time
+from recollect.model.moments import parsed_time
 from recollect.model.repair.draft import RepairDraft
 
 _ANY_TIME = "2000-01-01T00:00:00.000Z"

@@ -422,7 +422,8 @@ def _times(log: OpenLog, wanted: set[str]) -> dict[str, int]:
 
 def _running_total(path: str) -> tuple[int | None, list[tuple[str, int]]] | None:
     """The client's last running total, read the long way: few logs have one, and fewer reports want it."""
-    from recollect.services.indexing.extraction import ExtractionJob, frames
+    from recollect.services.indexing.extraction import frames
+    from recollect.services.indexing.session_listing import ExtractionJob
 
     found, latest = None, None
     for frame in frames(ExtractionJob(path)):

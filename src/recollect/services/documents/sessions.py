@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 
 from msgspec import UNSET, Struct, UnsetType
 
-from recollect.model.conversation.node import Node, node_of
 from recollect.model.cost.money import exact
-from recollect.model.damage import Line
-from recollect.services.directory_name import project_name
 from recollect.services.documents.page import IndexState
-from recollect.services.session import Session
-from recollect.storage.logs.reader import read_lines
+from recollect.services.list import ListedSession
 
 Facet = list[tuple[str, int]]
 
@@ -85,19 +80,25 @@ class ProjectsDocument(Struct, frozen=True):
 
 
 class ListedSessionDocument(Struct, frozen=True, kw_only=True):
-    """One session of ``list --json``; ``repo`` with ``--by repo``, ``unpriced`` where a model has no price."""
+    """One session of ``list --json``. ``archived``: only the archive has it. Counts are null where a log cannot be
+    read, ``responses`` and ``cost_usd`` where they are not known; ``repo`` with ``--by repo``, ``unpriced`` where a model has no price."""
 
     id: str
     project: str
     cwd: str | None
     title: str
+    tag: str | None
     first_at: dt.datetime | None
     last_at: dt.datetime | None
-    messages: int
+    messages: int | None
+    responses: int | None
+    lines: int | None
     bytes: int
     agents: int
+    damaged: int | None
     cost_usd: str | None
     live: bool
+    archived: bool
     unpriced: list[str] | UnsetType = UNSET
     repo: str | UnsetType = UNSET
 
@@ -118,30 +119,26 @@ class ListDocument(Struct, frozen=True):
     repositories: list[RepositoryDocument] | UnsetType = UNSET
 
 
-def listed_session(
-    one: Session, *, agents: int, live: bool, spent: Mapping[str, int | None]
-) -> ListedSessionDocument:
-    """One session of ``list --json``. Reads its log for the count; ``spent`` is by model, None without a price."""
-    unpriced = sorted(model for model, amount in spent.items() if amount is None)
-    seen = one.glance
+def listed_session(one: ListedSession) -> ListedSessionDocument:
+    """One session of ``list --json``."""
+    used = one.used
+    unpriced = used.unpriced if used is not None else []
     return ListedSessionDocument(
         id=one.id,
-        project=project_name(one.cwd, one.path.parent.name),
-        cwd=seen.cwd,
+        project=one.project,
+        cwd=one.cwd or None,
         title=one.title,
-        first_at=seen.first_at,
-        last_at=seen.last_at,
-        messages=_message_count(one),
-        bytes=one.file.size,
-        agents=agents,
-        cost_usd=None if unpriced else exact(sum(amount or 0 for amount in spent.values())),
-        live=live,
+        tag=one.tag,
+        first_at=one.first_at,
+        last_at=one.last_at,
+        messages=one.messages,
+        responses=used.responses if used is not None else None,
+        lines=one.lines,
+        bytes=one.bytes,
+        agents=one.agents,
+        damaged=one.damaged,
+        cost_usd=None if unpriced or used is None else exact(used.pico_usd),
+        live=one.is_live,
+        archived=one.is_archived,
         unpriced=unpriced or UNSET,
     )
-
-
-def _message_count(one: Session) -> int:
-    """How many entries of the main conversation somebody says something in; a repeated one counts once."""
-    points = (node_of(line) for line in read_lines(one.path) if isinstance(line, Line))
-    spoken = (point for point in points if isinstance(point, Node) and point.is_message)
-    return len({node.uuid for node in spoken if not node.is_sidechain})

@@ -12,7 +12,8 @@ import signal
 import sys
 from typing import IO
 
-from recollect.services.indexing.extraction import ExtractionJob, frames
+from recollect.services.indexing.extraction import frames
+from recollect.services.indexing.session_listing import ExtractionJob
 from recollect.system.pipes import receive, send
 
 

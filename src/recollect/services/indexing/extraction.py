@@ -10,12 +10,19 @@ import decimal
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.errors import NotFound, StorageError
-from recollect.index.frame import CLEARED, KIND_CODES, TOOL_OUTPUT_KIND, Frame, Id, MessageRow, UsageRow
+from recollect.index.frame import (
+    KIND_CODES,
+    TOOL_OUTPUT_KIND,
+    Frame,
+    Id,
+    MessageRow,
+    UsageRow,
+)
 from recollect.model.cost.prices import variant
-from recollect.model.damage import Damage, Line
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
+from recollect.model.json_text import is_plainly_sound
 from recollect.model.line_views.facts import (
     TITLE,
     TOOL_RESULT,
@@ -26,15 +33,13 @@ from recollect.model.line_views.facts import (
     facts_of,
 )
 from recollect.model.search.terms import indexed_text
+from recollect.services.indexing.session_listing import ExtractionJob, SessionListing, is_link, typed_text
 from recollect.storage.logs.reader import OpenLog
 
 try:  # hashlib loads OpenSSL first, which takes as long as reading a few lines
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
-
-if TYPE_CHECKING:
-    from recollect.model.entry import Entry
 
 _FRAME_BYTES = 1 << 20
 _FRAME_LINES = 2_000
@@ -44,16 +49,6 @@ _PICO = 10**12
 _IDS_AT_HAND = 64
 # A side file over this is indexed up to here; what follows is found by --substring, which reads the file.
 _LONGEST_OUTPUT = 32 << 20
-_TITLE_TYPES = {"custom-title": "custom_title", "ai-title": "ai_title"}
-
-
-class ExtractionJob(NamedTuple):
-    """What is to be read: a log from a byte on."""
-
-    path: str
-    start: int = 0
-    is_tool_output: bool = False
-    seek_prompt: bool = True
 
 
 def frames(job: ExtractionJob) -> Iterator[Frame]:
@@ -101,13 +96,18 @@ def _digest(data: bytes) -> bytes:
 
 
 def _log_frames(log: OpenLog, job: ExtractionJob) -> Iterator[Frame]:
-    gathered = _FrameBuilder(job.start, seek_prompt=job.seek_prompt)
+    listing = SessionListing(log, job) if job.is_session else None
+    gathered = _FrameBuilder(job.start, listing)
     for line in log.lines(job.start):
         gathered.take(line)
         if gathered.is_full:
             yield gathered.frame(log)
-            gathered = _FrameBuilder(line.end, seek_prompt=gathered.seek_prompt)
-    if gathered.end > gathered.start:
+            gathered = _FrameBuilder(line.end, listing)
+    if listing is not None and gathered.end > job.start:
+        # The last frame has the count, which needs every line.
+        count, is_continued = listing.count()
+        yield gathered.frame(log)._replace(message_count=count, is_continued=is_continued)
+    elif gathered.end > gathered.start:
         yield gathered.frame(log)
 
 
@@ -126,13 +126,14 @@ def _tool_output(job: ExtractionJob) -> Frame:
 class _FrameBuilder:
     """The lines of one frame, summed up as they come."""
 
-    def __init__(self, start: int, *, seek_prompt: bool) -> None:
+    def __init__(self, start: int, listing: SessionListing | None = None) -> None:
         self.start = self.end = start
-        self.seek_prompt = seek_prompt
+        self._listing = listing
         self._messages: list[MessageRow] = []
         self._usage: dict[tuple[str | None, str], UsageRow] = {}
         self._nameless: list[UsageRow] = []
-        self._size = self._damaged = 0
+        self._size = 0
+        self._damage: dict[str, int] = {}
         self._facts: dict[str, object] = {}
         self._ids: dict[str, Id] = {}
         self._first_at: int | None = None
@@ -149,12 +150,18 @@ class _FrameBuilder:
     def take(self, line: Line | Damage) -> None:
         self.end = line.end
         facts = facts_of(line.data) if isinstance(line, Line) else None
-        if facts is None:
-            self._damaged += not isinstance(line, Line) or bool(line.data.strip())
+        damage = None if facts is not None and _is_plainly_sound(line.data) else _damage_of(line)
+        if damage is not None:
+            self._damage[damage.code.value] = self._damage.get(damage.code.value, 0) + 1
+        # What the codec refuses as a whole is no entry, even where its words can be found.
+        as_entry = facts if damage is None or damage.readable is not None else None
+        if self._listing is not None:
+            self._listing.take(line, as_entry)
+        if facts is None or isinstance(line, Damage):
             return
-        self._note(facts, line)  # type: ignore[arg-type]  # facts come from lines only
+        self._note(facts, is_entry=as_entry is not None)
         if facts.uuid is not None or facts.texts is not None:
-            self._messages.append(self._row(facts, line))  # type: ignore[arg-type]
+            self._messages.append(self._row(facts, line))
         if facts.spoken is not None:
             self._take_usage(facts)
 
@@ -167,29 +174,25 @@ class _FrameBuilder:
             [*self._usage.values(), *self._nameless],
             first_at=self._first_at,
             last_at=self._last_at,
-            damaged=self._damaged,
+            damage=tuple(self._damage.items()),
             head=head_of(log, self.end) if self.start == 0 else b"",
             tail=tail_of(log, self.end),
             **self._facts,  # type: ignore[arg-type]
+            **(self._listing.news() if self._listing is not None else {}),  # type: ignore[arg-type]
         )
 
-    def _note(self, facts: LineFacts, line: Line) -> None:
+    def _note(self, facts: LineFacts, *, is_entry: bool) -> None:
         kept = self._facts
-        if facts.at is not None and facts.uuid is not None:
-            self._first_at = facts.at if self._first_at is None else min(self._first_at, facts.at)
-            self._last_at = facts.at if self._last_at is None else max(self._last_at, facts.at)
-        if facts.cwd:
-            kept.setdefault("cwd", facts.cwd)
-        if facts.branch:
-            kept["branch"] = facts.branch
+        if is_entry and is_link(facts):
+            if facts.at is not None:
+                self._first_at = facts.at if self._first_at is None else self._first_at
+                self._last_at = facts.at
+            if facts.cwd:
+                kept.setdefault("cwd", facts.cwd)
+            if facts.branch:
+                kept["branch"] = facts.branch
         if facts.session:
             kept.setdefault("session", facts.session)
-        if facts.type in _TITLE_TYPES and (facts.texts or facts.cleared_title):
-            kept[_TITLE_TYPES[facts.type]] = CLEARED if facts.cleared_title else line.offset
-        elif facts.type == "last-prompt" and _names_a_prompt(line):
-            kept["last_prompt"] = line.offset
-        elif facts.type == "user" and self.seek_prompt and not facts.is_meta and _is_prompt(line):
-            kept["prompt"], self.seek_prompt = line.offset, False
         if facts.recorded is not None:
             # Its own time or none: what stood before it in this frame depends on where frames are cut.
             kept["cost_state"] = (facts.at, _amounts(facts.recorded))
@@ -214,6 +217,7 @@ class _FrameBuilder:
             KIND_CODES.get(kind, 0),
             digest,
             texts,
+            typed_text(line, facts) if self._listing is not None else None,
         )
 
     def _id(self, text: str | None) -> Id:
@@ -303,25 +307,17 @@ def _length(texts: Texts) -> int:
     return sum([len(text) for text in texts if text is not None])
 
 
-def _entry(line: Line) -> Entry | None:
-    from recollect.model.codec import decode
-
-    item = decode(line)
-    return item.readable if isinstance(item, Damage) else item
+def _is_plainly_sound(data: bytes) -> bool:
+    return is_plainly_sound(data, DEFAULT_LIMITS.depth)
 
 
-def _names_a_prompt(line: Line) -> bool:
-    from recollect.model.entry import LastPrompt
+def _damage_of(line: Line | Damage) -> Damage | None:
+    if isinstance(line, Damage):
+        return line
+    # Imported where such a line is met: the codec's decoders take longer to make than a line to read.
+    from recollect.model.line_views.scan import damage_of
 
-    entry = _entry(line)
-    return entry is not None and isinstance(entry.body, LastPrompt) and bool(entry.body.last_prompt)
-
-
-def _is_prompt(line: Line) -> bool:
-    from recollect.storage.logs.summary import typed_prompt
-
-    entry = _entry(line)
-    return entry is not None and typed_prompt(entry) is not None
+    return damage_of(line)
 
 
 def _pico(dollars: str) -> int:

@@ -24,7 +24,7 @@ from recollect.services.indexing.comparison import LastSeen, look, take_note
 if TYPE_CHECKING:
     from recollect.index.frame import Frame
     from recollect.index.ingest import Ingest
-    from recollect.services.indexing.extraction import ExtractionJob
+    from recollect.services.indexing.session_listing import ExtractionJob
 
 Progress = Callable[[int, int], None]
 # Below this, starting a process takes longer than reading here.
@@ -45,7 +45,6 @@ class _IndexedLog(Struct, frozen=True):
     tail: bytes | None
     role: int
     gone: int
-    prompt: int | None
 
 
 class _IndexingWork(Struct, frozen=True):
@@ -130,7 +129,7 @@ def _last_seen(index: IndexDatabase) -> LastSeen:
 def _known(index: IndexDatabase, path: str) -> _IndexedLog | None:
     """All that is known of a log."""
     rows = index.rows(
-        "SELECT id, path, device, inode, size, mtime, consumed, head, tail, role, gone, prompt FROM files"
+        "SELECT id, path, device, inode, size, mtime, consumed, head, tail, role, gone FROM files"
         " WHERE path = ?",
         path,
     )
@@ -158,7 +157,7 @@ def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]
                     ingest.moved(before.id, log)
                     row = before
             if row is None:
-                work.append(_IndexingWork(ingest.add_file(log), log, _job(log, 0, seek_prompt=True)))
+                work.append(_IndexingWork(ingest.add_file(log), log, _job(index, None, log, 0)))
                 continue
             # Only its lines say whose agent a log in the flat layout is, so one that moved there is read anew.
             is_told_by_lines = row.id in moved and log.role == AGENT and log.session is None
@@ -166,9 +165,7 @@ def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]
             if not start:
                 ingest.forget(row.id)
             ingest.seen(row.id, log)
-            work.append(
-                _IndexingWork(row.id, log, _job(log, start, seek_prompt=not start or row.prompt is None))
-            )
+            work.append(_IndexingWork(row.id, log, _job(index, row.id, log, start)))
         for row in found.missing:
             if row.id in moved:
                 continue
@@ -179,10 +176,13 @@ def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]
     return work
 
 
-def _job(log: ScannedLog, start: int, *, seek_prompt: bool) -> ExtractionJob:
-    from recollect.services.indexing.extraction import ExtractionJob
+def _job(index: IndexDatabase, file: int | None, log: ScannedLog, start: int) -> ExtractionJob:
+    from recollect.index import catalogue
+    from recollect.services.indexing.session_listing import ExtractionJob
 
-    return ExtractionJob(log.path, start, log.role == TOOL_OUTPUT, seek_prompt and log.role == SESSION)
+    job = ExtractionJob(log.path, start, log.role == TOOL_OUTPUT, log.role == SESSION)
+    known = catalogue.known(index, file) if start and file is not None else None
+    return job if known is None else job._replace(**known._asdict())
 
 
 def _is_same(before: _IndexedLog, log: ScannedLog) -> bool:

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recollect.index.frame import Frame, MessageRow, UsageRow
-from recollect.services.indexing.extraction import ExtractionJob, frames
+from recollect.services.indexing.extraction import frames
+from recollect.services.indexing.session_listing import ExtractionJob
 from recollect.system.pipes import receive, send
 
 # Frames that wait for the writer; each holds about a megabyte of text.

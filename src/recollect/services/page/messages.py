@@ -21,8 +21,9 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.cost.prices import PriceList
 from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Entry, parsed_time
+from recollect.model.entry import Assistant, Entry
 from recollect.model.line_views.scan import UsageRecord, usage_of
+from recollect.model.moments import parsed_time
 from recollect.services.documents import conversation as documents
 from recollect.services.documents import spending
 from recollect.services.page.content import LONGEST, BlockRenderer

@@ -23,11 +23,11 @@ from recollect.model.cost.money import exact
 from recollect.services import directory_name
 from recollect.services.archive.archive import archive_at, is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
+from recollect.services.cost.session_sums import session_sums
 from recollect.services.documents import sessions as documents
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
-from recollect.services.page.spending import spent_by_session
 from recollect.services.search.search import project_test
 from recollect.services.session import Session
 from recollect.storage.logs.summary import LogSummary
@@ -325,7 +325,9 @@ def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:
     assert database is not None  # noqa: S101 - for the type checker: whoever calls has looked
     files = {str(row[0]): row[1:] for row in database.rows(_FILES)}
     agents = {str(session): int(cast("int", count)) for session, count in database.rows(_AGENTS)}
-    return _IndexedSessions(files, agents, spent_by_session(opened, roots))
+    return _IndexedSessions(
+        files, agents, {name: one.spent for name, one in session_sums(opened, roots).items()}
+    )
 
 
 def project_name(cwd: str, log: Path) -> str:

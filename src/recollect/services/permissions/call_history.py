@@ -20,8 +20,9 @@ from recollect.model import codec
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.tool_calls import is_denial
 from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Entry, ToolCallBody, parsed_time
+from recollect.model.entry import Assistant, Entry, ToolCallBody
 from recollect.model.json_text import loose_value
+from recollect.model.moments import parsed_time
 from recollect.storage.home import ClaudeHome, LogFile
 from recollect.storage.logs.reader import OpenLog
 

@@ -48,7 +48,6 @@ class IndexSearch:
         self._only = TextFilter(self._files(), question.since, question.until)
         self._columns = None if question.kinds == TEXT_KINDS else question.kinds
         self._logs: dict[int, TextLogRow] = {}
-        self._titles: dict[str | None, str | None] = {}
 
     def answer(self) -> SearchMatches | None:
         """None where only the logs can tell."""
@@ -141,15 +140,12 @@ class IndexSearch:
 
     def _origin(self, log: TextLogRow) -> MatchOrigin:
         """By the log's row, and that of its session."""
-        path = log.session_path
-        if path not in self._titles:
-            self._titles[path] = None if path is None else self._quotes.title(path, log.titles)
         return MatchOrigin(
             log.session,
             log.agent,
             log.cwd or log.session_cwd,
             log.branch or log.session_branch,
-            self._titles[path],
+            log.title or None,
             log.session_cwd or log.cwd,
         )
 

@@ -1,4 +1,4 @@
-"""Quote the logs: the text around a match, the line that gives a session its title.
+"""Quote the logs: the text around a match.
 
 The index holds no text, so what is shown is cut from the log, by offset, when it is
 shown. By then the log may be another one: what no longer stands there is left out, it is
@@ -9,23 +9,18 @@ open at a time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-import msgspec
-from msgspec import Struct
-
 from recollect.errors import NotFound, StorageError
-from recollect.model.damage import Damage, Line
 from recollect.model.line_views.facts import LineFacts, facts_of
 from recollect.model.search.snippet import snippet
 from recollect.services.search.question import MessageFinder, fields_of, windows_of
 from recollect.storage.logs.reader import OpenLog
 
 _OPEN_AT_ONCE = 32
-_TITLE_CHARACTERS = 200
 
 
 class MessagePlace(NamedTuple):
@@ -116,21 +111,6 @@ class QuoteReader:
         now = log.stat()
         return place.seen == (now.st_size, now.st_mtime_ns)
 
-    def title(self, path: str, offsets: Iterable[int | None]) -> str | None:
-        """What the first of these lines that still is one calls the session."""
-        with contextlib.suppress(StorageError):
-            texts = (self._title(path, offset) for offset in offsets if offset is not None)
-            return next((text for text in texts if text), None)
-        return None
-
-    def _title(self, path: str, offset: int) -> str | None:
-        log = self._log(path)
-        line = None if log is None else next(log.lines(offset), None)
-        if not isinstance(line, Line) or line.offset != offset:
-            return None
-        told = _plain_title(line.data)
-        return _prompt(line) if told is None else told.strip()[:_TITLE_CHARACTERS]
-
     def _line(self, path: str, offset: int, length: int) -> bytes | None:
         log = self._log(path)
         if log is None:
@@ -151,49 +131,6 @@ class QuoteReader:
             except (NotFound, StorageError):
                 return None
         return log
-
-
-class _TitleLine(Struct, rename="camel"):
-    type: str
-    custom_title: str | None = None
-    ai_title: str | None = None
-    last_prompt: str | None = None
-
-
-_titled = msgspec.json.Decoder(_TitleLine)
-
-
-def _plain_title(data: bytes) -> str | None:
-    """What a line calls its session; None where the line is none of those whose only business that is."""
-    try:
-        line = _titled.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    match line.type:
-        case "custom-title":
-            return line.custom_title
-        case "ai-title":
-            return line.ai_title
-        case "last-prompt":
-            return line.last_prompt
-    return None
-
-
-def _prompt(line: Line) -> str | None:
-    """What the user typed, or what a line of another form calls its session."""
-    # Imported for those sessions that have no title: reading entries takes more imports than a search.
-    from recollect.model.codec import decode
-    from recollect.model.entry import AiTitle, CustomTitle, LastPrompt
-    from recollect.storage.logs.summary import typed_prompt
-
-    item = decode(line)
-    entry = item.readable if isinstance(item, Damage) else item
-    if entry is None:
-        return None
-    match entry.body:
-        case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | LastPrompt(last_prompt=text):
-            return (text or "").strip()[:_TITLE_CHARACTERS]
-    return typed_prompt(entry)
 
 
 def _cut(fields: dict[str, str], finder: MessageFinder, width: int) -> Quote | None:

@@ -7,20 +7,23 @@ from pathlib import Path
 import pytest
 
 from recollect.model.cost.prices import PriceList
+from recollect.model.cost.usage import Tokens
+from recollect.services.cost import session_sums as module
 from recollect.services.cost.report import costs
+from recollect.services.cost.session_sums import SessionSum, session_sums
 from recollect.services.indexing.access import OpenIndex, open_index
-from recollect.services.page import spending
-from recollect.services.page.spending import Spent, spent_by_session
 from tests.made_corpora import SEEDS, make
 from tests.small_home import ONE, TWO, prompt, put, reply, said
 
 
-def _reported(opened: OpenIndex, home: Path) -> Spent:
+def _reported(opened: OpenIndex, home: Path) -> dict[str, SessionSum]:
     """The same from `cost --by session,model`."""
-    found: Spent = {}
+    found: dict[str, SessionSum] = {}
     for row in costs([home], ["session", "model"], opened=opened).rows:
-        amount = None if row.unpriced_messages else row.pico_usd
-        found.setdefault(row.keys["session"], {})[row.keys["model"]] = amount
+        one = found.setdefault(row.keys["session"], SessionSum(0, Tokens(), {}))
+        one.responses += row.messages
+        one.tokens += row.tokens
+        one.spent[row.keys["model"]] = None if row.unpriced_messages else row.pico_usd
     return found
 
 
@@ -29,7 +32,7 @@ def test_a_made_home_costs_the_same(shared: Path, tmp_path: Path, seed: int) -> 
     """Forks, agents in both layouts, cache writes, a model without a price."""
     made = make(shared, tmp_path / "made", seed)
     with open_index([made.home], cache=tmp_path / "cache") as opened:
-        found = spent_by_session(opened, [made.home])
+        found = session_sums(opened, [made.home])
         assert found == _reported(opened, made.home)
     assert found
 
@@ -40,7 +43,7 @@ def test_the_samples_cost_the_same(shared: Path, tmp_path: Path) -> None:
     assert homes
     for number, home in enumerate(homes):
         with open_index([home], cache=tmp_path / str(number)) as opened:
-            assert spent_by_session(opened, [home]) == _reported(opened, home), home
+            assert session_sums(opened, [home]) == _reported(opened, home), home
 
 
 def _two(home: Path) -> None:
@@ -54,16 +57,19 @@ def test_amounts_by_hand(tmp_path: Path) -> None:
     """10 tokens in at $3 and 20 out at $15 a million are 330 millionths of a dollar; a model nobody knows is unpriced."""
     _two(tmp_path / "home")
     with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
-        found = spent_by_session(opened, [tmp_path / "home"])
-    assert found == {ONE: {"claude-sonnet-4-5-20250929": 330_000_000}, TWO: {"somebody-elses-7": None}}
+        found = session_sums(opened, [tmp_path / "home"])
+    assert {name: one.spent for name, one in found.items()} == {
+        ONE: {"claude-sonnet-4-5-20250929": 330_000_000},
+        TWO: {"somebody-elses-7": None},
+    }
 
 
 def test_a_price_with_a_gap_is_left_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tokens of one kind have no price, sums must be taken apart: the report does it."""
     _two(tmp_path / "home")
     gap = type("Gap", (), {"cost": lambda *_: None})()
-    monkeypatch.setattr(spending, "price_list", PriceList)
+    monkeypatch.setattr(module, "price_list", PriceList)
     monkeypatch.setattr(PriceList, "find", lambda *_: gap)
-    monkeypatch.setattr(spending, "_reported", lambda *_: {"from the report": {}})
+    monkeypatch.setattr(module, "_reported", lambda *_: {"from the report": {}})
     with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
-        assert spent_by_session(opened, [tmp_path / "home"]) == {"from the report": {}}
+        assert session_sums(opened, [tmp_path / "home"]) == {"from the report": {}}

@@ -1,0 +1,99 @@
+"""How many messages a conversation has, kept up while its log grows.
+
+The count is that of ``Conversation.messages``: it depends on the whole graph, because one line can end the
+conversation elsewhere. Most lines do not: they follow the last entry of a log in which every entry of the
+main conversation follows the one before. Such a line is counted by itself (``continued``). After anything
+else (a branch, parallel calls, a compaction, a mark elsewhere) the count is unknown until the graph has been
+built again (``counted``).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from recollect.model.conversation.node import LeafMark, Node
+
+# Building a graph is imported where it is done: one more line is counted without it.
+if TYPE_CHECKING:
+    from recollect.model.conversation.chain import Load
+    from recollect.model.conversation.graph import Graph
+
+Point = Node | LeafMark
+
+
+class MessageCount(NamedTuple):
+    """``messages`` is None where the graph has to be built to know it.
+
+    ``leaf`` is set where the next line may be counted by itself: the entry it has to follow. ``bridge`` is
+    the last entry that is no link and leads to the leaf; ``answer`` the answer that the last message is.
+    """
+
+    messages: int | None = None
+    has_conversation: bool = False
+    leaf: str | None = None
+    bridge: str | None = None
+    answer: str | None = None
+
+
+def counted(points: Iterable[Point], load: Load) -> MessageCount:
+    """The count of a whole log."""
+    from recollect.model.conversation.chain import after_compaction, chain_to
+    from recollect.model.conversation.conversation import grouped
+    from recollect.model.conversation.graph import Graph
+
+    graph = Graph(points)
+    leaf = graph.active_leaf
+    if leaf is None:
+        return MessageCount(0)
+    chain = chain_to(graph, leaf, load)
+    messages = grouped(after_compaction(chain))
+    if not _is_plain(graph, chain):
+        return MessageCount(len(messages), True)
+    last = messages[-1][-1] if messages else None
+    answer = last.message_id if last is not None and last.type == "assistant" else None
+    return MessageCount(len(messages), True, leaf.uuid, None, answer)
+
+
+def _is_plain(graph: Graph, chain: list[Node]) -> bool:
+    """Whether every entry of the main conversation is on the chain, in the order of the file, up to its end."""
+    if graph.duplicates or graph.relinked:
+        return False
+    links = [node for node in graph.nodes.values() if not node.is_sidechain and node.is_link]
+    marks = [mark.leaf for mark in graph.marks if mark.leaf is not None]
+    return (
+        len(links) == len(chain)
+        and all(map(operator.is_, links, chain))
+        and (not marks or any(node.uuid == marks[-1] for node in chain))
+    )
+
+
+def continued(before: MessageCount, points: Iterable[Point]) -> MessageCount:
+    """The count after some more lines, none of whose ids the log had before; unknown where one of them is not plain."""
+    messages, _, leaf, bridge, answer = before
+    if messages is None or leaf is None:
+        return MessageCount()
+    seen: set[str] = set()
+    for point in points:
+        if isinstance(point, LeafMark):
+            if point.leaf is not None and (point.explicit or point.leaf != leaf):
+                return MessageCount()
+            continue
+        if point.uuid in seen or point.uuid in (leaf, bridge):
+            return MessageCount()
+        seen.add(point.uuid)
+        if point.is_sidechain:
+            continue
+        follows = point.parent is not None and point.parent in (leaf, bridge)
+        if not point.is_link:
+            bridge = point.uuid if follows else bridge
+            continue
+        if not follows or point.is_boundary or point.at_ms is None:
+            return MessageCount()
+        leaf, bridge = point.uuid, None
+        is_same_answer = point.type == "assistant" and point.message_id and point.message_id == answer
+        if not is_same_answer and point.is_shown:
+            messages += 1
+            answer = point.message_id if point.type == "assistant" else None
+    return MessageCount(messages, True, leaf, bridge, answer)

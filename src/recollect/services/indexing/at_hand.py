@@ -1,0 +1,35 @@
+"""The index for a first look: where it is there, or soon made.
+
+A first look must not wait for every text to be indexed. Where there is no index and the logs are many, they
+are read instead, for what is asked only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
+from recollect.services.indexing.refresh import Progress
+
+_SOON_INDEXED = 64 << 20
+
+
+@contextlib.contextmanager
+def index_at_hand(
+    homes: Sequence[Path], *, cache: Path | None = None, progress: Progress | None = None
+) -> Iterator[OpenIndex]:
+    """The index if it is there or soon made; else one without a database, for readers that can do without."""
+    path = index_path(homes, cache)
+    if not is_built(path) and _size(homes) > _SOON_INDEXED:
+        yield OpenIndex(homes, path)
+        return
+    with open_index(homes, cache=cache, progress=progress) as opened:
+        yield opened
+
+
+def _size(homes: Sequence[Path]) -> int:
+    from recollect.storage.home_walk import scan_logs
+
+    return sum(log.size for home in homes for log in scan_logs(home) if log.role != "tool-output")

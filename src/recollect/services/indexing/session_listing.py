@@ -1,0 +1,142 @@
+"""What the lines of a session's log add to the catalogue: its titles, its first prompt, how much was said.
+
+The rules are those of ``storage.logs.summary``, which looks at a log from both ends; here every line comes by,
+in the order of the log, and reading may have begun in the middle of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from recollect.index.frame import CountValues
+from recollect.model.conversation.message_count import MessageCount, Point, continued, counted
+from recollect.model.conversation.node import Node, node_of
+from recollect.model.damage import Damage, Line
+from recollect.model.line_views.facts import PROSE, LineFacts
+from recollect.storage.logs.reader import OpenLog
+
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
+
+_LINKS = frozenset(("user", "assistant", "system", "attachment", "progress", "tool_call", "tool_result"))
+_METADATA = {
+    "custom-title": "custom_title",
+    "ai-title": "ai_title",
+    "last-prompt": "last_prompt",
+    "tag": "tag",
+}
+
+
+class ExtractionJob(NamedTuple):
+    """What is to be read: a log from a byte on. The last fields say what is known of a session so far."""
+
+    path: str
+    start: int = 0
+    is_tool_output: bool = False
+    is_session: bool = False
+    has_prompt: bool = False
+    begins_aside: bool | None = None
+    message_count: CountValues | None = None
+
+
+def is_link(facts: LineFacts) -> bool:
+    """Whether a line is a link of a conversation. Of what we do not know, only what has an id is."""
+    return facts.uuid is not None or facts.type in _LINKS
+
+
+def typed_text(line: Line, facts: LineFacts) -> str | None:
+    """What a user typed in the main conversation, in lower case."""
+    if facts.type != "user" or facts.is_meta or facts.is_sidechain or facts.texts is None:
+        return None
+    text = facts.texts[PROSE]
+    if text is None:
+        return None
+    if b"tool_result" in line.data or b"isCompactSummary" in line.data:
+        entry = _entry(line)
+        text = None if entry is None else "\n".join(_said(entry))
+    return text.casefold() if text else None
+
+
+class SessionListing:
+    """Takes the lines of one log from where reading begins."""
+
+    def __init__(self, log: OpenLog, job: ExtractionJob) -> None:
+        self._log, self._job = log, job
+        self._has_prompt = job.has_prompt
+        self._begins_aside = job.begins_aside
+        self._news: dict[str, object] = {}
+        self._points: list[Point] = []
+        self._lines = 0
+
+    def take(self, line: Line | Damage, facts: LineFacts | None) -> None:
+        """The next line; ``facts`` is None where it is no entry."""
+        self._lines += 1
+        if isinstance(line, Damage):
+            return
+        point = node_of(line)
+        if point is not None:
+            self._points.append(point)
+        if facts is None:
+            return
+        if is_link(facts):
+            self._take_link(line, facts)
+        elif facts.type in _METADATA:
+            self._take_metadata(line)
+
+    def news(self) -> dict[str, object]:
+        """What came since it was last asked, as fields of a frame."""
+        news, lines = self._news, self._lines
+        self._news, self._lines = {}, 0
+        return {**news, "lines": lines}
+
+    def count(self) -> tuple[CountValues, bool]:
+        """The count at the end of the log, and whether it continues the one before."""
+        job = self._job
+        if not job.start:
+            return _plain(counted(self._points, self._load)), False
+        before = MessageCount() if job.message_count is None else MessageCount(*job.message_count)
+        return _plain(continued(before, self._points)), True
+
+    def _load(self, node: Node) -> Entry | None:
+        line = next(self._log.lines(node.offset), None)
+        return _entry(line) if isinstance(line, Line) else None
+
+    def _take_link(self, line: Line, facts: LineFacts) -> None:
+        if self._begins_aside is None:
+            self._begins_aside = self._news["begins_aside"] = facts.is_sidechain
+        is_own = facts.type == "user" and facts.is_sidechain == self._begins_aside
+        if self._has_prompt or not is_own or facts.is_meta or facts.texts is None:
+            return
+        from recollect.model.prompts import typed_prompt
+
+        entry = _entry(line)
+        prompt = None if entry is None else typed_prompt(entry)
+        if prompt is not None:
+            self._has_prompt, self._news["first_prompt"] = True, prompt
+
+    def _take_metadata(self, line: Line) -> None:
+        from recollect.model.prompts import metadata_text
+
+        entry = _entry(line)
+        text = None if entry is None else metadata_text(entry)
+        if entry is not None and text is not None and entry.kind.value in _METADATA:
+            self._news[_METADATA[entry.kind.value]] = text
+
+
+def _plain(count: MessageCount) -> CountValues:
+    """As it may cross into another process."""
+    return (count.messages, count.has_conversation, count.leaf, count.bridge, count.answer)
+
+
+def _said(entry: Entry) -> list[str]:
+    from recollect.model.prompts import typed_texts
+
+    return list(typed_texts(entry))
+
+
+def _entry(line: Line) -> Entry | None:
+    # Imported where a line has to be read as a whole: the codec takes longer to load than a line to read.
+    from recollect.model.codec import decode
+
+    item = decode(line)
+    return item.readable if isinstance(item, Damage) else item

@@ -1,0 +1,361 @@
+"""The list of sessions: one function for everything that shows one.
+
+The rows come from the index's catalogue; without a usable index the same values are read from the logs.
+What changes without a log changing is looked up for each list: which sessions are open, and what a token costs.
+
+Sessions stand in the order in which they were last spoken in, by the times in their lines (S11). A file
+without a conversation stands at the end, however new it is. Sessions that only the archive still has are
+listed, and marked.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct, structs
+
+from recollect.errors import RecollectError
+from recollect.index import catalogue
+from recollect.index.catalogue import CatalogueRow
+from recollect.model.cost.usage import Tokens
+from recollect.model.titles import title_of
+from recollect.services.cost.session_sums import SessionSum, session_sums
+from recollect.services.directory_name import project_name
+from recollect.services.indexing.access import OpenIndex
+from recollect.system.locations import HomeRoot
+
+Progress = Callable[[int, int], None]
+_EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
+_NOTHING_USED = SessionSum(0, Tokens(), {})
+
+
+class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
+    """A session as a list shows it. Counts and sums are None where they were not asked for, or cannot be read."""
+
+    id: str
+    path: str
+    home: str
+    cwd: str
+    branch: str | None
+    title: str
+    tag: str | None
+    first_prompt: str | None
+    first_at: dt.datetime | None
+    last_at: dt.datetime | None
+    mtime_ns: int
+    bytes: int
+    agents: int
+    is_live: bool
+    is_archived: bool  # only the archive has it
+    lines: int | None = None
+    messages: int | None = None
+    has_conversation: bool | None = None
+    damaged: int | None = None
+    used: SessionSum | None = None
+
+    @property
+    def project(self) -> str:
+        """The name of the directory it worked in; of its log's where it names none."""
+        return project_name(self.cwd, os.path.basename(os.path.dirname(self.path)))  # noqa: PTH119, PTH120 - thousands of rows
+
+    @property
+    def modified_at(self) -> dt.datetime:
+        """When its file was last written."""
+        return dt.datetime.fromtimestamp(self.mtime_ns / 1e9, dt.UTC)
+
+    @property
+    def shown_at(self) -> dt.datetime:
+        """The time a list shows: when it was last spoken in, or else when its file was written."""
+        return self.last_at or self.modified_at
+
+
+class SessionListResult(Struct, frozen=True):
+    """Some sessions, how many fit in all, and the logs that could not be read."""
+
+    sessions: list[ListedSession]
+    total: int
+    left_out: list[tuple[str, str]]
+
+
+class ListQuery(NamedTuple):
+    """Which sessions are asked for, how many, and how much of them. Times are moments, ``until`` no longer meant."""
+
+    in_project: Callable[[str], bool] | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    limit: int | None = None
+    with_counts: bool = True
+    with_usage: bool = True
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some are left out for what they are."""
+        return self.in_project is not None or self.since is not None or self.until is not None
+
+
+def listed(
+    roots: Sequence[HomeRoot],
+    opened: OpenIndex,
+    query: ListQuery | None = None,
+    *,
+    data: Path | None = None,
+    progress: Progress | None = None,
+) -> SessionListResult:
+    """The sessions of some homes. ``data`` is our own directory, for what only the archive has."""
+    query = query or ListQuery()
+    roots = [root for root in roots if root.exists]
+    source = _LogSource(roots, data, progress) if opened.database is None else _IndexSource(roots, opened)
+    rows, total = source.rows(query)
+    agents, live = source.agents(rows), _live_ids(roots)
+    counts = source.counts(rows) if query.with_counts else {}
+    used = session_sums(opened, [root.path for root in roots]) if query.with_usage and rows else None
+    sessions = [_session(row, agents, live, counts.get(row.file), used) for row in rows]
+    if opened.database is None:
+        # Without an index, what was used is known of the logs in the homes only.
+        sessions = [structs.replace(one, used=None) if one.is_archived else one for one in sessions]
+    return SessionListResult(sessions, total, source.left_out)
+
+
+def _session(
+    row: CatalogueRow,
+    agents: dict[str, int],
+    live: set[str],
+    counts: _RowCounts | None,
+    used: dict[str, SessionSum] | None,
+) -> ListedSession:
+    name = row.session or ""
+    return ListedSession(
+        id=name,
+        path=row.path,
+        home=row.home,
+        cwd=row.cwd or "",
+        branch=row.branch or None,
+        title=title_of(row.custom_title, row.ai_title, row.last_prompt, row.first_prompt),
+        tag=row.tag or None,
+        first_prompt=row.first_prompt,
+        first_at=_moment(row.first_at),
+        last_at=_moment(row.last_at),
+        mtime_ns=row.mtime_ns,
+        bytes=row.size,
+        agents=agents.get(name, 0),
+        is_live=name in live and not row.is_archived,
+        is_archived=bool(row.is_archived),
+        lines=counts.lines if counts is not None else None,
+        messages=counts.messages if counts is not None else None,
+        has_conversation=counts.has_conversation if counts is not None else None,
+        damaged=counts.damaged if counts is not None else None,
+        used=None if used is None else used.get(name, _NOTHING_USED),
+    )
+
+
+class _RowCounts(NamedTuple):
+    lines: int | None
+    messages: int | None
+    has_conversation: bool | None
+    damaged: int
+
+
+# ---- from the index --------------------------------------------------------------------------------------
+
+
+class _IndexSource:
+    """The catalogue. What could not be indexed is read from its log."""
+
+    def __init__(self, roots: Sequence[HomeRoot], opened: OpenIndex) -> None:
+        assert opened.database is not None  # noqa: S101 - for the type checker: the caller has looked
+        self._opened, self._db = opened, opened.database
+        self._roots = roots
+        self._problems = opened.refreshed.problems if opened.refreshed is not None else []
+        self.left_out = list(self._problems)
+
+    def rows(self, query: ListQuery) -> tuple[list[CatalogueRow], int]:
+        if not query.is_filtered and not self._problems:
+            return catalogue.rows(self._db, query.limit), catalogue.size(self._db)
+        unread = {path for path, _ in self._problems}
+        rows = [row for row in catalogue.rows(self._db) if row.path not in unread and _fits(row, query)]
+        return rows[: query.limit], len(rows)
+
+    def agents(self, _: Sequence[CatalogueRow]) -> dict[str, int]:
+        return catalogue.agents(self._db)
+
+    def counts(self, rows: Sequence[CatalogueRow]) -> dict[int, _RowCounts]:
+        from recollect.services.indexing.recount import recounted
+
+        is_unknown = any(row.messages is None for row in rows)
+        missing = recounted(self._opened) if is_unknown else {}
+        found = {}
+        for row in rows:
+            messages, has_conversation = row.messages, row.has_conversation
+            if row.lines is None:  # not a line was read yet
+                messages, has_conversation = 0, False
+            elif messages is None and row.file in missing:
+                messages, has_conversation, *_ = missing[row.file]
+            known = None if has_conversation is None else bool(has_conversation)
+            found[row.file] = _RowCounts(row.lines or 0, messages, known, row.damaged)
+        return found
+
+
+# ---- from the logs ---------------------------------------------------------------------------------------
+
+
+class _LogSource:
+    """The logs themselves, each looked at from both ends; counting reads it as a whole."""
+
+    def __init__(self, roots: Sequence[HomeRoot], data: Path | None, progress: Progress | None) -> None:
+        self._roots, self._data, self._progress = roots, data, progress
+        self._number = 0
+        self.left_out: list[tuple[str, str]] = []
+
+    def rows(self, query: ListQuery) -> tuple[list[CatalogueRow], int]:
+        rows = [row for row in self._all() if _fits(row, query)]
+        rows.sort(key=_newest_first, reverse=True)
+        return rows[: query.limit], len(rows)
+
+    def _all(self) -> Iterator[CatalogueRow]:
+        from recollect.storage.home_walk import scan_logs
+
+        seen: set[tuple[int, int]] = set()
+        for root in self._roots:
+            mine = set()
+            for log in scan_logs(root.path, self.left_out):
+                if log.role == "session" and (log.device, log.inode) not in seen:
+                    mine.add((log.device, log.inode))
+                    yield from self._row(str(root.path), log.path, log.session, log.size, log.mtime_ns)
+            seen |= mine
+        yield from self._archived()
+
+    def _archived(self) -> Iterator[CatalogueRow]:
+        if self._data is None or not (self._data / "archive").is_dir():
+            return
+        from recollect.services.homes import Home
+
+        homes = Home(*(root.path for root in self._roots), data=self._data)
+        for one in homes.archived_only() if self._roots else ():
+            file = one.file
+            yield from self._row(
+                str(one.home.root), str(one.path), one.id, file.size, file.mtime_ns, is_archived=True
+            )
+
+    def _row(
+        self,
+        home: str,
+        path: str,
+        session: str | None,
+        size: int,
+        mtime_ns: int,
+        *,
+        is_archived: bool = False,
+    ) -> Iterator[CatalogueRow]:
+        from recollect.storage.logs.summary import glance
+
+        try:
+            seen = glance(Path(path))
+        except RecollectError as problem:
+            self.left_out.append((path, problem.message))
+            return
+        self._number += 1
+        yield CatalogueRow(
+            self._number,
+            path,
+            home,
+            session,
+            size,
+            mtime_ns,
+            is_archived,
+            _milliseconds(seen.first_at),
+            _milliseconds(seen.last_at),
+            seen.cwd,
+            seen.git_branch,
+            seen.custom_title,
+            seen.ai_title,
+            seen.last_prompt,
+            seen.first_prompt,
+            seen.tag,
+            None,
+            None,
+            None,
+            0,
+        )
+
+    def agents(self, rows: Sequence[CatalogueRow]) -> dict[str, int]:
+        """How many sub-agents each session has. Each project is looked through once, not once a session."""
+        from recollect.storage.home import ClaudeHome
+
+        found: Counter[str] = Counter()
+        if rows:
+            for root in self._roots:
+                home = ClaudeHome(root.path, root.config_file)
+                for project in home.projects():
+                    found.update(str(agent.owner()) for agent in home.project_agents(project))
+        return found
+
+    def counts(self, rows: Sequence[CatalogueRow]) -> dict[int, _RowCounts]:
+        from recollect.storage.logs.log_counts import log_counts
+
+        found, done, total = {}, 0, sum(row.size for row in rows)
+        for row in rows:
+            try:
+                lines, messages, damaged = log_counts(Path(row.path))
+                found[row.file] = _RowCounts(lines, messages.messages, messages.has_conversation, damaged)
+            except RecollectError as problem:
+                self.left_out.append((row.path, problem.message))
+            done += row.size
+            if self._progress is not None:
+                self._progress(done, total)
+        return found
+
+
+# ---- both ------------------------------------------------------------------------------------------------
+
+
+def _newest_first(row: CatalogueRow) -> tuple[bool, int, int, str, str]:
+    return row.last_at is not None, row.last_at or 0, row.mtime_ns, row.session or "", row.path
+
+
+def _fits(row: CatalogueRow, query: ListQuery) -> bool:
+    """Whether it was worked on in the time asked for, from its first to its last line, and where."""
+    if query.in_project is not None and not query.in_project(row.cwd or ""):
+        return False
+    if query.since is None and query.until is None:
+        return True
+    last = _moment(row.last_at) or dt.datetime.fromtimestamp(row.mtime_ns / 1e9, dt.UTC)
+    first = _moment(row.first_at) or last
+    return (query.since is None or last >= query.since) and (query.until is None or first < query.until)
+
+
+def _live_ids(roots: Iterable[HomeRoot]) -> set[str]:
+    """Sessions that a running client has open; a hint, never proof."""
+    marked = [root for root in roots if _has_markers(root.path)]
+    if not marked:
+        return set()
+    # Imported where a client runs: most of what it loads is for reading its markers.
+    from recollect.storage.home import ClaudeHome
+    from recollect.storage.live import live_sessions
+
+    homes = [ClaudeHome(root.path, root.config_file) for root in marked]
+    return {str(one.session_id) for home in homes for one in live_sessions(home)}
+
+
+def _has_markers(home: Path) -> bool:
+    try:
+        return any(name.endswith(".json") for name in os.listdir(home / "sessions"))  # noqa: PTH208 - names are enough
+    except OSError:
+        return False
+
+
+def _moment(milliseconds: int | None) -> dt.datetime | None:
+    if milliseconds is None:
+        return None
+    try:
+        return _EPOCH + dt.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+
+
+def _milliseconds(moment: dt.datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // _MILLISECOND

@@ -1,0 +1,40 @@
+"""How much a log holds: lines, messages of its conversation, damaged lines. Reads it once, from start to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from recollect.model.conversation.message_count import MessageCount, Point, counted
+from recollect.model.conversation.node import Node, node_of
+from recollect.model.damage import Damage, Line
+from recollect.model.entry import Entry
+from recollect.model.line_views.scan import damage_of
+from recollect.storage.logs.reader import LogReader, read_lines
+
+
+class LogCounts(NamedTuple):
+    """The three of them."""
+
+    lines: int
+    messages: MessageCount
+    damaged: int
+
+
+def log_counts(path: Path, stop: int | None = None) -> LogCounts:
+    """Of a log, as if it ended at ``stop``."""
+    lines = damaged = 0
+    points: list[Point] = []
+    for line in read_lines(path, stop=stop):
+        lines += 1
+        damaged += isinstance(line, Damage) or damage_of(line) is not None
+        point = node_of(line) if isinstance(line, Line) else None
+        if point is not None:
+            points.append(point)
+    reader = LogReader(path)
+
+    def load(node: Node) -> Entry | None:
+        item = reader.entry_at(node.offset)
+        return item.readable if isinstance(item, Damage) else item
+
+    return LogCounts(lines, counted(points, load), damaged)
