@@ -38,6 +38,11 @@ WHERE role = {SESSION} AND NOT gone
 """  # noqa: S608 - a number of the schema
 _NEWEST = " ORDER BY last_at DESC NULLS LAST, mtime DESC, session DESC, path DESC LIMIT ?"
 _AGENTS = f"SELECT session, count(*) FROM files WHERE role = {AGENT} AND NOT gone GROUP BY session"  # noqa: S608 - a number of the schema
+_LOGS = f"""
+SELECT path, role, session, agent, size, mtime, inode, device, names.text FROM files
+  LEFT JOIN names ON names.id = files.cwd
+WHERE home = ? AND role IN ({SESSION}, {AGENT}) AND NOT gone AND inode ORDER BY path
+"""  # noqa: S608 - numbers of the schema
 _UNCOUNTED = f"""
 SELECT files.id, path, consumed FROM files JOIN catalogue ON catalogue.file = files.id
 WHERE role = {SESSION} AND NOT gone AND catalogue.messages IS NULL
@@ -70,6 +75,20 @@ class CatalogueRow(NamedTuple):
     messages: int | None
     has_conversation: bool | None
     damaged: int
+
+
+class IndexedLog(NamedTuple):
+    """A log of a session or of an agent that lies in a home."""
+
+    path: str
+    role: int
+    session: str | None
+    agent: str | None
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+    cwd: str | None
 
 
 class KnownListing(NamedTuple):
@@ -168,6 +187,11 @@ def size(database: IndexDatabase) -> int:
 def agents(database: IndexDatabase) -> dict[str, int]:
     """How many agents have a log, by session."""
     return dict(cast("list[tuple[str, int]]", database.rows(_AGENTS)))
+
+
+def logs(database: IndexDatabase, home: str) -> list[IndexedLog]:
+    """The logs of sessions and agents that lie in a home, by path."""
+    return [IndexedLog(*row) for row in database.connection.execute(_LOGS, (home,))]
 
 
 def uncounted(database: IndexDatabase) -> list[tuple[int, str, int]]:

@@ -1,39 +1,32 @@
 """What is on this machine: homes, projects, sessions, bytes, the newest sessions, what is wrong, what expires.
 
-Listing costs one directory scan, and so do the rules about homes as a whole (settings, modes, folders
-that are shared, sessions about to expire): they look at names, times and the first lines of logs. Looking
-for damage means reading every byte, so it starts with the newest logs and stops when the time is up that
-both have together; the answer then says how much was looked at (an incomplete answer says so).
+The index knows the logs and what is damaged in them. Without one, listing costs a directory scan and a look
+at the first lines of logs, and looking for damage means reading every byte: it starts with the newest logs
+and stops when the time is up; the answer then says how much was looked at.
 
 The findings are those two. The rules about conversations, and credentials, are left to `recollect check`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import heapq
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from recollect.errors import RecollectError
+from recollect.index import catalogue
 from recollect.model.checks import CODES
-from recollect.model.damage import Damage
 from recollect.model.findings import Finding
-from recollect.model.line_views.scan import damage_of
-from recollect.services.archive.archive import ExpirySummary, archive_at, expiring
-from recollect.services.check.home_checks import WITHIN_DAYS, home_findings
-from recollect.services.homes import Home
-from recollect.services.session import Session
+from recollect.services.archive.expiry import ExpirySummary, expiring
+from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
+from recollect.services.indexing.access import OpenIndex
+from recollect.services.list import ListedSession, ListQuery, listed
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
-from recollect.storage.live import live_sessions
-from recollect.storage.logs.reader import read_lines
-from recollect.storage.logs.summary import glance
 from recollect.system.locations import HomeRoot, data_dir
 
 LOOK_SECONDS = 1.2
@@ -64,6 +57,7 @@ class SessionSummary(Struct, frozen=True):
     modified_at: dt.datetime
     bytes: int
     live: bool
+    archived: bool = False
 
 
 class DamageSummary(Struct, frozen=True):
@@ -101,6 +95,7 @@ class Overview(Struct, frozen=True):
 class _HomeScan(Struct):
     """Everything one scan of one home saw."""
 
+    home: ClaudeHome
     summary: HomeSummary
     sessions: list[SessionFile]
     logs: list[SessionFile | AgentFile]
@@ -108,6 +103,7 @@ class _HomeScan(Struct):
 
 def overview(
     homes: Sequence[HomeRoot],
+    opened: OpenIndex,
     *,
     newest: int = 5,
     look_seconds: float | None = LOOK_SECONDS,
@@ -115,75 +111,64 @@ def overview(
     data: Path | None = None,
     now: dt.datetime | None = None,
 ) -> Overview:
-    """Look at the homes. ``look_seconds`` bounds the search for damage; None looks at every byte.
+    """Look at the homes. ``data`` is our own directory, with the archive and the journal of changes.
 
-    ``data`` is our own directory, with the archive and the journal of changes.
+    ``look_seconds`` bounds the search for damage where there is no index; None looks at every byte.
     """
     begun = time.monotonic()
     ours, moment = data or data_dir(), now or dt.datetime.now(dt.UTC)
-    found: list[_HomeScan] = []
-    live: set[str] = set()
-    problems: list[str] = []
-    for root in homes:
-        home = ClaudeHome(root.path, root.config_file)
-        found.append(_scan(home, root))
-        live |= {str(one.session_id) for one in live_sessions(home)}
-        problems += [f"{problem.path}: {problem.reason}" for problem in home.problems]
+    found = [_scan(_home(root, opened), root) for root in homes]
+    problems = [f"{problem.path}: {problem.reason}" for one in found for problem in one.home.problems]
     sessions = [session for one in found for session in one.sessions]
     logs = sorted(
         itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime_ns, reverse=True
     )
-    at_large = _at_large(homes, ours, moment)
-    if look_seconds is not None:
-        least = min(_LEAST_SECONDS, look_seconds)
-        look_seconds = max(least, look_seconds - (time.monotonic() - begun))
-    damage = look_for_damage(logs, look_seconds, progress)
+    looked_after = [one.home for one in found if _is_looked_after(one.summary)]
+    at_large = list(quick_findings(looked_after, ours, moment)) if looked_after else []
+    if opened.database is not None and look_seconds is not None:
+        damage = _known_damage(opened, logs)
+    else:
+        if look_seconds is not None:
+            least = min(_LEAST_SECONDS, look_seconds)
+            look_seconds = max(least, look_seconds - (time.monotonic() - begun))
+        damage = look_for_damage(logs, look_seconds, progress)
+    query = ListQuery(limit=newest, with_counts=False, with_usage=False)
     return Overview(
         homes=tuple(one.summary for one in found),
         projects=sum(one.summary.projects for one in found),
         sessions=len(sessions),
         agents=sum(one.summary.agents for one in found),
         bytes=sum(log.size for log in logs),
-        newest=tuple(_newest(sessions, newest, live)),
+        newest=tuple(_summary(one) for one in listed(homes, opened, query, data=ours).sessions),
         damage=damage,
         problems=tuple(problems),
-        expiring=_expiring(homes, found, ours, moment),
+        expiring=_expiring(looked_after, ours, moment),
         findings=(*damage.findings, *at_large),
     )
 
 
-def _is_looked_after(root: HomeRoot) -> bool:
-    """The built-in sample is nobody's home: no client will delete anything in it."""
-    return root.exists and root.origin != SAMPLE_ORIGIN
+def _home(root: HomeRoot, opened: OpenIndex) -> ClaudeHome:
+    if opened.database is None or not root.exists:
+        return ClaudeHome(root.path, root.config_file)
+    from recollect.services.indexed_home import IndexedHome
+
+    return IndexedHome(root, opened.database)
 
 
-def _at_large(roots: Sequence[HomeRoot], data: Path, now: dt.datetime) -> list[Finding]:
-    """What concerns homes as a whole; credentials are not looked for."""
-    chosen = [root for root in roots if _is_looked_after(root)]
-    if not chosen:
-        return []
-    home = Home(*(root.path for root in chosen), data=data)
-    home.homes = [ClaudeHome(root.path, root.config_file) for root in chosen]
-    return list(home_findings(home, data, now, with_secrets=False))
+def _is_looked_after(home: HomeSummary) -> bool:
+    """Whether a client may delete something in it: not in the built-in sample."""
+    return home.exists and home.origin != SAMPLE_ORIGIN
 
 
-def _expiring(
-    roots: Sequence[HomeRoot], found: Sequence[_HomeScan], data: Path, now: dt.datetime
-) -> ExpirySummary:
-    sessions = [
-        Session(ClaudeHome(root.path, root.config_file), log)
-        for root, one in zip(roots, found, strict=True)
-        if _is_looked_after(root)
-        for log in one.sessions
-    ]
-    soon = expiring(sessions, archive_at(data), now, WITHIN_DAYS)
+def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> ExpirySummary:
+    soon = expiring(homes, data, now, WITHIN_DAYS)
     lost = sum(not one.is_archived for one in soon)
     return ExpirySummary(WITHIN_DAYS, len(soon), lost, soon[0].expires_at if soon else None)
 
 
 def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
     if not root.exists:
-        return _HomeScan(HomeSummary(root.path, root.origin, exists=False), [], [])
+        return _HomeScan(home, HomeSummary(root.path, root.origin, exists=False), [], [])
     projects = 0
     sessions: list[SessionFile] = []
     agents: list[AgentFile] = []
@@ -194,31 +179,36 @@ def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
     logs: list[SessionFile | AgentFile] = [*sessions, *agents]
     size = sum(log.size for log in logs)
     summary = HomeSummary(root.path, root.origin, True, projects, len(sessions), len(agents), size)
-    return _HomeScan(summary, sessions, logs)
+    return _HomeScan(home, summary, sessions, logs)
 
 
-def _newest(sessions: Iterable[SessionFile], count: int, live: set[str]) -> list[SessionSummary]:
-    """Chosen by file time, which costs nothing; put in order by what the entries say (S11)."""
-    logs = heapq.nlargest(count, sessions, key=lambda log: log.mtime_ns)
-    found = []
-    for log in logs:
-        with contextlib.suppress(RecollectError):  # an unreadable log is counted below as damage
-            found.append(_summary(log, live))
-    return sorted(found, key=lambda one: one.last_at or one.modified_at, reverse=True)
-
-
-def _summary(log: SessionFile, live: set[str]) -> SessionSummary:
-    seen = glance(log.path)
-    name = str(log.id) if log.id else log.path.name
+def _summary(one: ListedSession) -> SessionSummary:
     return SessionSummary(
-        id=name,
-        title=seen.title or "",
-        cwd=seen.cwd or "",
-        last_at=seen.last_at,
-        modified_at=dt.datetime.fromtimestamp(log.mtime_ns / 1e9, dt.UTC),
-        bytes=log.size,
-        live=name in live,
+        id=one.id,
+        title=one.title,
+        cwd=one.cwd,
+        last_at=one.last_at,
+        modified_at=one.modified_at,
+        bytes=one.bytes,
+        live=one.is_live,
+        archived=one.is_archived,
     )
+
+
+def _known_damage(opened: OpenIndex, logs: Sequence[SessionFile | AgentFile]) -> DamageSummary:
+    """What the index found when it read them, every byte."""
+    assert opened.database is not None  # noqa: S101 - for the type checker: the caller has looked
+    codes: dict[str, Counter[str]] = {}
+    for path, code, lines in catalogue.damage(opened.database):
+        codes.setdefault(path, Counter())[code] = lines
+    for path, _ in opened.refreshed.problems if opened.refreshed is not None else ():
+        codes[path] = Counter([_UNREADABLE])
+    damaged = [log for log in logs if str(log.path) in codes] if codes else []
+    total = sum(log.size for log in logs)
+    summed = sum((codes[str(log.path)] for log in damaged), Counter[str]())
+    findings = [finding for log in damaged for finding in _findings(log, codes[str(log.path)])]
+    paths = tuple(log.path for log in damaged)
+    return DamageSummary(summed.total(), dict(summed), paths, len(logs), total, total, tuple(findings))
 
 
 def look_for_damage(
@@ -266,6 +256,11 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
 
 
 def _damage_in(path: Path) -> list[str]:
+    # Imported where there is no index: to look at lines takes more than all the rest.
+    from recollect.model.damage import Damage
+    from recollect.model.line_views.scan import damage_of
+    from recollect.storage.logs.reader import read_lines
+
     try:
         items = (item if isinstance(item, Damage) else damage_of(item) for item in read_lines(path))
         return [str(item.code) for item in items if item is not None]

@@ -103,9 +103,10 @@ def test_looking_changes_nothing(own_home: Path, capsys: pytest.CaptureFixture[s
 def test_a_short_look_says_how_far_it_got(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """When the time is up the answer names its limits and the command that goes on."""
+    """Without an index, when the time is up the answer names its limits and the command that goes on."""
     make_home(own_home / ".claude")
     monkeypatch.setattr("recollect.cli.look.overview.LOOK_SECONDS", -1.0)
+    monkeypatch.setattr("recollect.services.indexing.at_hand._SOON_INDEXED", 0)
     main([])
     shown = capsys.readouterr().out
 

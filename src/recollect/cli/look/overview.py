@@ -1,9 +1,10 @@
 """Show what is on this machine: homes, sessions, bytes, what they cost, what expires, what is wrong.
 
 Lists every Claude home, adds up what was spent today, in 7 and in 30 days, says how many sessions the
-client will delete within a week, and looks for what is wrong with the homes and for damaged lines, newest
-logs first, for about a second; --full reads every byte, `recollect check` applies every rule. Where there
-is no home it says so and shows the built-in sample instead. Changes nothing in a home.
+client will delete within a week, and says what is wrong with the homes and which lines are damaged. The
+index knows; without one it looks for damage in the newest logs, for about a second. --full reads every byte,
+`recollect check` applies every rule. Where there is no home it says so and shows the built-in sample
+instead. Changes nothing in a home.
 
 Example:
   recollect
@@ -16,6 +17,7 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
+from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
 from recollect.cli.terminal.plans import own_cache, own_data
@@ -23,7 +25,7 @@ from recollect.cli.terminal.text import ago, counted, padded, shortened, size, v
 from recollect.model.cost.money import dollars
 from recollect.model.findings import Finding, Severity
 from recollect.services.cost.recent import RecentCosts, recent_costs
-from recollect.services.documents.overview import overview_document
+from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
 from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
 from recollect.system.locations import HomeRoot
@@ -47,9 +49,16 @@ def run(options: Namespace) -> int:
     if is_sample:
         homes = [sample()]
     now = dt.datetime.now(dt.UTC)
-    answer = _look(options, homes, now)
-    spent = _spent(options, answer, now)
+    existing = [home.path for home in homes if home.exists]
+    with (
+        output.progress_bar("indexing") as progress,
+        index_at_hand(existing, cache=own_cache(options), progress=progress) as opened,
+    ):
+        answer = _look(options, homes, opened, now)
+        spent = recent_costs(existing, opened, now)
     if options.json:
+        from recollect.services.documents.overview import overview_document
+
         output.print_json(overview_document(answer, spent, is_sample=is_sample))
         return 0
     if is_sample:
@@ -59,21 +68,12 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _spent(options: Namespace, answer: Overview, now: dt.datetime) -> RecentCosts:
-    homes = [home.path for home in answer.homes if home.exists]
-    with (
-        output.progress_bar("indexing") as progress,
-        index_at_hand(homes, cache=own_cache(options), progress=progress) as opened,
-    ):
-        return recent_costs(homes, opened, now)
-
-
-def _look(options: Namespace, homes: list[HomeRoot], now: dt.datetime) -> Overview:
+def _look(options: Namespace, homes: list[HomeRoot], opened: OpenIndex, now: dt.datetime) -> Overview:
     data = own_data(options)
     if not options.full:
-        return overview(homes, look_seconds=LOOK_SECONDS, data=data, now=now)
+        return overview(homes, opened, look_seconds=LOOK_SECONDS, data=data, now=now)
     with output.progress_bar("looking for damage") as progress:
-        return overview(homes, look_seconds=None, progress=progress, data=data, now=now)
+        return overview(homes, opened, look_seconds=None, progress=progress, data=data, now=now)
 
 
 def _explain_sample(missing: list[HomeRoot]) -> None:
@@ -158,6 +158,7 @@ def _session(session: SessionSummary, now: dt.datetime) -> str:
     when = ago(session.last_at or session.modified_at, now)
     title = shortened(visible(session.title) or "(no title)", _TITLE_COLUMNS)
     live = output.styled(" live", "green") if session.live else ""
+    live += output.styled(" archived", "dim") if session.archived else ""
     identity = output.styled(visible(session.id[:8]), "cyan")
     place = visible(session.cwd)
     return (

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError, StorageError
@@ -23,26 +22,14 @@ from recollect.services.trash import planned_removal
 from recollect.storage.archive.archive import Archive, ArchiveDescription, ArchiveResult
 from recollect.storage.archive.manifest import Manifest
 from recollect.storage.changes.journal import AppliedChange
-from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
 from recollect.storage.trash import TrashBatch
 from recollect.system.lock import FileLock
 from recollect.system.peek import open_regular
 
 Progress = Callable[[int, int], None]
-DEFAULT_DAYS = 30
 _SLUG = re.compile(rb'"slug"[ \t]*:[ \t]*"([a-z0-9-]{1,120})"')
 _LONGEST_SLUG = 256
-_LARGEST_SETTINGS = 4 << 20
-
-
-class ExpiringSession(Struct, frozen=True):
-    """A session that the client will delete."""
-
-    session: str
-    path: Path
-    expires_at: dt.datetime
-    is_archived: bool
 
 
 class ArchiveFailure(Struct, frozen=True):
@@ -50,10 +37,6 @@ class ArchiveFailure(Struct, frozen=True):
 
     session: str
     reason: str
-
-
-class _CleanupSettings(Struct, rename="camel"):
-    cleanup_period_days: float | int | None = None
 
 
 def archive_at(data: Path) -> Archive:
@@ -127,14 +110,6 @@ def _plans(session: Session) -> Iterator[Path]:
             yield plan
 
 
-def is_archived(manifest: Manifest | None, session: Session) -> bool:
-    """Whether the archive has this session's log as it is now."""
-    if manifest is None:
-        return False
-    log = manifest.log
-    return log.stored.size == session.file.size and log.mtime_ns == session.file.mtime_ns
-
-
 def holds(archive: Archive, batch: TrashBatch) -> bool:
     """Whether the archive has every file of a trashed session, byte for byte by their hashes."""
     kept = {
@@ -144,49 +119,6 @@ def holds(archive: Archive, batch: TrashBatch) -> bool:
         for stored in one.objects().values()
     }
     return bool(kept) and all(file.sha256 in kept for file in batch.files if file.kind == "file")
-
-
-def retention_days(home: ClaudeHome) -> float:
-    """After how many days without a change the client deletes a session."""
-    try:
-        with open_regular(home.settings_file) as file:
-            found = msgspec.json.decode(
-                file.read(_LARGEST_SETTINGS), type=_CleanupSettings
-            ).cleanup_period_days
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        # The client ignores a file it cannot read, and goes by its default then.
-        return DEFAULT_DAYS
-    return found if found is not None and found > 0 else DEFAULT_DAYS
-
-
-class ExpirySummary(Struct, frozen=True):
-    """How many sessions the client deletes within so many days, and how many of them only it has."""
-
-    within_days: int
-    sessions: int = 0
-    not_archived: int = 0
-    first_at: dt.datetime | None = None
-
-    def __str__(self) -> str:
-        verb = "session expires" if self.sessions == 1 else "sessions expire"
-        return f"{self.sessions:,} {verb} within {self.within_days} days, {self.not_archived:,} of them not archived"
-
-
-def expiring(
-    sessions: Iterable[Session], archive: Archive, now: dt.datetime, days: float = 7
-) -> list[ExpiringSession]:
-    """Sessions the client deletes within so many days, soonest first. It goes by the time of the file."""
-    found, limits = [], {}
-    for session in sessions:
-        root = session.home.root
-        if root not in limits:
-            limits[root] = retention_days(session.home)
-        modified = dt.datetime.fromtimestamp(session.file.mtime_ns / 1e9, dt.UTC)
-        expires = modified + dt.timedelta(days=limits[root])
-        if expires <= now + dt.timedelta(days=days):
-            known = archive.known(session.path.parent.name, session.id) if session.session_id else None
-            found.append(ExpiringSession(session.id, session.path, expires, is_archived(known, session)))
-    return sorted(found, key=lambda one: one.expires_at)
 
 
 def restore(archive: Archive, manifest: Manifest, target: Path | None) -> AppliedChange:

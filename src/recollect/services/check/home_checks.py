@@ -10,19 +10,20 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recollect.errors import RecollectError, StorageError
 from recollect.model.checks import CODES
-from recollect.model.checks.settings import settings_fault
 from recollect.model.findings import Finding
 from recollect.model.project_key import project_key
-from recollect.services.archive.archive import ExpirySummary, archive_at, expiring
-from recollect.services.homes import Home
-from recollect.storage.changes.journal import ChangeJournal
+from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.system.peek import open_regular
+
+if TYPE_CHECKING:
+    from recollect.services.homes import Home
 
 WITHIN_DAYS = 7
 _LARGEST = 16 << 20
@@ -32,11 +33,16 @@ def home_findings(
     home: Home, data: Path, now: dt.datetime, *, with_secrets: bool = True
 ) -> Iterator[Finding]:
     """Everything about the homes and about our own directory; looking for secrets is most of the work."""
-    for one in home.homes:
-        yield from _of_home(one)
-    yield from _expiring(home, data, now)
+    yield from quick_findings(home.homes, data, now)
     if with_secrets:
         yield from _secrets(home, data)
+
+
+def quick_findings(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iterator[Finding]:
+    """The same, except for secrets."""
+    for one in homes:
+        yield from _of_home(one)
+    yield from _expiring(homes, data, now)
     yield from _journal(data)
 
 
@@ -137,6 +143,9 @@ def _settings(home: ClaudeHome, cwds: dict[str, None]) -> Iterator[Finding]:
         if isinstance(data, OSError):
             yield _finding("ignored-settings", f"it cannot be read: {data.strerror}", file)
         elif data is not None:
+            # Imported where there are settings: to know what may stand in them takes long to load.
+            from recollect.model.checks.settings import settings_fault
+
             fault = settings_fault(data)
             if fault is not None:
                 yield _finding(fault.code, fault.what, file)
@@ -202,8 +211,8 @@ def _is_open(path: Path) -> bool:
 # ---- what will be gone, what should not be there, what was left half done ----------------------------------------
 
 
-def _expiring(home: Home, data: Path, now: dt.datetime) -> Iterator[Finding]:
-    soon = expiring(home.sessions(), archive_at(data), now, WITHIN_DAYS)
+def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iterator[Finding]:
+    soon = expiring(homes, data, now, WITHIN_DAYS)
     lost = [one for one in soon if not one.is_archived]
     if not soon:
         return
@@ -226,6 +235,10 @@ def _secrets(home: Home, data: Path) -> Iterator[Finding]:
 
 
 def _journal(data: Path) -> Iterator[Finding]:
+    if not (data / "undo").is_dir():
+        return
+    from recollect.storage.changes.journal import ChangeJournal
+
     journal = ChangeJournal(data / "undo")
     try:
         changes = journal.changes()

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from recollect.model.cost.money import exact
 from recollect.model.findings import Finding
-from recollect.services.archive.archive import ExpirySummary
+from recollect.services.archive.expiry import ExpirySummary
 from recollect.services.cost.recent import RecentCosts
 from recollect.services.overview import HomeSummary, Overview, SessionSummary
 

@@ -19,6 +19,7 @@ from recollect.services import trash as trash_service
 from recollect.services import undo as undo_service
 from recollect.services.archive import archive as archive_service
 from recollect.services.archive import cleanup
+from recollect.services.archive.expiry import expiring
 from recollect.services.check.home_checks import WITHIN_DAYS
 from recollect.services.documents import changes as documents
 from recollect.services.documents.findings import PageRepairDocument, page_repair_members
@@ -244,9 +245,7 @@ def archive_many(desk: PageBackend, which: str, *, apply: bool) -> documents.Arc
     desk.require_own()
     sessions = desk.sessions(fresh=True)
     if which == "expiring":
-        soon = archive_service.expiring(
-            sessions, archive_service.archive_at(desk.data), dt.datetime.now(dt.UTC), WITHIN_DAYS
-        )
+        soon = expiring(desk.home.homes, desk.data, dt.datetime.now(dt.UTC), WITHIN_DAYS)
         names = {one.path for one in soon if not one.is_archived}
         sessions = [one for one in sessions if one.path in names]
     return archive(desk, sessions, apply=apply)

@@ -21,7 +21,7 @@ from recollect.services.archive.archive import archive_at
 from recollect.services.archive.session import ArchivedSession
 from recollect.services.homes import Home
 from recollect.services.page.index import IndexKeeper
-from recollect.services.page.listing import ListedSession, listed, mark_of
+from recollect.services.page.listing import WalkedSession, listed, mark_of
 from recollect.services.page.log import WORTH_KEEPING, GrowingLog, OpenSessions, PageSession, signature_of
 from recollect.services.session import Session
 from recollect.storage.logs.kept_points import PointsCache
@@ -65,7 +65,7 @@ class PageBackend:
             until, found = self._listed
             begun = time.monotonic()
             if fresh or not found or (begun > until and not any_age):
-                known = {one.seen.path: one for one in found if isinstance(one, ListedSession)}
+                known = {one.seen.path: one for one in found if isinstance(one, WalkedSession)}
                 found = listed(self.home.homes, known)
                 now = time.monotonic()
                 self._listed = (now + max(_LISTED_SECONDS, 10 * (now - begun)), found)

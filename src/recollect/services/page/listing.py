@@ -21,7 +21,7 @@ from recollect.storage.logs.log_graph import LogGraph
 Mark = tuple[str, int, int]  # where a log lies, its size, its time
 
 
-class ListedSession(Session):
+class WalkedSession(Session):
     """A session as a walk saw it."""
 
     def __init__(self, home: ClaudeHome, seen: FoundLog) -> None:
@@ -47,7 +47,7 @@ class ListedSession(Session):
         return self.seen.session or ""
 
 
-def listed(homes: Iterable[ClaudeHome], known: Mapping[str, ListedSession]) -> list[Session]:
+def listed(homes: Iterable[ClaudeHome], known: Mapping[str, WalkedSession]) -> list[Session]:
     """Every session, newest file first; the same objects as in ``known`` where nothing changed."""
     found: list[tuple[int, Session]] = []
     for home in homes:
@@ -55,7 +55,7 @@ def listed(homes: Iterable[ClaudeHome], known: Mapping[str, ListedSession]) -> l
             if seen.role == "session":
                 before = known.get(seen.path)
                 is_same = before is not None and before.seen == seen
-                session = before if before is not None and is_same else ListedSession(home, seen)
+                session = before if before is not None and is_same else WalkedSession(home, seen)
                 found.append((seen.mtime_ns, session))
     found.sort(key=lambda pair: pair[0], reverse=True)
     return [session for _, session in found]
@@ -63,6 +63,6 @@ def listed(homes: Iterable[ClaudeHome], known: Mapping[str, ListedSession]) -> l
 
 def mark_of(session: Session) -> Mark:
     """What changes when the log of a session does, without looking at it."""
-    if isinstance(session, ListedSession):
+    if isinstance(session, WalkedSession):
         return session.seen.path, session.seen.size, session.seen.mtime_ns
     return str(session.path), session.file.size, session.file.mtime_ns

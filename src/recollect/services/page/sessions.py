@@ -21,7 +21,8 @@ from recollect.index.database import Failure
 from recollect.index.schema import AGENT, SESSION
 from recollect.model.cost.money import exact
 from recollect.services import directory_name
-from recollect.services.archive.archive import archive_at, is_archived, retention_days
+from recollect.services.archive.archive import archive_at
+from recollect.services.archive.expiry import is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
 from recollect.services.cost.session_sums import session_sums
 from recollect.services.documents import sessions as documents
@@ -205,7 +206,7 @@ class SessionList:
         if session.session_id is None or not archive.root.is_dir():
             return False
         try:
-            return is_archived(archive.known(session.path.parent.name, session.id), session)
+            return is_archived(archive.known(session.path.parent.name, session.id), session.file)
         except RecollectError:
             return False
 

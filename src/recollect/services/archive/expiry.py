@@ -1,0 +1,105 @@
+"""Which sessions the client is about to delete, and which of them the archive has.
+
+Imports little: the overview asks it each time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from recollect.storage.home import ClaudeHome, SessionFile
+from recollect.system.peek import open_regular
+
+if TYPE_CHECKING:
+    from recollect.storage.archive.manifest import Manifest
+
+DEFAULT_DAYS = 30
+_LARGEST_SETTINGS = 4 << 20
+
+
+class ExpiringSession(Struct, frozen=True):
+    """A session that the client will delete."""
+
+    session: str
+    path: Path
+    expires_at: dt.datetime
+    is_archived: bool
+
+
+class _CleanupSettings(Struct, rename="camel"):
+    cleanup_period_days: float | int | None = None
+
+
+def is_archived(manifest: Manifest | None, log: SessionFile) -> bool:
+    """Whether the archive has this log as it is now."""
+    if manifest is None:
+        return False
+    kept = manifest.log
+    return kept.stored.size == log.size and kept.mtime_ns == log.mtime_ns
+
+
+def retention_days(home: ClaudeHome) -> float:
+    """After how many days without a change the client deletes a session."""
+    try:
+        with open_regular(home.settings_file) as file:
+            found = msgspec.json.decode(
+                file.read(_LARGEST_SETTINGS), type=_CleanupSettings
+            ).cleanup_period_days
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        # The client ignores a file it cannot read, and goes by its default then.
+        return DEFAULT_DAYS
+    return found if found is not None and found > 0 else DEFAULT_DAYS
+
+
+class ExpirySummary(Struct, frozen=True):
+    """How many sessions the client deletes within so many days, and how many of them only it has."""
+
+    within_days: int
+    sessions: int = 0
+    not_archived: int = 0
+    first_at: dt.datetime | None = None
+
+    def __str__(self) -> str:
+        verb = "session expires" if self.sessions == 1 else "sessions expire"
+        return f"{self.sessions:,} {verb} within {self.within_days} days, {self.not_archived:,} of them not archived"
+
+
+def expiring(
+    homes: Sequence[ClaudeHome], data: Path, now: dt.datetime, days: float = 7
+) -> list[ExpiringSession]:
+    """Sessions the client deletes within so many days, soonest first. It goes by the time of the file."""
+    found = []
+    for home in homes:
+        keep = dt.timedelta(days=retention_days(home))
+        for log in home.sessions():
+            expires = dt.datetime.fromtimestamp(log.mtime_ns / 1e9, dt.UTC) + keep
+            if expires <= now + dt.timedelta(days=days):
+                found.append((expires, log))
+    kept = _archived([log for _, log in found], data)
+    return sorted(
+        (
+            ExpiringSession(str(log.id) if log.id else log.path.stem, log.path, expires, log.path in kept)
+            for expires, log in found
+        ),
+        key=lambda one: one.expires_at,
+    )
+
+
+def _archived(logs: Sequence[SessionFile], data: Path) -> set[Path]:
+    """Those of some logs that the archive has as they are now."""
+    if not (data / "archive").is_dir():
+        return set()
+    from recollect.storage.archive.archive import Archive
+
+    archive = Archive(data / "archive")
+    return {
+        log.path
+        for log in logs
+        if log.id is not None and is_archived(archive.known(log.path.parent.name, str(log.id)), log)
+    }
