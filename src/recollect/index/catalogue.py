@@ -47,7 +47,10 @@ _UNCOUNTED = f"""
 SELECT files.id, path, consumed FROM files JOIN catalogue ON catalogue.file = files.id
 WHERE role = {SESSION} AND NOT gone AND catalogue.messages IS NULL
 """  # noqa: S608 - a number of the schema
-_TYPED = "SELECT DISTINCT file FROM messages WHERE id IN (SELECT rowid FROM typed WHERE prompt MATCH ?)"
+_TYPED = """
+SELECT path FROM files WHERE id IN (
+  SELECT file FROM messages WHERE id IN (SELECT rowid FROM typed WHERE prompt MATCH ?))
+"""
 # The shortest word a prompt can be found by.
 SHORTEST_WORD = 3
 
@@ -77,7 +80,7 @@ class CatalogueRow(NamedTuple):
     damaged: int
 
 
-class IndexedLog(NamedTuple):
+class CataloguedLog(NamedTuple):
     """A log of a session or of an agent that lies in a home."""
 
     path: str
@@ -189,9 +192,9 @@ def agents(database: IndexDatabase) -> dict[str, int]:
     return dict(cast("list[tuple[str, int]]", database.rows(_AGENTS)))
 
 
-def logs(database: IndexDatabase, home: str) -> list[IndexedLog]:
+def logs(database: IndexDatabase, home: str) -> list[CataloguedLog]:
     """The logs of sessions and agents that lie in a home, by path."""
-    return [IndexedLog(*row) for row in database.connection.execute(_LOGS, (home,))]
+    return [CataloguedLog(*row) for row in database.connection.execute(_LOGS, (home,))]
 
 
 def uncounted(database: IndexDatabase) -> list[tuple[int, str, int]]:
@@ -207,7 +210,7 @@ def damage(database: IndexDatabase) -> list[tuple[str, str, int]]:
     return cast("list[tuple[str, str, int]]", found)
 
 
-def typed(database: IndexDatabase, word: str) -> set[int]:
-    """The sessions in which a user typed something that holds a word in lower case, of three letters or more."""
+def typed(database: IndexDatabase, word: str) -> set[str]:
+    """The logs in which a user typed something that holds a word in lower case, of three letters or more."""
     quoted = '"' + word.replace('"', '""') + '"'
-    return {cast("int", row[0]) for row in database.rows(_TYPED, quoted)}
+    return {cast("str", row[0]) for row in database.rows(_TYPED, quoted)}

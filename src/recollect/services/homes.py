@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.errors import Ambiguous, NotFound, StorageError
+from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
+from recollect.model.ids import SessionId
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
@@ -20,9 +21,8 @@ from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at
 if TYPE_CHECKING:
     from recollect.model.cost.report import CostReport
     from recollect.services.indexing.access import OpenIndex
+    from recollect.services.list import ListedSession
     from recollect.services.search.search import SearchResult
-
-_CANDIDATES = 100
 
 
 class Home:
@@ -36,6 +36,7 @@ class Home:
         self.roots: Sequence[HomeRoot] = roots
         self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
         self._data = data_dir() if data is None else Path(data)
+        self._cache = None if data is None else self._data / "cache"
 
     def sessions(self, project: str | Path | None = None) -> Iterator[Session]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
@@ -64,8 +65,11 @@ class Home:
             if project is None or _in_project(session, str(project)):
                 yield session
 
-    def session(self, name: str) -> Session:
-        """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
+    def session(self, name: str, *, among: Sequence[ListedSession] | None = None) -> Session:
+        """One session: by id, unique start of an id, path, title, or ``@last`` for the newest.
+
+        ``among`` is the list of sessions, where it is at hand.
+        """
         if not self.homes and _existing_file(name) is None and not self._archived(name):
             looked = ", ".join(str(root.path) for root in self.roots) or "~/.claude and ~/.config/claude"
             raise NotFound(
@@ -73,15 +77,14 @@ class Home:
                 hint="name one with --home DIR, or try the built-in sample with --home :sample",
             )
         if name == "@last":
-            # By the entries' own times, as lists are ordered; the file's time only says where to look (S11).
-            newest = max(itertools.islice(self.sessions(), _CANDIDATES), key=_last_at, default=None)
+            newest = next((one for one in among or self.listed() if not one.is_archived), None)
             if newest is None:
                 raise NotFound("@last: there is no session", hint="name another home with --home DIR")
-            return newest
+            return self.at(newest)
         by_path = self._by_path(name)
         if by_path is not None:
             return by_path
-        found = self._by_id(name) or self._by_title(name)
+        found = self._by_id(name, among) or self._by_title(name, among)
         return self._only(name, found or self._archived(name))
 
     def own_session(self, name: str) -> Session:
@@ -179,6 +182,39 @@ class Home:
 
         return open_index(roots)
 
+    @contextlib.contextmanager
+    def known_index(self) -> Iterator[OpenIndex]:
+        """The index of these homes, refreshed, if there is one; else one without a database."""
+        from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
+
+        roots = [home.root for home in self.homes]
+        path = index_path(roots, self._cache)
+        if not is_built(path):
+            yield OpenIndex(roots, path)
+            return
+        with open_index(roots, cache=self._cache) as opened:
+            yield opened
+
+    def listed(self, opened: OpenIndex | None = None) -> list[ListedSession]:
+        """Every session as a list shows it, last spoken in first, with what only the archive has."""
+        from recollect.services.list import ListQuery, listed
+
+        query = ListQuery(with_counts=False, with_usage=False)
+        with self.known_index() if opened is None else contextlib.nullcontext(opened) as index:
+            return listed(self.roots, index, query, data=self._data).sessions
+
+    def at(self, listed: ListedSession) -> Session:
+        """A session of the list, as it is now."""
+        path = Path(listed.path)
+        try:
+            seen = path.stat()
+        except OSError as cause:
+            raise NotFound(f"no log at {path}", hint="it was moved or cleaned up just now") from cause
+        file = SessionFile(
+            path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=_session_id(listed.id)
+        )
+        return Session(next(home for home in self.homes if str(home.root) == listed.home), file)
+
     def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""
         return {str(one.session_id) for home in self.homes for one in live_sessions(home)}
@@ -195,8 +231,13 @@ class Home:
         log = SessionFile(path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=None)
         return Session(ClaudeHome(path.parent), log)
 
-    def _by_id(self, name: str) -> list[Session]:
-        found = [session for session in self.sessions() if session.id.startswith(name)] if name else []
+    def _by_id(self, name: str, among: Sequence[ListedSession] | None) -> list[Session]:
+        if not name:
+            return []
+        if among is None:
+            found = [session for session in self.sessions() if session.id.startswith(name)]
+        else:
+            found = [self.at(one) for one in among if one.id.startswith(name) and not one.is_archived]
         return [session for session in found if session.id == name] or found
 
     def _archived(self, name: str) -> list[Session]:
@@ -212,13 +253,14 @@ class Home:
         except NotFound:
             return []
 
-    def _by_title(self, name: str) -> list[Session]:
+    def _by_title(self, name: str, among: Sequence[ListedSession] | None) -> list[Session]:
         wanted = name.strip().casefold()
         if not wanted:
             return []
-        titles = [(session, _title(session).casefold()) for session in self.sessions()]
-        exact = [session for session, title in titles if title == wanted]
-        return exact or [session for session, title in titles if wanted in title]
+        titles = [(one, one.title.casefold()) for one in among or self.listed() if not one.is_archived]
+        exact = [one for one, title in titles if title == wanted]
+        found = exact or [one for one, title in titles if wanted in title]
+        return [self.at(one) for one in found]
 
     def _only(self, name: str, found: list[Session]) -> Session:
         if not found:
@@ -228,20 +270,11 @@ class Home:
         return found[0]
 
 
-def _last_at(session: Session) -> dt.datetime:
-    modified = dt.datetime.fromtimestamp(session.file.mtime_ns / 1e9, dt.UTC)
+def _session_id(name: str) -> SessionId | None:
     try:
-        return session.glance.last_at or modified
-    except (NotFound, StorageError):
-        return modified
-
-
-def _title(session: Session) -> str:
-    """Its title; one log that cannot be read must not hide the others."""
-    try:
-        return session.title
-    except (NotFound, StorageError):
-        return ""
+        return SessionId(name)
+    except InvalidId:
+        return None
 
 
 def _existing_file(name: str) -> Path | None:

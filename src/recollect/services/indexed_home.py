@@ -53,7 +53,7 @@ class IndexedHome(ClaudeHome):
         yield from self._project_agents.get(project.path.name, ())
 
 
-def _session_file(row: catalogue.IndexedLog) -> SessionFile:
+def _session_file(row: catalogue.CataloguedLog) -> SessionFile:
     try:
         name: SessionId | None = SessionId(row.session or "")
     except InvalidId:
@@ -63,7 +63,7 @@ def _session_file(row: catalogue.IndexedLog) -> SessionFile:
     )
 
 
-def _agent_file(row: catalogue.IndexedLog, *, is_flat: bool) -> AgentFile:
+def _agent_file(row: catalogue.CataloguedLog, *, is_flat: bool) -> AgentFile:
     try:
         agent: AgentId | None = AgentId(row.agent or "")
     except InvalidId:

@@ -12,21 +12,26 @@ More than one session that fits is an error with the candidates, never a guess.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import Ambiguous, NotFound
+from recollect.errors import Ambiguous, NotFound, StorageError
+from recollect.index import catalogue
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
 from recollect.model.line_views.scan import envelope_of
 from recollect.model.project_key import project_key, same_long_prefix
 from recollect.model.prompts import typed_texts
 from recollect.services.homes import Home
+from recollect.services.indexing.access import OpenIndex
+from recollect.services.list import ListedSession
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
 from recollect.system.locations import claude_homes
@@ -53,21 +58,17 @@ class Resumption(Struct, frozen=True):
 def found_session(home: Home, query: str, *, newest: bool = False) -> Session:
     """The session ``query`` names, or the only one (with ``newest`` the newest) that has all its words."""
     words = [word.casefold() for word in query.split()]
-    if words and not newest:
-        try:
-            return home.session(query.strip())
-        except Ambiguous:
-            raise
-        except NotFound:
-            pass
-    found = []
-    for session in home.sessions() if words else ():
-        if has_words(session, words):
-            if newest:
-                return session
-            found.append(session)
-            if len(found) > _CANDIDATES:
-                break
+    found: list[ListedSession] = []
+    with home.known_index() as opened:
+        sessions = home.listed(opened) if words else []
+        if words and not newest:
+            try:
+                return home.session(query.strip(), among=sessions)
+            except Ambiguous:
+                raise
+            except NotFound:
+                pass
+        found += itertools.islice(_fitting(sessions, words, opened), 1 if newest else _CANDIDATES + 1)
     if not found:
         raise NotFound(
             f"no session has the id, title, path or words {query!r}",
@@ -75,16 +76,38 @@ def found_session(home: Home, query: str, *, newest: bool = False) -> Session:
         )
     if len(found) > 1:
         raise Ambiguous("session", query, tuple(f"{one.id[:8]} {one.title[:40]!r}" for one in found))
-    return found[0]
+    return home.at(found[0])
 
 
-def has_words(session: Session, words: Sequence[str]) -> bool:
-    """Whether each word, in lower case, occurs in the title or in something the user typed."""
-    missing = {word for word in words if word not in session.title.casefold()}
-    for text in _prompts(session.path, missing):
-        missing -= {word for word in missing if word in text}
-        if not missing:
-            break
+def _fitting(
+    sessions: Iterable[ListedSession], words: Sequence[str], opened: OpenIndex
+) -> Iterator[ListedSession]:
+    """Sessions in which each word, in lower case, occurs in the title or in something the user typed.
+
+    The index knows prompts by words of three letters; shorter ones are looked for in the logs.
+    """
+    typed: dict[str, set[str]] = {}
+    if opened.database is not None:
+        known = [word for word in words if len(word) >= catalogue.SHORTEST_WORD]
+        typed = {word: catalogue.typed(opened.database, word) for word in known}
+    for one in sessions:
+        title = one.title.casefold()
+        missing = [word for word in words if word not in title]
+        if one.is_archived or any(word in typed and one.path not in typed[word] for word in missing):
+            continue
+        if has_prompts(Path(one.path), {word for word in missing if word not in typed}):
+            yield one
+
+
+def has_prompts(log: Path, words: set[str]) -> bool:
+    """Whether each word, in lower case, occurs in something the user typed."""
+    missing = set(words)
+    if missing:
+        with contextlib.suppress(NotFound, StorageError):
+            for text in _prompts(log, words):
+                missing -= {word for word in missing if word in text}
+                if not missing:
+                    break
     return not missing
 
 

@@ -20,6 +20,7 @@ from argparse import ArgumentParser, Namespace
 
 from msgspec import convert
 
+from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import visible

@@ -8,14 +8,17 @@ again by the codec, so nothing is left out because it is odd.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from recollect.model.codec import decode
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
-from recollect.model.entry import Assistant, ChainBody
 from recollect.model.json_text import deeper_than
+
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
 
 
 class UsageRecord(Struct, frozen=True):
@@ -113,7 +116,9 @@ def envelope_of(data: bytes) -> Envelope | None:
 
 
 def _usage_by_codec(data: bytes) -> UsageRecord | None:
-    item = decode(Line(data))
+    from recollect.model.entry import Assistant
+
+    item = _decoded(Line(data))
     entry = item.readable if isinstance(item, Damage) else item
     if entry is None or not isinstance(entry.body, Assistant) or entry.body.message.usage is None:
         return None
@@ -134,7 +139,9 @@ def _usage_by_codec(data: bytes) -> UsageRecord | None:
 
 
 def _envelope_by_codec(data: bytes) -> Envelope | None:
-    item = decode(Line(data))
+    from recollect.model.entry import ChainBody
+
+    item = _decoded(Line(data))
     entry = item.readable if isinstance(item, Damage) else item
     if entry is None:
         return None
@@ -167,5 +174,12 @@ def damage_of(line: Line) -> Damage | None:
 
 
 def _damage_by_codec(line: Line) -> Damage | None:
-    item = decode(line)
+    item = _decoded(line)
     return item if isinstance(item, Damage) else None
+
+
+def _decoded(line: Line) -> Entry | Damage | None:
+    # Imported where a line is odd: the codec's decoders take longer to make than many lines to read.
+    from recollect.model.codec import decode
+
+    return decode(line)
