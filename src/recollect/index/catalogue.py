@@ -31,7 +31,7 @@ INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13) ON CONF
 _ROWS = f"""
 SELECT files.id, path, home, session, size, mtime, inode = 0, files.first_at, last_at, place.text, names.text,
   custom_title, ai_title, last_prompt, first_prompt, tag, catalogue.lines, catalogue.messages, has_conversation,
-  damaged
+  damaged, files.messages
 FROM files LEFT JOIN catalogue ON catalogue.file = files.id
   LEFT JOIN names AS place ON place.id = files.cwd LEFT JOIN names ON names.id = files.branch
 WHERE role = {SESSION} AND NOT gone
@@ -78,6 +78,7 @@ class CatalogueRow(NamedTuple):
     messages: int | None
     has_conversation: bool | None
     damaged: int
+    entries: int  # lines with an id
 
 
 class CataloguedLog(NamedTuple):

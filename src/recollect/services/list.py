@@ -280,6 +280,7 @@ class _LogSource:
             None,
             None,
             0,
+            0,
         )
 
     def agents(self, rows: Sequence[CatalogueRow]) -> dict[str, int]:

@@ -72,7 +72,7 @@ class Page:
         self._is_listed = threading.Event()
 
     def look_ahead(self) -> None:
-        """Make what the first list needs, read large logs, then glance at every session."""
+        """Make what the first list needs, then read large logs."""
         with contextlib.suppress(RecollectError), self.desk.index.held():
             self.listed.document(SessionQuery(), 0, 100)
             # Whoever started us looks at the list first: nothing else is begun before it is there.
@@ -80,7 +80,6 @@ class Page:
         self.desk.index.refresh()
         with contextlib.suppress(RecollectError):
             self.desk.read_ahead(self.stopping)
-            self.desk.look_at_all(self.stopping)
 
     # ---- who and what ------------------------------------------------------------------------------------
 

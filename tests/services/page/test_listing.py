@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from recollect.services.homes import Home
-from recollect.services.page.listing import ListedSession, listed, mark_of
+from recollect.services.page.listing import WalkedSession, listed, mark_of
 from recollect.services.session import Session
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put
 
@@ -40,7 +40,7 @@ def test_what_did_not_change_is_the_same_object(tmp_path: Path) -> None:
     """Only the log that grew is looked at anew."""
     put(tmp_path, ONE, TALK)
     put(tmp_path, TWO, TALK, cwd="/srv/b")
-    first = {one.seen.path: one for one in listed(Home(tmp_path).homes, {}) if isinstance(one, ListedSession)}
+    first = {one.seen.path: one for one in listed(Home(tmp_path).homes, {}) if isinstance(one, WalkedSession)}
     grown = next(path for path in first if TWO in path)
     with Path(grown).open("ab") as file:
         file.write(lines([prompt(5, 4, "Q3")]))

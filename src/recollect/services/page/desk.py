@@ -125,12 +125,6 @@ class PageBackend:
                 self._glances.popitem(last=False)
         return seen
 
-    def is_glanced(self, session: Session) -> bool:
-        """Whether a glance costs nothing now."""
-        path, size, modified = mark_of(session)
-        known = self._glances.get(path)
-        return known is not None and known[:2] == (size, modified)
-
     def read_ahead(self, stop: threading.Event) -> None:
         """Read the large logs that nobody has read yet, so that each opens at once; for others pauses in between."""
         left = _AHEAD_BYTES
@@ -151,15 +145,6 @@ class PageBackend:
         log.read_on(lambda: time.sleep(0 if stop.is_set() else _PAUSE_SECONDS))
         log.keep()
         return new
-
-    def look_at_all(self, stop: threading.Event) -> None:
-        """Glance at every session, so that later answers need not; pauses for others in between."""
-        for session in self.sessions():
-            if stop.is_set():
-                return
-            if not self.is_glanced(session):
-                self.glance(session)
-                time.sleep(_PAUSE_SECONDS)
 
 
 def _as_it_is(session: Session) -> Session | None:

@@ -155,7 +155,7 @@ def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow])
 
 def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> documents.OldSessionsDocument:
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
-    old = [row for row in rows if row.last_at < before and not row.is_live]
+    old = [row for row in rows if row.shown_at < before and not row.is_live]
     return documents.OldSessionsDocument(
         before_days=OLD_DAYS,
         total=len(old),

@@ -1,8 +1,7 @@
 """The list of sessions for a page: what the index knows of every log, joined with what lies there now.
 
-The directory says which sessions exist, the index what they hold and cost; titles and tags are read from
-the few logs that are shown, and from all only where a question is about them. A log that is not indexed yet
-is listed with what a glance tells.
+The directory says which sessions exist, the index's catalogue what they are called, hold and cost. Of a log that
+changed since the index read it, title, tag and times are read from its ends.
 """
 
 from __future__ import annotations
@@ -17,9 +16,11 @@ from typing import Any, cast
 from msgspec import UNSET, Struct
 
 from recollect.errors import RecollectError
+from recollect.index import catalogue
+from recollect.index.catalogue import CatalogueRow
 from recollect.index.database import Failure
-from recollect.index.schema import AGENT, SESSION
 from recollect.model.cost.money import exact
+from recollect.model.titles import title_of
 from recollect.services import directory_name
 from recollect.services.archive.archive import archive_at
 from recollect.services.archive.expiry import is_archived, retention_days
@@ -31,18 +32,11 @@ from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.search.search import project_test
 from recollect.services.session import Session
-from recollect.storage.logs.summary import LogSummary
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
 SORTS = ("last", "first", "cost", "bytes", "entries", "title")
 
-_FILES = f"""
-SELECT path, messages, damaged, first_at, last_at, c.text, b.text, consumed
-FROM files LEFT JOIN names c ON c.id = files.cwd LEFT JOIN names b ON b.id = files.branch
-WHERE role = {SESSION} AND NOT gone
-"""  # noqa: S608 - a number of the schema
-_AGENTS = f"SELECT session, count(*) FROM files WHERE role = {AGENT} AND NOT gone GROUP BY session"  # noqa: S608 - a number of the schema
 _STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
 
 
@@ -69,7 +63,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
 class _IndexedSessions(Struct, frozen=True):
     """What the index knows of all sessions, at one moment."""
 
-    files: dict[str, tuple[Any, ...]]
+    files: dict[str, CatalogueRow]
     agents: dict[str, int]
     spent: dict[str, dict[str, int | None]]
 
@@ -78,22 +72,29 @@ class SessionRow(Struct):
     """One session of the list; what is None is not known yet."""
 
     session: Session
+    title: str
+    tag: str | None
     cwd: str
     branch: str | None
     first_at: dt.datetime | None
-    last_at: dt.datetime
+    last_at: dt.datetime | None
+    modified_at: dt.datetime
     entries: int | None  # lines of its log that have an id
     damaged: int | None
     agents: int | None
     spent: dict[str, int | None] | None
     is_live: bool
     expires_at: dt.datetime
-    glance: LogSummary | None = None
 
     @property
     def id(self) -> str:
         """Its id."""
         return self.session.id
+
+    @property
+    def shown_at(self) -> dt.datetime:
+        """When it was last spoken in, or else when its file was written."""
+        return self.last_at or self.modified_at
 
     @property
     def pico_usd(self) -> int | None:
@@ -131,7 +132,7 @@ class SessionList:
             {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
         )
         return documents.SessionListDocument(
-            sessions=[self._document(self._glanced(row)) for row in shown],
+            sessions=[self._document(row) for row in shown],
             from_=start,
             total=len(rows),
             total_cost_usd=exact(sum(row.pico_usd or 0 for row in rows)),
@@ -150,7 +151,7 @@ class SessionList:
 
     def row(self, session: Session) -> SessionRow:
         """One session as the list has it."""
-        return self._glanced(self._made([session], self._indexed(), self._desk.home.live_ids())[0])
+        return self._made([session], self._indexed(), self._desk.home.live_ids())[0]
 
     def rows(self, *, any_age: bool = False) -> list[SessionRow]:
         """All of them, in no order; the same ones as long as nothing changed."""
@@ -175,8 +176,7 @@ class SessionList:
 
     def title(self, session: Session) -> str:
         """Its title, empty where it has none."""
-        seen = self._desk.glance(session)
-        return (seen.title if seen is not None else None) or ""
+        return self.row(session).title
 
     # ---- choosing ----------------------------------------------------------------------------------------
 
@@ -189,8 +189,6 @@ class SessionList:
             if is_all
             else [row for row in rows if (in_project is None or in_project(row.cwd)) and _fits(row, wanted)]
         )
-        if wanted.tag is not None or wanted.text is not None or wanted.sort == "title":
-            rows = [self._glanced(row) for row in rows]
         if wanted.tag is not None:
             rows = [row for row in rows if _has_tag(row, wanted.tag)]
         if wanted.text is not None:
@@ -221,35 +219,41 @@ class SessionList:
     def _row(
         self, session: Session, indexed: _IndexedSessions, live: set[str], days: Mapping[Path, float]
     ) -> SessionRow:
-        path, _, mtime_ns = mark_of(session)
+        path, size, mtime_ns = mark_of(session)
         known = indexed.files.get(path)
         modified = dt.datetime.fromtimestamp(mtime_ns / 1e9, dt.UTC)
         keep = dt.timedelta(days=min(days.get(session.home.root, 30.0), 36_500.0))
-        entries, damaged, first, last, cwd, branch, _ = known or (None,) * 7
-        row = SessionRow(
+        return SessionRow(
             session,
-            str(cwd or ""),
-            None if branch is None else str(branch),
-            _moment(first),
-            _moment(last) or modified,
-            entries,
-            damaged,
+            *self._described(session, known, (size, mtime_ns)),
+            modified,
+            known.entries if known is not None else None,
+            known.damaged if known is not None else None,
             indexed.agents.get(session.id, 0) if known is not None else None,
             indexed.spent.get(session.id, {}) if known is not None else None,
             session.id in live,
             modified + keep,
         )
-        if known is None or not row.cwd:
-            seen = self._desk.glance(session)
-            row.cwd = row.cwd or (seen.cwd if seen is not None else None) or ""
-            row.branch = row.branch or (seen.git_branch if seen is not None else None)
-            row.first_at = row.first_at or (seen.first_at if seen is not None else None)
-            row.last_at = (seen.last_at if seen is not None and known is None else None) or row.last_at
-        return row
 
-    def _glanced(self, row: SessionRow) -> SessionRow:
-        row.glance = row.glance or self._desk.glance(row.session)
-        return row
+    def _described(
+        self, session: Session, known: CatalogueRow | None, now: tuple[int, int]
+    ) -> tuple[str, str | None, str, str | None, dt.datetime | None, dt.datetime | None]:
+        """Title, tag, directory, branch, first and last time: from the index, or from a log it has not read yet."""
+        if known is not None and (known.size, known.mtime_ns) == now:
+            title = title_of(known.custom_title, known.ai_title, known.last_prompt, known.first_prompt)
+            times = _moment(known.first_at), _moment(known.last_at)
+            return title, known.tag or None, known.cwd or "", known.branch or None, *times
+        seen = self._desk.glance(session)
+        if seen is None:
+            return "", None, "", None, None, None
+        return (
+            seen.title or "",
+            seen.tag,
+            seen.cwd or "",
+            seen.git_branch or None,
+            seen.first_at,
+            seen.last_at,
+        )
 
     def _indexed(self) -> _IndexedSessions:
         """From the index; asked again only when something in it changed. The list waits for no refresh."""
@@ -271,15 +275,14 @@ class SessionList:
     # ---- documents ---------------------------------------------------------------------------------------
 
     def _document(self, row: SessionRow) -> documents.SessionRowDocument:
-        seen = row.glance
         return documents.SessionRowDocument(
             id=row.id,
             project=project_name(row.cwd, row.session.path),
             cwd=row.cwd or None,
-            title=(seen.title if seen is not None else None) or "",
-            tag=seen.tag if seen is not None else None,
+            title=row.title,
+            tag=row.tag,
             branch=row.branch,
-            first_at=(seen.first_at if seen is not None else None) or row.first_at,
+            first_at=row.first_at,
             last_at=row.last_at,
             entries=row.entries,
             bytes=row.session.file.size,
@@ -303,7 +306,7 @@ class SessionList:
             sessions=len(rows),
             bytes=sum(mark_of(row.session)[1] for row in rows),
             first_at=min(firsts, default=None),
-            last_at=max(row.last_at for row in rows),
+            last_at=max(row.shown_at for row in rows),
             cost_usd=None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
             unpriced=unpriced,
             live=sum(row.is_live for row in rows),
@@ -311,24 +314,20 @@ class SessionList:
 
     def _facets(self, rows: Sequence[SessionRow]) -> documents.FacetsDocument:
         models = (model for row in rows for model in row.spent or ())
-        # Only what was looked at anyway: a facet is no reason to open every log.
-        glanced = [self._desk.glance(row.session) for row in rows if self._desk.is_glanced(row.session)]
         return documents.FacetsDocument(
             projects=_counted(row.cwd for row in rows),
             branches=_counted(row.branch for row in rows),
             models=_counted(models),
-            tags=_counted(one.tag for one in glanced if one is not None),
+            tags=_counted(row.tag for row in rows),
         )
 
 
 def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:
     database = opened.database
     assert database is not None  # noqa: S101 - for the type checker: whoever calls has looked
-    files = {str(row[0]): row[1:] for row in database.rows(_FILES)}
-    agents = {str(session): int(cast("int", count)) for session, count in database.rows(_AGENTS)}
-    return _IndexedSessions(
-        files, agents, {name: one.spent for name, one in session_sums(opened, roots).items()}
-    )
+    files = {row.path: row for row in catalogue.rows(database)}
+    spent = {name: one.spent for name, one in session_sums(opened, roots).items()}
+    return _IndexedSessions(files, catalogue.agents(database), spent)
 
 
 def project_name(cwd: str, log: Path) -> str:
@@ -357,9 +356,9 @@ def _fits_place(row: SessionRow, wanted: SessionQuery) -> bool:
 
 
 def _fits_time(row: SessionRow, wanted: SessionQuery) -> bool:
-    if wanted.since is not None and row.last_at < wanted.since:
+    if wanted.since is not None and row.shown_at < wanted.since:
         return False
-    return wanted.until is None or (row.first_at or row.last_at) < wanted.until
+    return wanted.until is None or (row.first_at or row.shown_at) < wanted.until
 
 
 def _fits_state(row: SessionRow, wanted: SessionQuery) -> bool:
@@ -374,13 +373,11 @@ def _fits_state(row: SessionRow, wanted: SessionQuery) -> bool:
 
 
 def _has_tag(row: SessionRow, tag: str) -> bool:
-    own = row.glance.tag if row.glance is not None else None
-    return bool(own) if tag == "*" else own == tag
+    return bool(row.tag) if tag == "*" else row.tag == tag
 
 
 def _has_words(row: SessionRow, words: Sequence[str]) -> bool:
-    title = (row.glance.title if row.glance is not None else None) or ""
-    text = "\n".join((title, row.id, row.cwd, row.branch or "")).casefold()
+    text = "\n".join((row.title, row.id, row.cwd, row.branch or "")).casefold()
     return all(word in text for word in words)
 
 
@@ -388,11 +385,12 @@ def _counted(names: Iterable[str | None]) -> list[tuple[str, int]]:
     return Counter(name for name in names if name).most_common(_FACETS)
 
 
+# A file without a conversation is the oldest, however new it is.
 _ORDERS: dict[str, Callable[[SessionRow], Any]] = {
-    "last": lambda row: (row.last_at, row.id),
-    "first": lambda row: (row.first_at or row.last_at, row.id),
-    "cost": lambda row: (row.pico_usd or 0, row.last_at),
+    "last": lambda row: (row.last_at is not None, row.shown_at, row.id),
+    "first": lambda row: (row.first_at or row.shown_at, row.id),
+    "cost": lambda row: (row.pico_usd or 0, row.shown_at),
     "bytes": lambda row: (mark_of(row.session)[1], row.id),
     "entries": lambda row: (row.entries or 0, row.id),
-    "title": lambda row: (((row.glance.title if row.glance else None) or "").casefold(), row.id),
+    "title": lambda row: (row.title.casefold(), row.id),
 }
