@@ -29,6 +29,7 @@ from bench import (
     graphs,
     html_pages,
     indexing,
+    lists,
     page,
     reading,
     searching,
@@ -52,6 +53,7 @@ OVER_LOGS: dict[str, tuple[str, Callable[[Workplace], list[Row]]]] = {
     "costs": ("Cost", costs.run),
     "searching": ("Search in a warm process", searching.run),
     "start_up": ("Commands as fresh processes", start_up.run),
+    "lists": ("Lists of sessions as fresh processes", lists.run),
     "syncing": ("Sync", syncing.run),
 }
 ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {

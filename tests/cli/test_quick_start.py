@@ -36,7 +36,9 @@ def log() -> Path:
     return made
 
 
-@pytest.mark.parametrize("command", [["cost", "--json"], ["search", "words"]])
+@pytest.mark.parametrize(
+    "command", [["cost", "--json"], ["search", "words"], ["list"], ["list", "--json"], ["overview"]]
+)
 @pytest.mark.parametrize("is_new", [False, True])
 def test_little_is_imported(command: list[str], is_new: bool, log: Path) -> None:
     """Nor where an answer has been added since, which is what every second question meets."""
