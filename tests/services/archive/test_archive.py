@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recollect.services.archive import archive as keep
+from recollect.services.archive.expiry import expiring
 from recollect.services.homes import Home
 from recollect.storage.archive.archive import Archive
 from tests import small_home
@@ -88,7 +89,7 @@ def test_what_expires_is_said_by_the_clients_own_rule(
         (home / "settings.json").write_text(settings)
     stamp = (NOW - dt.timedelta(days=days_old)).timestamp()
     os.utime(home / "projects" / "-srv-app" / f"{small_home.ONE}.jsonl", (stamp, stamp))
-    found = keep.expiring(Home(home).sessions(), keep.archive_at(tmp_path / "data"), NOW, days=7)
+    found = expiring(Home(home).homes, tmp_path / "data", NOW, days=7)
     assert expected == len(found)
 
 
@@ -96,7 +97,11 @@ def test_an_expiring_session_says_whether_it_is_archived(tmp_path: Path, home: P
     """Archived means: as it is now. One that grew since is not."""
     log = home / "projects" / "-srv-app" / f"{small_home.ONE}.jsonl"
     archive = archived(tmp_path, home)
-    assert [True] == [one.is_archived for one in keep.expiring(Home(home).sessions(), archive, NOW, days=60)]
+    assert [True] == [
+        one.is_archived for one in expiring(Home(home).homes, archive.root.parent, NOW, days=60)
+    ]
     with log.open("a") as more:
         more.write("{}\n")
-    assert [False] == [one.is_archived for one in keep.expiring(Home(home).sessions(), archive, NOW, days=60)]
+    assert [False] == [
+        one.is_archived for one in expiring(Home(home).homes, archive.root.parent, NOW, days=60)
+    ]

@@ -17,7 +17,8 @@ from recollect.services.cost import scan_worker
 from recollect.services.cost.scan import LogUsageSource, scan
 from recollect.services.cost.scan_worker import UsageTask, read
 from recollect.services.indexing.access import open_index
-from recollect.services.indexing.extraction import ExtractionJob, frames
+from recollect.services.indexing.extraction import frames
+from recollect.services.indexing.session_listing import ExtractionJob
 from tests.made_corpora import SEEDS, Made, make
 
 _NAMES = ("model", "branch", "version", "tool")

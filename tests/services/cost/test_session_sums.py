@@ -67,9 +67,10 @@ def test_amounts_by_hand(tmp_path: Path) -> None:
 def test_a_price_with_a_gap_is_left_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tokens of one kind have no price, sums must be taken apart: the report does it."""
     _two(tmp_path / "home")
+    nothing = SessionSum(0, Tokens(), {})
     gap = type("Gap", (), {"cost": lambda *_: None})()
     monkeypatch.setattr(module, "price_list", PriceList)
     monkeypatch.setattr(PriceList, "find", lambda *_: gap)
-    monkeypatch.setattr(module, "_reported", lambda *_: {"from the report": {}})
+    monkeypatch.setattr(module, "_reported", lambda *_: {"from the report": nothing})
     with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
-        assert session_sums(opened, [tmp_path / "home"]) == {"from the report": {}}
+        assert session_sums(opened, [tmp_path / "home"]) == {"from the report": nothing}
