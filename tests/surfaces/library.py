@@ -1,0 +1,105 @@
+"""The library, and its twin for event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from recollect.model.accounts import CostRow
+
+import recollect
+from recollect import aio
+from recollect.services.agents import agents_of
+from tests.surfaces.case import Case
+from tests.surfaces.record import FIELDS, TOKENS, Record, Records, Surface, nothing_used
+
+_PICO = 10**12
+
+
+def library(case: Case) -> Records:
+    """Everything, as ``recollect.Home`` has it: what all others are compared with."""
+    home = recollect.Home(case.home, data=case.data)
+    used = _used(home.costs("session").rows)
+    return {
+        session.id: {**_told(session), **used.get(session.id, nothing_used())} for session in home.sessions()
+    }
+
+
+def surfaces(case: Case) -> Iterator[Surface]:
+    """The other ways to ask the library."""
+    sessions = list(recollect.Home(case.home, data=case.data).sessions())
+    yield Surface(
+        "Session.spending",
+        (*TOKENS, "cost_usd", "is_unpriced"),
+        {one.id: _spent(one.spending()) for one in sessions},
+    )
+    yield Surface("recollect.aio", FIELDS, asyncio.run(_awaited(case)))
+
+
+def _told(session: recollect.Session) -> Record:
+    messages = 0
+    with contextlib.suppress(recollect.NotFound):
+        messages = len(session.conversation().messages)
+    return {
+        "title": session.title,
+        "cwd": session.cwd,
+        "directory": session.path.parent.name,
+        "first_at": session.glance.first_at,
+        "last_at": session.glance.last_at,
+        "messages": messages,
+        "lines": session.path.read_bytes().count(b"\n"),
+        "agents": len(agents_of(session)),
+        "tag": session.glance.tag,
+        "damaged": len(session.damage()),
+    }
+
+
+def _used(rows: Iterable[CostRow]) -> dict[str, Record]:
+    return {
+        row.keys["session"]: {
+            **_spent(recollect.Spending(row.tokens, row.pico_usd)),
+            "responses": row.messages,
+            "is_unpriced": bool(row.unpriced_messages),
+        }
+        for row in rows
+    }
+
+
+def _spent(spending: recollect.Spending) -> Record:
+    tokens = spending.tokens
+    return {
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_write_5m_tokens": tokens.cache_write_5m,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "cache_read_tokens": tokens.cache_read,
+        "web_searches": tokens.web_searches,
+        "cost_usd": Decimal(spending.pico_usd) / _PICO,
+        "is_unpriced": bool(spending.unpriced),
+    }
+
+
+async def _awaited(case: Case) -> Records:
+    home = aio.AsyncHome(case.home)
+    used = _used((await home.costs("session")).rows)
+    found: Records = {}
+    async for session in home.sessions():
+        seen = await session.glance()
+        messages = 0
+        with contextlib.suppress(recollect.NotFound):
+            messages = len(await session.conversation())
+        found[session.id] = {
+            "title": await session.title(),
+            "cwd": await session.cwd(),
+            "first_at": seen.first_at,
+            "last_at": seen.last_at,
+            "messages": messages,
+            "lines": 0,
+            "agents": len(await session.agents()),
+            "tag": seen.tag,
+            "damaged": len(await session.damage()),
+            **used.get(session.id, nothing_used()),
+        }
+    return found

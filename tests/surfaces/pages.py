@@ -1,0 +1,147 @@
+"""The documents of the page, and exported pages."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from typing import Any
+
+from recollect.cli.text import visible
+
+from tests.surfaces.case import Case
+from tests.surfaces.commands import UNKNOWN_COST, cents, used
+from tests.surfaces.record import TOKENS, USAGE, Record, Surface, dollars, moment
+from tests.web.pages import Browser, served
+
+_TOLD = ("title", "cwd", "first_at", "last_at", "lines", "agents", "tag", "damaged")
+_LISTED = (*_TOLD, "responses", "cost_usd", "is_unpriced")
+_HEAD = (*_TOLD, "messages", "responses", *TOKENS, "cost_usd", "is_unpriced")
+
+
+def surfaces(case: Case, names: Sequence[str]) -> Iterator[Surface]:
+    """What the page is told."""
+    with Browser(served(case.home, case.data)) as browser:
+        yield from page_surfaces("page", browser.get, names)
+
+
+def page_surfaces(name: str, get: Any, names: Sequence[str]) -> Iterator[Surface]:
+    """The documents of one page: ``get`` asks for one."""
+    rows = get("/api/sessions?count=500")["sessions"]
+    yield Surface(
+        f"{name}: list", _LISTED, {row["id"]: _row(row, _LISTED) for row in rows}, UNKNOWN_COST, names
+    )
+    heads = {one: _row(get(f"/api/sessions/{one}"), _HEAD) for one in names}
+    yield Surface(f"{name}: head", _HEAD, heads, UNKNOWN_COST, names)
+    yield Surface(f"{name}: cost", USAGE, used(get("/api/cost?by=session")["rows"], names), names=names)
+
+
+def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
+    found: Record = {field: row[field] for field in fields if field in row}
+    found |= {
+        "title": row["title"] or "",
+        "cwd": row["cwd"] or "",
+        "first_at": moment(row["first_at"]),
+        "last_at": moment(row["last_at"]),
+        "cost_usd": dollars(row["cost_usd"]),
+        "is_unpriced": bool(row["unpriced"]),
+    }
+    return found
+
+
+# ---- exported pages --------------------------------------------------------------------------------------
+
+
+class _Facts(HTMLParser):
+    """The heading of a page, the rows of its table of facts, and its notes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = ""
+        self.facts: dict[str, str] = {}
+        self._in: list[str] = []
+        self._name = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in.append(tag)
+        if tag == "main":
+            raise StopIteration
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._in and self._in.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if "h1" in self._in:
+            self.title += data
+        elif "th" in self._in:
+            self._name = data
+            self.facts[data] = ""
+        elif "td" in self._in:
+            self.facts[self._name] += data
+
+
+def exported(case: Case, names: Sequence[str]) -> Surface:
+    """What stands above each conversation, as a file for colleagues."""
+    found = {name: one for name in names if (one := _exported(case, name)) is not None}
+    fields = ("title", "cwd", "time", "messages", "responses", "lines", "agents", "tag", "damaged", "used")
+    counts = ("messages", "responses", "lines", "agents", "damaged")
+    return Surface(
+        "export --format html",
+        fields,
+        found,
+        {
+            "title": lambda one: " ".join(visible(str(one["title"])).split()),
+            "time": _time,
+            "used": _used,
+            "tag": lambda one: one["tag"] or "",
+            **{field: _counted(field) for field in counts},
+        },
+        names=(),
+    )
+
+
+def _counted(field: str) -> Any:
+    return lambda one: f"{one[field]:,}" if one[field] else ""
+
+
+def _exported(case: Case, name: str) -> Record | None:
+    """None where there is no conversation to write."""
+    page = case.said("export", name, "--format", "html", "--no-redact")
+    if not page:
+        return None
+    facts = _Facts()
+    with contextlib.suppress(StopIteration):
+        facts.feed(page)
+    told = facts.facts
+    title = "" if facts.title == f"Session {name[:8]}" else facts.title
+    return {
+        "title": title,
+        "cwd": told.get("Directory", ""),
+        "time": told.get("Time", ""),
+        "messages": told.get("Messages", ""),
+        "responses": told.get("Responses", ""),
+        "lines": told.get("Lines", ""),
+        "agents": told.get("Agents", ""),
+        "tag": told.get("Tag", ""),
+        "damaged": told.get("Damaged lines", ""),
+        "used": told.get("Used", ""),
+    }
+
+
+def _time(one: Record) -> str:
+    times = [moment(one[field]) for field in ("first_at", "last_at")]
+    return " to ".join(f"{at:%Y-%m-%d %H:%M} UTC" for at in times if at is not None)
+
+
+def _used(one: Record) -> str:
+    """Tokens by kind and money, as the page words them."""
+    writes = int(str(one["cache_write_5m_tokens"])) + int(str(one["cache_write_1h_tokens"]))
+    parts = [
+        ("in", one["input_tokens"]),
+        ("cache read", one["cache_read_tokens"]),
+        ("cache write", writes),
+        ("out", one["output_tokens"]),
+    ]
+    tokens = ", ".join(f"{name} {count:,}" for name, count in parts if count) or "no"
+    return f"{tokens} tokens, {cents(one)}"
