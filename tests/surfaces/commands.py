@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from recollect.cli.text import shortened, visible, width
-
 from recollect import DamageCode
+from recollect.cli.terminal.text import shortened, visible, width
 from tests.surfaces.case import Case
 from tests.surfaces.record import (
     TOKENS,

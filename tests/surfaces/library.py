@@ -7,10 +7,9 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from recollect.model.accounts import CostRow
-
 import recollect
 from recollect import aio
+from recollect.model.cost.report import CostRow
 from recollect.services.agents import agents_of
 from tests.surfaces.case import Case
 from tests.surfaces.record import FIELDS, TOKENS, Record, Records, Surface, nothing_used

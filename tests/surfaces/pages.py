@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from typing import Any
 
-from recollect.cli.text import visible
-
+from recollect.cli.terminal.text import visible
 from tests.surfaces.case import Case
 from tests.surfaces.commands import UNKNOWN_COST, cents, used
 from tests.surfaces.record import TOKENS, USAGE, Record, Surface, dollars, moment

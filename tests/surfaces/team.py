@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
-from recollect.server.sqlite import SqliteDatabase
 
+from recollect.server.database.sqlite import SqliteDatabase
 from tests.server.conftest import Kind
 from tests.server.live import free_port
 from tests.server.team_page import TeamPage
