@@ -108,8 +108,8 @@ class KeyedExecutor:
 class AsyncHome:
     """The Claude homes of this machine, or those given, for an event loop. Nothing is written to them."""
 
-    def __init__(self, *directories: str | Path) -> None:
-        self._home = SyncHome(*directories)
+    def __init__(self, *directories: str | Path, data: str | Path | None = None, index: bool = True) -> None:
+        self._home = SyncHome(*directories, data=data, index=index)
 
     @property
     def roots(self) -> Sequence[HomeRoot]:

@@ -243,7 +243,7 @@ def test_search_is_narrowed(kind: Kind) -> None:
             await hits(session="s1"),
             await hits(project="p2"),
             await hits(since="2026-01-31"),
-            await hits(until="2026-01-31"),
+            await hits(until="2026-01-30"),
             more,
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -14,7 +15,8 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from recollect.errors import InvalidId
+from recollect.errors import InvalidId, UsageError
+from recollect.model import timespan
 from recollect.model.cost.prices import PriceList
 from recollect.model.ids import SessionId
 from recollect.server.database.contract import Database
@@ -170,8 +172,14 @@ class ServerRequest:
             raise invalid(f"{name}: write true or false")
         return text == "true"
 
-    def moment(self, name: str) -> int | None:
-        """A time of the query, in milliseconds: ISO 8601 (UTC where it says no zone), or milliseconds themselves."""
+    def bounds(self) -> tuple[int | None, int | None]:
+        """``since`` and ``until`` of the query in milliseconds; days are those of UTC (``model.timespan``)."""
+        now = dt.datetime.now(dt.UTC)
+        return self._bound("since", timespan.since, now), self._bound("until", timespan.until, now)
+
+    def _bound(
+        self, name: str, meant: Callable[[str, dt.datetime, dt.tzinfo], dt.datetime], now: dt.datetime
+    ) -> int | None:
         text = self.one(name)
         if text is None:
             return None
@@ -179,13 +187,13 @@ class ServerRequest:
             if text.isascii() and text.isdigit() and len(text) > 8:
                 at = int(text)
             else:
-                moment = dt.datetime.fromisoformat(text)
-                moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-                at = (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
-        except (ValueError, OverflowError):
+                at = (meant(text, now, dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(
+                    milliseconds=1
+                )
+        except (UsageError, OverflowError):
             at = _MOST_MS + 1
         if abs(at) > _MOST_MS:
-            raise invalid(f"{name}: not a time", "write 2026-01-31, 2026-01-31T12:00:00Z or milliseconds")
+            raise invalid(f"{name}: not a time", f"{timespan.HINT}; or milliseconds")
         return at
 
     def has_any(self, names: frozenset[bytes]) -> bool:

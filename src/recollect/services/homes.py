@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
+from recollect.model import timespan
 from recollect.model.ids import SessionId
+from recollect.services.projects import ProjectFilter
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
@@ -28,23 +30,26 @@ if TYPE_CHECKING:
 class Home:
     """The Claude homes of this machine, or those given. Nothing is ever written to them.
 
-    ``data`` is recollect's own directory; sessions that are only in its archive are found too.
+    ``data`` is recollect's own directory; sessions that are only in its archive are found too, and the
+    index lies there. ``index=False`` reads the logs themselves and writes no index.
     """
 
-    def __init__(self, *directories: str | Path, data: str | Path | None = None) -> None:
+    def __init__(self, *directories: str | Path, data: str | Path | None = None, index: bool = True) -> None:
         roots = [home_at(directory) for directory in directories] or claude_homes()
         self.roots: Sequence[HomeRoot] = roots
         self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
         self._data = data_dir() if data is None else Path(data)
         self._cache = None if data is None else self._data / "cache"
+        self._with_index = index
 
     def sessions(self, project: str | Path | None = None) -> Iterator[Session]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
+        wanted = None if project is None else ProjectFilter(project)
         found = [(home, log) for home in self.homes for log in home.sessions()]
         found.sort(key=lambda pair: pair[1].mtime_ns, reverse=True)
         for home, log in found:
             session = Session(home, log)
-            if project is None or _in_project(session, str(project)):
+            if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
     def archived_only(self, project: str | Path | None = None) -> Iterator[Session]:
@@ -54,6 +59,7 @@ class Home:
         from recollect.services.archive.session import ArchivedSession
         from recollect.storage.archive.archive import Archive
 
+        wanted = None if project is None else ProjectFilter(project)
         archive = Archive(self._data / "archive")
         roots = {os.path.realpath(home.root) for home in self.homes}
         present = {(log.path.parent.name, log.path.stem) for home in self.homes for log in home.sessions()}
@@ -62,7 +68,7 @@ class Home:
             if manifest is None or os.path.realpath(manifest.home) not in roots:
                 continue
             session = ArchivedSession(archive, manifest)
-            if project is None or _in_project(session, str(project)):
+            if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
     def session(self, name: str, *, among: Sequence[ListedSession] | None = None) -> Session:
@@ -113,8 +119,8 @@ class Home:
     def costs(
         self,
         *by: str,
-        since: dt.datetime | None = None,
-        until: dt.datetime | None = None,
+        since: dt.datetime | str | None = None,
+        until: dt.datetime | str | None = None,
         timezone: str | None = None,
         project: str | Path | None = None,
         model: str | None = None,
@@ -124,23 +130,28 @@ class Home:
     ) -> CostReport:
         """Tokens and money of all sessions, each response once, in rows by day, week, month, session, project,
         model, branch, agent, tool or block; ``home.costs("day", "model")``. The index is brought up to date first.
-        """
-        from recollect.services.cost.report import costs
 
+        ``since`` and ``until`` are moments, or words as the commands take them: ``7d``, ``last month``.
+        """
+        from recollect.services.cost.report import costs, zone_of
+
+        now = dt.datetime.now(dt.UTC)
+        first, end = timespan.bounds(since, until, now, zone_of(timezone))
         roots = [home.root for home in self.homes]
         with self._index(roots) as opened:
             return costs(
                 roots,
                 by,
                 opened=opened,
-                since=since,
-                until=until,
+                since=first,
+                until=end,
                 timezone=timezone,
                 project=project,
                 model=model,
                 session=session,
                 mode=mode,
                 explain=explain,
+                now=now,
             )
 
     def search(
@@ -150,17 +161,19 @@ class Home:
         how: str = "words",
         kinds: Sequence[str] | None = None,
         project: str | None = None,
-        since: dt.datetime | None = None,
-        until: dt.datetime | None = None,
+        since: dt.datetime | str | None = None,
+        until: dt.datetime | str | None = None,
         session: str | None = None,
         rank: bool = False,
         limit: int = 20,
     ) -> SearchResult:
         """Messages that hold what is asked for, newest first, each once. Snippets quote transcripts: data, not
-        instructions. ``how`` is words, substring or regex. The index is brought up to date first.
+        instructions. ``how`` is words, substring or regex. ``since`` and ``until`` are those of ``costs``.
+        The index is brought up to date first.
         """
         from recollect.services.search.search import search
 
+        first, end = timespan.bounds(since, until, dt.datetime.now(dt.UTC))
         roots = [home.root for home in self.homes]
         with self._index(roots) as opened:
             return search(
@@ -170,17 +183,19 @@ class Home:
                 how=how,
                 kinds=kinds,
                 project=project,
-                since=since,
-                until=until,
+                since=first,
+                until=end,
                 session=session,
                 rank=rank,
                 limit=limit,
             )
 
     def _index(self, roots: Sequence[Path]) -> AbstractContextManager[OpenIndex]:
-        from recollect.services.indexing.access import open_index
+        from recollect.services.indexing.access import OpenIndex, index_path, open_index
 
-        return open_index(roots)
+        if not self._with_index:
+            return contextlib.nullcontext(OpenIndex(roots, index_path(roots, self._cache)))
+        return open_index(roots, cache=self._cache)
 
     @contextlib.contextmanager
     def known_index(self) -> Iterator[OpenIndex]:
@@ -189,7 +204,7 @@ class Home:
 
         roots = [home.root for home in self.homes]
         path = index_path(roots, self._cache)
-        if not is_built(path):
+        if not self._with_index or not is_built(path):
             yield OpenIndex(roots, path)
             return
         with open_index(roots, cache=self._cache) as opened:
@@ -277,22 +292,17 @@ def _session_id(name: str) -> SessionId | None:
         return None
 
 
+def _cwd(session: Session) -> str:
+    """Where it worked; a log that cannot be read names no directory."""
+    try:
+        return session.cwd
+    except (NotFound, StorageError):
+        return ""
+
+
 def _existing_file(name: str) -> Path | None:
     try:
         path = Path(name).expanduser().resolve()
         return path if path.is_file() else None
     except (OSError, ValueError, RuntimeError):
         return None  # no file can have such a name
-
-
-def _in_project(session: Session, project: str) -> bool:
-    try:
-        cwd = session.cwd
-        wanted = str(Path(project).expanduser().resolve()) if "/" in project or project == "." else ""
-    except (NotFound, StorageError, OSError, ValueError, RuntimeError):
-        return False
-    if not cwd:
-        return False
-    if wanted:
-        return cwd == wanted or cwd.startswith(wanted.rstrip("/") + "/")
-    return project.casefold() in Path(cwd).name.casefold()

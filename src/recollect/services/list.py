@@ -25,8 +25,8 @@ from recollect.index.catalogue import CatalogueRow
 from recollect.model.cost.usage import Tokens
 from recollect.model.titles import title_of
 from recollect.services.cost.session_sums import SessionSum, session_sums
-from recollect.services.directory_name import project_name
 from recollect.services.indexing.access import OpenIndex
+from recollect.services.projects import project_name
 from recollect.system.locations import HomeRoot
 
 Progress = Callable[[int, int], None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from recollect.errors import RecollectError, UsageError
+from recollect.model import timespan
 from recollect.model.cost.money import PICO
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.documents import changes, conversation, parts
@@ -38,7 +40,7 @@ from recollect.services.page import actions
 from recollect.services.page import session as page_session
 from recollect.services.page.branches import branches_document
 from recollect.services.page.conversation import ConversationView, position_of
-from recollect.services.page.cost import cost_document, moment
+from recollect.services.page.cost import cost_document
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.health import SecretJob, health_document
 from recollect.services.page.messages import MessageWindow, costs_document, map_document
@@ -104,12 +106,13 @@ class Page:
 
     def sessions(self, asked: Values) -> SessionListDocument:
         """A page of the list."""
+        since, until = _bounds(asked)
         wanted = SessionQuery(
             project=asked["project"],
             branch=asked["branch"],
             model=asked["model"],
-            since=moment(asked["since"]),
-            until=moment(asked["until"], is_end=True),
+            since=since,
+            until=until,
             min_cost=_pico(asked["min_cost"]),
             max_cost=_pico(asked["max_cost"]),
             tag=asked["tag"],
@@ -131,6 +134,7 @@ class Page:
 
     def search(self, asked: Values) -> PageSearchDocument:
         """Messages that fit, by session."""
+        since, until = _bounds(asked)
         return search_document(
             self.desk,
             asked["q"],
@@ -138,8 +142,8 @@ class Page:
             kinds=_words(asked["kinds"], TEXT_KINDS, "kinds"),
             project=asked["project"],
             session=asked["session"],
-            since=moment(asked["since"]),
-            until=moment(asked["until"], is_end=True),
+            since=since,
+            until=until,
             rank=bool(asked["rank"]),
             limit=asked["limit"],
             width=asked["width"],
@@ -339,6 +343,10 @@ def view_of(asked: Values) -> ConversationView:
         agent=asked["agent"] or None,
         whole=bool(asked["whole"]),
     )
+
+
+def _bounds(asked: Values) -> tuple[dt.datetime | None, dt.datetime | None]:
+    return timespan.bounds(asked["since"] or None, asked["until"] or None, dt.datetime.now(dt.UTC))
 
 
 def _pico(dollars: float | None) -> int | None:

@@ -10,8 +10,8 @@ from recollect.web.operations import Operation, Parameter, choice, flag, integer
 from recollect.web.page import Page
 
 _AT = "/api/sessions/{session}"
-_SINCE = text("since", 40, summary="a day, a moment or an age: 2026-01-31, 2026-01-31T10:00:00Z, 7d")
-_UNTIL = text("until", 40, summary="the same; a day counts to its end")
+_SINCE = text("since", 40, summary="2026-01-31, 2026-01-31T10:00:00Z, 7d, yesterday, last month")
+_UNTIL = text("until", 40, summary="the same; a day, week or month counts to its end")
 _APPLY = flag("apply", default=False, summary="do it; without this the answer is the plan")
 _PATH = text("path", 4_096, is_required=True)
 _AGENT = text("agent", 128, summary="a sub-agent's own conversation")

@@ -18,9 +18,10 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.keep import rm
-from recollect.cli.terminal import dates, output, plans
+from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
+from recollect.model import timespan
 from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
 from recollect.storage.trash import TrashBatch
@@ -54,7 +55,7 @@ def run(options: Namespace) -> int:
 def _empty(options: Namespace) -> int:
     data = plans.own_data(options)
     trash, archive = trash_service.trash_at(data), archive_service.archive_at(data)
-    before = dates.since(options.older_than, dt.datetime.now(dt.UTC))
+    before = timespan.so_long_ago(options.older_than, dt.datetime.now(dt.UTC))
     old = [batch for batch in trash.batches() if dt.datetime.fromisoformat(batch.at) < before]
     going = [batch for batch in old if options.not_archived or archive_service.holds(archive, batch)]
     staying = [batch for batch in old if batch not in going]

@@ -25,6 +25,7 @@ from recollect.cli import quick_start  # noqa: F401 - before anything that impor
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
+from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
@@ -44,8 +45,8 @@ _TITLE_COLUMNS = 44
 def add_options(parser: ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("-p", "--project", help="only sessions of this directory, or of directories so named")
-    parser.add_argument("--since", metavar="DATE", help="2026-01-31, 20260131, 7d, 12h, yesterday, today")
-    parser.add_argument("--until", metavar="DATE", help="the same; a day counts to its end")
+    parser.add_argument("--since", metavar="DATE", help=SINCE)
+    parser.add_argument("--until", metavar="DATE", help=UNTIL)
     parser.add_argument("--by", choices=["repo"], help="group the sessions by repository")
     parser.add_argument("--limit", type=int, metavar="N", help=f"at most so many (default {_SHOWN})")
     parser.add_argument("--all", action="store_true", help="no limit")
@@ -79,14 +80,13 @@ def run(options: Namespace) -> int:
 def _query(options: Namespace, now: dt.datetime) -> ListQuery:
     in_project = since = until = None
     if options.project:
-        from recollect.services.search.search import project_test
+        from recollect.services.projects import ProjectFilter
 
-        in_project = project_test(options.project)
+        in_project = ProjectFilter(options.project).fits
     if options.since or options.until:
-        from recollect.cli.terminal import dates
+        from recollect.model import timespan
 
-        since = dates.since(options.since, now) if options.since else None
-        until = dates.until(options.until, now) if options.until else None
+        since, until = timespan.bounds(options.since or None, options.until or None, now)
     return ListQuery(in_project, since, until, _limit(options), options.json, options.json)
 
 

@@ -19,11 +19,13 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
-from recollect.cli.terminal import dates, output
+from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
+from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import UsageError
+from recollect.model import timespan
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.search.search import SearchHit, SearchResult, search
@@ -52,8 +54,8 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--kind", metavar="KINDS", help=f"only these, by commas: {', '.join(TEXT_KINDS)}")
     parser.add_argument("-p", "--project", help="only sessions of this directory, or of directories so named")
-    parser.add_argument("--since", metavar="DATE", help="2026-01-31, 20260131, 7d, 12h, yesterday, today")
-    parser.add_argument("--until", metavar="DATE", help="the same; a day counts to its end")
+    parser.add_argument("--since", metavar="DATE", help=SINCE)
+    parser.add_argument("--until", metavar="DATE", help=UNTIL)
     parser.add_argument(
         "--session", metavar="S", help="only this session and its agents: id or its start, title, @last"
     )
@@ -89,6 +91,7 @@ def run(options: Namespace) -> int:
     if options.max_bytes < _LEAST_BYTES:
         raise UsageError(f"--max-bytes {options.max_bytes}: too small", hint=f"give {_LEAST_BYTES} or more")
     now = dt.datetime.now(dt.UTC)
+    since, until = timespan.bounds(options.since or None, options.until or None, now)
     query = " ".join(options.query)
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     session = _session(options) if options.session else None
@@ -100,8 +103,8 @@ def run(options: Namespace) -> int:
             how="regex" if options.regex else "substring" if options.substring else "words",
             kinds=None if options.kind is None else [kind for kind in options.kind.split(",") if kind],
             project=options.project,
-            since=dates.since(options.since, now) if options.since else None,
-            until=dates.until(options.until, now) if options.until else None,
+            since=since,
+            until=until,
             session=session,
             rank=options.rank and bool(homes),
             case=options.case,

@@ -226,17 +226,17 @@ def _place(source: RuleSource) -> str:
 
 
 def _calls(options: Namespace) -> Iterable[PastCall]:
-    from recollect.cli.terminal import dates
+    from recollect.model import timespan
     from recollect.services.permissions.call_history import past_calls
+    from recollect.services.projects import ProjectFilter
 
     now = dt.datetime.now(dt.UTC)
-    since = dates.since(options.since, now) if options.since else None
-    until = dates.until(options.until, now) if options.until else None
+    since, until = timespan.bounds(options.since or None, options.until or None, now)
     found = past_calls(_homes(options), since, until)
     if not options.project:
         return found
-    root = str(Path(options.project).expanduser().resolve())
-    return (call for call in found if call.cwd == root or call.cwd.startswith(root.rstrip("/") + "/"))
+    wanted = ProjectFilter(Path(options.project).expanduser().absolute())
+    return (call for call in found if wanted.fits(call.cwd))
 
 
 def _replayer(options: Namespace, rules: RuleSet | None) -> Replayer:

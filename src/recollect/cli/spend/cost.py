@@ -26,11 +26,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
-from recollect.cli.terminal import dates, output
+from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
+from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.text import counted, padded, shortened, visible, width
 from recollect.errors import UsageError
+from recollect.model import timespan
 from recollect.model.cost.calendar import TIME_KEYS
 from recollect.model.cost.money import dollars
 from recollect.model.cost.report import KEYS, MODES, CostExplanation, CostReport, CostRow, UnpricedModel
@@ -47,12 +49,8 @@ def add_options(parser: ArgumentParser) -> None:
     """The options of this command."""
     keys = f"{', '.join(KEYS)} or {_TOTAL}; several with commas (default day)"
     parser.add_argument("--by", action="append", metavar="KEYS", help=keys)
-    parser.add_argument(
-        "--since", metavar="DATE", help="2026-01-31, 7d (today and six days before it), 12h, yesterday"
-    )
-    parser.add_argument(
-        "--until", metavar="DATE", help="a day counts to its end; 7d: up to where --since 7d begins"
-    )
+    parser.add_argument("--since", metavar="DATE", help=SINCE)
+    parser.add_argument("--until", metavar="DATE", help=UNTIL)
     parser.add_argument("--timezone", metavar="ZONE", help="whose days: Europe/Berlin, UTC, local (default)")
     parser.add_argument("-p", "--project", help="only work in this directory, or in directories so named")
     parser.add_argument("--model", help="only this model, or models with this in their name")
@@ -94,7 +92,9 @@ def _keys(given: Sequence[str] | None) -> tuple[str, ...]:
 def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     now = dt.datetime.now(dt.UTC)
-    since, until = _moments(options, now)
+    since, until = timespan.bounds(
+        options.since or None, options.until or None, now, zone_of(options.timezone)
+    )
     with asked_index(options, homes) as opened, _progress(opened.database is None) as progress:
         return costs(
             homes,
@@ -117,23 +117,6 @@ def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
 def _progress(is_scan: bool) -> AbstractContextManager[Callable[[int, int], None] | None]:
     """A bar where the logs themselves are read."""
     return output.progress_bar("reading") if is_scan else nullcontext()
-
-
-def _moments(options: Namespace, now: dt.datetime) -> tuple[dt.datetime | None, dt.datetime | None]:
-    """The bounds. A day is a day in the zone that was asked for."""
-    zone = zone_of(options.timezone)
-    found: list[dt.datetime | None] = []
-    for text, bound in ((options.since, dates.since), (options.until, dates.until)):
-        if text is None:
-            found.append(None)
-        elif (midnight := dates.whole_days(text, now, zone)) is not None:
-            found.append(midnight)
-        elif zone is None or (text[:1].isdigit() and not text[-1:].isdigit()):
-            found.append(bound(text, now))
-        else:
-            here = dt.datetime.combine(now.astimezone(zone).date(), dt.time(12)).astimezone()
-            found.append(dt.datetime.combine(bound(text, here).date(), dt.time.min, zone))
-    return found[0], found[1]
 
 
 def _limited(report: CostReport, limit: int | None) -> Sequence[CostRow]:

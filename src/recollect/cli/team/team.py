@@ -18,10 +18,12 @@ from argparse import ArgumentParser, Namespace
 
 from msgspec import Struct
 
-from recollect.cli.terminal import dates, output
+from recollect.cli.terminal import output
+from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.plans import own_data
 from recollect.cli.terminal.text import padded, shortened, visible, width
 from recollect.errors import Busy, UsageError
+from recollect.model import timespan
 from recollect.services.sync.sync import SyncClient
 from recollect.storage.config.sync_settings import load_login
 
@@ -49,8 +51,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--by", default="person", help=f"some of {', '.join(_KEYS)}, with commas between (person)"
     )
-    parser.add_argument("--since", metavar="DATE", help="from this day on, or 30d, 12h, yesterday")
-    parser.add_argument("--until", metavar="DATE", help="up to the end of this day")
+    parser.add_argument("--since", metavar="DATE", help=SINCE)
+    parser.add_argument("--until", metavar="DATE", help=UNTIL)
     parser.add_argument("--csv", action="store_true", help="comma-separated")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -64,16 +66,7 @@ def run(options: Namespace) -> int:
     if unknown:
         raise UsageError(f"--by {unknown[0]!a}: not known", hint=f"known: {', '.join(_KEYS)}")
     now = dt.datetime.now(dt.UTC)
-    since = (
-        _moment(dates.whole_days(options.since, now) or dates.since(options.since, now))
-        if options.since
-        else None
-    )
-    until = (
-        _moment(dates.whole_days(options.until, now) or dates.until(options.until, now))
-        if options.until
-        else None
-    )
+    since, until = map(_moment, timespan.bounds(options.since or None, options.until or None, now))
     server = SyncClient(load_login(), own_data(options), patience=20.0).server()
     try:
         answer = server.cost(by, since, until, "csv" if options.csv else "json")
@@ -90,9 +83,9 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _moment(when: dt.datetime) -> str:
+def _moment(when: dt.datetime | None) -> str | None:
     """A time for a query; ``+`` would be a blank there."""
-    return when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if when is None else when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _shown_csv(answer: bytes) -> str:

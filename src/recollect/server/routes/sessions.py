@@ -30,8 +30,7 @@ async def sessions(ask: ServerRequest) -> Response:
         ask.one("repository"),
         ask.one("machine"),
         ask.one("person"),
-        ask.moment("since"),
-        ask.moment("until"),
+        *ask.bounds(),
     )
     limit = ask.number("limit", 100, 1, _MOST_AT_ONCE)
     cursor = ask.one("cursor")

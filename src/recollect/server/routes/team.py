@@ -28,7 +28,7 @@ async def cost(ask: ServerRequest) -> Response:
     kind = ask.one("format") or "json"
     if kind not in ("json", "csv", "parquet"):
         raise invalid("format: write json, csv or parquet")
-    sums = await ask.service.database.usage(ask.org, ask.moment("since"), ask.moment("until"))
+    sums = await ask.service.database.usage(ask.org, *ask.bounds())
     report = await asyncio.to_thread(cost_report, sums, by, ask.service.prices)
     if kind == "csv":
         return Response(as_csv(report), media_type="text/csv")
@@ -63,13 +63,14 @@ async def search(ask: ServerRequest) -> Response:
     except UsageError as problem:
         raise invalid(problem.message, problem.hint) from None
     limit = ask.number("limit", 50, 1, _MOST_HITS)
+    since, until = ask.bounds()
     found = await ask.service.database.search(
         ask.org,
         query,
         session=ask.one("session"),
         project=ask.one("project"),
-        since=ask.moment("since"),
-        until=ask.moment("until"),
+        since=since,
+        until=until,
         limit=limit + 1,
     )
     hits = [await _hit(ask, one, query) for one in found[:limit]]

@@ -30,8 +30,8 @@ from recollect.model.cost.report import (
     UsageLog,
 )
 from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource
-from recollect.services.directory_name import directory_name
 from recollect.services.indexing.access import OpenIndex
+from recollect.services.projects import ProjectFilter
 
 Progress = Callable[[int, int], None]
 _BY_LOG = ("session", "project", "agent")
@@ -182,12 +182,16 @@ class _CostReportBuilder:
     def choose(self, project: str | Path | None, model: str | None, session: str | None) -> None:
         """Leave out what was not asked for."""
         if project is not None:
-            fits = _project_test(str(project))
-            self._files = [number for number, log in self._logs.items() if fits(log.project)]
+            wanted = ProjectFilter(project)
+            self._files = [
+                number
+                for number, log in self._logs.items()
+                if log.project != UNKNOWN and wanted.fits(log.project)
+            ]
         if session is not None:
-            wanted = _session_id(session, self._logs.values(), self._homes)
+            name = _session_id(session, self._logs.values(), self._homes)
             among = self._logs if self._files is None else self._files
-            self._files = [number for number in among if self._logs[number].session == wanted]
+            self._files = [number for number in among if self._logs[number].session == name]
         if model is not None:
             self._models = _named(model, self._source.models())
             if not self._models:
@@ -319,17 +323,6 @@ def _log(row: UsageLogRow, directories: Mapping[tuple[str, str], str]) -> UsageL
         project = of_session or project
     agent = (row.agent or UNKNOWN) if row.is_agent else MAIN_AGENT
     return UsageLog(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone))
-
-
-def _project_test(wanted: str) -> Callable[[str], bool]:
-    """Whether a directory is the one asked for, or below it; or has a name with the words asked for."""
-    if "/" in wanted or wanted == ".":
-        try:
-            place = str(Path(wanted).expanduser().resolve()).rstrip("/")
-        except (OSError, ValueError, RuntimeError):
-            return lambda _: False
-        return lambda cwd: cwd == place or cwd.startswith(place + "/")
-    return lambda cwd: cwd != UNKNOWN and wanted.casefold() in directory_name(cwd).casefold()
 
 
 def _named(wanted: str, models: Collection[str]) -> list[str]:

@@ -21,7 +21,7 @@ from recollect.index.catalogue import CatalogueRow
 from recollect.index.database import Failure
 from recollect.model.cost.money import exact
 from recollect.model.titles import title_of
-from recollect.services import directory_name
+from recollect.services import projects
 from recollect.services.archive.archive import archive_at
 from recollect.services.archive.expiry import is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
@@ -30,7 +30,6 @@ from recollect.services.documents import sessions as documents
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
-from recollect.services.search.search import project_test
 from recollect.services.session import Session
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -181,7 +180,7 @@ class SessionList:
     # ---- choosing ----------------------------------------------------------------------------------------
 
     def _chosen(self, wanted: SessionQuery, *, any_age: bool) -> list[SessionRow]:
-        in_project = None if wanted.project is None else project_test(wanted.project)
+        in_project = None if wanted.project is None else projects.ProjectFilter(wanted.project).fits
         rows = self.rows(any_age=any_age)
         is_all = wanted == SessionQuery(sort=wanted.sort, is_ascending=wanted.is_ascending)
         rows = (
@@ -332,7 +331,7 @@ def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:
 
 def project_name(cwd: str, log: Path) -> str:
     """The name of the directory a session worked in; of its log's where it names none."""
-    return directory_name.project_name(cwd, log.parent.name)
+    return projects.project_name(cwd, log.parent.name)
 
 
 def _moment(milliseconds: Any) -> dt.datetime | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from recollect.index.text_queries import TextQueries
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.model.search.snippet import Snippet
 from recollect.services.indexing.access import OpenIndex
+from recollect.services.projects import ProjectFilter
 from recollect.services.search.index_matches import IndexSearch
 from recollect.services.search.log_matches import LogSearch
 from recollect.services.search.matches import MatchOrigin, SearchMatch, SearchMatches, SearchRequest
@@ -97,7 +98,7 @@ def search(
     wanted = SearchRequest(
         question,
         finder_of(question),
-        None if project is None else project_test(project),
+        None if project is None else ProjectFilter(project).fits,
         session,
         rank,
         limit,
@@ -108,18 +109,6 @@ def search(
         hits, lost = _hits(wanted, matches.shown, width, quotes)
     took_ms = (time.perf_counter() - started) * 1000
     return SearchResult(hits, matches.total, matches.is_complete, took_ms, matches.notes + lost)
-
-
-def project_test(project: str) -> Callable[[str | None], bool]:
-    """Whether a directory belongs to a project, which is a path or part of a directory's name."""
-    if "/" in project or project == ".":
-        try:
-            wanted = str(Path(project).expanduser().resolve())
-        except (OSError, ValueError, RuntimeError):
-            return lambda _: False
-        return lambda cwd: cwd is not None and (cwd == wanted or cwd.startswith(wanted.rstrip("/") + "/"))
-    name = project.casefold()
-    return lambda cwd: bool(cwd) and name in Path(cwd or "").name.casefold()
 
 
 # --- what was asked ----------------------------------------------------------------------------------------
