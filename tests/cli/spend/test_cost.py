@@ -210,6 +210,20 @@ def test_a_terminal_shows_bars_and_the_newest_rows(
     assert "the newest 30 of 40 rows" in err
 
 
+def test_a_limit_keeps_the_dearest_rows(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a cheap row stands under a dear project, the dear row of another project is shown before it."""
+    claude = own_home / ".claude"
+    at = "2026-11-15T10:00:00.000Z"
+    million = {"input_tokens": 1_000_000}
+    write(claude, "one", answer("a", at, OPUS, **million), answer("b", at, OPUS, **million), answer("c", at))
+    other = [{**answer(name, at, OPUS, **million), "cwd": "/srv/other"} for name in ("d",)]
+    write(claude, "two", *other)
+
+    rows = document(capsys, "--by", "project,model", "--limit", "2")["rows"]
+
+    assert [("/srv/shop", OPUS), ("/srv/other", OPUS)] == [(row["project"], row["model"]) for row in rows]
+
+
 @pytest.mark.usefixtures("home")
 def test_a_limit_keeps_the_total_whole(capsys: pytest.CaptureFixture[str]) -> None:
     """One row of two days; the newest. One of three models; the dearest."""

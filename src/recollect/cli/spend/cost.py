@@ -120,11 +120,19 @@ def _progress(is_scan: bool) -> AbstractContextManager[Callable[[int, int], None
 
 
 def _limited(report: CostReport, limit: int | None) -> Sequence[CostRow]:
-    """The newest rows where rows are times, else the dearest."""
+    """The newest rows where rows are times, else the dearest; in the order of the report."""
     if limit is None or len(report.rows) <= limit:
         return report.rows
     is_by_time = bool(report.by) and report.by[0] in TIME_KEYS
-    return report.rows[-limit:] if is_by_time else report.rows[:limit]
+    if is_by_time:
+        return report.rows[-limit:]
+    # Rows stand under the total of their first key, so the first ones need not be the dearest.
+    dearest = sorted(range(len(report.rows)), key=lambda place: _dearness(report.rows[place]), reverse=True)
+    return [report.rows[place] for place in sorted(dearest[:limit])]
+
+
+def _dearness(row: CostRow) -> tuple[int, int]:
+    return row.pico_usd, row.tokens.total
 
 
 # --- a table for people -----------------------------------------------------------------------------
