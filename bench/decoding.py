@@ -12,7 +12,8 @@ import orjson
 from bench.report import Row
 from recollect.model.codec import decode
 from recollect.model.damage import Line
-from recollect.model.line_views.scan import envelope_of, usage_of
+from recollect.model.line_views.facts import usage_facts
+from recollect.model.line_views.scan import envelope_of
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ROUNDS = 5
@@ -60,7 +61,7 @@ def run() -> list[Row]:
     ours: list[tuple[str, Callable[[bytes], object], float | None]] = [
         ("decode: typed entry, damage found, text kept", lambda line: decode(Line(line)), None),
         ("envelope_of: ids and links", envelope_of, 1.5),
-        ("usage_of: token counts", usage_of, 1.5),
+        ("usage_facts: token counts", usage_facts, 1.5),
     ]
     for what, work, wanted in ours:
         speed = megabytes_per_second(work, lines)

@@ -18,7 +18,8 @@ with atheris.instrument_imports(include=["recollect"]):
     from recollect.model.codec import decode, encode
     from recollect.model.damage import Damage, Line
     from recollect.model.entry import Entry
-    from recollect.model.line_views.scan import damage_of, envelope_of, usage_of
+    from recollect.model.line_views.facts import usage_facts
+    from recollect.model.line_views.scan import damage_of, envelope_of
     from recollect.sample import sample_home
     from recollect.storage.logs.reader import LogReader
 
@@ -33,7 +34,7 @@ def one_input(data: bytes) -> None:
             assert encode(item) == line + b"\n"
             item.fields()
         assert isinstance(item, Damage) == (damage_of(Line(line)) is not None)
-        usage_of(line)
+        usage_facts(line)
         envelope_of(line)
     SCRATCH.write_bytes(data)
     items = list(LogReader(SCRATCH))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import QUARTER_MS, SPAN_BITS
-from recollect.model.cost.copies import ResponseCopy, counted
+from recollect.model.cost.copies import ResponseCopy, marks
 
 COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 Row = tuple[Any, ...]
@@ -218,29 +218,29 @@ def _check_texts(index: IndexDatabase) -> list[str]:
 
 
 def _check_counted(index: IndexDatabase) -> list[str]:
-    copies: dict[Any, list[tuple[Any, ResponseCopy, bool]]] = defaultdict(list)
+    copies: dict[Any, list[tuple[Any, ResponseCopy, int]]] = defaultdict(list)
     for response, message, *row in rows(
         index,
         "SELECT response, message, request, speaker, output, has_stop, coalesce(at, 0), forked, path, counted, usage.id"
         " FROM usage JOIN responses ON responses.id = response JOIN files ON files.id = file",
     ):
-        *fields, is_counted, number = row
-        if message is None and not is_counted:
+        *fields, mark, number = row
+        if message is None and not mark:
             return [f"usage {number} has no message id and does not count"]
-        copies[response].append((number, ResponseCopy(*fields), bool(is_counted)))
+        copies[response].append((number, ResponseCopy(*fields), mark))
     found = []
     for response, known in copies.items():
-        right = {known[place][0] for place in counted([copy for _, copy, _ in known])}
-        marked = {number for number, _, is_counted in known if is_counted}
+        right = marks([copy for _, copy, _ in known])
+        marked = [mark for _, _, mark in known]
         if right != marked:
-            found.append(f"response {response} counts usage {marked}, should count {right}")
+            found.append(f"response {response} has the marks {marked}, should have {right}")
     return found
 
 
 def _check_rollup(index: IndexDatabase) -> list[str]:
     expected: dict[Row, list[int]] = {}
     for at, file, model, branch, variant, *counts, recorded in rows(
-        index, f"SELECT at, file, model, branch, variant, {COUNTS}, recorded FROM usage WHERE counted"
+        index, f"SELECT at, file, model, branch, variant, {COUNTS}, recorded FROM copies WHERE counted"
     ):
         sums = expected.setdefault(((at or 0) // QUARTER_MS, file, model or 0, branch or 0, variant), [0] * 9)
         for place, amount in enumerate((1, *counts, recorded or 0, int(recorded is None))):

@@ -1,9 +1,9 @@
 """What some logs cost together, worked out the slow way: every line of every log, json and plain rules.
 
 Knows nothing of recollect. The rules are those of docs/design/format.md: one response counts once
-over all logs; the conversation's own copy before a side chain's before an agent's news; the largest output;
-one with a stop reason; the latest; of two lines of one log the later; of two logs one that no fork copied,
-then the smallest path.
+over all logs. It belongs with the conversation's own copy before a side chain's before an agent's progress; then the
+largest output; one with a stop reason; the latest; of two lines of one log the later; of two logs one that no
+fork copied, then the smallest path. Its amounts are those of the largest output of the request, whoever speaks.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ def totals(logs: Mapping[str, bytes]) -> Totals:
     for lines in spoken.values():
         copies = _by_log(lines)
         main = [copy for copy in copies if copy["speaker"] == 2]
-        by_request: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for copy in main or copies:
-            by_request[copy["request"] if main else ""].append(copy)
-        counted += [_best(some) for some in by_request.values()]
+        for request in {copy["request"] for copy in main} if main else {""}:
+            among = [copy for copy in copies if not main or copy["request"] == request]
+            counted.append(_largest(among))
     sums: dict[str | None, list[int]] = defaultdict(lambda: [0] * 7)
     for record in counted:
         for place, amount in enumerate((1, *record["counts"])):
@@ -43,10 +42,10 @@ def totals(logs: Mapping[str, bytes]) -> Totals:
 
 
 def _by_log(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What each log says of each request: its best line, the later of two equal ones."""
-    best: dict[tuple[str, str], dict[str, Any]] = {}
+    """What each speaker of each log says of each request: its best line, the later of two equal ones."""
+    best: dict[tuple[str, str, int], dict[str, Any]] = {}
     for line in lines:
-        key = (line["path"], line["request"])
+        key = (line["path"], line["request"], line["speaker"])
         if key not in best or _merit(line) >= _merit(best[key]):
             best[key] = line
     return list(best.values())
@@ -56,9 +55,14 @@ def _merit(copy: dict[str, Any]) -> tuple[Any, ...]:
     return copy["speaker"], copy["output"], copy["stop"], copy["at"]
 
 
-def _best(copies: list[dict[str, Any]]) -> dict[str, Any]:
-    most = max((*_merit(copy), not copy["forked"]) for copy in copies)
-    best = [copy for copy in copies if (*_merit(copy), not copy["forked"]) == most]
+def _largest(copies: list[dict[str, Any]]) -> dict[str, Any]:
+    """The copy whose amounts count."""
+
+    def rank(copy: dict[str, Any]) -> tuple[Any, ...]:
+        return copy["output"], copy["stop"], copy["speaker"], copy["at"], not copy["forked"]
+
+    most = max(map(rank, copies))
+    best = [copy for copy in copies if rank(copy) == most]
     return min(best, key=lambda copy: (copy["path"], copy["request"]))
 
 

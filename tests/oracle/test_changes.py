@@ -12,7 +12,7 @@ import pytest
 
 from recollect.model.cost.ledger import Ledger
 from recollect.model.damage import Line
-from recollect.model.line_views.scan import usage_of
+from recollect.model.line_views.facts import usage_facts
 from recollect.model.project_key import project_key
 from recollect.services import fork, label, trash, undo
 from recollect.services.homes import Home
@@ -70,9 +70,7 @@ def spent(*logs: Path) -> tuple[int, int]:
     ledger = Ledger()
     for log in logs:
         for line in read_lines(log):
-            record = usage_of(line.data) if isinstance(line, Line) else None
-            if record is not None:
-                ledger.add(record)
+            ledger.add(usage_facts(line.data) if isinstance(line, Line) else None)
     tokens = ledger.total().tokens
     return tokens.input, tokens.output
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recollect.index.frame import UsageRow
+from recollect.index.frame import UsageRow, with_amounts
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import counted
 from recollect.model.search.query import WordQuery
@@ -83,7 +83,7 @@ class _Session:
         self.logs: dict[str, _Log] = {}
         self.files: dict[str, FileBytes] = {}
         # What was said of responses, by (message, key, request), with the person; it outlives a purge.
-        self.usage: dict[tuple[str, str, str], tuple[UsageRow, str]] = {}
+        self.usage: dict[tuple[str, str, str, int], tuple[UsageRow, str]] = {}
 
 
 class MemoryDatabase:
@@ -226,7 +226,7 @@ class MemoryDatabase:
         log.changed = now_ms()
         self._describe(session, ask)
         for row in new.usage:
-            place_of_row = (row.message or "", ask.key, row.request)
+            place_of_row = (row.message or "", ask.key, row.request, row.speaker)
             said = session.usage.get(place_of_row)
             if said is None or speaks_for(row, said[0]):
                 session.usage[place_of_row] = row, ask.author.user
@@ -440,12 +440,14 @@ class MemoryDatabase:
         by_message: dict[str, list[tuple[_Session, str, UsageRow, str]]] = {}
         for session in self._sessions.values():
             if session.org == org:
-                for (message, key, _), (row, person) in session.usage.items():
+                for (message, key, *_), (row, person) in session.usage.items():
                     by_message.setdefault(message, []).append((session, key, row, person))
         found: list[UsageSum] = []
         for copies in by_message.values():
-            for index in counted([copy_of(row, f"{session.id}/{key}") for session, key, row, _ in copies]):
-                session, _, row, person = copies[index]
+            told = [copy_of(row, f"{session.id}/{key}") for session, key, row, _ in copies]
+            for place, amounts in counted(told):
+                session, _, row, person = copies[place]
+                row = with_amounts(row, copies[amounts][2])
                 is_timed = row.at is not None and row.at // QUARTER_MS != 0
                 at = row.at or 0
                 if (since is not None or until is not None) and not is_timed:

@@ -14,7 +14,7 @@ from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.cost.ledger import Ledger
 from recollect.model.damage import Line
 from recollect.model.ids import is_uuid
-from recollect.model.line_views.scan import usage_of
+from recollect.model.line_views.facts import usage_facts
 from recollect.services.fork import apply, planned_fork
 from recollect.services.homes import Home
 from recollect.services.session import Session
@@ -93,9 +93,7 @@ def test_usage_is_counted_once_over_both_files(tmp_path: Path) -> None:
     ledger = Ledger()
     for path in (fork.path, fork.path.with_name(f"{ONE}.jsonl")):
         for line in read_lines(path):
-            record = usage_of(line.data) if isinstance(line, Line) else None
-            if record is not None:
-                ledger.add(record)
+            ledger.add(usage_facts(line.data) if isinstance(line, Line) else None)
     total = ledger.total()
 
     assert (20, 40) == (total.tokens.input, total.tokens.output)

@@ -1,7 +1,7 @@
 """What the index knows of usage, as plain rows: the questions of cost reports in SQL.
 
 Two tables answer. ``rollup`` holds counted usage by quarter of an hour and is small: it is asked
-wherever it can answer, grouped by SQLite as coarsely as the view allows. ``usage`` has a row for every
+wherever it can answer, grouped by SQLite as coarsely as the view allows. ``copies`` has a row for every
 log that speaks of a response, counted or not: it is asked for tools, copies, durations, records and
 the part of a quarter. Both give rows of the shape of ``model.accounts.Sum``, with numbers for names.
 
@@ -30,7 +30,7 @@ _DAY = f"((quarter + {_SHIFT * _QUARTERS_A_DAY}) / {_QUARTERS_A_DAY} - {_SHIFT})
 _CLASSES = " + ".join(f"({name} > 0) * {1 << place}" for place, name in enumerate(_COUNTS))
 # The plus keeps SQLite from looking through all lines of the log: few lines share an id.
 _ASKED_AT = (
-    "(SELECT messages.at FROM messages WHERE messages.uuid = usage.asked AND +messages.file = usage.file"
+    "(SELECT messages.at FROM messages WHERE messages.uuid = copies.asked AND +messages.file = copies.file"
     " ORDER BY messages.offset LIMIT 1)"
 )
 
@@ -94,7 +94,7 @@ def spoken(
     return _rows(
         database,
         "WITH one AS (SELECT *, "  # noqa: S608 - whole numbers and constants
-        f"{_start(spans)} AS quarter, {duration} AS took FROM usage WHERE {' AND '.join(conditions)})"
+        f"{_start(spans)} AS quarter, {duration} AS took FROM copies WHERE {' AND '.join(conditions)})"
         f" SELECT quarter, {columns[0]}, model, {columns[1]}, {columns[2]}, variant, sum(counted), {counts},"
         " sum(coalesce(recorded, 0) * counted), sum((recorded IS NULL) * counted), sum(lines),"
         " sum((took > 0) * counted), sum(CASE WHEN took > 0 THEN took * counted ELSE 0 END),"
@@ -124,7 +124,7 @@ def quarters(database: IndexDatabase) -> list[int]:
 def first_at(database: IndexDatabase, quarter: int) -> int | None:
     """The time of the first counted response in a quarter."""
     found = database.value(
-        "SELECT min(at) FROM usage WHERE counted AND at >= ? AND at < ?"
+        "SELECT min(at) FROM usage WHERE counted & 1 AND at >= ? AND at < ?"
         " AND file IN (SELECT file FROM rollup WHERE quarter = ?)",
         quarter * QUARTER_MS,
         (quarter + 1) * QUARTER_MS,
@@ -185,14 +185,14 @@ def gone(database: IndexDatabase, files: Collection[int] | None, since: int | No
         database.value(
             "SELECT count(DISTINCT coalesce(session, path)) FROM files"  # noqa: S608 - whole numbers and constants
             f" WHERE {' AND '.join(['gone', 'role = 0', *limits])} AND EXISTS"
-            f" (SELECT 1 FROM usage WHERE {' AND '.join(['file = files.id', 'counted', *times])})"
+            f" (SELECT 1 FROM usage WHERE {' AND '.join(['file = files.id', 'counted & 1', *times])})"
         ),
     )
 
 
 def uncertain_versions(database: IndexDatabase, bit: int) -> list[tuple[int, int]]:
     """Models and client versions of counted responses whose variant has a bit."""
-    found = database.rows("SELECT DISTINCT model, version FROM usage WHERE counted AND variant & ?", bit)
+    found = database.rows("SELECT DISTINCT model, version FROM usage WHERE counted & 2 AND variant & ?", bit)
     return cast("list[tuple[int, int]]", found)
 
 

@@ -34,7 +34,7 @@ class MessageRow(NamedTuple):
 
 
 class UsageRow(NamedTuple):
-    """All that one log says of one response within the frame; ``lines`` says how many lines spoke."""
+    """All that one speaker in one log says of one response within the frame; ``lines`` says how many lines spoke."""
 
     message: str | None
     request: str
@@ -57,6 +57,24 @@ class UsageRow(NamedTuple):
     duration: int | None
     asked: Id
     lines: int
+
+
+def with_amounts(row: UsageRow, other: UsageRow) -> UsageRow:
+    """A response as one copy has it, with the counts of another (``model.cost.copies`` names both)."""
+    if other is row:
+        return row
+    return row._replace(
+        model=other.model,
+        version=other.version,
+        variant=other.variant,
+        input=other.input,
+        output=other.output,
+        cache_write_5m=other.cache_write_5m,
+        cache_write_1h=other.cache_write_1h,
+        cache_read=other.cache_read,
+        web_searches=other.web_searches,
+        recorded=other.recorded,
+    )
 
 
 class Frame(NamedTuple):

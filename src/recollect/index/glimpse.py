@@ -33,9 +33,9 @@ _MAIN = 2  # who speaks in the conversation itself; see model/cost/copies.py
 _SESSION_USAGE = """
 SELECT coalesce(names.text, ''), coalesce(at, 0) / ?3 AS quarter, variant,
   sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h), sum(cache_read), sum(web_searches)
-FROM files JOIN usage ON usage.file = files.id LEFT JOIN names ON names.id = usage.model
+FROM files JOIN copies ON copies.file = files.id LEFT JOIN names ON names.id = copies.model
 WHERE files.session = ?1 AND counted AND (?2 IS NULL OR at >= ?2)
-GROUP BY usage.model, quarter, variant
+GROUP BY copies.model, quarter, variant
 """
 _USAGE_BETWEEN = """
 SELECT coalesce(names.text, ''), quarter, variant,

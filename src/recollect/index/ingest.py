@@ -3,7 +3,7 @@
 The invariants, which hold at every commit: ``files.consumed`` is where the next frame of
 a log starts; a text row exists exactly as long as a message refers to it; ``rollup`` is
 the sum of the counted usage rows; which row is counted depends on the rows alone, never on
-the order in which they came (``model.copies`` decides).
+the order in which they came (``model.cost.copies`` decides).
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from recollect.index.frame import KIND_CODES, Frame, MessageRow, UsageRow
 from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
 from recollect.index.schema import SESSION, SPAN_BITS
-from recollect.model.cost.copies import ResponseCopy, counted, preference
+from recollect.model.cost.copies import BOTH, ResponseCopy, marks, preference
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
-_KEPT = f"at, model, branch, variant, {_COUNTS}, recorded"
+_BELONGING = (
+    f"SELECT file, at, model, branch, variant, {_COUNTS}, recorded FROM copies WHERE response = ? AND counted"  # noqa: S608 - constants
+)
 _NO_NAME = 0
 _MET_SHIFT = 10
 _MET_BYTES = 1 << (32 - _MET_SHIFT)
@@ -270,7 +272,7 @@ class Ingest:
                 response,
                 file,
                 row.request,
-                is_counted,
+                BOTH if is_counted else 0,
                 row.speaker,
                 row.has_stop,
                 row.forked,
@@ -286,13 +288,14 @@ class Ingest:
             self._rollup.add(file, (row.at, model, branch, *row[10:18]))
 
     def _merge_usage(self, response: int, file: int, row: UsageRow) -> None:
-        """More lines of the same log about the same response: the better one speaks for all of them."""
-        where = "response = ? AND file = ? AND request = ?"
+        """More lines of the same log and speaker about one response: the best one stands for all of them."""
+        where = "response = ? AND file = ? AND request = ? AND speaker = ?"
         found = self._db.rows(
             f"SELECT id, speaker, output, has_stop, at, forked, tool, asked, lines FROM usage WHERE {where}",  # noqa: S608 - a constant
             response,
             file,
             row.request,
+            row.speaker,
         )
         if not found:
             self._insert_usage(response, file, row, is_counted=False)
@@ -321,9 +324,8 @@ class Ingest:
         return found
 
     def _uncount(self, response: int) -> None:
-        rows = self._db.rows(f"SELECT id, file, {_KEPT} FROM usage WHERE response = ? AND counted", response)  # noqa: S608 - a constant
-        for number, file, *values in rows:
-            self._rollup.add(cast("int", file), tuple(values), sign=-1)
+        self._book(response, sign=-1)
+        for (number,) in self._db.rows("SELECT id FROM usage WHERE response = ? AND counted", response):
             # One row at a time: a statement that may touch several makes SQLite set a savepoint, and at
             # every savepoint the full-text table writes all it has gathered to disk.
             self._run("UPDATE usage SET counted = 0 WHERE id = ?", (number,))
@@ -337,13 +339,15 @@ class Ingest:
                 response,
             )
             copies = [_copy_of(*row[1:]) for row in rows]
-            for index in counted(copies):
-                self._count(cast("int", rows[index][0]))
+            for (number, *_), mark in zip(rows, marks(copies), strict=True):
+                if mark:
+                    self._run("UPDATE usage SET counted = ? WHERE id = ?", (mark, number))
+            self._book(response)
 
-    def _count(self, number: int) -> None:
-        self._run("UPDATE usage SET counted = 1 WHERE id = ?", (number,))
-        ((file, *values),) = self._db.rows(f"SELECT file, {_KEPT} FROM usage WHERE id = ?", number)  # noqa: S608 - a constant
-        self._rollup.add(cast("int", file), tuple(values))
+    def _book(self, response: int, sign: int = 1) -> None:
+        """Add what a response comes to, by the marks of its copies; or take it out again."""
+        for file, *values in self._db.rows(_BELONGING, response):
+            self._rollup.add(cast("int", file), tuple(values), sign)
 
     def _replace_cost_state(self, file: int, at: int | None, amounts: list[tuple[str, int]]) -> None:
         """The client's running total replaces the one before: it is restored when a session goes on."""

@@ -6,9 +6,10 @@ and what a list shows of a session (titles, tag, first and last prompt, shortene
 
 ``messages.text`` is the row of the full-text table that holds the line's words. Copies of a
 line in forks share the row of the first copy that was read, so each message is found once.
-``usage`` has one row for each log that speaks of a response; ``counted`` marks the one that
-is added up. ``rollup`` is always the sum of the counted rows, by quarter of an hour (the
-finest step of any time zone), so that days can be cut in every zone.
+``usage`` has one row for each log and speaker that speaks of a response; ``counted`` holds the marks
+of ``model.cost.copies``: the copy a response belongs with, the copy that has its amounts. ``copies`` shows every
+row with the amounts that count. ``rollup`` is always the sum of what belongs with its rows, by quarter of an hour
+(the finest step of any time zone), so that days can be cut in every zone.
 """
 
 from __future__ import annotations
@@ -84,7 +85,22 @@ CREATE TABLE usage(
   cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL,
   recorded INTEGER, duration INTEGER, asked, lines INTEGER NOT NULL
 );
-CREATE UNIQUE INDEX usage_by_response ON usage(response, file, request);
+CREATE UNIQUE INDEX usage_by_response ON usage(response, file, request, speaker);
+CREATE VIEW copies AS SELECT
+  own.id, own.response, own.file, own.request, own.speaker, own.has_stop, own.forked, own.at, own.branch, own.tool, own.duration, own.asked, own.lines,
+  own.counted & 1 AS counted,
+  iif(larger.id IS NULL, own.model, larger.model) AS model,
+  iif(larger.id IS NULL, own.version, larger.version) AS version,
+  iif(larger.id IS NULL, own.variant, larger.variant) AS variant,
+  iif(larger.id IS NULL, own.input, larger.input) AS input,
+  iif(larger.id IS NULL, own.output, larger.output) AS output,
+  iif(larger.id IS NULL, own.cache_write_5m, larger.cache_write_5m) AS cache_write_5m,
+  iif(larger.id IS NULL, own.cache_write_1h, larger.cache_write_1h) AS cache_write_1h,
+  iif(larger.id IS NULL, own.cache_read, larger.cache_read) AS cache_read,
+  iif(larger.id IS NULL, own.web_searches, larger.web_searches) AS web_searches,
+  iif(larger.id IS NULL, own.recorded, larger.recorded) AS recorded
+FROM usage AS own LEFT JOIN usage AS larger ON own.counted = 1 AND larger.response = own.response
+  AND larger.counted >= 2 AND (own.speaker <> 2 OR larger.request = own.request);
 CREATE INDEX usage_by_file ON usage(file);
 CREATE TABLE rollup(
   quarter INTEGER, file INTEGER, model INTEGER, branch INTEGER, variant INTEGER,

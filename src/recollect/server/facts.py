@@ -58,7 +58,7 @@ class _AppendFacts:
 
     def __init__(self, lines_before: int, path: str) -> None:
         self._line, self._path = lines_before, path
-        self._usage: dict[tuple[str, str], UsageRow] = {}
+        self._usage: dict[tuple[str, str, int], UsageRow] = {}
         self._texts: list[TextRow] = []
 
     def prepared(self, data: bytes, count: int, after: Position) -> PreparedLines:
@@ -90,7 +90,7 @@ class _AppendFacts:
             self._texts.append(
                 TextRow(self._line, at, _name(facts.type) or "", plain_text(text, LONGEST_TEXT))
             )
-        if facts.spoken is not None:
+        if facts.response is not None:
             self._take_usage(facts)
 
     def _note(self, facts: LineFacts) -> None:
@@ -120,13 +120,14 @@ class _AppendFacts:
         # Nearly always they are fit as they stand, and a new row costs more than the rest of this.
         if (message, request, at, model, branch) != (row.message, row.request, row.at, row.model, row.branch):
             row = row._replace(message=message, request=request, at=at, model=model, branch=branch)
-        known = self._usage.get((message, row.request))
+        place = (message, row.request, row.speaker)
+        known = self._usage.get(place)
         if known is None or speaks_for(row, known):
-            self._usage[message, row.request] = row
+            self._usage[place] = row
 
 
 def speaks_for(row: UsageRow, known: UsageRow) -> bool:
-    """Whether a later line of the same log speaks for a response instead of an earlier one."""
+    """Whether a later line of the same log and speaker stands for a response instead of an earlier one."""
     return preference(copy_of(row, ""))[:4] >= preference(copy_of(known, ""))[:4]
 
 

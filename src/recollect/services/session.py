@@ -29,7 +29,7 @@ from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry, Kind, Summary, System
 from recollect.model.ids import SessionId
-from recollect.model.line_views.scan import usage_of
+from recollect.model.line_views.facts import usage_facts
 from recollect.storage.config.our_config import price_list
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.log_graph import LogGraph
@@ -179,9 +179,7 @@ class Session:
         agents = [agent.path for agent in self.agents()] if with_agents else []
         for path in (self.path, *agents):
             for line in read_lines(path):
-                record = usage_of(line.data) if isinstance(line, Line) else None
-                if record is not None:
-                    ledger.add(record)
+                ledger.add(usage_facts(line.data) if isinstance(line, Line) else None, path=str(path))
         return ledger.total()
 
     def _node(self, uuid: str) -> Node:

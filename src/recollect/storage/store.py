@@ -36,7 +36,8 @@ from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
 from recollect.model.entry import Entry
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
-from recollect.model.line_views.scan import Envelope, envelope_of, usage_of
+from recollect.model.line_views.facts import usage_facts
+from recollect.model.line_views.scan import Envelope, envelope_of
 from recollect.model.moments import parsed_time
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.log import Log, SyncPolicy
@@ -425,9 +426,7 @@ class SessionLog:
                 self._take_in(item)
 
     def _take_in(self, line: Line) -> None:
-        record = usage_of(line.data)
-        if record is not None:
-            self._ledger.add(record)
+        self._ledger.add(usage_facts(line.data))
         seen = envelope_of(line.data)
         if seen is not None and seen.uuid is not None:
             self._places.setdefault(seen.uuid, line.offset)

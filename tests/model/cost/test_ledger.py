@@ -3,45 +3,67 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.cost.copies import (
     AGENT_PROGRESS,
+    AMOUNTS,
+    BELONGS,
+    BOTH,
     MAIN,
     SIDECHAIN,
+    CountedResponse,
     ResponseCopy,
     better,
     counted,
+    marks,
     preference,
 )
 from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.line_usage import ResponseUsage
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens, Usage
-from recollect.model.line_views.scan import UsageRecord
+from recollect.model.line_views.facts import LineFacts, milliseconds
+
+
+def said(
+    usage: Usage,
+    message: str | None = "m",
+    request: str | None = "r",
+    model: str = "x",
+    at: str | None = None,
+    *,
+    stop: bool = False,
+    side: bool = False,
+    forked: bool = False,
+) -> LineFacts:
+    """What a line says of a response."""
+    speaker = SIDECHAIN if side else MAIN
+    response = ResponseUsage(usage, speaker, message, request or "", model, stop)
+    return LineFacts("assistant", at=milliseconds(at), is_forked=forked, response=response)
 
 
 def record(
-    output: int,
-    message: str | None = "m",
-    request: str | None = "r",
-    stop: str | None = None,
-    side: bool = False,
-    at: str | None = None,
-    model: str = "x",
-) -> UsageRecord:
+    output: int, message: str | None = "m", request: str | None = "r", *, side: bool = False, **more: Any
+) -> LineFacts:
     """A line's usage with ``output`` tokens of an unpriced model."""
-    usage = Usage(input_tokens=10, output_tokens=output)
-    return UsageRecord(usage, message, request, model, stop, timestamp=at, is_sidechain=side)
+    return said(Usage(input_tokens=10, output_tokens=output), message, request, side=side, **more)
 
 
-def added(*records: UsageRecord) -> tuple[int, int]:
+def added(*records: LineFacts) -> tuple[int, int]:
     """Responses and output tokens after adding the records in order."""
     ledger = Ledger()
     for one in records:
         ledger.add(one)
     return ledger.responses, ledger.total().tokens.output
+
+
+def places(copies: list[ResponseCopy]) -> list[int]:
+    """The copies that responses belong with."""
+    return [one.place for one in counted(copies)]
 
 
 # --- Which copy counts ---------------------------------------------------------------------------
@@ -72,31 +94,51 @@ def test_preference_is_the_order_without_the_path() -> None:
 
 def test_a_response_that_spans_midnight_belongs_to_its_last_line() -> None:
     """Equal copies before and after midnight: the later one counts."""
-    assert [1] == counted([ResponseCopy("r", MAIN, 5, True, at) for at in (86_399_000, 86_401_000)])
+    assert [1] == places([ResponseCopy("r", MAIN, 5, True, at) for at in (86_399_000, 86_401_000)])
 
 
-def test_where_the_conversation_speaks_only_its_own_copies_count() -> None:
-    """A side question replays a parent's message under another request id, and news of an agent repeat it."""
+def test_where_the_conversation_speaks_a_response_belongs_to_it() -> None:
+    """A side question replays a parent's message under another request id, and that is no response of its own."""
     copies = [
         ResponseCopy("replayed", SIDECHAIN, 99, True),
         ResponseCopy("r", MAIN, 5),
-        ResponseCopy("r", AGENT_PROGRESS, 99, True),
         ResponseCopy("r", MAIN, 7),
     ]
 
-    assert [3] == counted(copies)
+    assert [CountedResponse(2, 2)] == counted(copies)
+
+
+def test_the_amounts_are_those_of_the_largest_output_whoever_speaks() -> None:
+    """The conversation kept the stream's first counts; an agent's log has the final ones of the same request."""
+    copies = [
+        ResponseCopy("r", MAIN, 5, at=9),
+        ResponseCopy("r", SIDECHAIN, 900, True, 8),
+        ResponseCopy("r", AGENT_PROGRESS, 70, True),
+    ]
+
+    assert [CountedResponse(0, 1)] == counted(copies)
+    assert [BELONGS, AMOUNTS, 0] == marks(copies)
+    assert [BOTH] == marks(copies[:1])
+
+
+def test_of_equal_outputs_one_with_a_stop_reason_is_believed() -> None:
+    """Its counts are final; otherwise the copy the response belongs with has the amounts too."""
+    assert [CountedResponse(0, 1)] == counted(
+        [ResponseCopy("r", MAIN, 5), ResponseCopy("r", SIDECHAIN, 5, True)]
+    )
+    assert [CountedResponse(0, 0)] == counted([ResponseCopy("r", MAIN, 5), ResponseCopy("r", SIDECHAIN, 5)])
 
 
 def test_two_requests_of_the_conversation_are_two_responses() -> None:
     """One winner for each request id, a missing one being an id of its own."""
-    assert [0, 1, 3] == counted(
+    assert [0, 1, 3] == places(
         [ResponseCopy("a", MAIN, 1), ResponseCopy("b", MAIN, 1), ResponseCopy("b"), ResponseCopy("", MAIN, 1)]
     )
 
 
 def test_where_only_others_speak_one_copy_counts_for_the_whole_message() -> None:
     """Whatever request ids the replays have."""
-    assert [1] == counted(
+    assert [1] == places(
         [
             ResponseCopy("a", SIDECHAIN, 5),
             ResponseCopy("b", SIDECHAIN, 6),
@@ -109,7 +151,7 @@ def test_between_equal_replays_their_order_does_not_decide() -> None:
     """The smaller request id does, so that an index and a scan keep the same one."""
     one, other = ResponseCopy("a", SIDECHAIN, 5), ResponseCopy("b", SIDECHAIN, 5)
 
-    assert ([0], [1]) == (counted([one, other]), counted([other, one]))
+    assert ([0], [1]) == (places([one, other]), places([other, one]))
 
 
 def test_no_copies_count_nothing() -> None:
@@ -132,19 +174,35 @@ _COPIES = st.lists(
 )
 
 
-@given(_COPIES, st.randoms(use_true_random=False), st.integers(0, 8))
+def _by_value(copies: list[ResponseCopy]) -> list[tuple[ResponseCopy, ResponseCopy]]:
+    return sorted((copies[place], copies[amounts]) for place, amounts in counted(copies))
+
+
+@given(_COPIES, st.randoms(use_true_random=False))
 def test_the_order_in_which_copies_are_found_does_not_matter(
-    copies: list[ResponseCopy], random: Random, cut: int
+    copies: list[ResponseCopy], random: Random
 ) -> None:
-    """All at once, in another order, or the winners of a part together with the rest: the same copies count."""
+    """The same copies count, with the same amounts."""
     shuffled = list(copies)
     random.shuffle(shuffled)
-    first = [shuffled[place] for place in counted(shuffled[:cut])]
-    rest = [*first, *shuffled[cut:]]
-    winners = sorted(copies[place] for place in counted(copies))
 
-    assert winners == sorted(shuffled[place] for place in counted(shuffled))
-    assert winners == sorted(rest[place] for place in counted(rest))
+    assert _by_value(copies) == _by_value(shuffled)
+
+
+@given(_COPIES)
+def test_every_response_has_one_place_and_amounts_no_copy_of_its_request_exceeds(
+    copies: list[ResponseCopy],
+) -> None:
+    """Marks tell both apart again: which amounts are whose is told by the request, or there is one response."""
+    has_main = any(copy.speaker == MAIN for copy in copies)
+    found = marks(copies)
+    for place, amounts in counted(copies):
+        among = [copy for copy in copies if not has_main or copy.request_id == copies[place].request_id]
+        assert copies[amounts].output == max(copy.output for copy in among)
+        assert (copies[place].speaker == MAIN) is has_main
+        named = [at for at, mark in enumerate(found) if mark & AMOUNTS and copies[at] in among]
+        assert [amounts] == named
+    assert len(counted(copies)) == sum(bool(mark & BELONGS) for mark in found)
 
 
 # --- Adding up -----------------------------------------------------------------------------------
@@ -161,11 +219,17 @@ def test_another_request_or_message_is_another_response() -> None:
     assert (3, 15) == added(record(5), record(5, request="r2"), record(5, message="m2"))
 
 
-def test_a_sidechain_copy_loses_even_when_it_is_larger() -> None:
-    """Side questions replay parent messages, under another request id; the original is the one that was billed."""
-    for request in ("r", "replayed", None):
+def test_a_replay_under_another_request_changes_nothing() -> None:
+    """Side questions replay parent messages; the original is the one that was billed."""
+    for request in ("replayed", None):
         assert (1, 5) == added(record(99, side=True, request=request), record(5))
         assert (1, 5) == added(record(5), record(99, side=True, request=request))
+
+
+def test_an_agents_copy_of_the_same_request_corrects_the_amounts() -> None:
+    """The log of a compaction's agent has the final count of a response whose own lines kept the first one."""
+    assert (1, 99) == added(record(99, side=True), record(5))
+    assert (1, 99) == added(record(5), record(99, side=True))
 
 
 def test_a_sub_agents_own_response_counts_once() -> None:
@@ -189,7 +253,7 @@ def test_each_response_is_priced_at_its_own_time() -> None:
     ledger = Ledger()
     for message, day in (("m1", "2026-03-12T23:59:59.999Z"), ("m2", "2026-03-13T00:00:00.000Z")):
         usage = Usage(input_tokens=300_000)
-        ledger.add(UsageRecord(usage, message, "r", "claude-opus-4-6", timestamp=day))
+        ledger.add(said(usage, message, "r", "claude-opus-4-6", day))
 
     assert 3_000_000_000_000 + 1_500_000_000_000 == ledger.total().pico_usd
 
@@ -198,7 +262,7 @@ def test_a_time_zone_is_taken_into_account() -> None:
     """Half past midnight in Berlin on 2026-03-13 is still the 12th in UTC."""
     ledger = Ledger()
     usage = Usage(input_tokens=300_000)
-    ledger.add(UsageRecord(usage, "m", "r", "claude-opus-4-6", timestamp="2026-03-13T00:30:00+01:00"))
+    ledger.add(said(usage, "m", "r", "claude-opus-4-6", "2026-03-13T00:30:00+01:00"))
 
     assert 3_000_000_000_000 == ledger.total().pico_usd
 
@@ -219,7 +283,7 @@ def test_of_equal_copies_the_one_no_fork_made_is_kept() -> None:
     ledger = Ledger(
         PriceList({one: {"input": price, "output": "0"} for one, price in (("a", "1"), ("b", "2"))})
     )
-    ledger.add(record(5, model="b"), forked=True, path="/a")
+    ledger.add(record(5, model="b", forked=True), path="/a")
     ledger.add(record(5, model="a"), path="/b")
     ledger.add(record(5, model="b"), path="/c")
 

@@ -16,15 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.model.cost.copies import AGENT_PROGRESS, MAIN, SIDECHAIN
+from recollect.model.cost.line_usage import counts_are_uncertain
 from recollect.model.cost.usage import Tokens
 from recollect.model.line_views.facts import (
-    AGENT_NEWS,
-    MAIN,
-    SIDECHAIN,
     TEXT_KINDS,
     WITHOUT_TEXT,
     LineFacts,
-    counts_are_uncertain,
     facts_of,
     milliseconds,
     usage_facts,
@@ -440,9 +438,9 @@ class TestUsage:
         """Counts, ids, model, tool, and what an old client thought it cost, digit for digit."""
         line = answer(stop_reason="end_turn", content=[{"type": "tool_use", "name": "Bash", "input": {}}])
         line |= {"costUSD": 0.1, "durationMs": 1500}
-        spoken = facts(line).spoken
+        said = facts(line).response
 
-        assert spoken is not None
+        assert said is not None
         assert (
             Tokens(input=3, output=5, cache_read=7),
             MAIN,
@@ -454,35 +452,35 @@ class TestUsage:
             "0.1",
             1500,
         ) == (
-            spoken.usage.tokens(),
-            spoken.speaker,
-            spoken.message_id,
-            spoken.request_id,
-            spoken.model,
-            spoken.has_stop,
-            spoken.tool,
-            spoken.recorded,
-            spoken.duration_ms,
+            said.usage.tokens(),
+            said.speaker,
+            said.message_id,
+            said.request_id,
+            said.model,
+            said.has_stop,
+            said.tool,
+            said.recorded,
+            said.duration_ms,
         )
 
     def test_a_side_chain_speaks_as_one(self) -> None:
         """A sub-agent's line is told from the conversation's own."""
-        spoken = facts({**answer(), "isSidechain": True}).spoken
+        said = facts({**answer(), "isSidechain": True}).response
 
-        assert spoken is not None
-        assert SIDECHAIN == spoken.speaker
+        assert said is not None
+        assert SIDECHAIN == said.speaker
 
     def test_news_of_an_agent_speak_as_such(self) -> None:
         """A parent's copy of its agent's answer (2.1.30) counts only where nothing better is left."""
         line = {"type": "progress", "uuid": "u", "data": {"type": "agent_progress", "message": answer()}}
-        spoken = facts(line).spoken
+        said = facts(line).response
 
-        assert spoken is not None
-        assert (AGENT_NEWS, "m", "r", 5) == (
-            spoken.speaker,
-            spoken.message_id,
-            spoken.request_id,
-            spoken.usage.output_tokens,
+        assert said is not None
+        assert (AGENT_PROGRESS, "m", "r", 5) == (
+            said.speaker,
+            said.message_id,
+            said.request_id,
+            said.usage.output_tokens,
         )
 
     @pytest.mark.parametrize(
@@ -495,21 +493,21 @@ class TestUsage:
             {"type": "progress", "data": {"message": answer(model="<synthetic>")}},
         ],
     )
-    def test_what_nobody_billed_is_not_spoken_of(self, line: Fields) -> None:
+    def test_what_was_not_billed_is_not_counted(self, line: Fields) -> None:
         """Prompts, answers without counts, and what the client says in the model's place."""
-        assert facts(line).spoken is None
+        assert facts(line).response is None
 
     def test_the_flat_dialect_speaks_too(self) -> None:
         """Its counts stand under other names, and it has no ids."""
         line = {"type": "assistant", "content": "x", "model": SONNET}
         counts = {"input_tokens": 1, "output_tokens": 2, "cache_creation_tokens": 3, "cache_read_tokens": 4}
-        spoken = facts({**line, "usage": counts}).spoken
+        said = facts({**line, "usage": counts}).response
 
-        assert spoken is not None
+        assert said is not None
         assert (Tokens(input=1, output=2, cache_write_5m=3, cache_read=4), None, "") == (
-            spoken.usage.tokens(),
-            spoken.message_id,
-            spoken.request_id,
+            said.usage.tokens(),
+            said.message_id,
+            said.request_id,
         )
 
     @pytest.mark.parametrize("count", [-1, 1 << 40, 1 << 63, 10**30])
@@ -522,10 +520,10 @@ class TestUsage:
             "cache_creation": {"ephemeral_5m_input_tokens": count, "ephemeral_1h_input_tokens": 2},
             "server_tool_use": {"web_search_requests": count},
         }
-        spoken = facts({**answer(usage=usage), **odd}).spoken
+        said = facts({**answer(usage=usage), **odd}).response
 
-        assert spoken is not None
-        assert Tokens(input=3, cache_write_1h=2) == spoken.usage.tokens()
+        assert said is not None
+        assert Tokens(input=3, cache_write_1h=2) == said.usage.tokens()
 
     @pytest.mark.parametrize(
         "cost", [b"-1", b"1001", b"1e400", b"1e999999999", b'"1"', b"null", b"true", b"[]"]
@@ -533,18 +531,18 @@ class TestUsage:
     def test_an_amount_no_response_can_cost_is_none(self, cost: bytes) -> None:
         """Nor is anything that is no number."""
         line = json.dumps(answer()).encode()[:-1] + b',"costUSD":' + cost + b"}"
-        spoken = facts(line).spoken
+        said = facts(line).response
 
-        assert spoken is not None
-        assert spoken.recorded is None
+        assert said is not None
+        assert said.recorded is None
 
     @pytest.mark.parametrize("duration", [-1, 1e300, 10**30])
     def test_a_duration_of_centuries_is_none(self, duration: float) -> None:
         """Ten billion milliseconds are four months."""
-        spoken = facts({**answer(), "durationMs": duration}).spoken
+        said = facts({**answer(), "durationMs": duration}).response
 
-        assert spoken is not None
-        assert spoken.duration_ms is None
+        assert said is not None
+        assert said.duration_ms is None
 
     def test_the_client_s_own_total_is_kept_as_written(self) -> None:
         """By model and in all, the digits untouched; what is no amount is left out."""
@@ -697,7 +695,7 @@ def test_a_reader_of_usage_sees_what_the_index_sees(shared: Path) -> None:
     differences = []
     for log, data, _ in real_lines(shared):
         found, whole = usage_facts(data), facts_of(data)
-        if found is None and whole is not None and (whole.spoken or whole.recorded):
+        if found is None and whole is not None and (whole.response or whole.recorded):
             differences.append((log.name, data[:80]))
         if found is not None and found != whole:
             differences.append((log.name, data[:80]))
@@ -736,15 +734,15 @@ def test_the_usage_of_real_transcripts_is_what_stands_there(shared: Path) -> Non
     differences, answers = [], 0
     for log, data, line in real_lines(shared):
         wanted = reference_usage(line)
-        spoken = facts(data).spoken if line.get("type") == "assistant" else None
+        said = facts(data).response if line.get("type") == "assistant" else None
         found = None
-        if spoken is not None:
-            tokens = spoken.usage.tokens()
+        if said is not None:
+            tokens = said.usage.tokens()
             writes = tokens.cache_write_5m + tokens.cache_write_1h
             found = (
-                spoken.message_id,
-                spoken.request_id,
-                spoken.model,
+                said.message_id,
+                said.request_id,
+                said.model,
                 tokens.input,
                 tokens.output,
                 tokens.cache_read,

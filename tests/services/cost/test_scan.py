@@ -32,13 +32,13 @@ def made(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.
 
 
 def rows_of_index(homes: Sequence[Path], cache: Path) -> set[tuple[object, ...]]:
-    """Every row of the table of usage, with names for numbers."""
-    texts = ", ".join(f"(SELECT text FROM names WHERE id = usage.{name})" for name in _NAMES)
+    """Every copy of every response, with names for numbers and the amounts that count."""
+    texts = ", ".join(f"(SELECT text FROM names WHERE id = copies.{name})" for name in _NAMES)
     with open_index(homes, cache=cache) as opened:
         assert opened.database is not None
         found = opened.database.rows(
             f"SELECT path, counted, responses.message, request, speaker, has_stop, forked, at, {texts}, {_REST}"
-            " FROM usage JOIN files ON files.id = usage.file JOIN responses ON responses.id = usage.response"
+            " FROM copies JOIN files ON files.id = copies.file JOIN responses ON responses.id = copies.response"
         )
     return set(found)
 

@@ -12,7 +12,7 @@ import pytest
 
 from recollect.errors import Busy
 from recollect.model.damage import Line
-from recollect.model.line_views.scan import usage_of
+from recollect.model.line_views.facts import usage_facts
 from recollect.services.homes import Home
 from recollect.services.secrets import file_scan
 from recollect.services.secrets import redact as redacting
@@ -109,7 +109,8 @@ def test_tokens_and_answers_are_counted_as_before(home: Path, data: Path) -> Non
     log = next(home.glob(f"projects/*/{ONE}.jsonl"))
 
     def usage() -> list[object]:
-        return [usage_of(line.data) for line in read_lines(log) if isinstance(line, Line)]
+        facts = (usage_facts(line.data) for line in read_lines(log) if isinstance(line, Line))
+        return [one and one.response for one in facts]
 
     before = usage()
     redact(session_of(home), data)

@@ -1,58 +1,62 @@
-"""Usage of one session added up as its lines come, each response once (``model.copies`` says which copy)."""
+"""Usage of some logs added up as their lines come, each response once (``model.cost.copies`` says which copy)."""
 
 from __future__ import annotations
 
-import datetime as dt
+from collections.abc import Iterator
 
-from recollect.model.cost.copies import MAIN, SIDECHAIN, ResponseCopy, counted
+from recollect.model.cost.copies import ResponseCopy, better, counted
+from recollect.model.cost.line_usage import ResponseUsage
 from recollect.model.cost.money import Spending, spending
 from recollect.model.cost.prices import PriceList
-from recollect.model.line_views.scan import UsageRecord
-from recollect.model.moments import parsed_time
+from recollect.model.line_views.facts import LineFacts
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MILLISECOND = dt.timedelta(milliseconds=1)
+_Said = tuple[ResponseCopy, ResponseUsage]
 
 
 class Ledger:
-    """Adds up usage records, correcting itself when a better copy of a response arrives."""
+    """Adds up what lines say of usage, correcting itself when a better copy of a response arrives."""
 
     def __init__(self, prices: PriceList | None = None) -> None:
         self._prices = PriceList() if prices is None else prices
-        self._kept: dict[str, list[tuple[ResponseCopy, UsageRecord]]] = {}
-        self._without_id: list[tuple[ResponseCopy, UsageRecord]] = []
+        self._kept: dict[str, dict[tuple[str, int], _Said]] = {}
+        self._without_id: list[_Said] = []
 
-    def add(self, record: UsageRecord, *, forked: bool = False, path: str = "") -> None:
-        """Count a record, unless a better copy of the same response is there. Without an id it is one of its own."""
-        new = (_copy_of(record, forked, path), record)
-        if record.message_id is None:
-            self._without_id.append(new)
+    def add(self, facts: LineFacts | None, *, path: str = "") -> None:
+        """Count what a line says, unless a better copy of the same response is there. Without an id it is one itself.
+
+        Lines that say nothing of usage, and what is no line at all, are passed over. ``path`` names their log.
+        """
+        said = None if facts is None else facts.response
+        if facts is None or said is None:
             return
-        # Those that lost before can never win again, so only the winners are kept.
-        copies = [*self._kept.get(record.message_id, ()), new]
-        self._kept[record.message_id] = [copies[place] for place in counted([copy for copy, _ in copies])]
+        output = said.usage.output_tokens or 0
+        copy = ResponseCopy(
+            said.request_id, said.speaker, output, said.has_stop, facts.at or 0, facts.is_forked, path
+        )
+        if said.message_id is None:
+            self._without_id.append((copy, said))
+            return
+        # Of copies with the same request and speaker one is enough: the others can never count.
+        kept = self._kept.setdefault(said.message_id, {})
+        known = kept.get((said.request_id, said.speaker))
+        if known is None or not better(known[0], copy):
+            kept[said.request_id, said.speaker] = copy, said
 
     @property
     def responses(self) -> int:
-        """How many answers were counted."""
-        return sum(map(len, self._kept.values())) + len(self._without_id)
+        """How many responses were counted."""
+        return sum(1 for _ in self._counted())
 
     def total(self, prices: PriceList | None = None) -> Spending:
         """Tokens and money of everything counted, by the ledger's prices or by others."""
         prices = prices or self._prices
-        responses = [*self._without_id, *(one for kept in self._kept.values() for one in kept)]
-        spent = (spending(record.usage, record.model, copy.at, prices) for copy, record in responses)
+        spent = (spending(said.usage, said.model, copy.at, prices) for copy, said in self._counted())
         return sum(spent, Spending())
 
-
-def _copy_of(record: UsageRecord, forked: bool, path: str) -> ResponseCopy:
-    moment = parsed_time(record.timestamp)
-    return ResponseCopy(
-        record.request_id or "",
-        SIDECHAIN if record.is_sidechain else MAIN,
-        record.usage.output_tokens or 0,
-        record.stop_reason is not None,
-        0 if moment is None else (moment - _EPOCH) // _MILLISECOND,
-        forked,
-        path,
-    )
+    def _counted(self) -> Iterator[_Said]:
+        """Each response by the copy it belongs with, and what the copy with its amounts says."""
+        yield from self._without_id
+        for kept in self._kept.values():
+            said = list(kept.values())
+            for place, amounts in counted([copy for copy, _ in said]):
+                yield said[place][0], said[amounts][1]

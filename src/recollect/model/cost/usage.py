@@ -8,7 +8,28 @@ the sum.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from msgspec import UNSET, Raw, Struct, UnsetType
+
+
+class CacheSplit(Protocol):
+    """Cache writes by lifetime, in whatever view of a line."""
+
+    @property
+    def ephemeral_5m_input_tokens(self) -> int | None:
+        """Those that live five minutes."""
+
+    @property
+    def ephemeral_1h_input_tokens(self) -> int | None:
+        """Those that live an hour."""
+
+
+def cache_writes(whole: int | None, split: CacheSplit | None) -> tuple[int, int]:
+    """Cache writes of five minutes and of an hour, of a line's sum and its split where it has one."""
+    hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
+    five = None if split is None else split.ephemeral_5m_input_tokens
+    return (max((whole or 0) - hour, 0) if five is None else five), hour
 
 
 class CacheCreation(Struct, frozen=True):
@@ -50,16 +71,12 @@ class Usage(Struct, frozen=True):
     @property
     def cache_write_1h_tokens(self) -> int:
         """Cache writes that live an hour."""
-        split = self.cache_creation
-        return (split.ephemeral_1h_input_tokens or 0) if split else 0
+        return cache_writes(self.cache_creation_input_tokens, self.cache_creation)[1]
 
     @property
     def cache_write_5m_tokens(self) -> int:
         """Cache writes that live five minutes: what is not said to live an hour."""
-        split = self.cache_creation
-        if split is None or split.ephemeral_5m_input_tokens is None:
-            return max((self.cache_creation_input_tokens or 0) - self.cache_write_1h_tokens, 0)
-        return split.ephemeral_5m_input_tokens
+        return cache_writes(self.cache_creation_input_tokens, self.cache_creation)[0]
 
     @property
     def web_searches(self) -> int:
@@ -67,12 +84,13 @@ class Usage(Struct, frozen=True):
         return (self.server_tool_use.web_search_requests or 0) if self.server_tool_use else 0
 
     def tokens(self) -> Tokens:
-        """The counts that are added and priced. A count below nought is nobody's: it must not lower a total."""
+        """The counts that are added and priced. A count below zero must not lower a total."""
+        five, hour = cache_writes(self.cache_creation_input_tokens, self.cache_creation)
         return Tokens(
             input=max(self.input_tokens or 0, 0),
             output=max(self.output_tokens or 0, 0),
-            cache_write_5m=max(self.cache_write_5m_tokens, 0),
-            cache_write_1h=max(self.cache_write_1h_tokens, 0),
+            cache_write_5m=max(five, 0),
+            cache_write_1h=max(hour, 0),
             cache_read=max(self.cache_read_input_tokens or 0, 0),
             web_searches=max(self.web_searches, 0),
         )

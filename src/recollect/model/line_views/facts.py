@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from recollect.model.cost.prices import SYNTHETIC_MODEL
-from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage
+from recollect.model.cost.copies import AGENT_PROGRESS
+from recollect.model.cost.line_usage import ResponseUsage, believable_total, is_billed, response_usage
+from recollect.model.cost.usage import Usage
 from recollect.model.json_text import loose_object, loose_value
 
 # The columns of the full-text table, in this order.
@@ -44,28 +45,6 @@ WITHOUT_TEXT = frozenset(
         "agent-setting",
     )
 )
-# Who speaks of a response: the conversation itself, a side chain, news of an agent. See model/cost/copies.py.
-MAIN, SIDECHAIN, AGENT_NEWS = 2, 1, 0
-# Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
-_MOST_TOKENS = (1 << 40) - 1
-_LONGEST_MS = 10**10
-DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
-# From this version on a missing stop reason means that the counts are those of the stream's start.
-_COUNTS_FROM_START = (2, 1)
-
-
-class ResponseUsage(Struct, frozen=True, gc=False):
-    """What a line says of the response it belongs to."""
-
-    usage: Usage
-    speaker: int
-    message_id: str | None = None
-    request_id: str = ""
-    model: str | None = None
-    has_stop: bool = False
-    tool: str | None = None
-    recorded: str | None = None  # dollars as an old client wrote them, digits untouched
-    duration_ms: int | None = None
 
 
 class RecordedTotal(Struct, frozen=True, gc=False):
@@ -94,7 +73,7 @@ class LineFacts(Struct, frozen=True, gc=False):
     branch: str | None = None
     version: str | None = None
     texts: Texts | None = None
-    spoken: ResponseUsage | None = None
+    response: ResponseUsage | None = None
     recorded: RecordedTotal | None = None
     cleared_title: bool = False
 
@@ -372,7 +351,7 @@ def one_text(column: int, text: str | None) -> Texts | None:
     return (*_BEFORE[column], text, *_AFTER[column]) if text else None  # type: ignore[return-value]  # six by construction
 
 
-def _facts(line: _FactLine, texts: Texts | None, spoken: ResponseUsage | None = None) -> LineFacts:
+def _facts(line: _FactLine, texts: Texts | None, response: ResponseUsage | None = None) -> LineFacts:
     return LineFacts(
         line.type,
         line.uuid,
@@ -387,66 +366,24 @@ def _facts(line: _FactLine, texts: Texts | None, spoken: ResponseUsage | None = 
         line.git_branch,
         line.version,
         texts,
-        spoken,
+        response,
     )
 
 
 def _usage_of(line: _FactLine, message: _FactMessage, tool: str | None) -> ResponseUsage | None:
-    # What the client says in the model's place was asked of nobody and billed by nobody.
-    if message.usage is None or line.type != "assistant" or message.model == SYNTHETIC_MODEL:
+    if message.usage is None or not is_billed(line.type, message.model):
         return None
-    return ResponseUsage(
-        believable(message.usage),
-        SIDECHAIN if line.is_sidechain is True else MAIN,
-        message.id,
-        line.request_id or "",
-        message.model,
-        message.stop_reason is not None,
-        tool,
-        None
-        if isinstance(line.cost_usd, UnsetType)
-        else believable_dollars(bytes(line.cost_usd), DEAREST_RESPONSE),
-        believable_duration(line.duration_ms),
+    return response_usage(
+        message.usage,
+        is_sidechain=line.is_sidechain,
+        message_id=message.id,
+        request_id=line.request_id,
+        model=message.model,
+        stop_reason=message.stop_reason,
+        tool=tool,
+        cost=None if isinstance(line.cost_usd, UnsetType) else bytes(line.cost_usd),
+        duration_ms=line.duration_ms,
     )
-
-
-def believable(usage: Usage) -> Usage:
-    """Counts no response can have are no counts: they must not win over true ones, nor burst the sums."""
-    split, tools = usage.cache_creation, usage.server_tool_use
-    together = (
-        (usage.input_tokens or 0)
-        | (usage.output_tokens or 0)
-        | (usage.cache_creation_input_tokens or 0)
-        | (usage.cache_read_input_tokens or 0)
-    )
-    if split is not None:
-        together |= (split.ephemeral_5m_input_tokens or 0) | (split.ephemeral_1h_input_tokens or 0)
-    if tools is not None:
-        together |= tools.web_search_requests or 0
-    # One comparison for all of them: a sign or a high bit of any is one of the whole.
-    return usage if 0 <= together <= _MOST_TOKENS else _without_nonsense(usage)
-
-
-def _without_nonsense(usage: Usage) -> Usage:
-    def kept(count: int | None) -> int | None:
-        return count if count is not None and 0 <= count <= _MOST_TOKENS else None
-
-    split, tools = usage.cache_creation, usage.server_tool_use
-    return msgspec.structs.replace(
-        usage,
-        input_tokens=kept(usage.input_tokens),
-        output_tokens=kept(usage.output_tokens),
-        cache_creation_input_tokens=kept(usage.cache_creation_input_tokens),
-        cache_read_input_tokens=kept(usage.cache_read_input_tokens),
-        cache_creation=split
-        and CacheCreation(kept(split.ephemeral_5m_input_tokens), kept(split.ephemeral_1h_input_tokens)),
-        server_tool_use=tools and ServerToolUse(kept(tools.web_search_requests)),
-    )
-
-
-def believable_duration(milliseconds: float | None) -> int | None:
-    """Whole milliseconds; None where no answer can have taken so long."""
-    return int(milliseconds) if milliseconds is not None and 0 <= milliseconds <= _LONGEST_MS else None
 
 
 def _news_of(line: _FactLine) -> ResponseUsage | None:
@@ -459,8 +396,8 @@ def _news_of(line: _FactLine) -> ResponseUsage | None:
         return None
     if inner is None or inner.message is None:
         return None
-    spoken = _usage_of(inner, inner.message, None)
-    return None if spoken is None else msgspec.structs.replace(spoken, speaker=AGENT_NEWS)
+    said = _usage_of(inner, inner.message, None)
+    return None if said is None else msgspec.structs.replace(said, speaker=AGENT_PROGRESS)
 
 
 def _with_recorded(line: _FactLine, data: bytes) -> LineFacts:
@@ -472,21 +409,12 @@ def _with_recorded(line: _FactLine, data: bytes) -> LineFacts:
         model: text
         for model, cost in (state.model_usage or {}).items()
         if not isinstance(cost.cost_usd, UnsetType)
-        and (text := believable_dollars(bytes(cost.cost_usd), _DEAREST_SESSION)) is not None
+        and (text := believable_total(bytes(cost.cost_usd))) is not None
     }
     whole = None
     if not isinstance(state.total_cost_usd, UnsetType):
-        whole = believable_dollars(bytes(state.total_cost_usd), _DEAREST_SESSION)
+        whole = believable_total(bytes(state.total_cost_usd))
     return msgspec.structs.replace(_facts(line, None), recorded=RecordedTotal(by_model, whole))
-
-
-def believable_dollars(number: bytes, most: int) -> str | None:
-    """A JSON number as its own digits: a float would round what was written, and money is exact.
-
-    None where it is no amount anybody could have been charged.
-    """
-    text = number.decode("ascii", "replace")
-    return text if text[:1].isdigit() and float(text) <= most else None
 
 
 def milliseconds(timestamp: str | None) -> int | None:
@@ -501,17 +429,6 @@ def milliseconds(timestamp: str | None) -> int | None:
         return (moment - _EPOCH) // _MILLISECOND
     except (ValueError, OverflowError):
         return None
-
-
-def counts_are_uncertain(version: str | None, has_stop: bool) -> bool:
-    """Whether the counts may be those of the stream's start (client 2.1.30 wrote nothing else)."""
-    if has_stop or not version:
-        return False
-    try:
-        major, minor, *_ = (int(part) for part in version.split(".")[:2])
-    except ValueError:
-        return False
-    return (major, minor) >= _COUNTS_FROM_START
 
 
 def _by_codec(data: bytes) -> LineFacts | None:

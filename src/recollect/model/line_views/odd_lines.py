@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UnsetType
 
 from recollect.model.codec import decode
-from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.cost.line_usage import ResponseUsage, is_billed, response_usage
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import (
     AiTitle,
@@ -28,21 +28,14 @@ from recollect.model.entry import (
     User,
 )
 from recollect.model.line_views.facts import (
-    DEAREST_RESPONSE,
-    MAIN,
     OTHER,
     PROSE,
-    SIDECHAIN,
     TITLE,
     TOOL_INPUT,
     TOOL_RESULT,
     WITHOUT_TEXT,
     LineFacts,
-    ResponseUsage,
     Texts,
-    believable,
-    believable_dollars,
-    believable_duration,
     content_of,
     joined,
     milliseconds,
@@ -117,17 +110,20 @@ def _without_links(entry: Entry) -> dict[str, object]:
 
 def _entry_usage(entry: Entry, texts: Texts | None) -> ResponseUsage | None:
     body = entry.body
-    if not isinstance(body, Assistant) or body.message.usage is None or body.message.model == SYNTHETIC_MODEL:
+    if not isinstance(body, Assistant) or body.message.usage is None:
+        return None
+    message = body.message
+    if not is_billed("assistant", message.model):
         return None
     called = texts[TOOL_INPUT] if texts else None
-    return ResponseUsage(
-        believable(body.message.usage),
-        SIDECHAIN if body.is_sidechain is True else MAIN,
-        body.message.id,
-        body.request_id or "",
-        body.message.model,
-        body.message.stop_reason is not None,
-        called.partition("\n")[0] if called else None,
-        None if body.cost_usd is None else believable_dollars(repr(body.cost_usd).encode(), DEAREST_RESPONSE),
-        believable_duration(body.duration_ms),
+    return response_usage(
+        body.message.usage,
+        is_sidechain=body.is_sidechain,
+        message_id=message.id,
+        request_id=body.request_id,
+        model=message.model,
+        stop_reason=message.stop_reason,
+        tool=called.partition("\n")[0] if called else None,
+        cost=None if body.cost_usd is None else repr(body.cost_usd).encode(),
+        duration_ms=body.duration_ms,
     )

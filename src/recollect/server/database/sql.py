@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from recollect.index.schema import QUARTER_MS
+from recollect.model.cost.copies import MAIN
 from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
@@ -671,8 +672,11 @@ def usage_parts(since: int | None, until: int | None) -> tuple[list[str], list[o
     last = None if until is None else until // QUARTER_MS
     rolled = f"SELECT org, quarter, session, person, model, branch, variant, messages, {_COUNTS} FROM rollup WHERE org = $1"  # noqa: S608 - names of columns
     spoken = (
-        f"SELECT org, {{quarter}} AS quarter, session, person, model, branch, variant, 1 AS messages, {_COUNTS}"  # noqa: S608 - names of columns
-        " FROM usage WHERE org = $1 AND counted = 1 AND at >= {since} AND at < {until}"
+        "SELECT own.org, {quarter} AS quarter, own.session, own.person, said.model, own.branch, said.variant,"  # noqa: S608 - names of columns
+        f" 1 AS messages, {', '.join(f'said.{name}' for name in COUNTS)} FROM usage AS own JOIN usage AS said"
+        " ON said.org = own.org AND said.message = own.message AND said.counted >= 2"
+        f" AND (own.speaker <> {MAIN} OR said.request = own.request)"
+        " WHERE own.org = $1 AND own.counted % 2 = 1 AND own.at >= {since} AND own.at < {until}"
     )
     # What has no time is in quarter 0, and neither before nor after anything.
     timed = " AND quarter <> 0" if since is not None or until is not None else ""

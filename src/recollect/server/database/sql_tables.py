@@ -114,11 +114,39 @@ DROP INDEX usage_by_time;
 CREATE INDEX usage_by_time ON usage(org, at) WHERE counted = 1;
 """
 
+# A row for each speaker of a log, and marks in ``counted`` (model/cost/copies.py): the copy a response belongs with (1)
+# need not be the one that has its amounts (2).
+_USAGE_COLUMNS = (
+    "org, message, session, key, request, counted, speaker, has_stop, forked, at, person, model, branch, variant, "
+    + ", ".join(COUNTS)
+)
+_COPIES_MARKED = """
+UPDATE usage SET counted = 3 WHERE counted = 1;
+DROP INDEX usage_by_time;
+CREATE INDEX usage_by_time ON usage(org, at) WHERE counted % 2 = 1;
+"""
+_SQLITE_COPIES = f"""
+CREATE TABLE usage_now(
+  org TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL,
+  counted INTEGER NOT NULL, speaker INTEGER NOT NULL, has_stop INTEGER NOT NULL, forked INTEGER NOT NULL, at BIGINT,
+  person TEXT NOT NULL, model TEXT NOT NULL, branch TEXT NOT NULL, variant INTEGER NOT NULL, {_COUNT_COLUMNS},
+  PRIMARY KEY(org, message, session, key, request, speaker)
+);
+INSERT INTO usage_now({_USAGE_COLUMNS}) SELECT {_USAGE_COLUMNS} FROM usage;
+DROP TABLE usage;
+ALTER TABLE usage_now RENAME TO usage;
+CREATE INDEX usage_by_time ON usage(org, at);
+"""  # noqa: S608 - names of columns
+_POSTGRES_COPIES = """
+ALTER TABLE usage DROP CONSTRAINT usage_pkey;
+ALTER TABLE usage ADD PRIMARY KEY (org, message, session, key, request, speaker);
+"""
+
 
 def sqlite_steps() -> list[str]:
     """What each version adds, on SQLite."""
     words = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "by_ref": ""}
-    return [_SHARED.format(**words) + _SQLITE_TEXTS]
+    return [_SHARED.format(**words) + _SQLITE_TEXTS, _SQLITE_COPIES + _COPIES_MARKED]
 
 
 def postgres_steps() -> list[str]:
@@ -141,6 +169,7 @@ def postgres_steps() -> list[str]:
         _SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(),
         BY_ROW,
         BY_BATCH + _USAGE_BY_TIME,
+        _POSTGRES_COPIES + _COPIES_MARKED,
     ]
 
 

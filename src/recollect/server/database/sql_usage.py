@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
-from recollect.model.cost.copies import ResponseCopy, counted, preference
+from recollect.model.cost.copies import AMOUNTS, BELONGS, BOTH, MAIN, ResponseCopy, marks, preference
 from recollect.server.database.records import AppendRequest, Moved, SessionAppend
 from recollect.server.database.sql_tables import COUNTS
 
@@ -52,6 +52,9 @@ class Transaction(Protocol):
         """
 
 
+_Place = tuple[str, str, str, int]
+
+
 class _UsageTableRow(NamedTuple):
     """A row of ``usage`` without its organisation."""
 
@@ -76,8 +79,8 @@ class _UsageTableRow(NamedTuple):
     web_searches: int
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        return self.session, self.key, self.request
+    def place(self) -> _Place:
+        return self.session, self.key, self.request, self.speaker
 
     def copy(self) -> ResponseCopy:
         return ResponseCopy(
@@ -102,7 +105,7 @@ def _typed(*names: str) -> tuple[str, ...]:
 
 _UPSERT = BulkStatement(
     f"INSERT INTO usage(org, {USAGE}) {{rows}}"
-    f" ON CONFLICT (org, message, session, key, request) DO UPDATE SET {_UPDATES}",
+    f" ON CONFLICT (org, message, session, key, request, speaker) DO UPDATE SET {_UPDATES}",
     _typed("org", *_UsageTableRow._fields),
 )
 _KEYS = ("org", "quarter", "session", "person", "model", "branch", "variant")
@@ -130,7 +133,7 @@ async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest
         return
     messages = sorted(new)
     await tx.lock_responses(org, messages)
-    found: dict[str, dict[tuple[str, str, str], _UsageTableRow]] = defaultdict(dict)
+    found: dict[str, dict[_Place, _UsageTableRow]] = defaultdict(dict)
     for values in await tx.usage(org, messages):
         known = _UsageTableRow(*values)
         found[known.message][known.place] = known
@@ -162,15 +165,15 @@ def _known(ask: AppendRequest, row: UsageRow) -> _UsageTableRow:
 
 
 def _settle(
-    before: dict[tuple[str, str, str], _UsageTableRow],
+    before: dict[_Place, _UsageTableRow],
     new: list[_UsageTableRow],
     changed: list[_UsageTableRow],
     sums: dict[_RollupKey, list[int]],
 ) -> None:
     """What becomes of one response: its rows merged, the counted ones chosen, the difference noted."""
     if not before and len(new) == 1:  # most of them: one copy counts, whatever it is
-        changed.append(new[0]._replace(counted=1))
-        _add(sums, changed[-1], 1)
+        changed.append(new[0]._replace(counted=BOTH))
+        _add(sums, changed[-1], changed[-1], 1)
         return
     now = dict(before)
     for row in new:
@@ -178,24 +181,26 @@ def _settle(
         # Of one log the later line speaks, unless it knows less (as within one append).
         if known is None or preference(row.copy())[:4] >= preference(known.copy())[:4]:
             now[row.place] = row
-    places = list(now)
-    chosen = {places[index] for index in counted([now[place].copy() for place in places])}
-    for place in places:
-        row = now[place]._replace(counted=int(place in chosen))
-        known = before.get(place)
-        if row == known:
-            continue
-        changed.append(row)
-        if known is not None and known.counted:
-            _add(sums, known, -1)
-        if row.counted:
-            _add(sums, row, 1)
+    chosen = marks([row.copy() for row in now.values()])
+    after = [row._replace(counted=mark) for row, mark in zip(now.values(), chosen, strict=True)]
+    changed += [row for row in after if row != before.get(row.place)]
+    for sign, rows in ((-1, before.values()), (1, after)):
+        for row in rows:
+            if row.counted & BELONGS:
+                _add(sums, row, _with_amounts(row, rows), sign)
 
 
-def _add(sums: dict[_RollupKey, list[int]], row: _UsageTableRow, sign: int) -> None:
-    key = ((row.at or 0) // QUARTER_MS, row.session, row.person, row.model, row.branch, row.variant)
+def _with_amounts(row: _UsageTableRow, copies: Iterable[_UsageTableRow]) -> _UsageTableRow:
+    """The copy whose counts are those of a response that belongs with ``row``."""
+    return next(
+        one for one in copies if one.counted & AMOUNTS and (row.speaker != MAIN or one.request == row.request)
+    )
+
+
+def _add(sums: dict[_RollupKey, list[int]], row: _UsageTableRow, said: _UsageTableRow, sign: int) -> None:
+    key = ((row.at or 0) // QUARTER_MS, row.session, row.person, said.model, row.branch, said.variant)
     amounts = sums.setdefault(key, [0] * len(_SUMS))
-    for index, amount in enumerate((1, *row[13:19])):
+    for index, amount in enumerate((1, *said[13:19])):
         amounts[index] += sign * amount
 
 

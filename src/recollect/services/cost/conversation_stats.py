@@ -15,7 +15,7 @@ from msgspec import Struct
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Line
-from recollect.model.line_views.scan import usage_of
+from recollect.model.line_views.facts import usage_facts
 from recollect.services.provider.chat_message import CALLS, RESULTS, ChatMessage
 from recollect.services.provider.message_lines import chat_message, gathered
 from recollect.storage.config.our_config import price_list
@@ -105,6 +105,4 @@ class _Counts:
 
 def _take_usage(path: Path, ledger: Ledger) -> None:
     for line in read_lines(path):
-        record = usage_of(line.data) if isinstance(line, Line) else None
-        if record is not None:
-            ledger.add(record)
+        ledger.add(usage_facts(line.data) if isinstance(line, Line) else None, path=str(path))

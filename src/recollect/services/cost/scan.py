@@ -267,15 +267,25 @@ def _counted(logs: Sequence[UsageLogRow], answers: Iterable[LogUsage]) -> tuple[
     dropped: list[Placed] = []
     for message, copies in several.items():
         del alone[message]
-        winners = set(counted([_copy(logs[number].path, row) for number, row in copies]))
-        for place, copy in enumerate(copies):
-            (kept if place in winners else dropped).append(copy)
+        winners = dict(counted([_copy(logs[number].path, row) for number, row in copies]))
+        for place, (number, row) in enumerate(copies):
+            if place in winners:
+                kept.append((number, _with_amounts(row, copies[winners[place]][1])))
+            else:
+                dropped.append((number, row))
     kept.extend(alone.values())
     return kept, dropped
 
 
 def _copy(path: str, row: UsageTuple) -> ResponseCopy:
     return ResponseCopy(row[1], row[2], row[12], row[3], row[5] or 0, row[4], path)
+
+
+def _with_amounts(row: UsageTuple, other: UsageTuple) -> UsageTuple:
+    """A response as one copy has it, with the counts, the model and the record of another."""
+    if other is row:
+        return row
+    return (*row[:6], other[6], row[7], other[8], row[9], *other[10:18], *row[18:])
 
 
 def _summed(rows: Iterable[Placed], query: UsageQuery) -> dict[Key, list[int]]:

@@ -22,9 +22,11 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from recollect.errors import NotFound, StorageError
-from recollect.model.cost.prices import SYNTHETIC_MODEL, variant
+from recollect.model.cost.line_usage import counts_are_uncertain, is_billed, speaker_of
+from recollect.model.cost.prices import variant
+from recollect.model.cost.usage import cache_writes
 from recollect.model.damage import Line
-from recollect.model.line_views.facts import MAIN, SIDECHAIN, counts_are_uncertain, facts_of, milliseconds
+from recollect.model.line_views.facts import facts_of, milliseconds
 from recollect.storage.logs.reader import OpenLog
 
 _CHUNK = 256 * 1024
@@ -206,7 +208,7 @@ class _LogUsageReader:
 
     def __init__(self, task: UsageTask) -> None:
         self._task = task
-        self._kept: dict[tuple[str | None, str], _BestCopy] = {}
+        self._kept: dict[tuple[str | None, str, int], _BestCopy] = {}
         self._nameless: list[tuple[str, _BestCopy]] = []
         self.session: str | None = None
         self.cwd: str | None = None
@@ -231,7 +233,7 @@ class _LogUsageReader:
 
     def rows(self, times: dict[str, int]) -> list[UsageTuple]:
         """What was kept, one row for each response."""
-        named = [_row(message, request, one, times) for (message, request), one in self._kept.items()]
+        named = [_row(message, request, one, times) for (message, request, _), one in self._kept.items()]
         return named + [_row(None, request, one, times) for request, one in self._nameless]
 
     def _seek(self, word: bytes, chunk: bytes, end: int) -> None:
@@ -258,7 +260,7 @@ class _LogUsageReader:
                 self._take_oddly(data)
             return
         usage = message.usage
-        if usage is None or message.model == SYNTHETIC_MODEL:
+        if usage is None or not is_billed("assistant", message.model):
             return
         if not self._is_plain(line, message):
             self._take_oddly(data)
@@ -270,9 +272,8 @@ class _LogUsageReader:
             except _REFUSED:
                 self._take_oddly(data)
                 return
-        speaker = SIDECHAIN if line.is_sidechain else MAIN
-        rank = (speaker, usage.output_tokens or 0, message.stop_reason is not None)
-        one = self._keep((message.id, line.request_id or ""), line, rank, line.timestamp)
+        rank = (speaker_of(line.is_sidechain), usage.output_tokens or 0, message.stop_reason is not None)
+        one = self._keep(message.id, line.request_id or "", line, rank, line.timestamp)
         if one.lines == 1:
             one.asked = line.parent_uuid
         one.tool = one.tool or tool
@@ -290,24 +291,25 @@ class _LogUsageReader:
     def _take_oddly(self, data: bytes) -> None:
         """The way of the index, for what is not a plain answer."""
         facts = facts_of(data)
-        if facts is None or facts.spoken is None:
+        if facts is None or facts.response is None:
             return
         from recollect.services.indexing.extraction import usage_row
 
         row = usage_row(facts, None)
         best: UsageTuple = (*row[:19], 1)  # a UsageRow without ``asked``
-        one = self._keep((row.message, row.request), best, (row.speaker, row.output, row.has_stop), row.at)
+        one = self._keep(row.message, row.request, best, (row.speaker, row.output, row.has_stop), row.at)
         if one.lines == 1:
             one.asked = facts.parent
         one.tool = one.tool or row.tool
 
     def _keep(
-        self, key: tuple[str | None, str], best: _CostLine | UsageTuple, rank: Rank, time: Time
+        self, message: str | None, request: str, best: _CostLine | UsageTuple, rank: Rank, time: Time
     ) -> _BestCopy:
-        """Keep a line unless a better one of the same log speaks for the response (as the index does)."""
-        if key[0] is None:
-            self._nameless.append((key[1], one := _BestCopy(best, rank, time)))
+        """Keep a line unless a better one of the same log and speaker stands for the response (as the index does)."""
+        if message is None:
+            self._nameless.append((request, one := _BestCopy(best, rank, time)))
             return one
+        key = (message, request, rank[0])
         known = self._kept.get(key)
         if known is None:
             known = self._kept[key] = _BestCopy(best, rank, time)
@@ -345,7 +347,7 @@ def _plain_row(message: str | None, request: str, one: _BestCopy, line: _CostLin
         raise AssertionError("only lines with usage are kept")
     speaker, output, has_stop = one.rank
     tokens, reads = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
-    five, hour = _writes(usage)
+    five, hour = cache_writes(usage.cache_creation_input_tokens, usage.cache_creation)
     searches = usage.server_tool_use
     return (
         message,
@@ -380,16 +382,6 @@ def _plain_row(message: str | None, request: str, one: _BestCopy, line: _CostLin
 def _shared(name: str | None, _names: dict[str, str] = {}) -> str | None:  # noqa: B006 - one for the process
     """One object for each name: it crosses the pipe once."""
     return None if name is None else _names.setdefault(name, name)
-
-
-def _writes(usage: _UsageCounts) -> tuple[int, int]:
-    """Cache writes of five minutes and of an hour (the rule of ``model.usage.Usage``)."""
-    split, whole = usage.cache_creation, usage.cache_creation_input_tokens or 0
-    if split is None:
-        return max(whole, 0), 0
-    hour = split.ephemeral_1h_input_tokens or 0
-    five = split.ephemeral_5m_input_tokens
-    return max(whole - hour, 0) if five is None else five, hour
 
 
 def _first_tool(content: Raw | UnsetType) -> str | None:

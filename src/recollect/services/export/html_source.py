@@ -20,7 +20,7 @@ from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.json_text import loose_object
-from recollect.model.line_views.scan import usage_of
+from recollect.model.line_views.facts import usage_facts
 from recollect.services.export.export import Redactor
 from recollect.services.page.conversation import (
     ConversationView,
@@ -97,9 +97,7 @@ class ExportSource:
         ledger = Ledger(self._prices)
         for node in (node for place in places for node in talk.groups[place]):
             entry = talk.load(node)
-            record = None if entry is None else usage_of(entry.raw)
-            if record is not None:
-                ledger.add(record)
+            ledger.add(None if entry is None else usage_facts(entry.raw))
         return ledger.total() if ledger.responses else None
 
 

@@ -20,6 +20,7 @@ from recollect.index.frame import (
     MessageRow,
     UsageRow,
 )
+from recollect.model.cost.line_usage import counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.json_text import is_plainly_sound
@@ -29,7 +30,6 @@ from recollect.model.line_views.facts import (
     LineFacts,
     RecordedTotal,
     Texts,
-    counts_are_uncertain,
     facts_of,
 )
 from recollect.model.search.terms import indexed_text
@@ -130,7 +130,7 @@ class _FrameBuilder:
         self.start = self.end = start
         self._listing = listing
         self._messages: list[MessageRow] = []
-        self._usage: dict[tuple[str | None, str], UsageRow] = {}
+        self._usage: dict[tuple[str, str, int], UsageRow] = {}
         self._nameless: list[UsageRow] = []
         self._size = 0
         self._damage: dict[str, int] = {}
@@ -162,7 +162,7 @@ class _FrameBuilder:
         self._note(facts, is_entry=as_entry is not None)
         if facts.uuid is not None or facts.texts is not None:
             self._messages.append(self._row(facts, line))
-        if facts.spoken is not None:
+        if facts.response is not None:
             self._take_usage(facts)
 
     def frame(self, log: OpenLog) -> Frame:
@@ -232,44 +232,44 @@ class _FrameBuilder:
         return known
 
     def _take_usage(self, facts: LineFacts) -> None:
-        spoken = facts.spoken
-        assert spoken is not None  # noqa: S101 - for the type checker: whoever calls has asked
-        if spoken.message_id is None:
+        said = facts.response
+        assert said is not None  # noqa: S101 - for the type checker: the caller has asked
+        if said.message_id is None:
             self._nameless.append(usage_row(facts, self._id(facts.parent)))
             return
-        key = (spoken.message_id, spoken.request_id)
+        key = (said.message_id, said.request_id, said.speaker)
         known = self._usage.get(key)
         if known is None:
             self._usage[key] = usage_row(facts, self._id(facts.parent))
             return
-        then = (spoken.speaker, spoken.usage.output_tokens or 0, spoken.has_stop, facts.at or 0)
-        if then >= (known.speaker, known.output, known.has_stop, known.at or 0):
+        then = (said.usage.output_tokens or 0, said.has_stop, facts.at or 0)
+        if then >= (known.output, known.has_stop, known.at or 0):
             self._usage[key] = usage_row(facts, None)._replace(
-                tool=known.tool or spoken.tool, asked=known.asked, lines=known.lines + 1
+                tool=known.tool or said.tool, asked=known.asked, lines=known.lines + 1
             )
         else:
-            self._usage[key] = known._replace(tool=known.tool or spoken.tool, lines=known.lines + 1)
+            self._usage[key] = known._replace(tool=known.tool or said.tool, lines=known.lines + 1)
 
 
 def usage_row(facts: LineFacts, asked: Id) -> UsageRow:
     """What one line says of one response."""
-    spoken = facts.spoken
-    assert spoken is not None  # noqa: S101 - for the type checker: whoever calls has asked
-    usage = spoken.usage
+    said = facts.response
+    assert said is not None  # noqa: S101 - for the type checker: the caller has asked
+    usage = said.usage
     tokens = usage.tokens()
-    uncertain = not spoken.has_stop and counts_are_uncertain(facts.version, spoken.has_stop)
+    uncertain = not said.has_stop and counts_are_uncertain(facts.version, said.has_stop)
     context = tokens.input + tokens.cache_write_5m + tokens.cache_write_1h + tokens.cache_read
     return UsageRow(
-        spoken.message_id,
-        spoken.request_id,
-        spoken.speaker,
-        spoken.has_stop,
+        said.message_id,
+        said.request_id,
+        said.speaker,
+        said.has_stop,
         facts.is_forked,
         facts.at,
-        spoken.model,
+        said.model,
         facts.branch,
         facts.version,
-        spoken.tool,
+        said.tool,
         variant(context, usage.speed, usage.inference_geo, usage.service_tier, uncertain),
         tokens.input,
         tokens.output,
@@ -277,8 +277,8 @@ def usage_row(facts: LineFacts, asked: Id) -> UsageRow:
         tokens.cache_write_1h,
         tokens.cache_read,
         tokens.web_searches,
-        None if spoken.recorded is None else _pico(spoken.recorded),
-        spoken.duration_ms,
+        None if said.recorded is None else _pico(said.recorded),
+        said.duration_ms,
         asked,
         1,
     )

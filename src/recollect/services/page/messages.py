@@ -22,7 +22,7 @@ from recollect.model.cost.money import Spending
 from recollect.model.cost.prices import PriceList
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Entry
-from recollect.model.line_views.scan import UsageRecord, usage_of
+from recollect.model.line_views.facts import LineFacts, usage_facts
 from recollect.model.moments import parsed_time
 from recollect.services.documents import conversation as documents
 from recollect.services.documents import spending
@@ -169,8 +169,8 @@ class MessageWindow:
             return None, places[-1]
         entries = [*self._lines(places[:-1]), *said.entries]
         ledger = Ledger(self._prices)
-        for record in filter(None, (usage_of(entry.raw) for entry in entries)):
-            ledger.add(record)
+        for entry in entries:
+            ledger.add(usage_facts(entry.raw))
         return spending.spending_document(ledger.total()) if ledger.responses else None, index
 
     def _lines(self, places: Iterable[int]) -> Iterator[Entry]:
@@ -226,9 +226,9 @@ def costs_document(
     talk, prices = talk_of(session, view), price_list()
     starts = [-1, *talk.turns]
     ledgers: dict[int, Ledger] = {}
-    for index, record in _usage(talk):
+    for index, facts in _usage(talk):
         turn = starts[bisect.bisect_right(talk.turns, index)]
-        ledgers.setdefault(turn, Ledger(prices)).add(record)
+        ledgers.setdefault(turn, Ledger(prices)).add(facts)
     totals = {turn: ledger.total() for turn, ledger in ledgers.items()}
     ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
     whole = sum(totals.values(), Spending())
@@ -249,7 +249,7 @@ def _at(talk: ViewMessages, index: int) -> dt.datetime | None:
     return parsed_time(talk.groups[index][0].timestamp) if index < len(talk) else None
 
 
-def _usage(talk: ViewMessages) -> Iterator[tuple[int, UsageRecord]]:
+def _usage(talk: ViewMessages) -> Iterator[tuple[int, LineFacts]]:
     """The usage of every line of a view, with the message its response ends in."""
     ends = {name: places[-1] for name, places in talk.responses.items()}
     wanted = {
@@ -263,6 +263,6 @@ def _usage(talk: ViewMessages) -> Iterator[tuple[int, UsageRecord]]:
     with OpenLog(talk.log.path) as log:
         for line in log.lines(min(wanted), None):
             index = wanted.get(line.offset)
-            record = usage_of(line.data) if index is not None and isinstance(line, Line) else None
-            if index is not None and record is not None:
-                yield index, record
+            facts = usage_facts(line.data) if index is not None and isinstance(line, Line) else None
+            if index is not None and facts is not None and facts.response is not None:
+                yield index, facts

@@ -24,7 +24,7 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
-from recollect.model.line_views.scan import usage_of
+from recollect.model.line_views.facts import usage_facts
 from recollect.storage.changes.plan import ChangePlan
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.reader import LogReader, read_lines
@@ -105,9 +105,7 @@ def spent(paths: Iterable[Path]) -> tuple[int, int, int, int]:
     ledger = Ledger()
     for path in paths:
         for line in read_lines(path):
-            record = usage_of(line.data) if isinstance(line, Line) else None
-            if record is not None:
-                ledger.add(record)
+            ledger.add(usage_facts(line.data) if isinstance(line, Line) else None, path=str(path))
     return _four(ledger.total().tokens)
 
 

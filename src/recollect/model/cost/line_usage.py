@@ -1,0 +1,137 @@
+"""What a line says of usage: the one place that decides it, for the index, for scans, for ledgers, for the server.
+
+Only an answer has usage of its own. What the client says in the model's place (``<synthetic>``) was asked of
+no one and billed by no one. Counts no response can have are no counts. Dollars are kept as the digits that were
+written. How a line is decoded is the business of ``model.line_views``; which of several lines counts, of
+``model.cost.copies``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from recollect.model.cost.copies import MAIN, SIDECHAIN
+from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage
+
+# Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
+_MOST_TOKENS = (1 << 40) - 1
+_LONGEST_MS = 10**10
+_DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
+# From this version on a missing stop reason means that the counts are those of the stream's start.
+_COUNTS_FROM_START = (2, 1)
+
+
+class ResponseUsage(Struct, frozen=True, gc=False):
+    """What a line says of the response it belongs to."""
+
+    usage: Usage
+    speaker: int
+    message_id: str | None = None
+    request_id: str = ""
+    model: str | None = None
+    has_stop: bool = False
+    tool: str | None = None
+    recorded: str | None = None  # dollars as an old client wrote them, digits untouched
+    duration_ms: int | None = None
+
+
+def is_billed(kind: str, model: str | None) -> bool:
+    """Whether a line of this type and model can speak of a response that cost something."""
+    return kind == "assistant" and model != SYNTHETIC_MODEL
+
+
+def response_usage(
+    usage: Usage,
+    *,
+    is_sidechain: bool | None,
+    message_id: str | None,
+    request_id: str | None,
+    model: str | None,
+    stop_reason: str | None,
+    tool: str | None,
+    cost: bytes | None,
+    duration_ms: float | None,
+) -> ResponseUsage:
+    """What a line that is billed says. ``cost``: the JSON number an old client recorded."""
+    return ResponseUsage(
+        believable(usage),
+        speaker_of(is_sidechain),
+        message_id,
+        request_id or "",
+        model,
+        stop_reason is not None,
+        tool,
+        None if cost is None else believable_dollars(cost, _DEAREST_RESPONSE),
+        believable_duration(duration_ms),
+    )
+
+
+def speaker_of(is_sidechain: bool | None) -> int:
+    """Who speaks in a line of a log; progress of agents is told by its own kind of line."""
+    return SIDECHAIN if is_sidechain is True else MAIN
+
+
+def counts_are_uncertain(version: str | None, has_stop: bool) -> bool:
+    """Whether the counts may be those of the stream's start (client 2.1.30 wrote nothing else)."""
+    if has_stop or not version:
+        return False
+    try:
+        major, minor, *_ = (int(part) for part in version.split(".")[:2])
+    except ValueError:
+        return False
+    return (major, minor) >= _COUNTS_FROM_START
+
+
+def believable(usage: Usage) -> Usage:
+    """Counts no response can have are no counts: they must not win over true ones, nor burst the sums."""
+    split, tools = usage.cache_creation, usage.server_tool_use
+    together = (
+        (usage.input_tokens or 0)
+        | (usage.output_tokens or 0)
+        | (usage.cache_creation_input_tokens or 0)
+        | (usage.cache_read_input_tokens or 0)
+    )
+    if split is not None:
+        together |= (split.ephemeral_5m_input_tokens or 0) | (split.ephemeral_1h_input_tokens or 0)
+    if tools is not None:
+        together |= tools.web_search_requests or 0
+    # One comparison for all of them: a sign or a high bit of any is one of the whole.
+    return usage if 0 <= together <= _MOST_TOKENS else _without_nonsense(usage)
+
+
+def _without_nonsense(usage: Usage) -> Usage:
+    def kept(count: int | None) -> int | None:
+        return count if count is not None and 0 <= count <= _MOST_TOKENS else None
+
+    split, tools = usage.cache_creation, usage.server_tool_use
+    return msgspec.structs.replace(
+        usage,
+        input_tokens=kept(usage.input_tokens),
+        output_tokens=kept(usage.output_tokens),
+        cache_creation_input_tokens=kept(usage.cache_creation_input_tokens),
+        cache_read_input_tokens=kept(usage.cache_read_input_tokens),
+        cache_creation=split
+        and CacheCreation(kept(split.ephemeral_5m_input_tokens), kept(split.ephemeral_1h_input_tokens)),
+        server_tool_use=tools and ServerToolUse(kept(tools.web_search_requests)),
+    )
+
+
+def believable_duration(milliseconds: float | None) -> int | None:
+    """Whole milliseconds; None where no answer can have taken so long."""
+    return int(milliseconds) if milliseconds is not None and 0 <= milliseconds <= _LONGEST_MS else None
+
+
+def believable_total(number: bytes) -> str | None:
+    """What a client says a whole session cost, as its own digits; None where no session can."""
+    return believable_dollars(number, _DEAREST_SESSION)
+
+
+def believable_dollars(number: bytes, most: int) -> str | None:
+    """A JSON number as its own digits: a float would round what was written, and money is exact.
+
+    None where it is no amount anyone could have been charged.
+    """
+    text = number.decode("ascii", "replace")
+    return text if text[:1].isdigit() and float(text) <= most else None
