@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
 from recollect.model import timespan
+from recollect.model.cost.money import Spending
 from recollect.model.ids import SessionId
 from recollect.services.projects import ProjectFilter
-from recollect.services.session import Session
+from recollect.services.session import AgentCost, Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.prompt_history import Prompt, prompts
@@ -48,7 +49,7 @@ class Home:
         found = [(home, log) for home in self.homes for log in home.sessions()]
         found.sort(key=lambda pair: pair[1].mtime_ns, reverse=True)
         for home, log in found:
-            session = Session(home, log)
+            session = Session(home, log, costs=self.session_costs)
             if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
@@ -108,7 +109,7 @@ class Home:
         for home in self.homes:
             found = home.latest_session(str(cwd))
             if found is not None:
-                return Session(home, found.file)
+                return Session(home, found.file, costs=self.session_costs)
         return None
 
     def prompts(self) -> Iterator[Prompt]:
@@ -228,7 +229,31 @@ class Home:
         file = SessionFile(
             path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=_session_id(listed.id)
         )
-        return Session(next(home for home in self.homes if str(home.root) == listed.home), file)
+        return Session(
+            next(home for home in self.homes if str(home.root) == listed.home), file, costs=self.session_costs
+        )
+
+    def session_costs(self, session: str) -> list[AgentCost]:
+        """What one session cost, by agent and model, out of the costs of all."""
+        from recollect.model.cost.report import MAIN_AGENT
+        from recollect.services.cost.report import costs
+        from recollect.services.indexing.at_hand import index_at_hand
+
+        roots = [home.root for home in self.homes]
+        opener = index_at_hand(roots, cache=self._cache) if self._with_index else self._index(roots)
+        with opener as opened:
+            report = costs(roots, ("agent", "model"), opened=opened, session=session)
+        return [
+            AgentCost(
+                row.keys["agent"] == MAIN_AGENT,
+                Spending(
+                    row.tokens,
+                    row.pico_usd,
+                    frozenset([row.keys["model"]] if row.unpriced_messages else ()),
+                ),
+            )
+            for row in report.rows
+        ]
 
     def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""
@@ -241,7 +266,7 @@ class Home:
         for home in self.homes:
             for log in home.sessions():
                 if log.path.resolve() == path.resolve():
-                    return Session(home, log)
+                    return Session(home, log, costs=self.session_costs)
         seen = path.stat()
         log = SessionFile(path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=None)
         return Session(ClaudeHome(path.parent), log)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -37,6 +38,16 @@ from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
 from recollect.storage.logs.summary import LogSummary, glance, marked_entries
 
 
+class AgentCost(NamedTuple):
+    """What one model cost in a session's own log, or in the log of one of its agents."""
+
+    is_main: bool
+    spending: Spending
+
+
+SessionCosts = Callable[[str], Sequence[AgentCost]]
+
+
 class Compaction(Struct, frozen=True):
     """A place where the client cut the conversation and went on with a summary."""
 
@@ -54,9 +65,12 @@ class Session:
     ``Session`` to see what was added since.
     """
 
-    def __init__(self, home: ClaudeHome, file: SessionFile) -> None:
+    costs: SessionCosts | None = None
+
+    def __init__(self, home: ClaudeHome, file: SessionFile, *, costs: SessionCosts | None = None) -> None:
         self.home, self.file = home, file
         self._log = LogGraph(file.path)
+        self.costs = costs
 
     @property
     def id(self) -> str:
@@ -174,7 +188,13 @@ class Session:
         return list(self.home.agents(self.file))
 
     def spending(self, *, with_agents: bool = True) -> Spending:
-        """Tokens and money, each response counted once."""
+        """Tokens and money as ``Home.costs`` counts them: each response once over all sessions of the homes.
+
+        What a fork copied belongs to the session it was made in. A session of no home is counted by itself.
+        """
+        if self.costs is not None:
+            rows = self.costs(self.id)
+            return sum((row.spending for row in rows if with_agents or row.is_main), Spending())
         ledger = Ledger(price_list())
         agents = [agent.path for agent in self.agents()] if with_agents else []
         for path in (self.path, *agents):

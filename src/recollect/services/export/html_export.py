@@ -476,7 +476,9 @@ def _project_page(project: str, rows: Mapping[str, ExportSummary | str]) -> Iter
     for name, row in rows.items():
         yield _project_line(name, row)
     yield "</tbody></table>\n</main>\n"
-    yield html_frame.foot("Exported by recollect. A response that several sessions share is counted in each.")
+    yield html_frame.foot(
+        "Exported by recollect. A response that several sessions share is counted in the one it was made in."
+    )
 
 
 def _project_line(name: str, row: ExportSummary | str) -> str:

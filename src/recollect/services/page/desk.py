@@ -81,7 +81,7 @@ class PageBackend:
         for known in (self._listed[1], None):
             # A list of any age says where to look; only what is not in it is worth another walk.
             for session in self.sessions(fresh=True) if known is None else known:
-                now = _as_it_is(session) if session.id == name else None
+                now = self._as_it_is(session) if session.id == name else None
                 if now is not None:
                     return now
         archive = archive_at(self.data)
@@ -146,12 +146,11 @@ class PageBackend:
         log.keep()
         return new
 
-
-def _as_it_is(session: Session) -> Session | None:
-    """The session with the size and time its log has now; None where it is gone."""
-    try:
-        size, modified, inode = signature_of(session.path)
-    except RecollectError:
-        return None
-    file = structs.replace(session.file, size=size, mtime_ns=modified, inode=inode)
-    return Session(session.home, file)
+    def _as_it_is(self, session: Session) -> Session | None:
+        """The session with the size and time its log has now; None where it is gone."""
+        try:
+            size, modified, inode = signature_of(session.path)
+        except RecollectError:
+            return None
+        file = structs.replace(session.file, size=size, mtime_ns=modified, inode=inode)
+        return Session(session.home, file, costs=self.home.session_costs)

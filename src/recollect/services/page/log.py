@@ -96,7 +96,7 @@ class PageSession(Session):
     def __init__(
         self, session: Session, known: LogPoints | None = None, kept: PointsCache | None = None
     ) -> None:
-        super().__init__(session.home, session.file)
+        super().__init__(session.home, session.file, costs=session.costs)
         self._name = session.id
         self._agents = session.agents
         self._log: GrowingLog = GrowingLog(session.path, known, kept)
