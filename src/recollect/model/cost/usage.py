@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 
-class CacheSplit(Protocol):
+class CacheLifetimes(Protocol):
     """Cache writes by lifetime, in whatever view of a line."""
 
     @property
@@ -25,7 +25,7 @@ class CacheSplit(Protocol):
         """Those that live an hour."""
 
 
-def cache_writes(whole: int | None, split: CacheSplit | None) -> tuple[int, int]:
+def cache_writes(whole: int | None, split: CacheLifetimes | None) -> tuple[int, int]:
     """Cache writes of five minutes and of an hour, of a line's sum and its split where it has one."""
     hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
     five = None if split is None else split.ephemeral_5m_input_tokens
