@@ -17,10 +17,9 @@ from recollect.index.frame import UsageRow, with_amounts
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import counted
 from recollect.model.search.query import WordQuery
+from recollect.model.titles import FIRST_PROMPT, TITLE_PARTS, title_of
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
-    BY_PROMPT,
-    BY_REQUEST,
     DELETED,
     LIVE,
     PURGED,
@@ -72,7 +71,7 @@ class _Session:
         self.repository: str | None = None
         self.machine = machine
         self.title: str | None = None
-        self.title_rank = 0
+        self.titles: dict[str, str | None] = {}
         self.branch: str | None = None
         self.cwd: str | None = None
         self.created = self.changed = now
@@ -242,17 +241,16 @@ class MemoryDatabase:
         session.repository = told.repository or session.repository
         session.machine = told.machine or session.machine
         session.is_encrypted = session.is_encrypted or (told.encrypted and len(session.logs) == 1)
-        session.cwd = session.cwd or new.cwd
-        times = [at for at in (session.first_at, new.first_at) if at is not None]
-        session.first_at = min(times, default=None)
-        times = [at for at in (session.last_at, new.last_at) if at is not None]
-        session.last_at = max(times, default=None)
         if ask.key:
             return
+        session.cwd = session.cwd or new.cwd
+        session.first_at = new.first_at if session.first_at is None else session.first_at
+        session.last_at = session.last_at if new.last_at is None else new.last_at
         session.branch = new.branch or session.branch
-        rank = new.title_rank
-        if rank > session.title_rank or (rank == session.title_rank and rank > BY_PROMPT):
-            session.title, session.title_rank = new.title, rank
+        for part in TITLE_PARTS[:3]:
+            text = getattr(new, part)
+            session.titles[part] = session.titles.get(part) if text is None else text
+        session.titles[FIRST_PROMPT] = session.titles.get(FIRST_PROMPT) or new.first_prompt
 
     def _log(self, org: str, session: str, key: str) -> _Log | None:
         known = self._live(org, session)
@@ -304,7 +302,7 @@ class MemoryDatabase:
             session.repository,
             session.machine,
             user.name if user else None,
-            session.title,
+            session.title or title_of(*(session.titles.get(part) for part in TITLE_PARTS)) or None,
             session.branch,
             session.cwd,
             session.created,
@@ -354,8 +352,6 @@ class MemoryDatabase:
             value: Any = getattr(changes, name)
             if value is not None:
                 setattr(known, name, value)
-        if changes.title is not None:
-            known.title_rank = BY_REQUEST
         if changes.held is not None:
             known.is_held = changes.held
         named = [
@@ -378,13 +374,7 @@ class MemoryDatabase:
         if purge:
             known.state, known.deleted = PURGED, 0
             known.logs, known.files = {}, {}
-            known.title, known.title_rank, known.cwd, known.first_at, known.last_at = (
-                None,
-                0,
-                None,
-                None,
-                None,
-            )
+            known.title, known.titles, known.cwd, known.first_at, known.last_at = None, {}, None, None, None
         self._note(org, author, "session.purge" if purge else "session.delete", session)
         return True
 

@@ -81,6 +81,30 @@ def test_the_strongest_title_wins(kind: Kind) -> None:
     ]
 
 
+def test_titles_are_those_of_the_local_lists(kind: Kind) -> None:
+    """What the client says in the user's name is no title; a title that was taken away uncovers the one below."""
+    clear = prompt("<command-name>/clear</command-name>")
+    last = line(type="last-prompt", lastPrompt="The last prompt", sessionId="s")
+    chosen = line(type="custom-title", customTitle="Chosen", sessionId="s")
+    taken_away = line(type="custom-title", customTitle="", sessionId="s")
+
+    async def scene(made: World) -> list[str]:
+        data, titles = b"", []
+        for new in (clear, prompt("Now write the tests", "u-2"), last, chosen, taken_away):
+            assert (await made.put("s1", new, after(data))).status_code == 200
+            data += new
+            titles.append((await made.ask("GET", "/v1/sessions/s1")).json()["session"]["title"])
+        return titles
+
+    assert in_world(kind, scene) == [
+        None,
+        "Now write the tests",
+        "The last prompt",
+        "Chosen",
+        "The last prompt",
+    ]
+
+
 def test_the_list_is_by_change_and_in_pages(kind: Kind) -> None:
     """Newest change first; a cursor goes on where the page ended."""
 

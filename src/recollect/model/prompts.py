@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recollect.model.blocks import TextBlock, ToolResultBlock
+from recollect.model.codec import decode
+from recollect.model.damage import Damage, Line
 from recollect.model.entry import AiTitle, CustomTitle, Entry, LastPrompt, Summary, Tag, User
+from recollect.model.titles import LONGEST_TITLE
 
-_PROMPT_CHARACTERS = 200
 # What the client says in the user's name, told by how the text begins.
 _NOT_TYPED = (
     "<command-",
@@ -26,6 +28,12 @@ _NOT_TYPED = (
 )
 
 
+def read_entry(line: Line) -> Entry | None:
+    """A line as an entry, also as far as it is legible; None where it is none."""
+    item = decode(line)
+    return item.readable if isinstance(item, Damage) else item
+
+
 def typed_prompt(entry: Entry) -> str | None:
     """What the user typed, shortened; None where the client or a tool speaks in the user's name."""
     body = entry.body
@@ -37,7 +45,7 @@ def typed_prompt(entry: Entry) -> str | None:
     for block in blocks:
         # Editors put a block of their own before the typed one.
         if isinstance(block, TextBlock) and (text := block.text.strip()) and not text.startswith(_NOT_TYPED):
-            return text[:_PROMPT_CHARACTERS]
+            return text[:LONGEST_TITLE]
     return None
 
 
@@ -45,9 +53,9 @@ def metadata_text(entry: Entry) -> str | None:
     """What a metadata entry says; "" clears what an earlier one said."""
     match entry.body:
         case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | Tag(tag=text) | Summary(summary=text):
-            return text
+            return text[:LONGEST_TITLE]
         case LastPrompt(last_prompt=prompt):
-            return None if prompt is None else prompt.strip()[:_PROMPT_CHARACTERS]
+            return None if prompt is None else prompt.strip()[:LONGEST_TITLE]
     return None
 
 

@@ -12,15 +12,16 @@ from hashlib import sha256
 
 from recollect.index.frame import UsageRow
 from recollect.model.cost.copies import ResponseCopy, preference
-from recollect.model.line_views.facts import PROSE, TITLE, LineFacts, facts_of
-from recollect.server.database.records import BY_MODEL, BY_PROMPT, BY_USER, NO_TITLE, PreparedLines, TextRow
+from recollect.model.damage import Line
+from recollect.model.line_views.facts import LineFacts, facts_of
+from recollect.model.titles import FIRST_PROMPT, LONGEST_TITLE, TITLE_PARTS, said_of_session
+from recollect.server.database.records import PreparedLines, TextRow
 from recollect.services.indexing.extraction import usage_row
 from recollect.sync.wire import Position, plain_text
 
-_LONGEST_NAME, _LONGEST_TITLE = 300, 200
+_LONGEST_NAME = 300
 # What a word index takes of one line; the rest of a longer one is kept but not found.
 LONGEST_TEXT = 200_000
-_TITLES = {"custom-title": BY_USER, "ai-title": BY_MODEL, "summary": BY_MODEL}
 # Beyond this a time is nonsense, and PostgreSQL's sums would burst.
 _LATEST = 1 << 50
 
@@ -54,15 +55,18 @@ class _AppendFacts:
     _last_at: int | None = None
     _cwd: str | None = None
     _branch: str | None = None
-    _title: tuple[int, str | None] = (NO_TITLE, None)
+    # Whether the log begins with a side chain; of lines that come later that is not known, and hardly ever true.
+    _begins_aside: bool | None = None
 
     def __init__(self, lines_before: int, path: str) -> None:
         self._line, self._path = lines_before, path
+        if lines_before:
+            self._begins_aside = False
+        self._titles: dict[str, str] = {}
         self._usage: dict[tuple[str, str, int], UsageRow] = {}
         self._texts: list[TextRow] = []
 
     def prepared(self, data: bytes, count: int, after: Position) -> PreparedLines:
-        rank, title = self._title
         return PreparedLines(
             data,
             count,
@@ -72,10 +76,9 @@ class _AppendFacts:
             self._last_at,
             self._cwd,
             self._branch,
-            title,
-            rank,
-            tuple(self._usage.values()),
-            tuple(self._texts),
+            usage=tuple(self._usage.values()),
+            texts=tuple(self._texts),
+            **self._titles,
         )
 
     def take(self, line: bytes) -> None:
@@ -84,6 +87,7 @@ class _AppendFacts:
         if facts is None:
             return
         self._note(facts)
+        self._note_title(facts, Line(line.removesuffix(b"\n")))
         if facts.texts is not None:
             text = "\n".join(part for part in facts.texts if part)
             at = _time(facts.at)
@@ -96,20 +100,22 @@ class _AppendFacts:
     def _note(self, facts: LineFacts) -> None:
         if facts.uuid is not None:
             self._last_uuid = plain_text(facts.uuid, _LONGEST_NAME) or None
-            at = _time(facts.at)
-            if at is not None:
-                self._first_at = at if self._first_at is None else min(self._first_at, at)
-                self._last_at = at if self._last_at is None else max(self._last_at, at)
+        at = _time(facts.at)
+        if at is not None and facts.is_link:
+            # In the order of the log, as the local lists have it.
+            self._first_at = at if self._first_at is None else self._first_at
+            self._last_at = at
         self._cwd = self._cwd or _name(facts.cwd)
         self._branch = _name(facts.branch) or self._branch
-        if facts.texts is None:
-            return
-        rank, words = _TITLES.get(facts.type, NO_TITLE), facts.texts[TITLE]
-        if facts.type == "user" and not facts.is_meta and not facts.is_sidechain:
-            rank, words = BY_PROMPT, facts.texts[PROSE]
-        # A later title of the same strength replaces; of prompts the first one names the session.
-        if words and rank and (rank > self._title[0] or (rank == self._title[0] and rank != BY_PROMPT)):
-            self._title = rank, plain_text(" ".join(words[: 4 * _LONGEST_TITLE].split()), _LONGEST_TITLE)
+
+    def _note_title(self, facts: LineFacts, line: Line) -> None:
+        if facts.is_link and self._begins_aside is None:
+            self._begins_aside = facts.is_sidechain
+        said = said_of_session(
+            facts, line, begins_aside=self._begins_aside is True, has_prompt=FIRST_PROMPT in self._titles
+        )
+        if said is not None and said[0] in TITLE_PARTS:
+            self._titles[said[0]] = plain_text(said[1], LONGEST_TITLE)
 
     def _take_usage(self, facts: LineFacts) -> None:
         row = usage_row(facts, None)

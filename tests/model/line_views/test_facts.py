@@ -425,12 +425,21 @@ class TestLinks:
 
         assert not facts(line).is_forked
 
-    def test_an_emptied_title_is_a_cleared_one(self) -> None:
-        """An empty custom title takes the title away."""
-        assert (True, False) == (
-            facts({"type": "custom-title", "customTitle": ""}).cleared_title,
-            facts({"type": "custom-title", "customTitle": "x"}).cleared_title,
-        )
+    def test_a_link_is_told_from_metadata(self) -> None:
+        """With or without an id; of what we do not know only what has one."""
+        links: list[Fields] = [
+            {"type": "user", "message": {"content": "x"}},
+            {"type": "progress"},
+            {"type": "zork", "uuid": "u"},
+        ]
+        others: list[Fields] = [
+            {"type": "custom-title", "customTitle": "x"},
+            {"type": "mode"},
+            {"type": "zork"},
+        ]
+
+        assert [True] * 3 == [facts(line).is_link for line in links]
+        assert [False] * 3 == [facts(line).is_link for line in others]
 
 
 class TestUsage:

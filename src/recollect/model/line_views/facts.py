@@ -57,6 +57,9 @@ class RecordedTotal(Struct, frozen=True, gc=False):
 Texts = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 
 
+_LINKS = frozenset(("user", "assistant", "system", "attachment", "progress", "tool_call", "tool_result"))
+
+
 class LineFacts(Struct, frozen=True, gc=False):
     """Everything the index wants from one line."""
 
@@ -75,7 +78,11 @@ class LineFacts(Struct, frozen=True, gc=False):
     texts: Texts | None = None
     response: ResponseUsage | None = None
     recorded: RecordedTotal | None = None
-    cleared_title: bool = False
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a link of a conversation. Of what we do not know, only what has an id is."""
+        return self.uuid is not None or self.type in _LINKS
 
 
 class _FactBlock(Struct, gc=False):

@@ -55,7 +55,6 @@ def facts_by_codec(data: bytes) -> LineFacts | None:
     body = entry.body
     links = entry.chain or ChainBody(session_id=entry.session_id, timestamp=body.timestamp)
     kind = str(entry.kind)
-    title = body.custom_title if isinstance(body, CustomTitle) else None
     texts = None if kind in WITHOUT_TEXT else _entry_texts(entry)
     return LineFacts(
         kind,
@@ -72,7 +71,6 @@ def facts_by_codec(data: bytes) -> LineFacts | None:
         links.version,
         texts,
         _entry_usage(entry, texts),
-        cleared_title=title == "",
     )
 
 

@@ -32,14 +32,16 @@ class _AppendRow(Struct, omit_defaults=True):
     user_id: str
     token: str
     encrypted: int
-    rank: int
     new_machine: str | None = None
     uuid: str | None = None
     first_at: int | None = None
     last_at: int | None = None
     cwd: str | None = None
     branch: str | None = None
-    title: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    last_prompt: str | None = None
+    first_prompt: str | None = None
     project: str | None = None
     repository: str | None = None
     machine: str | None = None
@@ -78,7 +80,6 @@ async def move(connection: Any, org: str, asks: Sequence[SessionAppend], now: in
 
 def _row(ref: str, ask: AppendRequest, codec: int) -> _AppendRow:
     new, before, author, told = ask.prepared, ask.expected, ask.author, ask.description
-    first_at, last_at, cwd, branch, title, rank, *said = what_is_told(ask)
     return _AppendRow(
         ref,
         ask.key,
@@ -93,15 +94,9 @@ def _row(ref: str, ask: AppendRequest, codec: int) -> _AppendRow:
         author.user,
         author.token,
         int(told.encrypted),
-        rank,
         told.machine or author.machine,
         new.last_uuid,
-        first_at,
-        last_at,
-        cwd,
-        branch,
-        title,
-        *said,
+        *what_is_told(ask),
     )
 
 

@@ -3,7 +3,8 @@
 It runs with the rights of its caller, under row-level security. Appends come as one JSON document beside their bytes
 (PostgreSQL reads that faster than a driver writes an array for every column), ordered by log, so that two servers wait
 for each other and do not cross. A change of it is a new step of the migrations, with CREATE OR REPLACE: ``BY_ROW`` was
-the first, ``BY_BATCH`` is what runs. Servers of both versions may call it, so what it takes and gives stays as it is.
+the first, ``BY_BATCH`` the second, ``BY_PART`` is what runs. Servers of several versions may call it: what it gives
+stays as it is, what it takes only grows, and a column that a server does not send is null.
 """
 
 from __future__ import annotations
@@ -83,12 +84,18 @@ BEGIN
 END $$;
 """  # noqa: S608 - names of columns and constants
 
-_GIVEN = f"ROWS FROM(json_to_recordset(given_rows::JSON) AS ({_ROW})) WITH ORDINALITY AS t({_NAMES}, place)"
+
 # Only the comparison goes from log to log, in their order: joined with the whole batch, PostgreSQL would rather read all
 # logs there are than look into sixteen partitions for each. What follows from it is one statement for all. The settings
 # make it one plan for all batches (else every comparison is planned anew, because that leaves partitions out), and one
 # that looks rows up by their key, however small the tables were when it was made.
-BY_BATCH = f"""
+def _by_batch(columns: str, told: str) -> str:
+    """The function for rows with these columns; ``told`` is what it makes of what they say of their sessions."""
+    names = ", ".join(column.split()[0] for column in columns.split(", "))
+    given = (
+        f"ROWS FROM(json_to_recordset(given_rows::JSON) AS ({columns})) WITH ORDINALITY AS t({names}, place)"
+    )
+    return f"""
 CREATE OR REPLACE FUNCTION recollect_append(
   given_org TEXT, given_now BIGINT, given_rows TEXT, given_data BYTEA[], given_texts TEXT
 ) RETURNS TABLE(place INTEGER, end_byte BIGINT, end_uuid TEXT) LANGUAGE plpgsql
@@ -103,14 +110,14 @@ DECLARE
   refs BYTEA[];
 BEGIN
   PERFORM set_config('recollect.org', given_org, true);
-  FOR one IN SELECT * FROM {_GIVEN} LOOP
+  FOR one IN SELECT * FROM {given} LOOP
 {_COMPARED}    place := one.place;
     ends[place] := end_byte;
     refs := refs || one.ref;
     RETURN NEXT;
   END LOOP;
   WITH won AS MATERIALIZED (
-    SELECT t.*, ends[place] AS end_byte FROM {_GIVEN} WHERE ends[place] IS NOT NULL
+    SELECT t.*, ends[place] AS end_byte FROM {given} WHERE ends[place] IS NOT NULL
   ),
   kept AS (
     INSERT INTO segments(ref, key, first_line, org, lines, first_byte, size, before, hash, at, token, codec, data)
@@ -120,19 +127,7 @@ BEGIN
   ),
   told AS (
     UPDATE sessions SET changed = greatest(sessions.changed, given_now),
-        first_at = least(sessions.first_at, new.first_at), last_at = greatest(sessions.last_at, new.last_at),
-        cwd = coalesce(sessions.cwd, new.cwd), branch = coalesce(new.branch, sessions.branch),
-        title = CASE WHEN new.rank > title_rank OR (new.rank = title_rank AND new.rank > 1)
-          THEN new.title ELSE sessions.title END,
-        title_rank = greatest(title_rank, new.rank), project = coalesce(new.project, sessions.project),
-        repository = coalesce(new.repository, sessions.repository), machine = coalesce(new.machine, sessions.machine)
-      FROM (
-        -- Logs of one session in one batch came at one time: none of them is the first.
-        SELECT ref, min(first_at) AS first_at, max(last_at) AS last_at, min(cwd) AS cwd, max(branch) AS branch,
-          max(title) FILTER (WHERE rank > 0) AS title, max(rank) AS rank, max(project) AS project,
-          max(repository) AS repository, max(machine) AS machine
-        FROM won GROUP BY ref
-      ) AS new WHERE sessions.ref = new.ref AND sessions.ref = ANY(refs)
+{told}      ) AS new WHERE sessions.ref = new.ref AND sessions.ref = ANY(refs)
   ),
   noted AS (
     INSERT INTO audit(org, at, user_id, token, act, target, detail)
@@ -145,4 +140,46 @@ BEGIN
     FROM json_to_recordset(given_texts::JSON) AS t({_TEXT}) WHERE ends[place] IS NOT NULL ON CONFLICT DO NOTHING;
 END $$;
 """  # noqa: S608 - names of columns and constants
+
+
+# Released: never changed.
+_TOLD_WITH_RANK = """\
+        first_at = least(sessions.first_at, new.first_at), last_at = greatest(sessions.last_at, new.last_at),
+        cwd = coalesce(sessions.cwd, new.cwd), branch = coalesce(new.branch, sessions.branch),
+        title = CASE WHEN new.rank > title_rank OR (new.rank = title_rank AND new.rank > 1)
+          THEN new.title ELSE sessions.title END,
+        title_rank = greatest(title_rank, new.rank), project = coalesce(new.project, sessions.project),
+        repository = coalesce(new.repository, sessions.repository), machine = coalesce(new.machine, sessions.machine)
+      FROM (
+        -- Logs of one session in one batch came at one time: none of them is the first.
+        SELECT ref, min(first_at) AS first_at, max(last_at) AS last_at, min(cwd) AS cwd, max(branch) AS branch,
+          max(title) FILTER (WHERE rank > 0) AS title, max(rank) AS rank, max(project) AS project,
+          max(repository) AS repository, max(machine) AS machine
+        FROM won GROUP BY ref
+"""
+BY_BATCH = _by_batch(_ROW, _TOLD_WITH_RANK)
+
+# Titles by their parts, times in the order of the log; an append to an agent's log says nothing of the session.
+_PARTS = ("custom_title", "ai_title", "last_prompt", "first_prompt")
+_ROW_OF_PARTS = f"{_ROW}, {', '.join(f'{part} TEXT' for part in _PARTS)}"
+_TOLD_BY_PART = f"""\
+        first_at = coalesce(sessions.first_at, new.first_at), last_at = coalesce(new.last_at, sessions.last_at),
+        cwd = coalesce(sessions.cwd, new.cwd), branch = coalesce(new.branch, sessions.branch),
+        custom_title = coalesce(new.custom_title, sessions.custom_title),
+        ai_title = coalesce(new.ai_title, sessions.ai_title),
+        last_prompt = coalesce(new.last_prompt, sessions.last_prompt),
+        first_prompt = coalesce(sessions.first_prompt, new.first_prompt),
+        title = CASE WHEN new.rank > title_rank OR (new.rank = title_rank AND new.rank > 1)
+          THEN new.title ELSE sessions.title END,
+        title_rank = greatest(title_rank, new.rank), project = coalesce(new.project, sessions.project),
+        repository = coalesce(new.repository, sessions.repository), machine = coalesce(new.machine, sessions.machine)
+      FROM (
+        -- Of the logs of one session in one batch only its own says these things.
+        SELECT ref, min(first_at) AS first_at, max(last_at) AS last_at, min(cwd) AS cwd, max(branch) AS branch,
+          {", ".join(f"max({part}) AS {part}" for part in _PARTS)},
+          max(title) FILTER (WHERE rank > 0) AS title, coalesce(max(rank), 0) AS rank, max(project) AS project,
+          max(repository) AS repository, max(machine) AS machine
+        FROM won GROUP BY ref
+"""  # noqa: S608 - constants
+BY_PART = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART)
 CALL = "SELECT place, end_byte, end_uuid FROM recollect_append($1, $2, $3, $4, $5)"

@@ -10,8 +10,9 @@ from recollect.index.frame import UsageRow
 from recollect.sync.wire import Head, Position
 
 LIVE, DELETED, PURGED = 0, 1, 2
-# Who gave a session its title, the strongest last.
-NO_TITLE, BY_PROMPT, BY_MODEL, BY_USER, BY_REQUEST = range(5)
+# How strong a title is that stands beside the parts of model/titles.py: one set by request goes before all of them.
+# Earlier versions kept one title with a rank from 1 to 3; it is shown where no part is known.
+NO_TITLE, BY_REQUEST = 0, 4
 
 
 class Org(Struct, frozen=True):
@@ -74,7 +75,10 @@ class TextRow(NamedTuple):
 
 
 class PreparedLines(Struct, frozen=True):
-    """Lines as they are appended, with everything that was read from them."""
+    """Lines as they are appended, with everything that was read from them.
+
+    Parts of the title are None where nothing was said, and empty where one was taken away.
+    """
 
     data: bytes
     lines: int
@@ -84,8 +88,10 @@ class PreparedLines(Struct, frozen=True):
     last_at: int | None = None
     cwd: str | None = None
     branch: str | None = None
-    title: str | None = None
-    title_rank: int = NO_TITLE
+    custom_title: str | None = None
+    ai_title: str | None = None
+    last_prompt: str | None = None
+    first_prompt: str | None = None
     usage: tuple[UsageRow, ...] = ()
     texts: tuple[TextRow, ...] = ()
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import MAIN
 from recollect.model.search.query import WordQuery
+from recollect.model.titles import TITLE_PARTS
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
     BY_REQUEST,
@@ -55,8 +56,11 @@ EVERY_ORG = "*"
 _BYTES_AT_ONCE = 1 << 20
 _SEGMENTS_AT_ONCE = 256
 
+_TITLE_PARTS_SAID = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 _SESSION = (
-    "sessions.id, project, repository, machine, users.name, title, branch, cwd, sessions.created, changed, first_at,"
+    f"sessions.id, project, repository, machine, users.name, CASE WHEN title_rank = {BY_REQUEST} THEN title"  # noqa: S608 - constants
+    f" ELSE coalesce({_TITLE_PARTS_SAID}, title) END,"
+    " branch, cwd, sessions.created, changed, first_at,"
     " last_at, coalesce((SELECT lines FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0),"
     " coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0), held, encrypted"
     " FROM sessions LEFT JOIN users ON users.id = sessions.user_id"
@@ -498,6 +502,7 @@ class SqlDatabase(ABC):
             await tx.rows(f"DELETE FROM {table} WHERE ref = $1", ref)  # noqa: S608 - names of tables
         await tx.rows(
             f"UPDATE sessions SET state = {PURGED}, deleted = NULL, title = NULL, title_rank = 0, cwd = NULL,"  # noqa: S608 - constants
+            f" {', '.join(f'{part} = NULL' for part in TITLE_PARTS)},"
             " first_at = NULL, last_at = NULL, held = 0 WHERE ref = $1",
             ref,
         )

@@ -63,19 +63,24 @@ class SessionUpdate(NamedTuple):
     last_at: int | None
     cwd: str | None
     branch: str | None
-    title: str | None
-    rank: int
+    custom_title: str | None
+    ai_title: str | None
+    last_prompt: str | None
+    first_prompt: str | None
     project: str | None
     repository: str | None
     machine: str | None
 
 
 def what_is_told(ask: AppendRequest) -> SessionUpdate:
-    """Of the session. What a sub-agent was asked is not what it is about."""
+    """Of the session, by its own log alone: what a sub-agent was asked, where and when, is not what it is about."""
     new, told = ask.prepared, ask.description
-    branch, rank = (None, 0) if ask.key else (new.branch, new.title_rank)
     said = told.project, told.repository, told.machine
-    return SessionUpdate(new.first_at, new.last_at, new.cwd, branch, new.title, rank, *said)
+    if ask.key:
+        return SessionUpdate(*(None,) * 8, *said)
+    times = new.first_at, new.last_at
+    titles = new.custom_title, new.ai_title, new.last_prompt, new.first_prompt
+    return SessionUpdate(*times, new.cwd, new.branch, *titles, *said)
 
 
 def packed(data: bytes) -> tuple[int, bytes]:

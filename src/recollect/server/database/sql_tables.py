@@ -13,7 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import sha256
 
-from recollect.server.database.postgres_function import BY_BATCH, BY_ROW
+from recollect.model.titles import TITLE_PARTS
+from recollect.server.database.postgres_function import BY_BATCH, BY_PART, BY_ROW
 
 PARTITIONS = 16
 # Every table has an organisation, and on PostgreSQL a policy that compares it. ``orgs`` is one by its id.
@@ -125,6 +126,7 @@ UPDATE usage SET counted = 3 WHERE counted = 1;
 DROP INDEX usage_by_time;
 CREATE INDEX usage_by_time ON usage(org, at) WHERE counted % 2 = 1;
 """
+_TITLE_COLUMNS = "".join(f"ALTER TABLE sessions ADD COLUMN {part} TEXT;\n" for part in TITLE_PARTS)
 _SQLITE_COPIES = f"""
 CREATE TABLE usage_now(
   org TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL,
@@ -146,7 +148,7 @@ ALTER TABLE usage ADD PRIMARY KEY (org, message, session, key, request, speaker)
 def sqlite_steps() -> list[str]:
     """What each version adds, on SQLite."""
     words = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "by_ref": ""}
-    return [_SHARED.format(**words) + _SQLITE_TEXTS, _SQLITE_COPIES + _COPIES_MARKED]
+    return [_SHARED.format(**words) + _SQLITE_TEXTS, _SQLITE_COPIES + _COPIES_MARKED + _TITLE_COLUMNS]
 
 
 def postgres_steps() -> list[str]:
@@ -169,7 +171,7 @@ def postgres_steps() -> list[str]:
         _SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(),
         BY_ROW,
         BY_BATCH + _USAGE_BY_TIME,
-        _POSTGRES_COPIES + _COPIES_MARKED,
+        _POSTGRES_COPIES + _COPIES_MARKED + _TITLE_COLUMNS + BY_PART,
     ]
 
 

@@ -38,13 +38,16 @@ _SEGMENT = (
     " VALUES {rows}"
 )
 _SESSION = (
-    "WITH new(ref, at, first_at, last_at, cwd, branch, title, rank, project, repository, machine) AS (VALUES {rows})"
+    "WITH new(ref, at, first_at, last_at, cwd, branch, custom_title, ai_title, last_prompt, first_prompt,"
+    " project, repository, machine) AS (VALUES {rows})"
     " UPDATE sessions SET changed = max(changed, new.at),"
-    " first_at = coalesce(min(sessions.first_at, new.first_at), sessions.first_at, new.first_at),"
-    " last_at = coalesce(max(sessions.last_at, new.last_at), sessions.last_at, new.last_at),"
+    " first_at = coalesce(sessions.first_at, new.first_at), last_at = coalesce(new.last_at, sessions.last_at),"
     " cwd = coalesce(sessions.cwd, new.cwd), branch = coalesce(new.branch, sessions.branch),"
-    " title = CASE WHEN rank > title_rank OR (rank = title_rank AND rank > 1) THEN new.title ELSE sessions.title END,"
-    " title_rank = max(title_rank, rank), project = coalesce(new.project, sessions.project),"
+    " custom_title = coalesce(new.custom_title, sessions.custom_title),"
+    " ai_title = coalesce(new.ai_title, sessions.ai_title),"
+    " last_prompt = coalesce(new.last_prompt, sessions.last_prompt),"
+    " first_prompt = coalesce(sessions.first_prompt, new.first_prompt),"
+    " project = coalesce(new.project, sessions.project),"
     " repository = coalesce(new.repository, sessions.repository), machine = coalesce(new.machine, sessions.machine)"
     " FROM new WHERE sessions.ref = new.ref"
 )

@@ -33,7 +33,7 @@ from recollect.model.line_views.facts import (
     facts_of,
 )
 from recollect.model.search.terms import indexed_text
-from recollect.services.indexing.session_listing import ExtractionJob, SessionListing, is_link, typed_text
+from recollect.services.indexing.session_listing import ExtractionJob, SessionListing, typed_text
 from recollect.storage.logs.reader import OpenLog
 
 try:  # hashlib loads OpenSSL first, which takes as long as reading a few lines
@@ -183,7 +183,7 @@ class _FrameBuilder:
 
     def _note(self, facts: LineFacts, *, is_entry: bool) -> None:
         kept = self._facts
-        if is_entry and is_link(facts):
+        if is_entry and facts.is_link:
             if facts.at is not None:
                 self._first_at = facts.at if self._first_at is None else self._first_at
                 self._last_at = facts.at

@@ -13,18 +13,11 @@ from recollect.model.conversation.message_count import MessageCount, Point, cont
 from recollect.model.conversation.node import Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.line_views.facts import PROSE, LineFacts
+from recollect.model.titles import FIRST_PROMPT, said_of_session
 from recollect.storage.logs.reader import OpenLog
 
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
-
-_LINKS = frozenset(("user", "assistant", "system", "attachment", "progress", "tool_call", "tool_result"))
-_METADATA = {
-    "custom-title": "custom_title",
-    "ai-title": "ai_title",
-    "last-prompt": "last_prompt",
-    "tag": "tag",
-}
 
 
 class ExtractionJob(NamedTuple):
@@ -37,11 +30,6 @@ class ExtractionJob(NamedTuple):
     has_prompt: bool = False
     begins_aside: bool | None = None
     message_count: CountValues | None = None
-
-
-def is_link(facts: LineFacts) -> bool:
-    """Whether a line is a link of a conversation. Of what we do not know, only what has an id is."""
-    return facts.uuid is not None or facts.type in _LINKS
 
 
 def typed_text(line: Line, facts: LineFacts) -> str | None:
@@ -78,10 +66,15 @@ class SessionListing:
             self._points.append(point)
         if facts is None:
             return
-        if is_link(facts):
-            self._take_link(line, facts)
-        elif facts.type in _METADATA:
-            self._take_metadata(line)
+        if facts.is_link and self._begins_aside is None:
+            self._begins_aside = self._news["begins_aside"] = facts.is_sidechain
+        said = said_of_session(
+            facts, line, begins_aside=self._begins_aside is True, has_prompt=self._has_prompt
+        )
+        if said is not None:
+            part, text = said
+            self._news[part] = text
+            self._has_prompt = self._has_prompt or part == FIRST_PROMPT
 
     def news(self) -> dict[str, object]:
         """What came since it was last asked, as fields of a frame."""
@@ -100,27 +93,6 @@ class SessionListing:
     def _load(self, node: Node) -> Entry | None:
         line = next(self._log.lines(node.offset), None)
         return _entry(line) if isinstance(line, Line) else None
-
-    def _take_link(self, line: Line, facts: LineFacts) -> None:
-        if self._begins_aside is None:
-            self._begins_aside = self._news["begins_aside"] = facts.is_sidechain
-        is_own = facts.type == "user" and facts.is_sidechain == self._begins_aside
-        if self._has_prompt or not is_own or facts.is_meta or facts.texts is None:
-            return
-        from recollect.model.prompts import typed_prompt
-
-        entry = _entry(line)
-        prompt = None if entry is None else typed_prompt(entry)
-        if prompt is not None:
-            self._has_prompt, self._news["first_prompt"] = True, prompt
-
-    def _take_metadata(self, line: Line) -> None:
-        from recollect.model.prompts import metadata_text
-
-        entry = _entry(line)
-        text = None if entry is None else metadata_text(entry)
-        if entry is not None and text is not None and entry.kind.value in _METADATA:
-            self._news[_METADATA[entry.kind.value]] = text
 
 
 def _plain(count: MessageCount) -> CountValues:
