@@ -58,13 +58,13 @@ def test_the_last_messages_are_read_without_the_others(
     session = session_with(tmp_path, TALK)
     messages = session.conversation().messages
     decoded: list[int] = []
-    load = session._log._reader.entry_at
+    load = session.log._reader.entry_at
 
     def counting(offset: int) -> object:
         decoded.append(offset)
         return load(offset)
 
-    monkeypatch.setattr(session._log._reader, "entry_at", counting)
+    monkeypatch.setattr(session.log._reader, "entry_at", counting)
     last = messages[-2:]
 
     assert ["user", "assistant"] == [message.role for message in last]

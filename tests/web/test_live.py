@@ -23,6 +23,7 @@ from recollect.services.homes import Home
 from recollect.services.page.conversation import ConversationView, talk_of
 from recollect.services.page.log import OpenSessions
 from recollect.services.page.messages import MessageWindow
+from recollect.storage.logs.conversation_cache import POINT_BYTES, ConversationCache
 from recollect.web.events import first_change
 from tests.small_home import (
     ONE,
@@ -172,7 +173,7 @@ def test_a_result_changes_the_answer_that_called(home: Path) -> None:
     """When a call is answered later, what is new begins at the message that made the call."""
     talk = [prompt(1, None, "Q"), reply(2, 1, call("t"))]
     log = put(home, ONE, talk)
-    opened = OpenSessions()
+    opened = OpenSessions(ConversationCache())
     session = next(one for one in Home(home).sessions() if one.id == ONE)
     before = talk_of(opened.opened(session), ConversationView())
     with log.open("ab") as out:
@@ -199,7 +200,7 @@ def test_a_log_that_grew_is_not_read_again_from_its_start(
     monkeypatch.setattr(reader.OpenLog, "lines", noted)
     log = put(home, ONE, TALK)
     size = log.stat().st_size
-    opened = OpenSessions()
+    opened = OpenSessions(ConversationCache())
     session = next(one for one in Home(home).sessions() if one.id == ONE)
     assert len(opened.opened(session).graph.nodes) == 4
     with log.open("ab") as out:
@@ -220,7 +221,7 @@ def test_memory_stays_flat_while_somebody_scrolls(home: Path) -> None:
             reply(number, number - 1, said(text)) if number % 2 == 0 else prompt(number, number - 1, text)
         )
     put(home, ONE, talk)
-    opened = OpenSessions()
+    opened = OpenSessions(ConversationCache())
     session = next(one for one in Home(home).sessions() if one.id == ONE)
 
     def scrolled(start: int, stop: int) -> None:
@@ -241,17 +242,20 @@ def test_memory_stays_flat_while_somebody_scrolls(home: Path) -> None:
 
 
 def test_few_sessions_are_kept_open(home: Path) -> None:
-    """The one not read for the longest is let go; the number of remembered lines is bounded."""
+    """What the cache lets go is let go here too; the last one stays, also where it is beyond the budget."""
     put(home, ONE, TALK)
     put(home, TWO, TALK)
-    opened = OpenSessions(most=8, most_points=5)
+    cache = ConversationCache(budget_bytes=6 * POINT_BYTES)
+    opened = OpenSessions(cache)
     for session in Home(home).sessions():
         assert len(opened.opened(session).graph.nodes) == 4
-    third = "00000000-0000-4000-8000-0000000000ff"
-    put(home, third, TALK[:1])
-    for session in Home(home).sessions():
-        _ = opened.opened(session).graph
-    assert opened.points() <= 8
+    assert (len(opened._open), cache.statistics.logs) == (1, 1)
+    assert cache.statistics.evictions >= 1
+    long = "00000000-0000-4000-8000-0000000000ff"
+    put(home, long, [prompt(1, None, "Q"), *(prompt(number, number - 1, "Q") for number in range(2, 9))])
+    session = Home(home).session(long)
+    assert opened.opened(session).graph is not opened.opened(session).graph
+    assert session.path in opened._open
 
 
 def test_the_command_says_what_is_missing(

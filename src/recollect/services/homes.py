@@ -18,6 +18,7 @@ from recollect.services.projects import ProjectFilter
 from recollect.services.session import AgentCost, Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
+from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.prompt_history import Prompt, prompts
 from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at
 
@@ -32,16 +33,24 @@ class Home:
     """The Claude homes of this machine, or those given. Nothing is ever written to them.
 
     ``data`` is recollect's own directory; sessions that are only in its archive are found too, and the
-    index lies there. ``index=False`` reads the logs themselves and writes no index.
+    index lies there. ``index=False`` reads the logs themselves and writes no index. ``cache`` keeps the graphs of
+    sessions that were read lately; several homes may share one.
     """
 
-    def __init__(self, *directories: str | Path, data: str | Path | None = None, index: bool = True) -> None:
+    def __init__(
+        self,
+        *directories: str | Path,
+        data: str | Path | None = None,
+        index: bool = True,
+        cache: ConversationCache | None = None,
+    ) -> None:
         roots = [home_at(directory) for directory in directories] or claude_homes()
         self.roots: Sequence[HomeRoot] = roots
         self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
         self._data = data_dir() if data is None else Path(data)
         self._cache = None if data is None else self._data / "cache"
         self._with_index = index
+        self.cache = ConversationCache() if cache is None else cache
 
     def sessions(self, project: str | Path | None = None) -> Iterator[Session]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
@@ -49,7 +58,7 @@ class Home:
         found = [(home, log) for home in self.homes for log in home.sessions()]
         found.sort(key=lambda pair: pair[1].mtime_ns, reverse=True)
         for home, log in found:
-            session = Session(home, log, costs=self.session_costs)
+            session = Session(home, log, costs=self.session_costs, cache=self.cache)
             if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
@@ -68,7 +77,7 @@ class Home:
             manifest = archive.known(*name)
             if manifest is None or os.path.realpath(manifest.home) not in roots:
                 continue
-            session = ArchivedSession(archive, manifest)
+            session = ArchivedSession(archive, manifest, cache=self.cache)
             if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
@@ -109,7 +118,7 @@ class Home:
         for home in self.homes:
             found = home.latest_session(str(cwd))
             if found is not None:
-                return Session(home, found.file, costs=self.session_costs)
+                return Session(home, found.file, costs=self.session_costs, cache=self.cache)
         return None
 
     def prompts(self) -> Iterator[Prompt]:
@@ -266,10 +275,10 @@ class Home:
         for home in self.homes:
             for log in home.sessions():
                 if log.path.resolve() == path.resolve():
-                    return Session(home, log, costs=self.session_costs)
+                    return Session(home, log, costs=self.session_costs, cache=self.cache)
         seen = path.stat()
         log = SessionFile(path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=None)
-        return Session(ClaudeHome(path.parent), log)
+        return Session(ClaudeHome(path.parent), log, cache=self.cache)
 
     def _by_id(self, name: str, among: Sequence[ListedSession] | None) -> list[Session]:
         if not name:
@@ -289,7 +298,7 @@ class Home:
 
         archive = Archive(self._data / "archive")
         try:
-            return [ArchivedSession(archive, archive.find(name))]
+            return [ArchivedSession(archive, archive.find(name), cache=self.cache)]
         except NotFound:
             return []
 

@@ -33,6 +33,7 @@ from recollect.model.ids import SessionId
 from recollect.model.line_views.facts import usage_facts
 from recollect.storage.config.our_config import price_list
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
+from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
 from recollect.storage.logs.summary import LogSummary, glance, marked_entries
@@ -62,15 +63,23 @@ class Session:
     """A session's log and what lies beside it. Make one with ``Home.session``.
 
     Title and graph are those of the moment they are first asked for; take a new
-    ``Session`` to see what was added since.
+    ``Session`` to see what was added since. Sessions of one ``Home`` share its cache: a log that did not
+    change is not read again for another ``Session``.
     """
 
     costs: SessionCosts | None = None
+    cache: ConversationCache | None = None
 
-    def __init__(self, home: ClaudeHome, file: SessionFile, *, costs: SessionCosts | None = None) -> None:
+    def __init__(
+        self,
+        home: ClaudeHome,
+        file: SessionFile,
+        *,
+        costs: SessionCosts | None = None,
+        cache: ConversationCache | None = None,
+    ) -> None:
         self.home, self.file = home, file
-        self._log = LogGraph(file.path)
-        self.costs = costs
+        self.costs, self.cache = costs, cache
 
     @property
     def id(self) -> str:
@@ -102,14 +111,19 @@ class Session:
         """The directory it worked in, by its own entries."""
         return self.glance.cwd or ""
 
+    @functools.cached_property
+    def log(self) -> LogGraph:
+        """Its log as a graph."""
+        return LogGraph(self.path) if self.cache is None else self.cache.get(self.path)
+
     @property
     def graph(self) -> Graph:
         """Its message graph."""
-        return self._log.graph
+        return self.log.graph
 
     def load(self, node: Node) -> Entry | None:
         """The entry behind a node of the graph."""
-        return self._log.load(node)
+        return self.log.load(node)
 
     def entries(self) -> Iterator[Entry | Damage]:
         """Everything in the log, in file order."""
@@ -117,7 +131,7 @@ class Session:
 
     def damage(self) -> list[Damage]:
         """The lines that cannot be read."""
-        return self._log.damage()
+        return self.log.damage()
 
     def conversation(self, leaf: str | None = None, *, whole: bool = False) -> Conversation:
         """The conversation as client 2.1.325 would load it, or the one that ends at ``leaf``.

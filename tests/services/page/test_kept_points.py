@@ -11,12 +11,14 @@ import pytest
 
 from recollect.errors import RecollectError
 from recollect.services.homes import Home
-from recollect.services.page import log as page_log
 from recollect.services.page.conversation import ConversationView, position_of, talk_of
-from recollect.services.page.log import GrowingLog, OpenSessions, PageSession
+from recollect.services.page.log import OpenSessions, PageSession
 from recollect.services.page.messages import MessageWindow, map_document
 from recollect.services.session import Session
+from recollect.storage.logs import log_graph
+from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.logs.kept_points import PointsCache
+from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import OpenLog
 from tests.made_corpora import make
 from tests.small_home import ONE, TALK, lines, prompt, put, reply, said, uuid_of
@@ -25,7 +27,7 @@ from tests.small_home import ONE, TALK, lines, prompt, put, reply, said, uuid_of
 @pytest.fixture(autouse=True)
 def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short logs are kept too."""
-    monkeypatch.setattr(page_log, "WORTH_KEEPING", 1)
+    monkeypatch.setattr(log_graph, "WORTH_KEEPING", 1)
 
 
 @pytest.fixture
@@ -34,9 +36,9 @@ def kept(tmp_path: Path) -> PointsCache:
     return PointsCache(tmp_path / "points")
 
 
-def _read(path: Path, kept: PointsCache | None) -> GrowingLog:
+def _read(path: Path, kept: PointsCache | None) -> LogGraph:
     """A log that was read to its end, and kept where that is worth it."""
-    log = GrowingLog(path, kept=kept)
+    log = LogGraph(path, kept=kept)
     log.read_on()
     log.keep()
     return log
@@ -57,10 +59,10 @@ def log(tmp_path: Path) -> Path:
 def test_what_is_kept_is_what_was_read(log: Path, kept: PointsCache) -> None:
     """Points, their order, the places of lines in the user's name, and where reading ended."""
     log.write_bytes(lines([*TALK, {"type": "last-prompt", "leafUuid": "x"}, prompt(5, 4, "Q", isMeta=True)]))
-    first = _read(log, kept).read
-    again = GrowingLog(log, kept=kept)
+    first = _read(log, kept).points
+    again = LogGraph(log, kept=kept)
     again.read_on()
-    assert first == again.read
+    assert first == again.points
     assert len(first.meta) == 1
     assert first.end == log.stat().st_size == _covered(log, kept)
 
@@ -77,12 +79,12 @@ def test_no_text_is_kept(log: Path, kept: PointsCache, tmp_path: Path) -> None:
 
 def test_what_was_appended_is_read_on_top(log: Path, kept: PointsCache) -> None:
     """Of a log that grew, only the new part is read: the kept part is that of before, the whole that of now."""
-    end = _read(log, kept).read.end
+    end = _read(log, kept).points.end
     with log.open("ab") as file:
         file.write(lines([prompt(5, 4, "Q3")]))
     assert _covered(log, kept) == end
-    grown = GrowingLog(log, kept=kept)
-    assert list(grown.graph.nodes) == list(GrowingLog(log).graph.nodes)
+    grown = LogGraph(log, kept=kept)
+    assert list(grown.graph.nodes) == list(LogGraph(log).graph.nodes)
     assert len(grown.graph.nodes) == 5
 
 
@@ -113,12 +115,12 @@ def test_another_log_under_the_name_is_read_anew(
     _read(log, kept)
     change(log)
     assert _covered(log, kept) == 0
-    assert list(GrowingLog(log, kept=kept).graph.nodes) == list(GrowingLog(log).graph.nodes)
+    assert list(LogGraph(log, kept=kept).graph.nodes) == list(LogGraph(log).graph.nodes)
 
 
 def test_a_damaged_file_is_none(log: Path, kept: PointsCache, tmp_path: Path) -> None:
     """A flipped bit anywhere behind the header, a cut, nonsense: the log is read instead."""
-    whole = _read(log, kept).read
+    whole = _read(log, kept).points
     (file,) = (tmp_path / "points").iterdir()
     sound = file.read_bytes()
     start = sound.index(b"\n") + 1
@@ -130,7 +132,7 @@ def test_a_damaged_file_is_none(log: Path, kept: PointsCache, tmp_path: Path) ->
         file.write_bytes(data)
         with OpenLog(log) as opened:
             assert kept.read(opened) is None
-        assert _read(log, None).read == whole
+        assert _read(log, None).points == whole
 
 
 def test_a_place_that_cannot_be_written_is_no_failure(log: Path, tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
 
 def test_a_small_log_is_not_kept(log: Path, kept: PointsCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under four megabytes reading is as fast."""
-    monkeypatch.setattr(page_log, "WORTH_KEEPING", 4 << 20)
+    monkeypatch.setattr(log_graph, "WORTH_KEEPING", 4 << 20)
     _read(log, kept)
     assert _covered(log, kept) == 0
 
@@ -187,7 +189,7 @@ def _compared(sessions: list[Session], kept: PointsCache) -> int:
         _read(session.path, kept)
         from_log = _answers(PageSession(session))
         assert _covered(session.path, kept) > 0 or not session.file.size
-        assert from_log == _answers(OpenSessions(kept=kept).opened(session)), session.path
+        assert from_log == _answers(OpenSessions(ConversationCache(kept=kept)).opened(session)), session.path
     return len(sessions)
 
 
@@ -214,4 +216,4 @@ def test_a_long_answer_in_several_lines_shows_the_same(tmp_path: Path, kept: Poi
     put(tmp_path / "home", ONE, talk)
     (session,) = Home(tmp_path / "home").sessions()
     assert _compared([session], kept) == 1
-    assert len(talk_of(OpenSessions(kept=kept).opened(session), ConversationView())) == 2
+    assert len(talk_of(OpenSessions(ConversationCache(kept=kept)).opened(session), ConversationView())) == 2

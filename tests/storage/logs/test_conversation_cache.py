@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import NotFound
-from recollect.model.damage import Damage
-from recollect.model.entry import Entry
+from recollect.services.homes import Home
 from recollect.storage.logs import reader
-from recollect.storage.logs.conversation_cache import ITEM_OVERHEAD, CacheStatistics, ConversationCache
-from recollect.storage.logs.reader import LogReader
+from recollect.storage.logs.conversation_cache import POINT_BYTES, CacheStatistics, ConversationCache
+from recollect.storage.logs.log_graph import LogGraph
 
 
 def line(number: int) -> bytes:
@@ -27,11 +26,13 @@ def lines(*numbers: int) -> bytes:
     return b"".join(line(number) for number in numbers)
 
 
-COST = len(line(1)) + ITEM_OVERHEAD
+def cost(count: int) -> int:
+    """What a log with so many lines counts as."""
+    return (1 + count) * POINT_BYTES
 
 
-def ids(items: tuple[Entry | Damage, ...]) -> list[str | None]:
-    return [item.uuid if isinstance(item, Entry) else None for item in items]
+def ids(log: LogGraph) -> list[str]:
+    return list(log.graph.nodes)
 
 
 def later(path: Path) -> None:
@@ -48,7 +49,7 @@ def log_file(tmp_path: Path) -> Path:
 
 
 def test_an_unchanged_log_is_read_once(log_file: Path) -> None:
-    """The second request hands out the very same tuple without opening the log."""
+    """The second request hands out the very same graph without opening the log."""
     cache = ConversationCache()
 
     first = cache.get(log_file)
@@ -56,11 +57,11 @@ def test_an_unchanged_log_is_read_once(log_file: Path) -> None:
         second = cache.get(log_file)
 
     assert first is second
-    assert CacheStatistics(hits=1, misses=1, bytes=2 * COST, items=1) == cache.statistics
+    assert CacheStatistics(hits=1, misses=1, bytes=cost(2), logs=1) == cache.statistics
 
 
 def test_a_grown_log_is_read_from_where_it_ended(log_file: Path) -> None:
-    """Only new bytes are read, and the tuple handed out before stays as it was."""
+    """Only new bytes are read, and the graph handed out before stays as it was."""
     log_file.write_bytes(lines(*range(1000)))
     cache = ConversationCache()
     before = cache.get(log_file)
@@ -76,11 +77,11 @@ def test_a_grown_log_is_read_from_where_it_ended(log_file: Path) -> None:
     with patch.object(reader, "_read_at", counted):
         after = cache.get(log_file)
 
-    assert 1000 == len(before)
+    assert 1000 == len(before.graph.nodes)
     assert [f"u{number:03d}" for number in range(1001)] == ids(after)
-    assert all(old is new for old, new in zip(before, after, strict=False))
+    assert all(after.graph.nodes[uuid] is node for uuid, node in before.graph.nodes.items())
     assert sum(fetched) < 1000
-    assert CacheStatistics(misses=1, extended=1, bytes=1001 * COST + 1, items=1) == cache.statistics
+    assert CacheStatistics(misses=1, extended=1, bytes=cost(1001), logs=1) == cache.statistics
 
 
 def test_a_pending_tail_appears_once_it_is_whole(log_file: Path) -> None:
@@ -106,7 +107,7 @@ def test_real_sessions_grow_in_the_cache(shared: Path, tmp_path: Path) -> None:
             with log.open("ab") as growing:
                 growing.write(stage.read_bytes()[growing.tell() :])
 
-            assert tuple(LogReader(stage)) == cache.get(log)
+            assert LogGraph(stage).graph.nodes == cache.get(log).graph.nodes
         assert len(stages) - 1 == cache.statistics.extended
 
 
@@ -169,8 +170,8 @@ def test_a_deleted_log_is_not_found_and_forgotten(log_file: Path) -> None:
     assert CacheStatistics(misses=1) == cache.statistics
 
 
-def test_a_log_growing_while_it_is_read_is_extended_later(log_file: Path) -> None:
-    """What arrives after the status was taken is not credited to it: the next request still finds it."""
+def test_a_log_growing_while_it_is_read_is_looked_at_again(log_file: Path) -> None:
+    """The status is taken before the bytes: what arrives in between is never taken for old."""
     cache = ConversationCache()
     real, pending = os.pread, [lines(3)]
 
@@ -181,9 +182,10 @@ def test_a_log_growing_while_it_is_read_is_extended_later(log_file: Path) -> Non
         return real(fd, size, offset)
 
     with patch.object(reader, "_read_at", grows_meanwhile):
-        first = ids(cache.get(log_file))
+        cache.get(log_file)
 
-    assert (["u001", "u002"], ["u001", "u002", "u003"]) == (first, ids(cache.get(log_file)))
+    assert ["u001", "u002", "u003"] == ids(cache.get(log_file))
+    assert 1 == cache.statistics.extended
 
 
 def test_the_least_recently_used_log_goes_first(tmp_path: Path) -> None:
@@ -191,28 +193,25 @@ def test_the_least_recently_used_log_goes_first(tmp_path: Path) -> None:
     logs = [tmp_path / name for name in "abc"]
     for path in logs:
         path.write_bytes(lines(1))
-    cache = ConversationCache(budget_bytes=2 * COST)
+    cache = ConversationCache(budget_bytes=2 * cost(1))
 
     for path in (logs[0], logs[1], logs[0], logs[2], logs[0], logs[1]):
         cache.get(path)
 
-    assert CacheStatistics(hits=2, misses=4, evictions=2, bytes=2 * COST, items=2) == cache.statistics
+    assert CacheStatistics(hits=2, misses=4, evictions=2, bytes=2 * cost(1), logs=2) == cache.statistics
 
 
 def test_a_log_beyond_the_budget_is_read_but_not_kept(log_file: Path) -> None:
     """It is handed out, costs nobody else their place, and leaves nothing behind when it grew too large."""
-    cache = ConversationCache(budget_bytes=2 * COST)
+    cache = ConversationCache(budget_bytes=cost(2))
     small = log_file.with_name("small")
     small.write_bytes(b"")
     cache.get(small)
-    cache.get(log_file)
+    log_file.write_bytes(lines(1, 2, 3))
 
-    with log_file.open("ab") as log:
-        log.write(lines(3))
-    grown = cache.get(log_file)
-
-    assert ["u001", "u002", "u003"] == ids(grown)
-    assert CacheStatistics(misses=2, extended=1, bytes=0, items=1) == cache.statistics
+    assert ["u001", "u002", "u003"] == ids(cache.get(log_file))
+    assert CacheStatistics(misses=2, bytes=cost(0), logs=1) == cache.statistics
+    assert log_file not in cache
 
 
 @given(
@@ -222,7 +221,7 @@ def test_bytes_are_always_within_the_budget(
     requests: list[tuple[int, int]], budget: int, tmp_path: Path
 ) -> None:
     """After any requests, with logs growing in between, the count is exact and below the limit."""
-    cache = ConversationCache(budget_bytes=budget * COST)
+    cache = ConversationCache(budget_bytes=budget * POINT_BYTES)
     paths = [tmp_path / f"{number}.jsonl" for number in range(5)]
     for path in paths:
         path.write_bytes(b"")
@@ -234,15 +233,8 @@ def test_bytes_are_always_within_the_budget(
 
     kept = sum(entry.cost for entry in cache._kept.values())
     assert kept == cache.statistics.bytes
-    assert kept <= budget * COST
+    assert kept <= budget * POINT_BYTES
     assert len(requests) == sum((cache.statistics.hits, cache.statistics.misses, cache.statistics.extended))
-
-
-def test_damage_is_kept_in_its_place(log_file: Path) -> None:
-    """The items are those of the reader, damage and offsets included."""
-    log_file.write_bytes(lines(1) + b"bad\n\n" + lines(2))
-
-    assert tuple(LogReader(log_file)) == ConversationCache().get(log_file)
 
 
 def test_forgetting_and_clearing_give_bytes_back(log_file: Path, tmp_path: Path) -> None:
@@ -257,8 +249,8 @@ def test_forgetting_and_clearing_give_bytes_back(log_file: Path, tmp_path: Path)
     after_one = cache.statistics
     cache.clear()
 
-    assert (COST, 1) == (after_one.bytes, after_one.items)
-    assert (0, 0) == (cache.statistics.bytes, cache.statistics.items)
+    assert (cost(1), 1) == (after_one.bytes, after_one.logs)
+    assert (0, 0) == (cache.statistics.bytes, cache.statistics.logs)
 
 
 def test_threads_may_share_a_cache(tmp_path: Path) -> None:
@@ -266,7 +258,7 @@ def test_threads_may_share_a_cache(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for path in paths:
         path.write_bytes(b"")
-    cache = ConversationCache(budget_bytes=150 * COST)
+    cache = ConversationCache(budget_bytes=2 * cost(100))
     expected = [f"u{number:03d}" for number in range(100)]
     wrong: list[object] = []
     done = threading.Event()
@@ -293,3 +285,41 @@ def test_threads_may_share_a_cache(tmp_path: Path) -> None:
 
     assert [] == wrong
     assert [expected] * 3 == [ids(cache.get(path)) for path in paths]
+
+
+def test_threads_that_miss_the_same_log_read_it_once(log_file: Path) -> None:
+    """One reads, the others wait for what it read."""
+    log_file.write_bytes(lines(*range(500)))
+    cache = ConversationCache()
+    found: list[LogGraph] = []
+    readers = [threading.Thread(target=lambda: found.append(cache.get(log_file))) for _ in range(4)]
+    for thread in readers:
+        thread.start()
+    for thread in readers:
+        thread.join()
+
+    assert 1 == len({id(one) for one in found})
+    assert (1, 3) == (cache.statistics.misses, cache.statistics.hits)
+
+
+def test_sessions_of_a_home_share_its_cache(tmp_path: Path) -> None:
+    """A session asked for again is not read again; one that grew shows what is new; evictions can be seen."""
+    project = tmp_path / "home" / "projects" / "-srv-app"
+    project.mkdir(parents=True)
+    logs = [project / f"0000000{number}-0000-4000-8000-000000000000.jsonl" for number in (1, 2)]
+    said = b'{"type":"user","uuid":"u%d","timestamp":"2026-01-01T00:00:00Z","message":{"content":"hi"}}\n'
+    for log in logs:
+        log.write_bytes(said % 1)
+    home = Home(tmp_path / "home", cache=ConversationCache(budget_bytes=3 * POINT_BYTES))
+
+    first = home.session(logs[0].stem).conversation()
+    assert home.session(logs[0].stem).conversation().graph is first.graph
+    with logs[0].open("ab") as grown:
+        grown.write(said % 2)
+    assert ["u1", "u2"] == list(home.session(logs[0].stem).conversation(leaf="u2").graph.nodes)
+    home.session(logs[1].stem).conversation()
+
+    assert ["u1"] == list(first.graph.nodes)
+    assert CacheStatistics(hits=1, misses=2, extended=1, evictions=1, bytes=2 * POINT_BYTES, logs=1) == (
+        home.cache.statistics
+    )

@@ -15,19 +15,22 @@ from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.manifest import ArchivedFile, Manifest
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
+from recollect.storage.logs.conversation_cache import ConversationCache
 
 
 class ArchivedSession(Session):
     """A session over its manifest."""
 
-    def __init__(self, archive: Archive, manifest: Manifest) -> None:
+    def __init__(
+        self, archive: Archive, manifest: Manifest, *, cache: ConversationCache | None = None
+    ) -> None:
         self.manifest = manifest
         self._archive = archive
         log = manifest.log
         file = SessionFile(
             archive.log_path(manifest), log.stored.size, log.mtime_ns, 0, 0, id=SessionId(manifest.session)
         )
-        super().__init__(ClaudeHome(Path(manifest.home)), file)
+        super().__init__(ClaudeHome(Path(manifest.home)), file, cache=cache)
 
     @property
     def id(self) -> str:

@@ -157,7 +157,7 @@ def _made(session: PageSession, view: ConversationView) -> ViewMessages:
     else:
         conversation = session.conversation(view.branch)
     nodes = history.whole_nodes(session, conversation) if view.whole else conversation.nodes
-    return ViewMessages(grouped(nodes), session.graph, session.log, session.read.meta)
+    return ViewMessages(grouped(nodes), session.graph, session.log, session.log.points.meta)
 
 
 def _agent_signature(session: PageSession, name: str) -> object:

@@ -22,14 +22,18 @@ from recollect.services.archive.session import ArchivedSession
 from recollect.services.homes import Home
 from recollect.services.page.index import IndexKeeper
 from recollect.services.page.listing import WalkedSession, listed, mark_of
-from recollect.services.page.log import WORTH_KEEPING, GrowingLog, OpenSessions, PageSession, signature_of
+from recollect.services.page.log import OpenSessions, PageSession, signature_of
 from recollect.services.session import Session
+from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.logs.kept_points import PointsCache
+from recollect.storage.logs.log_graph import WORTH_KEEPING, LogGraph
 from recollect.storage.logs.reader import OpenLog
 from recollect.storage.logs.summary import LogSummary, glance
 
 _LISTED_SECONDS = 1.0
 _GLANCES = 50_000
+# Graphs of open sessions: about 380,000 lines; a session of 50 MB has 20,000.
+_OPEN_BYTES = 256 << 20
 # How much is read ahead, newest first: two seconds' work once, and then only what is new.
 _AHEAD_BYTES = 400 << 20
 _PAUSE_SECONDS = 0.001
@@ -45,7 +49,8 @@ class PageBackend:
         self.roots = [one.root for one in home.homes]
         self.index = IndexKeeper(self.roots, cache)
         self._kept_points = PointsCache(cache / "points")
-        self.open_sessions = OpenSessions(kept=self._kept_points)
+        self.cache = ConversationCache(_OPEN_BYTES, kept=self._kept_points)
+        self.open_sessions = OpenSessions(self.cache)
         self.kept: dict[str, object] = {}
         self.lock = threading.RLock()
         self._words = tuple(words)
@@ -141,7 +146,7 @@ class PageBackend:
             new = opened.size() - self._kept_points.covers(opened)
         if new < WORTH_KEEPING:
             return 0
-        log = GrowingLog(session.path, kept=self._kept_points)
+        log = LogGraph(session.path, kept=self._kept_points)
         log.read_on(lambda: time.sleep(0 if stop.is_set() else _PAUSE_SECONDS))
         log.keep()
         return new

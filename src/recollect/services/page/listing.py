@@ -16,7 +16,6 @@ from recollect.model.ids import SessionId
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.home_walk import FoundLog, scan_logs
-from recollect.storage.logs.log_graph import LogGraph
 
 Mark = tuple[str, int, int]  # where a log lies, its size, its time
 
@@ -36,10 +35,6 @@ class WalkedSession(Session):
         except InvalidId:
             name = None
         return SessionFile(Path(seen.path), seen.size, seen.mtime_ns, seen.inode, seen.device, id=name)
-
-    @functools.cached_property
-    def _log(self) -> LogGraph:  # type: ignore[override]  # made when it is asked for
-        return LogGraph(self.file.path)
 
     @property
     def id(self) -> str:

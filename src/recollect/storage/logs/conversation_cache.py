@@ -1,48 +1,43 @@
-"""Keep conversations that were read lately, within a byte budget, and never show a stale one.
+"""Keep the graphs of logs that were read lately, within a byte budget, and never show a stale one.
 
-Each time a log is asked for, its identity, size and time are compared with
-those it was read at. Unchanged, the kept items are handed out. Grown, only
-what follows the last kept line is read. Anything else (another file under the
-name, a shorter one, other bytes before the place where we stopped, the same
-size but a newer time) means that the log is not what it was, and it is read
-anew. What is handed out is a tuple, so a growing log never changes under
-somebody's loop; damage is kept in its place among the entries.
+Each time a log is asked for, its identity, size and time are compared with those it was read at.
+Unchanged, the same graph is handed out. Grown, only what follows the last line is read. Anything else
+(another file under the name, a shorter one, other bytes before the place where we stopped, the same size
+but a newer time) means that the log is not what it was, and it is read again from its start. A graph that
+was handed out never changes: a grown log gets another one.
 
-Bytes are counted as the length of the lines plus 2,000 for each. That is an
-estimate: measured with tracemalloc over 470 real logs (28,511 lines, 78.6 MB)
-the decoded items took 0.99 bytes a byte and 2,168 a line. A log of mostly
-non-Latin text can take two to three times its count, since Python's strings do.
+What is kept are ids, links and places, not texts: those are read from the log when a message is asked for.
+Bytes are counted as ``POINT_BYTES`` for each line that is a point of the graph. That is an estimate:
+measured with tracemalloc over 20,000 generated lines, points and graph together took 650 bytes a line.
 
-Safe to use from several threads. Two that miss the same log at once both read
-it. It cannot see a log overwritten in place by as many bytes within one tick
-of the file system's clock.
+Safe to use from several threads; of two that miss the same log at once, one reads and the other waits.
+It cannot see a log overwritten in place by as many bytes within one tick of the file system's clock.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from pathlib import Path
 
 from msgspec import Struct
 
 from recollect.errors import NotFound
-from recollect.model import codec
-from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line
-from recollect.model.entry import Entry
+from recollect.storage.logs.kept_points import LogPoints, PointsCache
+from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import OpenLog
 
 DEFAULT_BUDGET = 64 * 1024 * 1024
-ITEM_OVERHEAD = 2000
-
-Items = tuple[Entry | Damage, ...]
+POINT_BYTES = 700
 
 
 class CacheStatistics(Struct, frozen=True):
     """What a cache did since it was made, and what it holds now.
 
-    Every request is a hit, a miss or an extension; one that raised is none of them.
+    Every request is a hit, a miss or an extension; one that raised is none of them. ``logs`` and ``bytes``
+    are what it holds.
     """
 
     hits: int = 0
@@ -50,49 +45,69 @@ class CacheStatistics(Struct, frozen=True):
     extended: int = 0
     evictions: int = 0
     bytes: int = 0
-    items: int = 0
+    logs: int = 0
 
 
 class _CachedLog(Struct, frozen=True):
-    """A log as it was read: the items up to ``end``, and how to tell whether it is still that log."""
+    """A graph, and how its log looked before it was read."""
 
-    items: Items
-    end: int
-    fingerprint: bytes
+    log: LogGraph
     file: tuple[int, int]
     size: int
     modified: int
     cost: int
 
-    def unchanged(self, now: os.stat_result) -> bool:
+    def is_unchanged(self, now: os.stat_result) -> bool:
         return (self.file, self.size, self.modified) == (_file(now), now.st_size, now.st_mtime_ns)
 
-    def grown_to(self, now: os.stat_result, log: OpenLog) -> bool:
-        longer = self.file == _file(now) and now.st_size > self.size
-        return longer and log.fingerprint(self.end) == self.fingerprint
+    def has_grown(self, now: os.stat_result) -> bool:
+        return self.file == _file(now) and now.st_size > self.size
+
+
+class _PathLock:
+    """A lock that lives as long as a thread holds it or waits for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
 class ConversationCache:
-    """Logs as tuples of entries and damage, least recently used first out."""
+    """Graphs of logs, the one unused for the longest dropped first. ``statistics`` says how it does.
 
-    def __init__(self, budget_bytes: int = DEFAULT_BUDGET, limits: Limits = DEFAULT_LIMITS) -> None:
+    ``kept`` is where graphs of large logs are kept for later processes; without it nothing is written.
+    """
+
+    def __init__(self, budget_bytes: int = DEFAULT_BUDGET, *, kept: PointsCache | None = None) -> None:
         self.budget_bytes = budget_bytes
-        self._limits = limits
+        self._points = kept
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _CachedLog] = OrderedDict()
+        self._reading: weakref.WeakValueDictionary[Path, _PathLock] = weakref.WeakValueDictionary()
         self._bytes = self._hits = self._misses = self._extended = self._evictions = 0
 
-    def get(self, path: Path) -> Items:
-        """The items of a log as it is now. Raises as ``LogReader`` does where it cannot be read."""
+    def __repr__(self) -> str:
+        seen = self.statistics
+        return f"<ConversationCache {seen.logs} logs, {seen.bytes} of {self.budget_bytes} bytes>"
+
+    def __contains__(self, path: object) -> bool:
         with self._lock:
-            kept = self._kept.get(path)
-        if kept is not None and kept.unchanged(self._stat(path)):
+            return path in self._kept
+
+    def get(self, path: Path) -> LogGraph:
+        """The graph of a log as it is now. Raises as ``LogReader`` does where the log cannot be read."""
+        with self._lock:
+            turn = self._reading.setdefault(path, _PathLock())
+        with turn.lock:
+            with self._lock:
+                kept = self._kept.get(path)
+            now = self._stat(path)
+            if kept is None or not kept.is_unchanged(now):
+                return self._read(path, kept if kept is not None and kept.has_grown(now) else None)
             with self._lock:
                 self._hits += 1
                 if path in self._kept:
                     self._kept.move_to_end(path)
-            return kept.items
-        return self._read(path, kept).items
+            return kept.log
 
     def forget(self, path: Path) -> None:
         """Drop one log, if it is kept."""
@@ -110,7 +125,7 @@ class ConversationCache:
         """Counts so far."""
         with self._lock:
             counts = (self._hits, self._misses, self._extended, self._evictions)
-            return CacheStatistics(*counts, bytes=self._bytes, items=len(self._kept))
+            return CacheStatistics(*counts, bytes=self._bytes, logs=len(self._kept))
 
     def _stat(self, path: Path) -> os.stat_result:
         try:
@@ -120,20 +135,28 @@ class ConversationCache:
             with OpenLog(path) as log:  # says what is wrong in our own words
                 return log.stat()
 
-    def _read(self, path: Path, kept: _CachedLog | None) -> _CachedLog:
+    def _read(self, path: Path, grown: _CachedLog | None) -> LogGraph:
+        known = None if grown is None else _copy(grown.log.points)
+        log = LogGraph(path, known, self._points)
         try:
-            with OpenLog(path, self._limits) as log:
-                now = log.stat()
-                grown = kept is not None and kept.grown_to(now, log)
-                fresh = _load(log, now, kept if grown else None)
+            status = log.read_on()
         except NotFound:
             self.forget(path)
             raise
+        # A log with other bytes before the place where we stopped was read from its start after all.
+        is_extended = known is not None and log.points is known
+        fresh = _CachedLog(
+            log,
+            _file(status),
+            status.st_size,
+            status.st_mtime_ns,
+            POINT_BYTES * (1 + len(log.points.points)),
+        )
         with self._lock:
-            self._extended += grown
-            self._misses += not grown
+            self._extended += is_extended
+            self._misses += not is_extended
             self._keep(path, fresh)
-        return fresh
+        return log
 
     def _keep(self, path: Path, fresh: _CachedLog) -> None:
         self._drop(path)
@@ -151,27 +174,9 @@ class ConversationCache:
         self._bytes -= kept.cost if kept is not None else 0
 
 
-def _load(log: OpenLog, now: os.stat_result, kept: _CachedLog | None) -> _CachedLog:
-    """Read from the end of what is kept, or all, up to the size the status speaks of.
-
-    What is appended after the status was taken is left for the next request:
-    size and time must never be newer than the items they vouch for.
-    """
-    items = list(kept.items) if kept else []
-    end, fingerprint, cost = (kept.end, kept.fingerprint, kept.cost) if kept else (0, b"", 0)
-    for line in log.lines(end, now.st_size):
-        item = codec.decode(line, log.limits) if isinstance(line, Line) else line
-        fingerprint = log.fingerprint_after(line, fingerprint)
-        end = line.end
-        if item is not None:
-            items.append(item)
-            cost += _cost(item)
-    return _CachedLog(tuple(items), end, fingerprint, _file(now), now.st_size, now.st_mtime_ns, cost)
-
-
-def _cost(item: Entry | Damage) -> int:
-    held = item.length if isinstance(item, Entry) else len(item.data)
-    return held + ITEM_OVERHEAD
+def _copy(points: LogPoints) -> LogPoints:
+    """What an earlier look has read: the graph made of it may still be in use."""
+    return LogPoints(list(points.points), set(points.meta), points.end, points.before_end)
 
 
 def _file(status: os.stat_result) -> tuple[int, int]:

@@ -1,8 +1,17 @@
-"""A log as a graph: one pass for ids and links, contents read by offset when asked for."""
+"""A log as a graph: one pass for ids and links, contents read by offset when asked for.
+
+A graph that is made from what was read before reads only what was appended since, where the bytes before
+are still the same; else it begins again. What was read may also come from a file that an earlier process
+kept (``kept_points``). Texts are read from their places and not held: memory grows with the number of
+lines, not with their length.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from recollect.model.conversation.graph import Graph
@@ -10,24 +19,73 @@ from recollect.model.conversation.node import LeafMark, Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.line_views.scan import damage_of
-from recollect.storage.logs.reader import LogReader, read_lines
+from recollect.storage.logs.kept_points import LogPoints, PointsCache
+from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
+
+_META = re.compile(rb'"isMeta"[ \t]*:[ \t]*true')
+# So many bytes are read sooner than a file is written about them.
+WORTH_KEEPING = 4 << 20
+_PAUSE_LINES = 100
 
 
 class LogGraph:
-    """The message graph of one log."""
+    """The message graph of one log, as of the moment it is first asked for.
 
-    def __init__(self, path: Path) -> None:
+    ``known`` is what an earlier look has read, ``kept`` where such looks are kept for other processes.
+    """
+
+    def __init__(self, path: Path, known: LogPoints | None = None, kept: PointsCache | None = None) -> None:
         self.path = path
+        self.points = known or LogPoints([], set())
         self._reader = LogReader(path)
+        self._kept = kept
+        self._unkept: tuple[int, os.stat_result] | None = None
+        self._is_read = False
 
     @functools.cached_property
     def graph(self) -> Graph:
-        """Built from one pass over the log; damaged lines are no part of it."""
-        return Graph(self._points())
+        """Ids and links of every entry; damaged lines are no part of it."""
+        if not self._is_read:
+            self.read_on()
+        return Graph(self.points.points)
 
-    def _points(self) -> list[Node | LeafMark]:
-        points = (node_of(item) for item in read_lines(self.path) if isinstance(item, Line))
-        return [point for point in points if point is not None]
+    def read_on(self, pause: Callable[[], None] | None = None) -> os.stat_result:
+        """Read what is new, and say how the log looked before; ``pause`` is called again and again."""
+        with OpenLog(self.path) as log:
+            status, read = log.stat(), self._begun(log)
+            start = read.end
+            for number, line in enumerate(log.lines(start)):
+                point = node_of(line) if isinstance(line, Line) else None
+                if point is not None:
+                    read.points.append(point)
+                if _may_be_meta(point) and isinstance(line, Line) and _META.search(line.data):
+                    read.meta.add(line.offset)
+                read.end = line.end
+                if pause is not None and number % _PAUSE_LINES == 0:
+                    pause()
+            read.before_end = log.fingerprint(read.end)
+            if read.end - start >= WORTH_KEEPING:
+                self._unkept = (read.end, status)
+        self._is_read = True
+        return status
+
+    def _begun(self, log: OpenLog) -> LogPoints:
+        """What need not be read again."""
+        known = self.points
+        if self._kept is not None and not known.end and log.size() >= WORTH_KEEPING:
+            known = self._kept.read(log) or known
+        if log.size() < known.end or log.fingerprint(known.end) != known.before_end:
+            known = LogPoints([], set())
+        self.points = known
+        return known
+
+    def keep(self) -> None:
+        """Let the next process begin where this one stands, where that is worth a file."""
+        unkept, self._unkept = self._unkept, None
+        if self._kept is None or unkept is None or unkept[0] != self.points.end:
+            return
+        with OpenLog(self.path) as log:
+            self._kept.write(log, unkept[1], self.points)
 
     def load(self, node: Node) -> Entry | None:
         """The entry a node stands for; None where the log was changed under us."""
@@ -39,3 +97,7 @@ class LogGraph:
         """Every line that cannot be read."""
         lines = (item if isinstance(item, Damage) else damage_of(item) for item in read_lines(self.path))
         return [item for item in lines if item is not None]
+
+
+def _may_be_meta(point: Node | LeafMark | None) -> bool:
+    return isinstance(point, Node) and point.type == "user" and not point.result_ids
