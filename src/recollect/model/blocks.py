@@ -5,11 +5,15 @@ own bytes. A block whose type is not known, or whose shape is not what its type
 promises, becomes an ``UnknownBlock`` with its JSON kept, so that one odd block
 never hides the others.
 
+Every block says its ``type``, by which a type checker can tell them apart as well.
+
 Inputs and structured results are left as undecoded JSON (``msgspec.Raw``): most
 readers never look into them, and building them is what makes parsing slow.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -18,12 +22,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 class TextBlock(Struct, frozen=True, tag_field="type", tag="text"):
     """Prose."""
 
+    type: ClassVar[Literal["text"]] = "text"
     text: str
 
 
 class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking"):
     """Reasoning; the text may be empty where the client was told not to show it."""
 
+    type: ClassVar[Literal["thinking"]] = "thinking"
     thinking: str = ""
     signature: str | None = None
 
@@ -31,12 +37,14 @@ class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking"):
 class RedactedThinkingBlock(Struct, frozen=True, tag_field="type", tag="redacted_thinking"):
     """Reasoning that only its author can read."""
 
+    type: ClassVar[Literal["redacted_thinking"]] = "redacted_thinking"
     data: str = ""
 
 
 class ToolUseBlock(Struct, frozen=True, tag_field="type", tag="tool_use"):
     """A call the model asked for."""
 
+    type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
     name: str
     input: Raw = field(default_factory=lambda: Raw(b"{}"))
@@ -45,6 +53,7 @@ class ToolUseBlock(Struct, frozen=True, tag_field="type", tag="tool_use"):
 class ServerToolUseBlock(Struct, frozen=True, tag_field="type", tag="server_tool_use"):
     """A call the API carried out itself, such as a web search."""
 
+    type: ClassVar[Literal["server_tool_use"]] = "server_tool_use"
     id: str
     name: str
     input: Raw = field(default_factory=lambda: Raw(b"{}"))
@@ -53,6 +62,7 @@ class ServerToolUseBlock(Struct, frozen=True, tag_field="type", tag="server_tool
 class McpToolUseBlock(Struct, frozen=True, tag_field="type", tag="mcp_tool_use"):
     """A call to a remote MCP server, carried out by the API."""
 
+    type: ClassVar[Literal["mcp_tool_use"]] = "mcp_tool_use"
     id: str
     name: str
     server_name: str | None = None
@@ -62,6 +72,7 @@ class McpToolUseBlock(Struct, frozen=True, tag_field="type", tag="mcp_tool_use")
 class ToolResultBlock(Struct, frozen=True, tag_field="type", tag="tool_result"):
     """What a call gave back: text or blocks, left undecoded until asked for."""
 
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
     content: Raw | UnsetType = UNSET
     is_error: bool | None = None
@@ -83,36 +94,52 @@ class _ServerResult(Struct, frozen=True, tag_field="type"):
 class WebSearchResultBlock(_ServerResult, frozen=True, tag="web_search_tool_result"):
     """Hits of a web search."""
 
+    type: ClassVar[Literal["web_search_tool_result"]] = "web_search_tool_result"
+
 
 class WebFetchResultBlock(_ServerResult, frozen=True, tag="web_fetch_tool_result"):
     """A fetched page."""
+
+    type: ClassVar[Literal["web_fetch_tool_result"]] = "web_fetch_tool_result"
 
 
 class CodeExecutionResultBlock(_ServerResult, frozen=True, tag="code_execution_tool_result"):
     """Output of code the API ran."""
 
+    type: ClassVar[Literal["code_execution_tool_result"]] = "code_execution_tool_result"
+
 
 class BashExecutionResultBlock(_ServerResult, frozen=True, tag="bash_code_execution_tool_result"):
     """Output of a shell command the API ran."""
+
+    type: ClassVar[Literal["bash_code_execution_tool_result"]] = "bash_code_execution_tool_result"
 
 
 class TextEditorResultBlock(_ServerResult, frozen=True, tag="text_editor_code_execution_tool_result"):
     """Outcome of an edit the API made."""
 
+    type: ClassVar[Literal["text_editor_code_execution_tool_result"]] = (
+        "text_editor_code_execution_tool_result"
+    )
+
 
 class McpToolResultBlock(_ServerResult, frozen=True, tag="mcp_tool_result"):
     """Answer of a remote MCP server."""
+
+    type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
 
 
 class ImageBlock(Struct, frozen=True, tag_field="type", tag="image"):
     """A picture; the source is left undecoded, as it is mostly base64."""
 
+    type: ClassVar[Literal["image"]] = "image"
     source: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
 class DocumentBlock(Struct, frozen=True, tag_field="type", tag="document"):
     """A PDF or text document."""
 
+    type: ClassVar[Literal["document"]] = "document"
     source: Raw = field(default_factory=lambda: Raw(b"{}"))
     title: str | None = None
 
@@ -120,6 +147,7 @@ class DocumentBlock(Struct, frozen=True, tag_field="type", tag="document"):
 class ToolReferenceBlock(Struct, frozen=True, tag_field="type", tag="tool_reference"):
     """A tool named inside a tool result."""
 
+    type: ClassVar[Literal["tool_reference"]] = "tool_reference"
     tool_name: str | None = None
 
 
@@ -131,6 +159,11 @@ class UnknownBlock(Struct, frozen=True, tag_field="type", tag="\0recollect-unkno
 
     type_name: str | None
     json: bytes
+
+    @property
+    def type(self) -> str:
+        """The type it claims to be; empty where it claims none."""
+        return self.type_name or ""
 
 
 KnownBlock = (

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from decimal import Decimal
 from typing import cast
 
 import apsw
@@ -27,6 +28,7 @@ from recollect.index.cost_queries import first_at
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import SESSION
 from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, BurnRate
+from recollect.model.cost.money import usd
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.model.titles import title_of
@@ -72,6 +74,21 @@ class WatchedSession(Struct, frozen=True):
     context_tokens: int | None = None
     context_window: int | None = None
 
+    @property
+    def usd(self) -> Decimal | None:
+        """What it cost so far, in dollars, exact."""
+        return _usd(self.pico_usd)
+
+    @property
+    def recent_usd(self) -> Decimal | None:
+        """What the last ten minutes cost, in dollars, exact."""
+        return _usd(self.recent_pico_usd)
+
+    @property
+    def usd_per_hour(self) -> Decimal | None:
+        """The last ten minutes as dollars an hour, exact."""
+        return _usd(self.pico_usd_per_hour)
+
 
 class ActiveBlock(Struct, frozen=True):
     """The running five-hour block. Times are seconds since 1970."""
@@ -84,6 +101,21 @@ class ActiveBlock(Struct, frozen=True):
     pico_usd_per_hour: int
     projected_pico_usd: int
 
+    @property
+    def usd(self) -> Decimal:
+        """What the block cost so far, in dollars, exact."""
+        return usd(self.pico_usd)
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        """Dollars an hour, exact."""
+        return usd(self.pico_usd_per_hour)
+
+    @property
+    def projected_usd(self) -> Decimal:
+        """What the block will come to at this speed, in dollars."""
+        return usd(self.projected_pico_usd)
+
 
 class WatchSnapshot(Struct, frozen=True):
     """One look. ``unpriced`` names the models that were used today and are in no amount."""
@@ -93,6 +125,11 @@ class WatchSnapshot(Struct, frozen=True):
     block: ActiveBlock | None = None
     unpriced: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def today_usd(self) -> Decimal | None:
+        """What was spent today, in dollars, exact; None where it is not known."""
+        return _usd(self.today_pico_usd)
 
 
 class Watcher:
@@ -198,6 +235,10 @@ class Watcher:
             found = before[known.id][1]
             self._logs_read[known.id] = (signature, found)
             yield structs.replace(found, pid=known.pid, is_certain=known.is_certain, state=known.state)
+
+
+def _usd(pico_usd: int | None) -> Decimal | None:
+    return None if pico_usd is None else usd(pico_usd)
 
 
 def _notes(opened: OpenIndex) -> tuple[str, ...]:

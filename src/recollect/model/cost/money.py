@@ -36,7 +36,7 @@ class Spending(Struct, frozen=True):
     @property
     def usd(self) -> Decimal:
         """Dollars, exact, without zeros at the end."""
-        return Decimal(exact(self.pico_usd))
+        return usd(self.pico_usd)
 
 
 def variant_of(usage: Usage) -> int:
@@ -59,6 +59,11 @@ def spending(usage: Usage, model: str | None, at: int, prices: PriceList) -> Spe
     """What one response cost. ``at``: its time in milliseconds since 1970; 0 gets a model's first price."""
     quarter = at // (QUARTER_SECONDS * 1000)
     return priced(usage.tokens(), model, quarter, variant_of(usage), prices)
+
+
+def usd(pico_usd: int) -> Decimal:
+    """Dollars, exact, without zeros at the end."""
+    return Decimal(exact(pico_usd))
 
 
 def exact(pico_usd: int) -> str:

@@ -14,13 +14,14 @@ What has no price, or no record, is counted and named, and is never zero silentl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from recollect.model.cost.billing_blocks import BurnRate
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
-from recollect.model.cost.money import NO_MODEL, PICO
+from recollect.model.cost.money import NO_MODEL, PICO, usd
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, Price, PriceList
 from recollect.model.cost.usage import Tokens
 
@@ -106,6 +107,16 @@ class CostExplanation(Struct, frozen=True):
     unrecorded_messages: int
     difference_pico_usd: int
 
+    @property
+    def recorded_usd(self) -> Decimal:
+        """What the client recorded, in dollars, exact."""
+        return usd(self.recorded_pico_usd)
+
+    @property
+    def difference_usd(self) -> Decimal:
+        """The row's cost less what the client recorded, in dollars, exact."""
+        return usd(self.difference_pico_usd)
+
 
 class Performance(Struct, frozen=True):
     """How fast answers came. ``messages`` are those whose duration is known."""
@@ -129,6 +140,16 @@ class BillingBlock(Struct, frozen=True):
     projected_tokens: int | None = None
     projected_pico_usd: int | None = None
 
+    @property
+    def usd_per_hour(self) -> Decimal | None:
+        """Dollars an hour, exact; None where the block is over."""
+        return None if self.pico_usd_per_hour is None else usd(self.pico_usd_per_hour)
+
+    @property
+    def projected_usd(self) -> Decimal | None:
+        """What the block will come to at this speed, in dollars; None where the block is over."""
+        return None if self.projected_pico_usd is None else usd(self.projected_pico_usd)
+
 
 class CostRow(Struct, frozen=True):
     """One line of a report. ``pico_usd`` leaves out what ``unpriced_messages`` and ``unrecorded_messages`` count."""
@@ -142,6 +163,11 @@ class CostRow(Struct, frozen=True):
     block: BillingBlock | None = None
     performance: Performance | None = None
     explanation: CostExplanation | None = None
+
+    @property
+    def usd(self) -> Decimal:
+        """Dollars, exact, without zeros at the end."""
+        return usd(self.pico_usd)
 
 
 class UnpricedModel(Struct, frozen=True):
