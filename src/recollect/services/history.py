@@ -177,10 +177,10 @@ def agent_talk(session: Session, name: str) -> AgentConversation:
         raise NotFound(f"agent {name!r}: session {session.id} has none of that name", hint=hint)
     if chosen[0] in files:
         log = LogGraph(files[chosen[0]].path)
-        graph = _seen_from_inside(log.graph.nodes.values(), log.graph.marks)
+        graph = seen_from_inside(log.graph.nodes.values(), log.graph.marks)
     else:
         log = LogGraph(session.path)
-        graph = _seen_from_inside(_below(session.graph, roots[chosen[0]]), [])
+        graph = seen_from_inside(_below(session.graph, roots[chosen[0]]), [])
     return AgentConversation(chosen[0], log, _talk(graph, chosen[0], log.load))
 
 
@@ -193,7 +193,7 @@ def _talk(graph: Graph, name: str, load: Load) -> Conversation:
     return Conversation(graph, leaf, load)
 
 
-def _seen_from_inside(nodes: Iterable[Node], marks: Iterable[LeafMark]) -> Graph:
+def seen_from_inside(nodes: Iterable[Node], marks: Iterable[LeafMark]) -> Graph:
     """For itself an agent is no sidechain: its lines are the conversation."""
     return Graph([*(structs.replace(node, is_sidechain=False) for node in nodes), *marks])
 

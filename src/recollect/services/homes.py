@@ -1,11 +1,15 @@
-"""All homes of this machine as one, read-only: list sessions, find one by what people remember of it."""
+"""All homes of this machine as one: list sessions, find one by what people remember of it, walk over everything.
+
+Only ``repair(apply=True)`` writes to a home.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +19,8 @@ from recollect.model import timespan
 from recollect.model.cost.money import Spending
 from recollect.model.ids import SessionId
 from recollect.services.projects import ProjectFilter
-from recollect.services.session import AgentCost, Session
+from recollect.services.session import AgentCost, Branches, Session, check_branches
+from recollect.services.walk import Walk
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.logs.conversation_cache import ConversationCache
@@ -23,14 +28,22 @@ from recollect.storage.prompt_history import Prompt, prompts
 from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at
 
 if TYPE_CHECKING:
+    from recollect.model.conversation.conversation import Message
+    from recollect.model.conversation.tool_calls import ToolCall
     from recollect.model.cost.report import CostReport
+    from recollect.model.cost.response import PricedResponse
+    from recollect.services.actions import ArchiveReport, SessionRepair
+    from recollect.services.arrow import ArrowColumns
+    from recollect.services.check.check import CheckReport
     from recollect.services.indexing.access import OpenIndex
     from recollect.services.list import ListedSession
     from recollect.services.search.search import SearchResult
+    from recollect.services.secrets.scan import SecretScan
+    from recollect.services.watch import Watcher, WatchSnapshot
 
 
 class Home:
-    """The Claude homes of this machine, or those given. Nothing is ever written to them.
+    """The Claude homes of this machine, or those given. Nothing is written to them, except by ``repair``.
 
     ``data`` is recollect's own directory; sessions that are only in its archive are found too, and the
     index lies there. ``index=False`` reads the logs themselves and writes no index. ``cache`` keeps the graphs of
@@ -52,8 +65,14 @@ class Home:
         self._with_index = index
         self.cache = ConversationCache() if cache is None else cache
 
-    def sessions(self, project: str | Path | None = None) -> Iterator[Session]:
+    def __repr__(self) -> str:
+        return f"<Home {', '.join(str(root.path) for root in self.roots) or 'without a directory'}>"
+
+    def sessions(self, project: str | Path | None = None) -> Walk[Session]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
+        return Walk("sessions", lambda: self._sessions(project), self._session_columns)
+
+    def _sessions(self, project: str | Path | None) -> Generator[Session, None, None]:
         wanted = None if project is None else ProjectFilter(project)
         found = [(home, log) for home in self.homes for log in home.sessions()]
         found.sort(key=lambda pair: pair[1].mtime_ns, reverse=True)
@@ -239,7 +258,7 @@ class Home:
             path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=_session_id(listed.id)
         )
         return Session(
-            next(home for home in self.homes if str(home.root) == listed.home), file, costs=self.session_costs
+            next(home for home in self.homes if str(home.root) == listed.home), file, costs=self.session_costs, cache=self.cache
         )
 
     def session_costs(self, session: str) -> list[AgentCost]:
@@ -263,6 +282,151 @@ class Home:
             )
             for row in report.rows
         ]
+
+    def messages(
+        self,
+        *,
+        branches: Branches = "active",
+        agents: bool = False,
+        project: str | Path | None = None,
+        archived: bool = True,
+    ) -> Walk[Message]:
+        """Every message of every session, newest session first, read as it is asked for.
+
+        ``branches="active"`` is the conversation the client would load, with what compactions hide;
+        ``"all"`` every message of the logs. ``agents`` adds what sub-agents said, after their session.
+        Sessions that only the archive still has come last, unless ``archived`` is false. What a fork
+        copied stands in both sessions: ``uuid`` tells. A log that cannot be read ends the walk with its error.
+        """
+        from recollect.services import arrow
+
+        check_branches(branches)
+        return Walk(
+            "messages",
+            lambda: (
+                message
+                for session in self._walked(project, archived=archived)
+                for message in session.messages(branches=branches, agents=agents)
+            ),
+            arrow.message_columns,
+        )
+
+    def tool_calls(
+        self, *, agents: bool = True, project: str | Path | None = None, archived: bool = True
+    ) -> Walk[ToolCall]:
+        """Every tool call of every session with what became of it, newest session first.
+
+        ``agents`` adds the calls of sub-agents. What a fork copied stands in both sessions: ``id`` tells.
+        """
+        from recollect.services import arrow
+        from recollect.services.messages import session_tool_calls
+
+        return Walk(
+            "tool calls",
+            lambda: (
+                call
+                for session in self._walked(project, archived=archived)
+                for call in session_tool_calls(session, agents=agents)
+            ),
+            arrow.tool_call_columns,
+        )
+
+    def responses(
+        self,
+        *,
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        project: str | Path | None = None,
+        model: str | None = None,
+        session: str | None = None,
+    ) -> Walk[PricedResponse]:
+        """Every response, each once over all logs, priced, in the order of time; together what ``costs`` says.
+
+        Responses of deleted sessions that the index knows are in it too. The index is brought up to date when
+        the first one is asked for, and stays open until the last one, or ``close``. Nothing is held in memory;
+        where there is no index, the usage of all responses is.
+        """
+        from recollect.services import arrow
+
+        def walked() -> Generator[PricedResponse, None, None]:
+            from recollect.services.cost.report import responses
+
+            roots = [home.root for home in self.homes]
+            with self._index(roots) as opened:
+                yield from responses(
+                    roots,
+                    opened=opened,
+                    since=since,
+                    until=until,
+                    project=project,
+                    model=model,
+                    session=session,
+                )
+
+        return Walk("responses", walked, arrow.response_columns)
+
+    def watch(self, interval: float = 2.0) -> Generator[WatchSnapshot, None, None]:
+        """The sessions that clients have open now, with their cost, and again whenever something has changed.
+
+        Looks every ``interval`` seconds, for as long as it is iterated over.
+        """
+        watcher = self.watcher()
+        shown: WatchSnapshot | None = None
+        while True:
+            seen = watcher.look()
+            if seen != shown:
+                yield seen
+                shown = seen
+            time.sleep(interval)
+
+    def watcher(self) -> Watcher:
+        """Looks at open sessions when it is asked to: ``home.watcher().look()``."""
+        from recollect.services.watch import Watcher
+        from recollect.storage.config.our_config import price_list
+
+        roots = [home.root for home in self.homes]
+        return Watcher(self.homes, lambda: self._index(roots), price_list())
+
+    def check(self, *sessions: str, with_secrets: bool = True) -> CheckReport:
+        """Check these sessions, or without any all of them and the homes themselves. Nothing is changed."""
+        from recollect.services.check.check import check
+
+        chosen = [self.session(name) for name in sessions] or None
+        return check(self, chosen, data=self._data, with_secrets=with_secrets)
+
+    def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
+        """What a repair of a session would do; with ``apply``, do it.
+
+        A repaired copy appears beside the original as a session of its own; ``in_place`` replaces the log and
+        keeps the original in the undo journal. Raises ``Busy`` where a client has the session open and
+        ``DamagedData`` where the result would not be sound.
+        """
+        from recollect.services.actions import repair
+
+        return repair(self.own_session(session), self._data, apply=apply, in_place=in_place)
+
+    def archive(self, *sessions: str) -> ArchiveReport:
+        """Put these sessions into the archive, or without any all of them. The homes are only read."""
+        from recollect.services.actions import archive
+
+        chosen = [self.own_session(name) for name in sessions] or list(self.sessions())
+        return archive(chosen, self._data, dt.datetime.now(dt.UTC))
+
+    def scan(self, *sessions: str) -> SecretScan:
+        """Secrets in these sessions, or without any in everything of the homes: by kind and fingerprint."""
+        from recollect.services.secrets.scan import scan
+
+        return scan(self, [self.session(name) for name in sessions] or None, data=self._data)
+
+    def _walked(self, project: str | Path | None, *, archived: bool) -> Iterator[Session]:
+        yield from self.sessions(project)
+        if archived:
+            yield from self.archived_only(project)
+
+    def _session_columns(self) -> ArrowColumns[Session]:
+        from recollect.services import arrow
+
+        return arrow.session_columns({row.keys["session"]: row for row in self.costs("session").rows})
 
     def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""

@@ -9,15 +9,16 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from msgspec import Struct
 
-from recollect.errors import NotFound, StorageError
+from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.conversation.conversation import (
     Branch,
     BranchDifference,
     Conversation,
+    Message,
     branches,
     difference,
 )
@@ -37,6 +38,14 @@ from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
 from recollect.storage.logs.summary import LogSummary, glance, marked_entries
+
+Branches = Literal["active", "all"]
+
+
+def check_branches(branches: str) -> None:
+    """Refuse what names neither the active branch nor all of them."""
+    if branches not in get_args(Branches):
+        raise UsageError(f"branches {branches!a}: not known", hint='write "active" or "all"')
 
 
 class AgentCost(NamedTuple):
@@ -81,6 +90,9 @@ class Session:
         self.home, self.file = home, file
         self.costs, self.cache = costs, cache
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} in {self.path.parent.name!a}>"
+
     @property
     def id(self) -> str:
         """Its id; for a log with a name no client gives, that name."""
@@ -95,6 +107,11 @@ class Session:
     def path(self) -> Path:
         """Its log."""
         return self.file.path
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether only the archive has it."""
+        return False
 
     @functools.cached_property
     def glance(self) -> LogSummary:
@@ -146,6 +163,17 @@ class Session:
                 hint=f"its lines are in {self.path}; show --all-branches shows what can be shown",
             )
         return Conversation(self.graph, node, self.load, whole=whole)
+
+    def messages(self, *, branches: Branches = "active", agents: bool = False) -> Iterator[Message]:
+        """Its messages, each read when it is asked for, with what compactions hide.
+
+        ``branches="active"`` is the conversation the client would load, ``"all"`` every message of the log, in
+        the order of the log. ``agents`` adds what sub-agents said, after the session's own messages.
+        """
+        from recollect.services.messages import session_messages
+
+        check_branches(branches)
+        return session_messages(self, branches, agents=agents)
 
     def branches(self) -> list[Branch]:
         """Every end of the conversation, the active one first."""

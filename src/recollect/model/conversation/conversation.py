@@ -26,7 +26,11 @@ from recollect.model.entry import Assistant, Attachment, Entry, System, User
 
 
 class Message(Struct, frozen=True):
-    """One message of a conversation, made of one entry or of the lines of one answer."""
+    """One message of a conversation, made of one entry or of the lines of one answer.
+
+    ``session`` and ``agent`` say where it stands, in a walk over a session or a home; ``agent`` is None in the
+    session's own conversation.
+    """
 
     uuid: str
     parent_uuid: str | None
@@ -38,6 +42,8 @@ class Message(Struct, frozen=True):
     usage: Usage | None = None
     is_meta: bool = False
     is_summary: bool = False
+    session: str = ""
+    agent: str | None = None
 
     @property
     def text(self) -> str:

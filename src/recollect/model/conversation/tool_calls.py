@@ -43,7 +43,11 @@ class ToolCallStatus(enum.StrEnum):
 
 
 class ToolCall(Struct, frozen=True):
-    """One tool call from asking to answer."""
+    """One tool call from asking to answer. ``agent_id`` is the sub-agent it started.
+
+    ``session`` is the session it was made in and ``by_agent`` the sub-agent that made it; both are empty where
+    the call was not read from a home.
+    """
 
     id: str
     name: str
@@ -57,6 +61,8 @@ class ToolCall(Struct, frozen=True):
     duration_ms: float | None = None  # as recorded by the client
     agent_id: str | None = None
     in_background: bool = False
+    session: str = ""
+    by_agent: str | None = None
 
     @property
     def elapsed_ms(self) -> float | None:

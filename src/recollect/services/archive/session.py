@@ -37,6 +37,11 @@ class ArchivedSession(Session):
         """Its id."""
         return self.manifest.session
 
+    @property
+    def is_archived(self) -> bool:
+        """Whether only the archive has it."""
+        return True
+
     def agents(self) -> list[AgentFile]:
         """The logs of its sub-agents."""
         return [agent for file in self.manifest.files if (agent := self._agent(file)) is not None]

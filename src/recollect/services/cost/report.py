@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -18,7 +18,7 @@ from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.index.cost_queries import UsageLogRow
 from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
-from recollect.model.cost.prices import PriceList
+from recollect.model.cost.prices import UNCERTAIN, PriceList
 from recollect.model.cost.report import (
     KEYS,
     MAIN_AGENT,
@@ -29,7 +29,9 @@ from recollect.model.cost.report import (
     RecordedCost,
     UsageLog,
 )
-from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource
+from recollect.model.cost.response import PricedResponse
+from recollect.model.cost.usage import Tokens
+from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource, quarter_of
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 
@@ -70,11 +72,35 @@ def costs(
     else:
         is_recorded = mode != "calculate" or explain
         source = _scanned(homes, by, is_recorded=is_recorded, is_timed=performance, progress=progress)
-    one = _CostReportBuilder(source, homes, tuple(by), _milliseconds(since), _milliseconds(until))
+    one = CostReportBuilder(source, homes, tuple(by), _milliseconds(since), _milliseconds(until))
     one.choose(project, model, session)
     prices = prices or _own_prices()
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
     return one.made(offset, prices, mode, moment, explain=explain, performance=performance)
+
+
+def responses(
+    homes: Sequence[Path],
+    *,
+    opened: OpenIndex,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    project: str | Path | None = None,
+    model: str | None = None,
+    session: str | None = None,
+    prices: PriceList | None = None,
+) -> Iterator[PricedResponse]:
+    """Every response that ``costs`` counts, one by one; what they cost adds up to its total. Filters are the same.
+
+    With an index nothing is held in memory; without one the usage of all responses is.
+    """
+    if opened.database is not None:
+        source: UsageSource = IndexUsageSource(opened.database)
+    else:
+        source = _scanned(homes, ("tool",), is_recorded=False, is_timed=False, progress=None)
+    one = CostReportBuilder(source, homes, (), _milliseconds(since), _milliseconds(until))
+    one.choose(project, model, session)
+    return one.responses(prices or _own_prices())
 
 
 def performance(
@@ -153,7 +179,7 @@ def _milliseconds(moment: dt.datetime | None) -> int | None:
 # --- one report -------------------------------------------------------------------------------------
 
 
-class _CostReportBuilder:
+class CostReportBuilder:
     """The parts of a report, put together step by step."""
 
     def __init__(
@@ -220,6 +246,32 @@ class _CostReportBuilder:
         report = self._added_up(query, asked)
         return self._with_versions(report) if explain else report
 
+    def responses(self, prices: PriceList) -> Iterator[PricedResponse]:
+        """Every response that was asked for, priced, in the order of time."""
+        query = UsageQuery(
+            Timeline((), lambda _: 0, []), frozenset(), self._files, self._models, self._since, self._until
+        )
+        for row in self._source.responses(query):
+            log = self._logs[row.log]
+            price = prices.find(row.model or "", max(quarter_of(row.at), 0), row.variant)
+            counts = row[8:]
+            yield PricedResponse(
+                message_id=row.message,
+                request_id=row.request,
+                session=_known(log.session),
+                agent=None if log.agent == MAIN_AGENT else log.agent,
+                project=_known(log.project),
+                branch=row.branch,
+                model=row.model,
+                tool=row.tool,
+                at=_moment(row.at),
+                tokens=Tokens(*counts),
+                pico_usd=None if price is None else price.cost(*counts),
+                is_uncertain=bool(row.variant & UNCERTAIN),
+                is_deleted=log.is_gone,
+                path=log.path,
+            )
+
     def _added_up(self, query: UsageQuery, asked: CostQuery) -> CostReport:
         logs = self._logs if "file" in query.columns else {}
         records = self._records() if asked.mode != "calculate" or asked.is_explained else ()
@@ -269,6 +321,18 @@ class _CostReportBuilder:
         named = {model or "(no model)": found for model, found in versions.items()}
         explained = tuple(structs.replace(one, versions=named.get(one.model, ())) for one in report.uncertain)
         return structs.replace(report, uncertain=explained)
+
+
+def _known(name: str) -> str | None:
+    return None if name == UNKNOWN else name
+
+
+def _moment(at: int | None) -> dt.datetime | None:
+    """None for a time no calendar has: one made-up line must not end a walk."""
+    try:
+        return None if at is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=at)
+    except OverflowError:
+        return None
 
 
 def _check(by: Sequence[str], mode: str) -> None:

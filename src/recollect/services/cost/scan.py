@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 
 from recollect.index.cost_queries import UsageLogRow
+from recollect.index.response_queries import CountedResponseRow
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
 from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
@@ -228,6 +229,12 @@ class LogUsageSource:
                 nothing = UsageGroup(*key[:6], 0, 0, 0, 0, 0, 0, 0)
                 sums.append(nothing._replace(lines=amounts[_LINES]))
         return sums
+
+    def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
+        """Every response that counts. All of them are in memory: a scan has to compare them."""
+        for number, row in sorted(_wanted(self._rows, query), key=lambda one: one[1][5] or 0):
+            names = (row[6] or None, row[7] or None, row[9] or None)
+            yield CountedResponseRow(row[0], row[1], number, row[5], *names, *row[10:17])
 
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals."""

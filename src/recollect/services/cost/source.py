@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from recollect.index import cost_queries
 from recollect.index.cost_queries import Row, UsageLogRow, UsageRowFilter
 from recollect.index.database import IndexDatabase
+from recollect.index.response_queries import CountedResponseRow, counted_responses
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Timeline
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.model.cost.report import RecordedCost, UsageGroup
@@ -53,6 +54,9 @@ class UsageSource(Protocol):
 
     def sums(self, query: UsageQuery) -> list[UsageGroup]:
         """Sums of usage."""
+
+    def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
+        """Every response that counts, in the order of time."""
 
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals, each with its time."""
@@ -114,6 +118,16 @@ class IndexUsageSource:
         else:
             rows = self._rolled(query, wanted)
         return [self._sum(row) for row in rows]
+
+    def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
+        """Every response that counts, one at a time."""
+        return counted_responses(
+            self._db,
+            files=query.files,
+            models=self._numbers(query.models),
+            since=query.since,
+            until=query.until,
+        )
 
     def _rolled(self, query: UsageQuery, wanted: UsageRowFilter) -> list[Row]:
         """Whole quarters from the sums that are kept; the parts of quarters at the bounds, row by row."""

@@ -1,0 +1,65 @@
+"""Every response that counts, one row each, straight from the index: nothing is summed and nothing is held.
+
+Rows come in the order of time; SQLite sorts them in a file where they are many, so memory stays the same.
+Only reads; knows nothing of prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, cast
+
+from recollect.index.database import IndexDatabase
+from recollect.index.schema import QUARTER_MS
+
+
+class CountedResponseRow(NamedTuple):
+    """A response with the number of the log it belongs with. Times are milliseconds since 1970."""
+
+    message: str | None
+    request: str
+    log: int
+    at: int | None
+    model: str | None
+    branch: str | None
+    tool: str | None
+    variant: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+
+
+def counted_responses(
+    database: IndexDatabase,
+    *,
+    files: Collection[int] | None = None,
+    models: Collection[int] | None = None,
+    since: int | None = None,
+    until: int | None = None,
+) -> Iterator[CountedResponseRow]:
+    """The responses of some logs and models (numbers; None means all) in a time, ``until`` no longer meant."""
+    limits = [
+        f"one.{name} IN ({','.join(str(int(number)) for number in sorted(numbers))})"
+        for name, numbers in (("file", files), ("model", models))
+        if numbers is not None
+    ]
+    limits += [f"one.at >= {int(since)}"] if since is not None else []
+    limits += [f"one.at < {int(until)}"] if until is not None else []
+    if since is not None or until is not None:
+        # What has no time, or the very first quarter of 1970 for one, is neither before nor after anything.
+        limits.append(f"NOT one.at BETWEEN 0 AND {QUARTER_MS - 1}")
+    rows = database.connection.execute(
+        "SELECT message, request, file, at, model.text, branch.text, tool.text, variant, input, output,"  # noqa: S608 - whole numbers and constants
+        " cache_write_5m, cache_write_1h, cache_read, web_searches"
+        " FROM copies AS one JOIN responses ON responses.id = response"
+        " LEFT JOIN names AS model ON model.id = one.model LEFT JOIN names AS branch ON branch.id = one.branch"
+        " LEFT JOIN names AS tool ON tool.id = one.tool"
+        f" WHERE {' AND '.join(['counted', *limits])} ORDER BY at, one.id"
+    )
+    for row in rows:
+        yield CountedResponseRow(
+            *cast("tuple[str, str, int, int, str, str, str, int, int, int, int, int, int, int]", row)
+        )

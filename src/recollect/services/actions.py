@@ -1,0 +1,107 @@
+"""Check, repair, archive and scan as one call each, for programs: values in, values out, nothing left open."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from recollect.model.repair.draft import RepairAction
+from recollect.services.archive.archive import ArchiveFailure, add_all, archive_at
+from recollect.services.repair import repair as repairs
+from recollect.services.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SessionRepair(Struct, frozen=True):
+    """What a repair of one session does, or did.
+
+    ``actions`` is empty where there is nothing to repair. ``refusal`` says why a repair that is needed would not
+    be made: its result would not be sound. After ``apply=True``, ``path`` and ``result`` are the repaired log and
+    its session (a new one, or the same in place), ``quarantine`` holds what the result does not, and
+    ``undo`` is the id that takes it back: ``recollect undo ID``.
+    """
+
+    session: str
+    title: str
+    actions: tuple[RepairAction, ...]
+    notes: tuple[str, ...]
+    refusal: tuple[str, ...]
+    bytes_before: int
+    bytes_after: int
+    bytes_set_aside: int
+    is_applied: bool = False
+    result: str | None = None
+    path: Path | None = None
+    quarantine: Path | None = None
+    undo: str | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.actions)
+
+
+def repair(session: Session, data: Path, *, apply: bool, in_place: bool) -> SessionRepair:
+    """Plan the repair of a session; with ``apply``, make it where it is needed."""
+    with repairs.planned_repair(session) as plan:
+        done = None
+        if apply and plan.is_needed:
+            done = repairs.apply_in_place(plan, data) if in_place else repairs.apply_as_copy(plan, data)
+        mending = plan.mending
+        return SessionRepair(
+            session=plan.session,
+            title=plan.title,
+            actions=mending.actions,
+            notes=mending.notes,
+            refusal=mending.proof.problems,
+            bytes_before=mending.bytes_before,
+            bytes_after=mending.bytes_after,
+            bytes_set_aside=mending.bytes_set_aside,
+            is_applied=done is not None,
+            result=done.session if done is not None else None,
+            path=done.path if done is not None else None,
+            quarantine=done.quarantine if done is not None else None,
+            undo=done.change.id if done is not None else None,
+        )
+
+
+class ArchivedCopy(Struct, frozen=True):
+    """A session as the archive holds it now. ``new_bytes`` is what the archive grew by."""
+
+    session: str
+    title: str
+    raw_bytes: int
+    stored_bytes: int
+    new_bytes: int
+    is_new: bool
+    is_changed: bool
+
+
+class ArchiveReport(Struct, frozen=True):
+    """What archiving did: the sessions that are in the archive as they are now, and those that could not be added."""
+
+    archived: tuple[ArchivedCopy, ...]
+    failed: tuple[ArchiveFailure, ...]
+
+
+def archive(sessions: Sequence[Session], data: Path, now: dt.datetime) -> ArchiveReport:
+    """Put sessions with all that belongs to them into the archive; the homes are only read."""
+    added, failed = add_all(archive_at(data), sessions, now)
+    copies = (
+        ArchivedCopy(
+            one.manifest.session,
+            one.manifest.title,
+            one.manifest.raw_bytes,
+            one.manifest.stored_bytes,
+            one.new_bytes,
+            one.is_new,
+            one.is_changed,
+        )
+        for one in added
+    )
+    return ArchiveReport(tuple(copies), tuple(failed))
