@@ -23,309 +23,453 @@ from __future__ import annotations
 TYPE_CHECKING = False  # what type checkers take for true; importing typing would cost 10 ms
 if TYPE_CHECKING:
     from recollect.errors import (
-        Ambiguous as Ambiguous,
+        Ambiguous,
+        AppendFailed,
+        Busy,
+        DamagedData,
+        IdConflict,
+        IllegalTransition,
+        InvalidId,
+        LogLocked,
+        LogUnusable,
+        MissingExtra,
+        NoSandbox,
+        NotFound,
+        NotPermitted,
+        Outcome,
+        RecollectError,
+        ServerFailed,
+        StorageError,
+        SyncFailed,
+        UsageError,
     )
-    from recollect.errors import (
-        AppendFailed as AppendFailed,
+    from recollect.model.blocks import (
+        BashExecutionResultBlock,
+        Block,
+        CodeExecutionResultBlock,
+        DocumentBlock,
+        ImageBlock,
+        McpToolResultBlock,
+        McpToolUseBlock,
+        RedactedThinkingBlock,
+        ServerToolUseBlock,
+        TextBlock,
+        TextEditorResultBlock,
+        ThinkingBlock,
+        ToolReferenceBlock,
+        ToolResultBlock,
+        ToolUseBlock,
+        UnknownBlock,
+        WebFetchResultBlock,
+        WebSearchResultBlock,
     )
-    from recollect.errors import (
-        Busy as Busy,
-    )
-    from recollect.errors import (
-        DamagedData as DamagedData,
-    )
-    from recollect.errors import (
-        IdConflict as IdConflict,
-    )
-    from recollect.errors import (
-        IllegalTransition as IllegalTransition,
-    )
-    from recollect.errors import (
-        InvalidId as InvalidId,
-    )
-    from recollect.errors import (
-        LogLocked as LogLocked,
-    )
-    from recollect.errors import (
-        LogUnusable as LogUnusable,
-    )
-    from recollect.errors import (
-        NotFound as NotFound,
-    )
-    from recollect.errors import (
-        Outcome as Outcome,
-    )
-    from recollect.errors import (
-        RecollectError as RecollectError,
-    )
-    from recollect.errors import (
-        StorageError as StorageError,
-    )
-    from recollect.errors import (
-        SyncFailed as SyncFailed,
-    )
-    from recollect.errors import (
-        UsageError as UsageError,
-    )
-    from recollect.model.codec import (
-        changed as changed,
-    )
-    from recollect.model.codec import (
-        decode as decode,
-    )
-    from recollect.model.codec import (
-        encode as encode,
-    )
+    from recollect.model.codec import changed, decode, encode
     from recollect.model.conversation.conversation import (
-        Conversation as Conversation,
+        Branch,
+        BranchDifference,
+        Conversation,
+        Message,
+        Messages,
     )
-    from recollect.model.conversation.conversation import (
-        Message as Message,
+    from recollect.model.conversation.graph import Graph
+    from recollect.model.conversation.influence import Influence
+    from recollect.model.conversation.node import LeafMark, Node
+    from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus
+    from recollect.model.convert import claude_to_flat, flat_to_claude
+    from recollect.model.convert.loss import Conversion, Loss, LossCode
+    from recollect.model.cost.money import Spending
+    from recollect.model.cost.report import (
+        BillingBlock,
+        CostExplanation,
+        CostReport,
+        CostRow,
+        Performance,
+        UncertainUsage,
+        UnpricedModel,
     )
-    from recollect.model.convert import (
-        claude_to_flat as claude_to_flat,
-    )
-    from recollect.model.convert import (
-        flat_to_claude as flat_to_claude,
-    )
-    from recollect.model.cost.money import (
-        Spending as Spending,
-    )
-    from recollect.model.cost.usage import (
-        Tokens as Tokens,
-    )
-    from recollect.model.cost.usage import (
-        Usage as Usage,
-    )
-    from recollect.model.damage import (
-        Damage as Damage,
-    )
-    from recollect.model.damage import (
-        DamageCode as DamageCode,
-    )
-    from recollect.model.damage import (
-        Limits as Limits,
-    )
-    from recollect.model.damage import (
-        Line as Line,
-    )
-    from recollect.model.damage import (
-        Notice as Notice,
-    )
-    from recollect.model.damage import (
-        PendingTail as PendingTail,
-    )
+    from recollect.model.cost.response import PricedResponse
+    from recollect.model.cost.usage import CacheCreation, OutputDetails, ServerToolUse, Tokens, Usage
+    from recollect.model.damage import Damage, DamageCode, Limits, Line, Notice, PendingTail
     from recollect.model.draft import (
-        Draft as Draft,
-    )
-    from recollect.model.draft import (
-        assistant as assistant,
-    )
-    from recollect.model.draft import (
-        custom_title as custom_title,
-    )
-    from recollect.model.draft import (
-        image as image,
-    )
-    from recollect.model.draft import (
-        metadata as metadata,
-    )
-    from recollect.model.draft import (
-        system as system,
-    )
-    from recollect.model.draft import (
-        tag as tag,
-    )
-    from recollect.model.draft import (
-        text as text,
-    )
-    from recollect.model.draft import (
-        thinking as thinking,
-    )
-    from recollect.model.draft import (
-        tool_result as tool_result,
-    )
-    from recollect.model.draft import (
-        tool_use as tool_use,
-    )
-    from recollect.model.draft import (
-        user as user,
+        AssistantDraft,
+        Draft,
+        MetadataDraft,
+        UserDraft,
+        assistant,
+        custom_title,
+        image,
+        metadata,
+        system,
+        tag,
+        text,
+        thinking,
+        tool_result,
+        tool_use,
+        user,
     )
     from recollect.model.entry import (
-        Dialect as Dialect,
+        AgentColor,
+        AgentName,
+        AgentSetting,
+        AiTitle,
+        ApiMessage,
+        ApiRequest,
+        ApiRequestBlob,
+        ApiRequestShape,
+        Assistant,
+        AtisLatch,
+        Attachment,
+        Body,
+        ChainBody,
+        ClientMode,
+        CompactMetadata,
+        ContentReplacement,
+        CostState,
+        CustomTitle,
+        Dialect,
+        Entry,
+        FileHistoryDelta,
+        FileHistoryNote,
+        FileHistorySnapshot,
+        ForkOrigin,
+        FrameLink,
+        Kind,
+        LastPrompt,
+        PermissionMode,
+        PrLink,
+        Progress,
+        QueueOperation,
+        RawMessage,
+        Summary,
+        System,
+        Tag,
+        ToolCallBody,
+        ToolResultBody,
+        ToolsUsed,
+        UnknownBody,
+        UnknownShapeBody,
+        User,
     )
-    from recollect.model.entry import (
-        Entry as Entry,
+    from recollect.model.findings import Finding, Severity
+    from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId
+    from recollect.model.lifecycle import SessionState
+    from recollect.model.repair.draft import RepairAction
+    from recollect.model.search.snippet import Snippet
+    from recollect.services.actions import (
+        ArchivedCopy,
+        ArchiveReport,
+        SessionRepair,
+        archive,
+        check,
+        repair,
+        scan,
     )
-    from recollect.model.entry import (
-        Kind as Kind,
-    )
-    from recollect.model.ids import (
-        AgentId as AgentId,
-    )
-    from recollect.model.ids import (
-        EntryId as EntryId,
-    )
-    from recollect.model.ids import (
-        ProjectKey as ProjectKey,
-    )
-    from recollect.model.ids import (
-        SessionId as SessionId,
-    )
-    from recollect.model.lifecycle import (
-        SessionState as SessionState,
-    )
-    from recollect.services.homes import (
-        Home as Home,
-    )
-    from recollect.services.session import (
-        Session as Session,
-    )
+    from recollect.services.archive.archive import ArchiveFailure
+    from recollect.services.check.check import CheckReport, CheckSummary
+    from recollect.services.cost.price import price
+    from recollect.services.homes import Home
+    from recollect.services.search.search import SearchHit, SearchResult
+    from recollect.services.secrets.file_scan import SecretFinding
+    from recollect.services.secrets.scan import SecretScan
+    from recollect.services.session import Compaction, Session
+    from recollect.services.walk import Walk
+    from recollect.services.watch import ActiveBlock, WatchedSession, WatchSnapshot
     from recollect.storage.home import (
-        ClaudeHome as ClaudeHome,
+        AgentFile,
+        ClaudeHome,
+        HomeTotals,
+        LatestSession,
+        LogContent,
+        ProjectDir,
+        SessionFile,
+        TaskFile,
+        TodoFile,
     )
-    from recollect.storage.logs.aio_log import (
-        AsyncLog as AsyncLog,
-    )
-    from recollect.storage.logs.aio_reader import (
-        AsyncLogReader as AsyncLogReader,
-    )
-    from recollect.storage.logs.conversation_cache import (
-        ConversationCache as ConversationCache,
-    )
-    from recollect.storage.logs.follow import (
-        Reset as Reset,
-    )
-    from recollect.storage.logs.follow import (
-        follow as follow,
-    )
-    from recollect.storage.logs.loader import (
-        ConversationLoader as ConversationLoader,
-    )
-    from recollect.storage.logs.log import (
-        Log as Log,
-    )
-    from recollect.storage.logs.log import (
-        SyncPolicy as SyncPolicy,
-    )
-    from recollect.storage.logs.reader import (
-        LogReader as LogReader,
-    )
-    from recollect.storage.logs.summary import (
-        LogSummary as LogSummary,
-    )
-    from recollect.storage.logs.summary import (
-        glance as glance,
-    )
+    from recollect.storage.logs.aio_log import AsyncLog
+    from recollect.storage.logs.aio_reader import AsyncLogReader
+    from recollect.storage.logs.batch import AppendJob, AppendResult
+    from recollect.storage.logs.conversation_cache import CacheStatistics, ConversationCache
+    from recollect.storage.logs.follow import Reset, follow
+    from recollect.storage.logs.loader import ConversationLoader
+    from recollect.storage.logs.log import Log, SyncPolicy
+    from recollect.storage.logs.log_graph import LogGraph
+    from recollect.storage.logs.reader import LogPage, LogReader
+    from recollect.storage.logs.summary import LogSummary, glance
+    from recollect.storage.prompt_history import Paste, Prompt
     from recollect.storage.store import (
-        PlacedDraft as PlacedDraft,
+        LogContext,
+        PlacedDraft,
+        SessionLog,
+        Store,
+        StoredSession,
+        TrashedSession,
     )
-    from recollect.storage.store import (
-        SessionLog as SessionLog,
-    )
-    from recollect.storage.store import (
-        Store as Store,
-    )
-    from recollect.storage.store import (
-        StoredSession as StoredSession,
-    )
-    from recollect.storage.store import (
-        TrashedSession as TrashedSession,
-    )
-    from recollect.system.locations import (
-        claude_homes as claude_homes,
-    )
+    from recollect.storage.store_layout import StoreLayout
+    from recollect.system.locations import HomeRoot, claude_homes
+    from recollect.system.peek import ReadProblem
 
 __version__ = "0.1.0"
 
 _ROOMS = {
     "recollect.errors": (
-        "Ambiguous AppendFailed Busy DamagedData IdConflict IllegalTransition InvalidId LogLocked LogUnusable NotFound Outcome RecollectError StorageError SyncFailed UsageError"
+        "Ambiguous AppendFailed Busy DamagedData IdConflict IllegalTransition InvalidId "
+        "LogLocked LogUnusable MissingExtra NoSandbox NotFound NotPermitted Outcome "
+        "RecollectError ServerFailed StorageError SyncFailed UsageError"
+    ),
+    "recollect.model.blocks": (
+        "BashExecutionResultBlock Block CodeExecutionResultBlock DocumentBlock ImageBlock "
+        "McpToolResultBlock McpToolUseBlock RedactedThinkingBlock ServerToolUseBlock TextBlock "
+        "TextEditorResultBlock ThinkingBlock ToolReferenceBlock ToolResultBlock ToolUseBlock "
+        "UnknownBlock WebFetchResultBlock WebSearchResultBlock"
     ),
     "recollect.model.codec": "changed decode encode",
+    "recollect.model.conversation.conversation": "Branch BranchDifference Conversation Message Messages",
+    "recollect.model.conversation.graph": "Graph",
+    "recollect.model.conversation.influence": "Influence",
+    "recollect.model.conversation.node": "LeafMark Node",
+    "recollect.model.conversation.tool_calls": "ToolCall ToolCallStatus",
     "recollect.model.convert": "claude_to_flat flat_to_claude",
+    "recollect.model.convert.loss": "Conversion Loss LossCode",
+    "recollect.model.cost.money": "Spending",
+    "recollect.model.cost.report": (
+        "BillingBlock CostExplanation CostReport CostRow Performance UncertainUsage UnpricedModel"
+    ),
+    "recollect.model.cost.response": "PricedResponse",
+    "recollect.model.cost.usage": "CacheCreation OutputDetails ServerToolUse Tokens Usage",
     "recollect.model.damage": "Damage DamageCode Limits Line Notice PendingTail",
-    "recollect.model.draft": "Draft assistant custom_title image metadata system tag text thinking tool_result tool_use user",
-    "recollect.model.entry": "Dialect Entry Kind",
+    "recollect.model.draft": (
+        "AssistantDraft Draft MetadataDraft UserDraft assistant custom_title image metadata "
+        "system tag text thinking tool_result tool_use user"
+    ),
+    "recollect.model.entry": (
+        "AgentColor AgentName AgentSetting AiTitle ApiMessage ApiRequest ApiRequestBlob "
+        "ApiRequestShape Assistant AtisLatch Attachment Body ChainBody ClientMode "
+        "CompactMetadata ContentReplacement CostState CustomTitle Dialect Entry "
+        "FileHistoryDelta FileHistoryNote FileHistorySnapshot ForkOrigin FrameLink Kind "
+        "LastPrompt PermissionMode PrLink Progress QueueOperation RawMessage Summary System "
+        "Tag ToolCallBody ToolResultBody ToolsUsed UnknownBody UnknownShapeBody User"
+    ),
+    "recollect.model.findings": "Finding Severity",
     "recollect.model.ids": "AgentId EntryId ProjectKey SessionId",
     "recollect.model.lifecycle": "SessionState",
-    "recollect.model.cost.money": "Spending",
-    "recollect.model.cost.usage": "Tokens Usage",
+    "recollect.model.repair.draft": "RepairAction",
+    "recollect.model.search.snippet": "Snippet",
+    "recollect.services.actions": "ArchiveReport ArchivedCopy SessionRepair archive check repair scan",
+    "recollect.services.archive.archive": "ArchiveFailure",
+    "recollect.services.check.check": "CheckReport CheckSummary",
+    "recollect.services.cost.price": "price",
     "recollect.services.homes": "Home",
-    "recollect.services.session": "Session",
-    "recollect.model.conversation.conversation": "Conversation Message",
+    "recollect.services.search.search": "SearchHit SearchResult",
+    "recollect.services.secrets.file_scan": "SecretFinding",
+    "recollect.services.secrets.scan": "SecretScan",
+    "recollect.services.session": "Compaction Session",
+    "recollect.services.walk": "Walk",
+    "recollect.services.watch": "ActiveBlock WatchSnapshot WatchedSession",
+    "recollect.storage.home": (
+        "AgentFile ClaudeHome HomeTotals LatestSession LogContent ProjectDir SessionFile TaskFile TodoFile"
+    ),
     "recollect.storage.logs.aio_log": "AsyncLog",
     "recollect.storage.logs.aio_reader": "AsyncLogReader",
-    "recollect.storage.logs.conversation_cache": "ConversationCache",
+    "recollect.storage.logs.batch": "AppendJob AppendResult",
+    "recollect.storage.logs.conversation_cache": "CacheStatistics ConversationCache",
     "recollect.storage.logs.follow": "Reset follow",
-    "recollect.storage.logs.summary": "LogSummary glance",
-    "recollect.storage.home": "ClaudeHome",
     "recollect.storage.logs.loader": "ConversationLoader",
     "recollect.storage.logs.log": "Log SyncPolicy",
-    "recollect.system.locations": "claude_homes",
-    "recollect.storage.logs.reader": "LogReader",
-    "recollect.storage.store": "PlacedDraft SessionLog Store StoredSession TrashedSession",
+    "recollect.storage.logs.log_graph": "LogGraph",
+    "recollect.storage.logs.reader": "LogPage LogReader",
+    "recollect.storage.logs.summary": "LogSummary glance",
+    "recollect.storage.prompt_history": "Paste Prompt",
+    "recollect.storage.store": "LogContext PlacedDraft SessionLog Store StoredSession TrashedSession",
+    "recollect.storage.store_layout": "StoreLayout",
+    "recollect.system.locations": "HomeRoot claude_homes",
+    "recollect.system.peek": "ReadProblem",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 _PORCH = ("aio", "execution", "flags", "mcp", "permissions", "provider", "runtime", "sdk")
 
 __all__ = [
+    "ActiveBlock",
+    "AgentColor",
+    "AgentFile",
     "AgentId",
+    "AgentName",
+    "AgentSetting",
+    "AiTitle",
     "Ambiguous",
+    "ApiMessage",
+    "ApiRequest",
+    "ApiRequestBlob",
+    "ApiRequestShape",
     "AppendFailed",
+    "AppendJob",
+    "AppendResult",
+    "ArchiveFailure",
+    "ArchiveReport",
+    "ArchivedCopy",
+    "Assistant",
+    "AssistantDraft",
     "AsyncLog",
     "AsyncLogReader",
+    "AtisLatch",
+    "Attachment",
+    "BashExecutionResultBlock",
+    "BillingBlock",
+    "Block",
+    "Body",
+    "Branch",
+    "BranchDifference",
     "Busy",
+    "CacheCreation",
+    "CacheStatistics",
+    "ChainBody",
+    "CheckReport",
+    "CheckSummary",
     "ClaudeHome",
+    "ClientMode",
+    "CodeExecutionResultBlock",
+    "CompactMetadata",
+    "Compaction",
+    "ContentReplacement",
     "Conversation",
     "ConversationCache",
     "ConversationLoader",
+    "Conversion",
+    "CostExplanation",
+    "CostReport",
+    "CostRow",
+    "CostState",
+    "CustomTitle",
     "Damage",
     "DamageCode",
     "DamagedData",
     "Dialect",
+    "DocumentBlock",
     "Draft",
     "Entry",
     "EntryId",
+    "FileHistoryDelta",
+    "FileHistoryNote",
+    "FileHistorySnapshot",
+    "Finding",
+    "ForkOrigin",
+    "FrameLink",
+    "Graph",
     "Home",
+    "HomeRoot",
+    "HomeTotals",
     "IdConflict",
     "IllegalTransition",
+    "ImageBlock",
+    "Influence",
     "InvalidId",
     "Kind",
+    "LastPrompt",
+    "LatestSession",
+    "LeafMark",
     "Limits",
     "Line",
     "Log",
+    "LogContent",
+    "LogContext",
+    "LogGraph",
     "LogLocked",
+    "LogPage",
     "LogReader",
     "LogSummary",
     "LogUnusable",
+    "Loss",
+    "LossCode",
+    "McpToolResultBlock",
+    "McpToolUseBlock",
     "Message",
+    "Messages",
+    "MetadataDraft",
+    "MissingExtra",
+    "NoSandbox",
+    "Node",
     "NotFound",
+    "NotPermitted",
     "Notice",
     "Outcome",
+    "OutputDetails",
+    "Paste",
     "PendingTail",
+    "Performance",
+    "PermissionMode",
     "PlacedDraft",
+    "PrLink",
+    "PricedResponse",
+    "Progress",
+    "ProjectDir",
     "ProjectKey",
+    "Prompt",
+    "QueueOperation",
+    "RawMessage",
+    "ReadProblem",
     "RecollectError",
+    "RedactedThinkingBlock",
+    "RepairAction",
     "Reset",
+    "SearchHit",
+    "SearchResult",
+    "SecretFinding",
+    "SecretScan",
+    "ServerFailed",
+    "ServerToolUse",
+    "ServerToolUseBlock",
     "Session",
+    "SessionFile",
     "SessionId",
     "SessionLog",
+    "SessionRepair",
     "SessionState",
+    "Severity",
+    "Snippet",
     "Spending",
     "StorageError",
     "Store",
+    "StoreLayout",
     "StoredSession",
+    "Summary",
     "SyncFailed",
     "SyncPolicy",
+    "System",
+    "Tag",
+    "TaskFile",
+    "TextBlock",
+    "TextEditorResultBlock",
+    "ThinkingBlock",
+    "TodoFile",
     "Tokens",
+    "ToolCall",
+    "ToolCallBody",
+    "ToolCallStatus",
+    "ToolReferenceBlock",
+    "ToolResultBlock",
+    "ToolResultBody",
+    "ToolUseBlock",
+    "ToolsUsed",
     "TrashedSession",
+    "UncertainUsage",
+    "UnknownBlock",
+    "UnknownBody",
+    "UnknownShapeBody",
+    "UnpricedModel",
     "Usage",
     "UsageError",
+    "User",
+    "UserDraft",
+    "Walk",
+    "WatchSnapshot",
+    "WatchedSession",
+    "WebFetchResultBlock",
+    "WebSearchResultBlock",
     "__version__",
+    "archive",
     "assistant",
     "changed",
+    "check",
     "claude_homes",
     "claude_to_flat",
     "custom_title",
@@ -336,6 +480,9 @@ __all__ = [
     "glance",
     "image",
     "metadata",
+    "price",
+    "repair",
+    "scan",
     "system",
     "tag",
     "text",

@@ -26,10 +26,10 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import weakref
-from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from recollect.model.conversation.conversation import Branch, BranchDifference, Message
 from recollect.model.conversation.conversation import Conversation as SyncConversation
@@ -38,28 +38,40 @@ from recollect.model.conversation.influence import Influence
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.cost.money import Spending
-from recollect.model.cost.report import CostReport
 from recollect.model.damage import Damage
 from recollect.model.draft import Draft
 from recollect.model.entry import Entry
 from recollect.model.ids import SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.services.homes import Home as SyncHome
-from recollect.services.search.search import SearchResult
-from recollect.services.session import Compaction
+from recollect.services.session import Branches, Compaction
 from recollect.services.session import Session as SyncSession
-from recollect.storage.home import AgentFile
+from recollect.services.walk import Walk
+from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.aio_log import AsyncLog
 from recollect.storage.logs.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow, streamed
+from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.logs.log import SyncPolicy
+from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.summary import LogSummary
 from recollect.storage.prompt_history import Prompt
+from recollect.storage.store import Clock, NewId, StoredSession, TrashedSession, random_id, utc_now
 from recollect.storage.store import SessionLog as SyncSessionLog
 from recollect.storage.store import Store as SyncStore
-from recollect.storage.store import StoredSession, TrashedSession
 from recollect.storage.store_layout import StoreLayout
 from recollect.system.locations import HomeRoot
 from recollect.system.thread_hop import in_thread
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from recollect.model.cost.report import CostReport
+    from recollect.model.cost.response import PricedResponse
+    from recollect.services.actions import ArchiveReport, SessionRepair
+    from recollect.services.check.check import CheckReport
+    from recollect.services.search.search import SearchResult
+    from recollect.services.secrets.scan import SecretScan
+    from recollect.services.watch import WatchSnapshot
 
 __all__ = [
     "AsyncConversation",
@@ -70,14 +82,20 @@ __all__ = [
     "AsyncSession",
     "AsyncSessionLog",
     "AsyncStore",
+    "AsyncWalk",
     "Conversation",
     "Home",
     "KeyedExecutor",
     "Session",
     "SessionLog",
     "Store",
+    "archive",
     "async_follow",
+    "check",
     "in_thread",
+    "repair",
+    "scan",
+    "watch",
 ]
 
 _Result = TypeVar("_Result")
@@ -105,21 +123,73 @@ class KeyedExecutor:
             return await in_thread(work)
 
 
-class AsyncHome:
-    """The Claude homes of this machine, or those given, for an event loop. Nothing is written to them."""
+class AsyncWalk(Generic[_Item]):
+    """``Walk`` for an event loop: iterate with ``async for``, or take what is left as an Arrow table."""
 
-    def __init__(self, *directories: str | Path, data: str | Path | None = None, index: bool = True) -> None:
-        self._home = SyncHome(*directories, data=data, index=index)
+    def __init__(self, walk: Walk[Any], made: Callable[[Any], _Item]) -> None:
+        self._walk, self._made = walk, made
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._walk)[1:]}"
+
+    async def __aiter__(self) -> AsyncGenerator[_Item, None]:
+        async for item in streamed(self._generator()):
+            yield self._made(item)
+
+    async def close(self) -> None:
+        """End the walk and give back what it holds open. Not needed after the last one."""
+        await in_thread(self._walk.close)
+
+    async def to_arrow(self) -> pyarrow.Table:
+        """See ``Walk.to_arrow``."""
+        return await in_thread(self._walk.to_arrow)
+
+    async def to_batches(self, rows: int = 10_000) -> AsyncGenerator[pyarrow.RecordBatch, None]:
+        """See ``Walk.to_batches``."""
+        batches = self._walk.to_batches(rows)
+        while (batch := await in_thread(lambda: next(batches, None))) is not None:
+            yield batch
+
+    def _generator(self) -> Generator[Any, None, None]:
+        try:
+            yield from self._walk
+        finally:
+            self._walk.close()
+
+
+class AsyncHome:
+    """The Claude homes of this machine, or those given, for an event loop. Takes what ``recollect.Home`` takes."""
+
+    def __init__(
+        self,
+        *directories: str | Path,
+        data: str | Path | None = None,
+        index: bool = True,
+        cache: ConversationCache | None = None,
+    ) -> None:
+        self._home = SyncHome(*directories, data=data, index=index, cache=cache)
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._home)[1:]}"
 
     @property
     def roots(self) -> Sequence[HomeRoot]:
         """The directories looked at, also those that are not there."""
         return self._home.roots
 
-    async def sessions(self, project: str | Path | None = None) -> AsyncGenerator[AsyncSession, None]:
+    @property
+    def homes(self) -> Sequence[ClaudeHome]:
+        """Those that are there."""
+        return self._home.homes
+
+    @property
+    def cache(self) -> ConversationCache:
+        """The graphs of sessions that were read lately."""
+        return self._home.cache
+
+    def sessions(self, project: str | Path | None = None) -> AsyncWalk[AsyncSession]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
-        async for session in streamed(self._home.sessions(project)):
-            yield AsyncSession(session)
+        return AsyncWalk(self._home.sessions(project), AsyncSession)
 
     async def archived_only(self, project: str | Path | None = None) -> AsyncGenerator[AsyncSession, None]:
         """Sessions of these homes that only the archive still has, by project and name."""
@@ -144,17 +214,137 @@ class AsyncHome:
         async for prompt in streamed(self._home.prompts()):
             yield prompt
 
-    async def costs(self, *by: str, **options: Any) -> CostReport:
-        """See ``Home.costs``, whose options these are."""
-        return await in_thread(lambda: self._home.costs(*by, **options))
+    def messages(
+        self,
+        *,
+        branches: Branches = "active",
+        agents: bool = False,
+        project: str | Path | None = None,
+        archived: bool = True,
+    ) -> AsyncWalk[Message]:
+        """See ``Home.messages``."""
+        walk = self._home.messages(branches=branches, agents=agents, project=project, archived=archived)
+        return AsyncWalk(walk, _itself)
 
-    async def search(self, query: str, **options: Any) -> SearchResult:
-        """See ``Home.search``, whose options these are."""
-        return await in_thread(lambda: self._home.search(query, **options))
+    def tool_calls(
+        self, *, agents: bool = True, project: str | Path | None = None, archived: bool = True
+    ) -> AsyncWalk[ToolCall]:
+        """See ``Home.tool_calls``."""
+        walk = self._home.tool_calls(agents=agents, project=project, archived=archived)
+        return AsyncWalk(walk, _itself)
+
+    def responses(
+        self,
+        *,
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        project: str | Path | None = None,
+        model: str | None = None,
+        session: str | None = None,
+    ) -> AsyncWalk[PricedResponse]:
+        """See ``Home.responses``."""
+        walk = self._home.responses(since=since, until=until, project=project, model=model, session=session)
+        return AsyncWalk(walk, _itself)
+
+    async def costs(
+        self,
+        *by: str,
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        timezone: str | None = None,
+        project: str | Path | None = None,
+        model: str | None = None,
+        session: str | None = None,
+        mode: str = "calculate",
+        explain: bool = False,
+    ) -> CostReport:
+        """See ``Home.costs``."""
+        return await in_thread(
+            lambda: self._home.costs(
+                *by,
+                since=since,
+                until=until,
+                timezone=timezone,
+                project=project,
+                model=model,
+                session=session,
+                mode=mode,
+                explain=explain,
+            )
+        )
+
+    async def search(
+        self,
+        query: str,
+        *,
+        how: str = "words",
+        kinds: Sequence[str] | None = None,
+        project: str | None = None,
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        session: str | None = None,
+        rank: bool = False,
+        limit: int = 20,
+    ) -> SearchResult:
+        """See ``Home.search``."""
+        return await in_thread(
+            lambda: self._home.search(
+                query,
+                how=how,
+                kinds=kinds,
+                project=project,
+                since=since,
+                until=until,
+                session=session,
+                rank=rank,
+                limit=limit,
+            )
+        )
+
+    async def look(self) -> WatchSnapshot:
+        """See ``Home.look``."""
+        return await in_thread(self._home.look)
+
+    async def watch(self, interval: float = 2.0) -> AsyncGenerator[WatchSnapshot, None]:
+        """The sessions that clients have open, with their cost: at once, and again whenever it has changed.
+
+        It looks every ``interval`` seconds and ends with its task.
+        """
+        shown: WatchSnapshot | None = None
+        while True:
+            seen = await self.look()
+            if seen != shown:
+                yield seen
+                shown = seen
+            await asyncio.sleep(interval)
+
+    async def check(self, *sessions: str, with_secrets: bool = True) -> CheckReport:
+        """See ``Home.check``."""
+        return await in_thread(lambda: self._home.check(*sessions, with_secrets=with_secrets))
+
+    async def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
+        """See ``Home.repair``."""
+        return await in_thread(lambda: self._home.repair(session, apply=apply, in_place=in_place))
+
+    async def undo(self, change: str) -> tuple[Path, ...]:
+        """See ``Home.undo``."""
+        return await in_thread(lambda: self._home.undo(change))
+
+    async def archive(self, *sessions: str) -> ArchiveReport:
+        """See ``Home.archive``."""
+        return await in_thread(lambda: self._home.archive(*sessions))
+
+    async def scan(self, *sessions: str) -> SecretScan:
+        """See ``Home.scan``."""
+        return await in_thread(lambda: self._home.scan(*sessions))
 
     async def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""
         return await in_thread(self._home.live_ids)
+
+
+def _itself(item: Any) -> Any:
+    return item
 
 
 class AsyncSession:
@@ -162,6 +352,9 @@ class AsyncSession:
 
     def __init__(self, session: SyncSession) -> None:
         self._session = session
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._session)[1:]}"
 
     @property
     def id(self) -> str:
@@ -177,6 +370,30 @@ class AsyncSession:
     def path(self) -> Path:
         """Its log."""
         return self._session.path
+
+    @property
+    def home(self) -> ClaudeHome:
+        """The home it lies in."""
+        return self._session.home
+
+    @property
+    def file(self) -> SessionFile:
+        """Its log as it was found: path, size, time."""
+        return self._session.file
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether only the archive has it."""
+        return self._session.is_archived
+
+    @property
+    def cache(self) -> ConversationCache | None:
+        """Where graphs of logs are kept; None where each session reads its own."""
+        return self._session.cache
+
+    async def log(self) -> LogGraph:
+        """Its log as a graph."""
+        return await in_thread(lambda: self._session.log)
 
     async def glance(self) -> LogSummary:
         """What a list shows of it: title, times, directory."""
@@ -209,6 +426,13 @@ class AsyncSession:
     async def conversation(self, leaf: str | None = None, *, whole: bool = False) -> AsyncConversation:
         """The conversation as client 2.1.325 would load it, or the one that ends at ``leaf``."""
         return AsyncConversation(await in_thread(lambda: self._session.conversation(leaf, whole=whole)))
+
+    async def messages(
+        self, *, branches: Branches = "active", agents: bool = False
+    ) -> AsyncGenerator[Message, None]:
+        """See ``Session.messages``."""
+        async for message in streamed(self._session.messages(branches=branches, agents=agents)):
+            yield message
 
     async def branches(self) -> list[Branch]:
         """Every end of the conversation, the active one first."""
@@ -248,6 +472,9 @@ class AsyncConversation:
 
     def __init__(self, conversation: SyncConversation) -> None:
         self._conversation = conversation
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._conversation)[1:]}"
 
     def __len__(self) -> int:
         """How many messages it has."""
@@ -300,15 +527,35 @@ class AsyncStore:
         *,
         layout: StoreLayout | str = StoreLayout.CLAUDE,
         life: dt.timedelta = DEFAULT_LIFE,
-        sync: SyncPolicy = SyncPolicy.ALWAYS,
+        sync: SyncPolicy | str = SyncPolicy.ALWAYS,
         lock_timeout: float = 10.0,
+        clock: Clock = utc_now,
+        new_id: NewId = random_id,
     ) -> None:
-        self._store = SyncStore(root, layout=layout, life=life, sync=sync, lock_timeout=lock_timeout)
+        self._store = SyncStore(
+            root,
+            layout=layout,
+            life=life,
+            sync=sync,
+            lock_timeout=lock_timeout,
+            clock=clock,
+            new_id=new_id,
+        )
+        self._sync, self._lock_timeout = SyncPolicy(sync), lock_timeout
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._store)[1:]}"
 
     @property
     def root(self) -> Path:
         """The directory."""
-        return self._store.paths.root
+        return self._store.root
+
+    def log_at(self, path: Path) -> AsyncLog:
+        """A durable log with this store's settings."""
+        paths = self._store.paths
+        paths.require_inside(path)
+        return AsyncLog(path, lock_path=paths.lock(path), sync=self._sync, lock_timeout=self._lock_timeout)
 
     async def create(
         self, project: str | Path, *, session: str | None = None, git_branch: str = ""
@@ -349,6 +596,9 @@ class AsyncSessionLog:
     def __init__(self, log: SyncSessionLog) -> None:
         self._log = log
         self._turns = KeyedExecutor()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._log)[1:]}"
 
     @property
     def id(self) -> SessionId:
@@ -398,6 +648,34 @@ class AsyncSessionLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+async def watch(*directories: str | Path, interval: float = 2.0) -> AsyncGenerator[WatchSnapshot, None]:
+    """``AsyncHome.watch`` over the homes of this machine, or over those given."""
+    async for seen in AsyncHome(*directories).watch(interval):
+        yield seen
+
+
+async def check(*sessions: str, home: AsyncHome | None = None, with_secrets: bool = True) -> CheckReport:
+    """``AsyncHome.check`` over the homes of this machine, or over ``home``."""
+    return await (home or AsyncHome()).check(*sessions, with_secrets=with_secrets)
+
+
+async def repair(
+    session: str, *, home: AsyncHome | None = None, apply: bool = False, in_place: bool = False
+) -> SessionRepair:
+    """``AsyncHome.repair`` over the homes of this machine, or over ``home``."""
+    return await (home or AsyncHome()).repair(session, apply=apply, in_place=in_place)
+
+
+async def archive(*sessions: str, home: AsyncHome | None = None) -> ArchiveReport:
+    """``AsyncHome.archive`` over the homes of this machine, or over ``home``."""
+    return await (home or AsyncHome()).archive(*sessions)
+
+
+async def scan(*sessions: str, home: AsyncHome | None = None) -> SecretScan:
+    """``AsyncHome.scan`` over the homes of this machine, or over ``home``."""
+    return await (home or AsyncHome()).scan(*sessions)
 
 
 # Callers write ``aio.Home`` as they write ``recollect.Home``; the classes have names of their own.

@@ -19,11 +19,12 @@ from typing import Any
 
 from recollect.model.settings.flag_values import looked_up
 from recollect.services.settings import flags as _flags
+from recollect.services.settings.flags import FeatureFlags
 from recollect.storage.config.flag_cache import flag_cache
 from recollect.storage.home import ClaudeHome
 from recollect.system.locations import claude_homes, home_at
 
-__all__ = ["FeatureManager"]
+__all__ = ["FeatureFlags", "FeatureManager"]
 
 
 def _now() -> dt.datetime:
@@ -46,10 +47,10 @@ class FeatureManager:
     ) -> None:
         self._home, self._clock, self._ttl = home, clock, ttl
         self._overrides = dict(overrides or {})
-        self._read: _flags.FeatureFlags | None = None
+        self._read: FeatureFlags | None = None
 
     @property
-    def cache(self) -> _flags.FeatureFlags:
+    def cache(self) -> FeatureFlags:
         """What the cache says, and since when."""
         if self._read is None:
             roots = claude_homes() if self._home is None else [home_at(self._home)]

@@ -19,29 +19,41 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recollect.errors import UsageError
+from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
 from recollect.policy.engine import (
     Explanation,
     Mode,
     PolicyEngine,
+    RuleEvaluation,
     RuleSet,
     Workspace,
     approval_rules,
     combine_hook,
 )
-from recollect.policy.rules import RuleProblem, parse_rule
+from recollect.policy.host_rules import DomainPattern
+from recollect.policy.path_pattern import Anchor, PathPattern
+from recollect.policy.rules import ParameterPattern, Rule, RuleProblem, parse_rule
 from recollect.services.permissions.engine import ProjectEngine, call_of, permit
 from recollect.services.permissions.file_world import FileWorld
 from recollect.storage.home import ClaudeHome
 from recollect.system.locations import claude_homes, home_at
 
 __all__ = [
+    "Anchor",
+    "CommandPattern",
     "Decision",
     "DecisionPart",
+    "DomainPattern",
     "Engine",
     "Explanation",
     "Mode",
+    "ParameterPattern",
+    "PathPattern",
+    "Rule",
+    "RuleEvaluation",
     "RuleSource",
+    "Scope",
     "Verdict",
     "approval_rules",
     "combine_hook",
@@ -95,6 +107,12 @@ class Engine:
         root = home_at(home) if home is not None else next(iter(claude_homes()), home_at("~/.claude"))
         where = ClaudeHome(root.path, root.config_file)
         return _SettingsEngine(permit(where, cwd, mode=mode, command_line=settings))
+
+    def __repr__(self) -> str:
+        engine = self._engine.engine if isinstance(self._engine, ProjectEngine) else self._engine
+        return (
+            f"<Engine {len(engine.rules.rules)} rules, mode {engine.mode.value}, in {engine.workspace.cwd}>"
+        )
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
         """May this call run? Never raises for whatever the arguments hold."""

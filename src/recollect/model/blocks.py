@@ -18,15 +18,21 @@ from typing import ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from recollect.model.brief_repr import brief_repr
 
-class TextBlock(Struct, frozen=True, tag_field="type", tag="text"):
+
+class _ContentBlock(Struct, frozen=True, tag_field="type"):
+    __repr__ = brief_repr
+
+
+class TextBlock(_ContentBlock, frozen=True, tag="text"):
     """Prose."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
 
 
-class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking"):
+class ThinkingBlock(_ContentBlock, frozen=True, tag="thinking"):
     """Reasoning; the text may be empty where the client was told not to show it."""
 
     type: ClassVar[Literal["thinking"]] = "thinking"
@@ -34,14 +40,14 @@ class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking"):
     signature: str | None = None
 
 
-class RedactedThinkingBlock(Struct, frozen=True, tag_field="type", tag="redacted_thinking"):
+class RedactedThinkingBlock(_ContentBlock, frozen=True, tag="redacted_thinking"):
     """Reasoning that only its author can read."""
 
     type: ClassVar[Literal["redacted_thinking"]] = "redacted_thinking"
     data: str = ""
 
 
-class ToolUseBlock(Struct, frozen=True, tag_field="type", tag="tool_use"):
+class ToolUseBlock(_ContentBlock, frozen=True, tag="tool_use"):
     """A call the model asked for."""
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
@@ -50,7 +56,7 @@ class ToolUseBlock(Struct, frozen=True, tag_field="type", tag="tool_use"):
     input: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
-class ServerToolUseBlock(Struct, frozen=True, tag_field="type", tag="server_tool_use"):
+class ServerToolUseBlock(_ContentBlock, frozen=True, tag="server_tool_use"):
     """A call the API carried out itself, such as a web search."""
 
     type: ClassVar[Literal["server_tool_use"]] = "server_tool_use"
@@ -59,7 +65,7 @@ class ServerToolUseBlock(Struct, frozen=True, tag_field="type", tag="server_tool
     input: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
-class McpToolUseBlock(Struct, frozen=True, tag_field="type", tag="mcp_tool_use"):
+class McpToolUseBlock(_ContentBlock, frozen=True, tag="mcp_tool_use"):
     """A call to a remote MCP server, carried out by the API."""
 
     type: ClassVar[Literal["mcp_tool_use"]] = "mcp_tool_use"
@@ -69,7 +75,7 @@ class McpToolUseBlock(Struct, frozen=True, tag_field="type", tag="mcp_tool_use")
     input: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
-class ToolResultBlock(Struct, frozen=True, tag_field="type", tag="tool_result"):
+class ToolResultBlock(_ContentBlock, frozen=True, tag="tool_result"):
     """What a call gave back: text or blocks, left undecoded until asked for."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
@@ -86,7 +92,7 @@ class ToolResultBlock(Struct, frozen=True, tag_field="type", tag="tool_result"):
         return "\n".join(block.text for block in self.blocks() if isinstance(block, TextBlock))
 
 
-class _ServerResult(Struct, frozen=True, tag_field="type"):
+class _ServerResult(_ContentBlock, frozen=True):
     tool_use_id: str | None = None
     content: Raw | UnsetType = UNSET
 
@@ -129,14 +135,14 @@ class McpToolResultBlock(_ServerResult, frozen=True, tag="mcp_tool_result"):
     type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
 
 
-class ImageBlock(Struct, frozen=True, tag_field="type", tag="image"):
+class ImageBlock(_ContentBlock, frozen=True, tag="image"):
     """A picture; the source is left undecoded, as it is mostly base64."""
 
     type: ClassVar[Literal["image"]] = "image"
     source: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
-class DocumentBlock(Struct, frozen=True, tag_field="type", tag="document"):
+class DocumentBlock(_ContentBlock, frozen=True, tag="document"):
     """A PDF or text document."""
 
     type: ClassVar[Literal["document"]] = "document"
@@ -144,14 +150,14 @@ class DocumentBlock(Struct, frozen=True, tag_field="type", tag="document"):
     title: str | None = None
 
 
-class ToolReferenceBlock(Struct, frozen=True, tag_field="type", tag="tool_reference"):
+class ToolReferenceBlock(_ContentBlock, frozen=True, tag="tool_reference"):
     """A tool named inside a tool result."""
 
     type: ClassVar[Literal["tool_reference"]] = "tool_reference"
     tool_name: str | None = None
 
 
-class UnknownBlock(Struct, frozen=True, tag_field="type", tag="\0recollect-unknown-block"):
+class UnknownBlock(_ContentBlock, frozen=True, tag="\0recollect-unknown-block"):
     """A block of a type, or in a shape, that we do not know. ``json`` is what stood there.
 
     The tag only lets the class stand in a union beside the others; no line is decoded into it.

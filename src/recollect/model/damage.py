@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from recollect.model.brief_repr import brief_repr
+
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
 
@@ -57,6 +59,8 @@ class Line(msgspec.Struct, frozen=True, gc=False):
         """Where the next line starts."""
         return self.offset + len(self.data) + 1
 
+    __repr__ = brief_repr
+
 
 class Damage(msgspec.Struct, frozen=True):
     """Bytes a reader could not turn into an entry.
@@ -77,6 +81,8 @@ class Damage(msgspec.Struct, frozen=True):
     def end(self) -> int:
         """Where the next line starts."""
         return self.offset + self.length
+
+    __repr__ = brief_repr
 
 
 class PendingTail(msgspec.Struct, frozen=True):

@@ -42,6 +42,7 @@ from recollect.model.blocks import (
     ToolUseBlock,
     decode_block,
 )
+from recollect.model.brief_repr import brief_repr
 from recollect.model.codec import decode
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage, Line
@@ -67,6 +68,8 @@ _ONLY_ASKED = (ToolResultBlock, ImageBlock, DocumentBlock)
 
 class Draft(Struct, frozen=True, kw_only=True):
     """Something to be written. Make one with the functions below."""
+
+    __repr__ = brief_repr
 
 
 class UserDraft(Draft, frozen=True, kw_only=True):

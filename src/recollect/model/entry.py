@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.blocks import Block, TextBlock, blocks_of
+from recollect.model.brief_repr import brief_repr
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Notice
 from recollect.model.moments import parsed_time
@@ -79,6 +80,8 @@ class Body(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
     session_id: str | None = None
     timestamp: str | None = None
 
+    __repr__ = brief_repr
+
 
 class ForkOrigin(Struct, frozen=True, rename="camel"):
     """Where a copied entry came from."""
@@ -117,6 +120,8 @@ class RawMessage(Struct, frozen=True):
     def blocks(self) -> list[Block]:
         """The content as blocks; plain text is one text block."""
         return [TextBlock(self.content)] if isinstance(self.content, str) else self.content
+
+    __repr__ = brief_repr
 
 
 class ApiMessage(RawMessage, frozen=True):
@@ -455,6 +460,9 @@ class Entry(Struct, frozen=True):
         from recollect.model.json_text import loose_object
 
         return loose_object(self.raw)
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.kind.value} {(self.uuid or '')[:40]!a}, {self.length} bytes at {self.offset}>"
 
 
 # Kinds that the claude dialect decodes by their tag alone.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from recollect.model.findings import Finding
 from recollect.model.repair.draft import RepairAction
 from recollect.services.archive.archive import ArchiveFailure, add_all, archive_at
 from recollect.services.repair import repair as repairs
@@ -16,18 +17,25 @@ from recollect.services.session import Session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from recollect.services.check.check import CheckReport
+    from recollect.services.homes import Home
+    from recollect.services.secrets.scan import SecretScan
+
 
 class SessionRepair(Struct, frozen=True):
     """What a repair of one session does, or did.
 
-    ``actions`` is empty where there is nothing to repair. ``refusal`` says why a repair that is needed would not
-    be made: its result would not be sound. After ``apply=True``, ``path`` and ``result`` are the repaired log and
+    ``mended`` are the findings of ``check`` that it ends, ``left`` those that no repair ends. ``actions`` is empty
+    where there is nothing to repair. ``refusal`` says why a repair would not be made: its result would not be
+    sound. After ``apply=True``, ``path`` and ``result`` are the repaired log and
     its session (a new one, or the same in place), ``quarantine`` holds what the result does not, and
-    ``undo`` is the id that takes it back: ``recollect undo ID``.
+    ``undo`` is the id that takes it back: ``Home.undo``.
     """
 
     session: str
     title: str
+    mended: tuple[Finding, ...]
+    left: tuple[Finding, ...]
     actions: tuple[RepairAction, ...]
     notes: tuple[str, ...]
     refusal: tuple[str, ...]
@@ -46,7 +54,7 @@ class SessionRepair(Struct, frozen=True):
         return bool(self.actions)
 
 
-def repair(session: Session, data: Path, *, apply: bool, in_place: bool) -> SessionRepair:
+def session_repair(session: Session, data: Path, *, apply: bool, in_place: bool) -> SessionRepair:
     """Plan the repair of a session; with ``apply``, make it where it is needed."""
     with repairs.planned_repair(session) as plan:
         done = None
@@ -56,9 +64,11 @@ def repair(session: Session, data: Path, *, apply: bool, in_place: bool) -> Sess
         return SessionRepair(
             session=plan.session,
             title=plan.title,
+            mended=plan.diagnosis.mended,
+            left=plan.diagnosis.left,
             actions=mending.actions,
             notes=mending.notes,
-            refusal=mending.proof.problems,
+            refusal=plan.diagnosis.refusal,
             bytes_before=mending.bytes_before,
             bytes_after=mending.bytes_after,
             bytes_set_aside=mending.bytes_set_aside,
@@ -89,7 +99,7 @@ class ArchiveReport(Struct, frozen=True):
     failed: tuple[ArchiveFailure, ...]
 
 
-def archive(sessions: Sequence[Session], data: Path, now: dt.datetime) -> ArchiveReport:
+def archived(sessions: Sequence[Session], data: Path, now: dt.datetime) -> ArchiveReport:
     """Put sessions with all that belongs to them into the archive; the homes are only read."""
     added, failed = add_all(archive_at(data), sessions, now)
     copies = (
@@ -105,3 +115,31 @@ def archive(sessions: Sequence[Session], data: Path, now: dt.datetime) -> Archiv
         for one in added
     )
     return ArchiveReport(tuple(copies), tuple(failed))
+
+
+def check(*sessions: str, home: Home | None = None, with_secrets: bool = True) -> CheckReport:
+    """``Home.check`` over the homes of this machine, or over ``home``."""
+    return (home or _home()).check(*sessions, with_secrets=with_secrets)
+
+
+def repair(
+    session: str, *, home: Home | None = None, apply: bool = False, in_place: bool = False
+) -> SessionRepair:
+    """``Home.repair`` over the homes of this machine, or over ``home``."""
+    return (home or _home()).repair(session, apply=apply, in_place=in_place)
+
+
+def archive(*sessions: str, home: Home | None = None) -> ArchiveReport:
+    """``Home.archive`` over the homes of this machine, or over ``home``."""
+    return (home or _home()).archive(*sessions)
+
+
+def scan(*sessions: str, home: Home | None = None) -> SecretScan:
+    """``Home.scan`` over the homes of this machine, or over ``home``."""
+    return (home or _home()).scan(*sessions)
+
+
+def _home() -> Home:
+    from recollect.services.homes import Home
+
+    return Home()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import os
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -365,22 +366,22 @@ class Home:
 
         return Walk("responses", walked, arrow.response_columns)
 
-    def watch(self, interval: float = 2.0) -> Generator[WatchSnapshot, None, None]:
-        """The sessions that clients have open now, with their cost, and again whenever something has changed.
+    def look(self) -> WatchSnapshot:
+        """The sessions that clients have open now, with their cost. Cheap where little has changed since the last."""
+        return self._watcher.look()
 
-        Looks every ``interval`` seconds, for as long as it is iterated over.
-        """
-        watcher = self.watcher()
+    def watch(self, interval: float = 2.0) -> Generator[WatchSnapshot, None, None]:
+        """What ``look`` sees, at once and again whenever it has changed; it looks every ``interval`` seconds."""
         shown: WatchSnapshot | None = None
         while True:
-            seen = watcher.look()
+            seen = self.look()
             if seen != shown:
                 yield seen
                 shown = seen
             time.sleep(interval)
 
-    def watcher(self) -> Watcher:
-        """Looks at open sessions when it is asked to: ``home.watcher().look()``."""
+    @functools.cached_property
+    def _watcher(self) -> Watcher:
         from recollect.services.watch import Watcher
         from recollect.storage.config.our_config import price_list
 
@@ -401,16 +402,22 @@ class Home:
         keeps the original in the undo journal. Raises ``Busy`` where a client has the session open and
         ``DamagedData`` where the result would not be sound.
         """
-        from recollect.services.actions import repair
+        from recollect.services.actions import session_repair
 
-        return repair(self.own_session(session), self._data, apply=apply, in_place=in_place)
+        return session_repair(self.own_session(session), self._data, apply=apply, in_place=in_place)
+
+    def undo(self, change: str) -> tuple[Path, ...]:
+        """Take a change back by its id (``SessionRepair.undo``), byte for byte; gives the files that changed."""
+        from recollect.services import undo
+
+        return undo.undo(self._data, undo.found_change(self._data, change)).paths
 
     def archive(self, *sessions: str) -> ArchiveReport:
         """Put these sessions into the archive, or without any all of them. The homes are only read."""
-        from recollect.services.actions import archive
+        from recollect.services.actions import archived
 
         chosen = [self.own_session(name) for name in sessions] or list(self.sessions())
-        return archive(chosen, self._data, dt.datetime.now(dt.UTC))
+        return archived(chosen, self._data, dt.datetime.now(dt.UTC))
 
     def scan(self, *sessions: str) -> SecretScan:
         """Secrets in these sessions, or without any in everything of the homes: by kind and fingerprint."""

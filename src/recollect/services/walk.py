@@ -23,9 +23,9 @@ class Walk(Iterator[Item], Generic[Item]):
         self,
         what: str,
         items: Callable[[], Generator[Item, None, None]],
-        columns: Callable[[], ArrowColumns[Item]],
+        _columns: Callable[[], ArrowColumns[Item]],
     ) -> None:
-        self._what, self._items, self._columns = what, items, columns
+        self._what, self._items, self._columns = what, items, _columns
         self._running: Generator[Item, None, None] | None = None
 
     def __repr__(self) -> str:

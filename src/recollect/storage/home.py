@@ -202,6 +202,9 @@ class ClaudeHome:
         self.config_file = config_file
         self._problems = ReadProblems()
 
+    def __repr__(self) -> str:
+        return f"<ClaudeHome {self.root}>"
+
     @property
     def problems(self) -> list[ReadProblem]:
         """What the last look at each place could not read."""

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import DamagedData, InvalidId, NotFound, UsageError
+from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.ids import EntryId
 from recollect.model.json_text import deeper_than, loose_object
@@ -42,6 +43,8 @@ class Paste(Struct, frozen=True):
     content: str | None = None
     content_hash: str | None = None
 
+    __repr__ = brief_repr
+
 
 class Prompt(Struct, frozen=True):
     """One thing a person typed. ``session_id`` is missing in what early clients wrote.
@@ -55,6 +58,8 @@ class Prompt(Struct, frozen=True):
     session_id: str | None
     pastes: tuple[Paste, ...]
     offset: int
+
+    __repr__ = brief_repr
 
 
 class PromptPage(Struct, frozen=True):

@@ -57,11 +57,11 @@ Clock = Callable[[], dt.datetime]
 NewId = Callable[[], str]
 
 
-def _utc_now() -> dt.datetime:
+def utc_now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-def _random_id() -> str:
+def random_id() -> str:
     return str(uuid.uuid4())
 
 
@@ -121,8 +121,8 @@ class Store:
         life: dt.timedelta = DEFAULT_LIFE,
         sync: SyncPolicy | str = SyncPolicy.ALWAYS,
         lock_timeout: float = 10.0,
-        clock: Clock = _utc_now,
-        new_id: NewId = _random_id,
+        clock: Clock = utc_now,
+        new_id: NewId = random_id,
     ) -> None:
         try:
             self.paths = StorePaths(Path(root).absolute(), StoreLayout(layout))
@@ -134,6 +134,14 @@ class Store:
             ) from None
         self.life, self.new_id, self._lock_timeout = life, new_id, lock_timeout
         self.clock: Clock = lambda: _in_utc(clock())
+
+    def __repr__(self) -> str:
+        return f"<Store {self.root}, {self.paths.layout.value} layout>"
+
+    @property
+    def root(self) -> Path:
+        """The directory."""
+        return self.paths.root
 
     def create(self, project: str | Path, *, session: str | None = None, git_branch: str = "") -> SessionLog:
         """A new session of the project. Nothing is written before the first entry.
@@ -276,6 +284,9 @@ class SessionLog:
         self._last_at: dt.datetime | None = None
         self._places: dict[str, int] = {}  # where each entry stands, the first where it was repeated
         self._seen = 0
+
+    def __repr__(self) -> str:
+        return f"<SessionLog {self.id}{f' agent {self.place.agent}' if self.place.agent else ''}, {self.state.value}>"
 
     @property
     def id(self) -> SessionId:

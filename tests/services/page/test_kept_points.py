@@ -38,7 +38,7 @@ def kept(tmp_path: Path) -> PointsCache:
 
 def _read(path: Path, kept: PointsCache | None) -> LogGraph:
     """A log that was read to its end, and kept where that is worth it."""
-    log = LogGraph(path, kept=kept)
+    log = LogGraph(path, _kept=kept)
     log.read_on()
     log.keep()
     return log
@@ -60,7 +60,7 @@ def test_what_is_kept_is_what_was_read(log: Path, kept: PointsCache) -> None:
     """Points, their order, the places of lines in the user's name, and where reading ended."""
     log.write_bytes(lines([*TALK, {"type": "last-prompt", "leafUuid": "x"}, prompt(5, 4, "Q", isMeta=True)]))
     first = _read(log, kept).points
-    again = LogGraph(log, kept=kept)
+    again = LogGraph(log, _kept=kept)
     again.read_on()
     assert first == again.points
     assert len(first.meta) == 1
@@ -83,7 +83,7 @@ def test_what_was_appended_is_read_on_top(log: Path, kept: PointsCache) -> None:
     with log.open("ab") as file:
         file.write(lines([prompt(5, 4, "Q3")]))
     assert _covered(log, kept) == end
-    grown = LogGraph(log, kept=kept)
+    grown = LogGraph(log, _kept=kept)
     assert list(grown.graph.nodes) == list(LogGraph(log).graph.nodes)
     assert len(grown.graph.nodes) == 5
 
@@ -115,7 +115,7 @@ def test_another_log_under_the_name_is_read_anew(
     _read(log, kept)
     change(log)
     assert _covered(log, kept) == 0
-    assert list(LogGraph(log, kept=kept).graph.nodes) == list(LogGraph(log).graph.nodes)
+    assert list(LogGraph(log, _kept=kept).graph.nodes) == list(LogGraph(log).graph.nodes)
 
 
 def test_a_damaged_file_is_none(log: Path, kept: PointsCache, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def _compared(sessions: list[Session], kept: PointsCache) -> int:
         _read(session.path, kept)
         from_log = _answers(PageSession(session))
         assert _covered(session.path, kept) > 0 or not session.file.size
-        assert from_log == _answers(OpenSessions(ConversationCache(kept=kept)).opened(session)), session.path
+        assert from_log == _answers(OpenSessions(ConversationCache(_kept=kept)).opened(session)), session.path
     return len(sessions)
 
 
@@ -216,4 +216,4 @@ def test_a_long_answer_in_several_lines_shows_the_same(tmp_path: Path, kept: Poi
     put(tmp_path / "home", ONE, talk)
     (session,) = Home(tmp_path / "home").sessions()
     assert _compared([session], kept) == 1
-    assert len(talk_of(OpenSessions(ConversationCache(kept=kept)).opened(session), ConversationView())) == 2
+    assert len(talk_of(OpenSessions(ConversationCache(_kept=kept)).opened(session), ConversationView())) == 2

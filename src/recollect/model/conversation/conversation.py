@@ -17,6 +17,7 @@ from typing import Any, overload
 from msgspec import Struct
 
 from recollect.model.blocks import Block, TextBlock
+from recollect.model.brief_repr import brief_repr
 from recollect.model.conversation.api import api_messages
 from recollect.model.conversation.chain import Load, after_compaction, chain_to, entries_of
 from recollect.model.conversation.graph import Graph
@@ -50,12 +51,17 @@ class Message(Struct, frozen=True):
         """Its prose, one block a paragraph."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
+    __repr__ = brief_repr
+
 
 class Messages(Sequence[Message]):
     """The messages of a conversation; each is read from the log when it is asked for."""
 
     def __init__(self, groups: Sequence[tuple[Node, ...]], load: Load) -> None:
         self._groups, self._load = groups, load
+
+    def __repr__(self) -> str:
+        return f"<Messages {len(self)}>"
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -79,6 +85,9 @@ class Conversation:
         self.history = chain
         self.nodes = chain if whole else after_compaction(chain)
         self.messages = Messages(grouped(self.nodes), load)
+
+    def __repr__(self) -> str:
+        return f"<Conversation {len(self.messages)} messages to {self.leaf.uuid!a}>"
 
     @property
     def hidden(self) -> int:
@@ -179,6 +188,8 @@ class BranchDifference(Struct, frozen=True):
     last_common: str | None
     only_left: list[Message]
     only_right: list[Message]
+
+    __repr__ = brief_repr
 
 
 def difference(graph: Graph, left: Node, right: Node, load: Load) -> BranchDifference:

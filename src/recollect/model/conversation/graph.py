@@ -97,6 +97,9 @@ class Graph:
             if parent is not None:
                 self._adopt(parent, node.uuid)
 
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self.nodes)} entries>"
+
     def _adopt(self, parent: str, child: str) -> None:
         # A list for every parent would be one more object an entry for the collector to walk:
         # with 100,000 entries that alone made each of them half as dear again.

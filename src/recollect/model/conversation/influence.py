@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, UnsetType
 
+from recollect.model.brief_repr import brief_repr
 from recollect.model.entry import Attachment, Entry
 from recollect.model.json_text import loose_object
 
@@ -22,6 +23,8 @@ class Influence(Struct, frozen=True):
     uuid: str | None
     offset: int
     what: str  # prompt_snapshot or rendered
+
+    __repr__ = brief_repr
 
 
 def influences(items: Iterable[object]) -> Iterator[Influence]:

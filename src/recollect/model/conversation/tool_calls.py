@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Raw, Struct, UnsetType, structs
 
 from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
+from recollect.model.brief_repr import brief_repr
 from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.json_text import loose_value
 
@@ -72,6 +73,8 @@ class ToolCall(Struct, frozen=True):
         if self.called_at is None or self.answered_at is None:
             return None
         return max((self.answered_at - self.called_at).total_seconds() * 1000, 0.0)
+
+    __repr__ = brief_repr
 
 
 def tool_calls(entries: Iterable[Entry]) -> list[ToolCall]:

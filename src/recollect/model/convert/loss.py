@@ -11,6 +11,8 @@ import enum
 
 from msgspec import Struct
 
+from recollect.model.brief_repr import brief_repr
+
 
 class LossCode(enum.StrEnum):
     """Why the result says less, or other, than the source. Stable: scripts rely on them."""
@@ -70,6 +72,8 @@ class Conversion(Struct, frozen=True):
 
     lines: list[bytes]
     losses: list[Loss]
+
+    __repr__ = brief_repr
 
 
 class LossCollector:

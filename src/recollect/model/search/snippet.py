@@ -19,6 +19,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from recollect.model.brief_repr import brief_repr
 from recollect.model.search.query import merged
 
 _ELLIPSIS = "…"
@@ -40,6 +41,8 @@ class Snippet(Struct, frozen=True):
 
     text: str
     marks: list[tuple[int, int]]
+
+    __repr__ = brief_repr
 
 
 def snippet(text: str, finder: PlaceFinder, width: int = 160) -> Snippet:

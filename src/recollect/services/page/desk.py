@@ -49,7 +49,7 @@ class PageBackend:
         self.roots = [one.root for one in home.homes]
         self.index = IndexKeeper(self.roots, cache)
         self._kept_points = PointsCache(cache / "points")
-        self.cache = ConversationCache(_OPEN_BYTES, kept=self._kept_points)
+        self.cache = ConversationCache(_OPEN_BYTES, _kept=self._kept_points)
         self.open_sessions = OpenSessions(self.cache)
         self.kept: dict[str, object] = {}
         self.lock = threading.RLock()
@@ -146,7 +146,7 @@ class PageBackend:
             new = opened.size() - self._kept_points.covers(opened)
         if new < WORTH_KEEPING:
             return 0
-        log = LogGraph(session.path, kept=self._kept_points)
+        log = LogGraph(session.path, _kept=self._kept_points)
         log.read_on(lambda: time.sleep(0 if stop.is_set() else _PAUSE_SECONDS))
         log.keep()
         return new

@@ -30,6 +30,7 @@ from recollect.model.blocks import (
     WebSearchResultBlock,
     decode_block,
 )
+from recollect.model.brief_repr import brief_repr
 from recollect.model.cost.usage import Usage
 from recollect.model.strict_json import json_of
 from recollect.storage.store import PlacedDraft
@@ -84,6 +85,8 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Its prose, one block a paragraph."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    __repr__ = brief_repr
 
 
 def placed_draft(message: ChatMessage) -> PlacedDraft:

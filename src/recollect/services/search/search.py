@@ -22,6 +22,7 @@ from msgspec import Struct
 from recollect.errors import UsageError
 from recollect.index.database import Failure
 from recollect.index.text_queries import TextQueries
+from recollect.model.brief_repr import brief_repr
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.model.search.snippet import Snippet
 from recollect.services.indexing.access import OpenIndex
@@ -58,6 +59,8 @@ class SearchHit(Struct, frozen=True):
     snippet: Snippet
     resume: str | None
 
+    __repr__ = brief_repr
+
 
 class SearchResult(Struct, frozen=True):
     """An answer. Where it is not complete ``total`` is a lower bound: very many fit, or not everything was read.
@@ -70,6 +73,8 @@ class SearchResult(Struct, frozen=True):
     is_complete: bool
     took_ms: float
     notes: list[str]
+
+    __repr__ = brief_repr
 
 
 def search(

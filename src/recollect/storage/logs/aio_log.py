@@ -46,6 +46,9 @@ class AsyncLog:
         self._draining: asyncio.Task[None] | None = None
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<AsyncLog {self.path}>"
+
     @property
     def path(self) -> Path:
         """The file the lines go to."""

@@ -39,6 +39,9 @@ class AsyncLogReader:
     def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
         self._reader = LogReader(path, limits)
 
+    def __repr__(self) -> str:
+        return f"<AsyncLogReader {self.path}>"
+
     @property
     def path(self) -> Path:
         """The log."""

@@ -74,12 +74,12 @@ class _PathLock:
 class ConversationCache:
     """Graphs of logs, the one unused for the longest dropped first. ``statistics`` says how it does.
 
-    ``kept`` is where graphs of large logs are kept for later processes; without it nothing is written.
+    ``_kept`` is where graphs of large logs are kept for later processes; without it nothing is written.
     """
 
-    def __init__(self, budget_bytes: int = DEFAULT_BUDGET, *, kept: PointsCache | None = None) -> None:
+    def __init__(self, budget_bytes: int = DEFAULT_BUDGET, *, _kept: PointsCache | None = None) -> None:
         self.budget_bytes = budget_bytes
-        self._points = kept
+        self._points = _kept
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _CachedLog] = OrderedDict()
         self._reading: weakref.WeakValueDictionary[Path, _PathLock] = weakref.WeakValueDictionary()

@@ -96,6 +96,9 @@ class Log:
         self._group: GroupCommit[AppendJob] = GroupCommit()
         _live.add(self)
 
+    def __repr__(self) -> str:
+        return f"<Log {self.path}>"
+
     @property
     def path(self) -> Path:
         """The file the lines go to."""

@@ -31,16 +31,19 @@ _PAUSE_LINES = 100
 class LogGraph:
     """The message graph of one log, as of the moment it is first asked for.
 
-    ``known`` is what an earlier look has read, ``kept`` where such looks are kept for other processes.
+    ``_known`` is what an earlier look has read, ``_kept`` where such looks are kept for other processes.
     """
 
-    def __init__(self, path: Path, known: LogPoints | None = None, kept: PointsCache | None = None) -> None:
+    def __init__(self, path: Path, _known: LogPoints | None = None, _kept: PointsCache | None = None) -> None:
         self.path = path
-        self.points = known or LogPoints([], set())
+        self.points = _known or LogPoints([], set())
         self._reader = LogReader(path)
-        self._kept = kept
+        self._kept = _kept
         self._unkept: tuple[int, os.stat_result] | None = None
         self._is_read = False
+
+    def __repr__(self) -> str:
+        return f"<LogGraph of {self.path}>"
 
     @functools.cached_property
     def graph(self) -> Graph:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError, UsageError
+from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, PendingTail
 
 # The codec is imported where lines become entries: most of those who read lines never ask for one.
@@ -280,6 +281,8 @@ class LogPage(Struct, frozen=True):
     at_start: bool
     at_end: bool
 
+    __repr__ = brief_repr
+
 
 class LogReader:
     """A log as entries and damage. Holds no descriptor between calls."""
@@ -287,6 +290,9 @@ class LogReader:
     def __init__(self, path: str | Path, limits: Limits = DEFAULT_LIMITS) -> None:
         self.path = path if isinstance(path, Path) else Path(path)
         self.limits = limits
+
+    def __repr__(self) -> str:
+        return f"<LogReader {self.path}>"
 
     def __iter__(self) -> Iterator[Entry | Damage]:
         return self.entries()

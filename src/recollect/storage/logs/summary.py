@@ -26,6 +26,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.model import codec
+from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line
 from recollect.model.entry import ChainBody, Entry, Kind
 from recollect.model.prompts import metadata_text, typed_prompt
@@ -79,6 +80,8 @@ class LogSummary(Struct, frozen=True, kw_only=True):
     def title(self) -> str | None:
         """What the client's own list would show, in its order."""
         return title_of(self.custom_title, self.ai_title, self.last_prompt, self.first_prompt) or None
+
+    __repr__ = brief_repr
 
 
 def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) -> LogSummary:

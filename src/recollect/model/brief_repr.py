@@ -1,0 +1,71 @@
+"""What a value of ours looks like in a debugger or a log: short, and without the text of a transcript.
+
+Names, ids, times and numbers are shown; texts, bytes and lists by their size. Whatever comes from a log is cut and
+escaped, so that printing it neither floods a terminal nor steers it (law 8).
+"""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import Raw, Struct, UnsetType
+
+_LONGEST = 60
+_MOST_FIELDS = 8
+# Texts that name things. All others may hold what was said.
+_NAMES = frozenset(
+    (
+        "agent",
+        "agent_id",
+        "at",
+        "by_agent",
+        "code",
+        "hash",
+        "id",
+        "kind",
+        "message_id",
+        "mode",
+        "model",
+        "name",
+        "parent_uuid",
+        "path",
+        "role",
+        "session",
+        "session_id",
+        "stop_reason",
+        "timestamp",
+        "title",
+        "tool_use_id",
+        "type",
+        "type_name",
+        "uuid",
+    )
+)
+
+
+def brief_repr(one: Struct) -> str:
+    """The first fields of a struct that say something."""
+    shown = []
+    for field in one.__struct_fields__:
+        value = getattr(one, field)
+        if value is None or isinstance(value, UnsetType) or value in ("", b"", (), [], False):
+            continue
+        shown.append(f"{field}={_brief(field, value)}")
+    more = ", ..." if len(shown) > _MOST_FIELDS else ""
+    return f"{type(one).__name__}({', '.join(shown[:_MOST_FIELDS])}{more})"
+
+
+def _brief(field: str, value: object) -> str:
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, bool | int | float) or hasattr(value, "isoformat"):
+        return str(value)
+    if isinstance(value, str) and field in _NAMES:
+        return ascii(value if len(value) <= _LONGEST else value[: _LONGEST - 3] + "...")
+    if isinstance(value, str):
+        return f"<{len(value):,} characters>"
+    if isinstance(value, bytes | Raw):
+        return f"<{len(bytes(value)):,} bytes>"
+    if isinstance(value, tuple | list | dict | set | frozenset):
+        return f"<{len(value):,}>"
+    return f"<{type(value).__name__}>"
