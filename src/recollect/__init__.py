@@ -167,7 +167,9 @@ if TYPE_CHECKING:
     from recollect.services.archive.archive import ArchiveFailure
     from recollect.services.check.check import CheckReport, CheckSummary
     from recollect.services.cost.price import price
+    from recollect.services.cost.session_sums import SessionSum
     from recollect.services.homes import Home
+    from recollect.services.list import ListedSession
     from recollect.services.search.search import SearchHit, SearchResult
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
@@ -258,7 +260,9 @@ _ROOMS = {
     "recollect.services.archive.archive": "ArchiveFailure",
     "recollect.services.check.check": "CheckReport CheckSummary",
     "recollect.services.cost.price": "price",
+    "recollect.services.cost.session_sums": "SessionSum",
     "recollect.services.homes": "Home",
+    "recollect.services.list": "ListedSession",
     "recollect.services.search.search": "SearchHit SearchResult",
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
@@ -369,6 +373,7 @@ __all__ = [
     "LeafMark",
     "Limits",
     "Line",
+    "ListedSession",
     "Log",
     "LogContent",
     "LogContext",
@@ -424,6 +429,7 @@ __all__ = [
     "SessionLog",
     "SessionRepair",
     "SessionState",
+    "SessionSum",
     "Severity",
     "Snippet",
     "Spending",

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from recollect.model.cost.response import PricedResponse
     from recollect.services.actions import ArchiveReport, SessionRepair
     from recollect.services.check.check import CheckReport
+    from recollect.services.list import ListedSession
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.watch import WatchSnapshot
@@ -190,6 +191,14 @@ class AsyncHome:
     def sessions(self, project: str | Path | None = None) -> AsyncWalk[AsyncSession]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
         return AsyncWalk(self._home.sessions(project), AsyncSession)
+
+    async def listed(self) -> list[ListedSession]:
+        """See ``Home.listed``."""
+        return await in_thread(self._home.listed)
+
+    async def at(self, listed: ListedSession) -> AsyncSession:
+        """See ``Home.at``."""
+        return AsyncSession(await in_thread(lambda: self._home.at(listed)))
 
     async def archived_only(self, project: str | Path | None = None) -> AsyncGenerator[AsyncSession, None]:
         """Sessions of these homes that only the archive still has, by project and name."""

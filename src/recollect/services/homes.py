@@ -62,7 +62,7 @@ class Home:
         self.roots: Sequence[HomeRoot] = roots
         self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
         self._data = data_dir() if data is None else Path(data)
-        self._cache = None if data is None else self._data / "cache"
+        self.index_cache = None if data is None else self._data / "cache"
         self._with_index = index
         self.cache = ConversationCache() if cache is None else cache
 
@@ -101,10 +101,10 @@ class Home:
             if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
-    def session(self, name: str, *, among: Sequence[ListedSession] | None = None) -> Session:
+    def session(self, name: str, *, _among: Sequence[ListedSession] | None = None) -> Session:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest.
 
-        ``among`` is the list of sessions, where it is at hand.
+        ``_among`` is the list of sessions, where it is at hand.
         """
         if not self.homes and _existing_file(name) is None and not self._archived(name):
             looked = ", ".join(str(root.path) for root in self.roots) or "~/.claude and ~/.config/claude"
@@ -113,14 +113,14 @@ class Home:
                 hint="name one with --home DIR, or try the built-in sample with --home :sample",
             )
         if name == "@last":
-            newest = next((one for one in among or self.listed() if not one.is_archived), None)
+            newest = next((one for one in _among or self.listed() if not one.is_archived), None)
             if newest is None:
                 raise NotFound("@last: there is no session", hint="name another home with --home DIR")
             return self.at(newest)
         by_path = self._by_path(name)
         if by_path is not None:
             return by_path
-        found = self._by_id(name, among) or self._by_title(name, among)
+        found = self._by_id(name, _among) or self._by_title(name, _among)
         return self._only(name, found or self._archived(name))
 
     def own_session(self, name: str) -> Session:
@@ -224,28 +224,22 @@ class Home:
         from recollect.services.indexing.access import OpenIndex, index_path, open_index
 
         if not self._with_index:
-            return contextlib.nullcontext(OpenIndex(roots, index_path(roots, self._cache)))
-        return open_index(roots, cache=self._cache)
+            return contextlib.nullcontext(OpenIndex(roots, index_path(roots, self.index_cache)))
+        return open_index(roots, cache=self.index_cache)
 
-    @contextlib.contextmanager
-    def known_index(self) -> Iterator[OpenIndex]:
-        """The index of these homes, refreshed, if there is one; else one without a database."""
-        from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
+    def listed(self, _opened: OpenIndex | None = None) -> list[ListedSession]:
+        """Every session as a list shows it, last spoken in first, with what only the archive has.
 
-        roots = [home.root for home in self.homes]
-        path = index_path(roots, self._cache)
-        if not self._with_index or not is_built(path):
-            yield OpenIndex(roots, path)
-            return
-        with open_index(roots, cache=self._cache) as opened:
-            yield opened
-
-    def listed(self, opened: OpenIndex | None = None) -> list[ListedSession]:
-        """Every session as a list shows it, last spoken in first, with what only the archive has."""
+        Counts and sums are not looked up. An index that is there is brought up to date and read; none is built.
+        """
+        from recollect.services.indexing.at_hand import known_index
         from recollect.services.list import ListQuery, listed
 
         query = ListQuery(with_counts=False, with_usage=False)
-        with self.known_index() if opened is None else contextlib.nullcontext(opened) as index:
+        roots = [home.root for home in self.homes]
+        with contextlib.ExitStack() as held:
+            opener = known_index(roots, self.index_cache) if self._with_index else self._index(roots)
+            index = _opened or held.enter_context(opener)
             return listed(self.roots, index, query, data=self._data).sessions
 
     def at(self, listed: ListedSession) -> Session:
@@ -269,7 +263,7 @@ class Home:
         from recollect.services.indexing.at_hand import index_at_hand
 
         roots = [home.root for home in self.homes]
-        opener = index_at_hand(roots, cache=self._cache) if self._with_index else self._index(roots)
+        opener = index_at_hand(roots, cache=self.index_cache) if self._with_index else self._index(roots)
         with opener as opened:
             report = costs(roots, ("agent", "model"), opened=opened, session=session)
         return [

@@ -31,6 +31,7 @@ from recollect.model.project_key import project_key, same_long_prefix
 from recollect.model.prompts import typed_texts
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex
+from recollect.services.indexing.at_hand import known_index
 from recollect.services.list import ListedSession
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
@@ -59,11 +60,11 @@ def found_session(home: Home, query: str, *, newest: bool = False) -> Session:
     """The session ``query`` names, or the only one (with ``newest`` the newest) that has all its words."""
     words = [word.casefold() for word in query.split()]
     found: list[ListedSession] = []
-    with home.known_index() as opened:
+    with known_index([one.root for one in home.homes], home.index_cache) as opened:
         sessions = home.listed(opened) if words else []
         if words and not newest:
             try:
-                return home.session(query.strip(), among=sessions)
+                return home.session(query.strip(), _among=sessions)
             except Ambiguous:
                 raise
             except NotFound:

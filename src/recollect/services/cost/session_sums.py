@@ -7,6 +7,7 @@ Where a sum holds tokens of a kind that has no price, or where there is no index
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ from recollect.index import cost_queries
 from recollect.index.cost_queries import UsageRowFilter
 from recollect.index.database import IndexDatabase
 from recollect.model.cost.calendar import UNKNOWN, Timeline
-from recollect.model.cost.money import NO_MODEL
+from recollect.model.cost.money import NO_MODEL, usd
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.services.indexing.access import OpenIndex
@@ -37,6 +38,11 @@ class SessionSum(Struct):
     def pico_usd(self) -> int:
         """What it cost, as far as there are prices."""
         return sum(amount or 0 for amount in self.spent.values())
+
+    @property
+    def usd(self) -> Decimal:
+        """The same in dollars, exact."""
+        return usd(self.pico_usd)
 
     @property
     def unpriced(self) -> list[str]:

@@ -29,6 +29,17 @@ def index_at_hand(
         yield opened
 
 
+@contextlib.contextmanager
+def known_index(homes: Sequence[Path], cache: Path | None = None) -> Iterator[OpenIndex]:
+    """The index if it is there, brought up to date; else one without a database. None is built."""
+    path = index_path(homes, cache)
+    if not is_built(path):
+        yield OpenIndex(homes, path)
+        return
+    with open_index(homes, cache=cache) as opened:
+        yield opened
+
+
 def _size(homes: Sequence[Path]) -> int:
     from recollect.storage.home_walk import scan_logs
 
