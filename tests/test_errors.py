@@ -26,6 +26,7 @@ EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.NotFound("session '3f'", hint="list them"), 3, "'3f'"),
     (errors.Ambiguous("session", "3f", ("3fa", "3fb")), 3, "3fa, 3fb"),
     (errors.DamagedData("log s: line 4", hint="run check"), 4, "line 4"),
+    (errors.PluginFailed("recollect.exporters", "org", "ink", "out of ink"), 1, "'org' of package ink"),
     (errors.ServerFailed("github", "it ended"), 74, "github: it ended"),
     (errors.Busy("session s: a client has it open", hint="leave it there first"), 5, "client"),
     (errors.LogLocked(LOG, 10, "pid 7"), 5, "pid 7"),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         NotFound,
         NotPermitted,
         Outcome,
+        PluginFailed,
         RecollectError,
         ServerFailed,
         StorageError,
@@ -170,6 +171,7 @@ if TYPE_CHECKING:
     from recollect.services.cost.session_sums import SessionSum
     from recollect.services.homes import Home
     from recollect.services.list import ListedSession
+    from recollect.services.plugins import Exporter, SessionCheck
     from recollect.services.search.search import SearchHit, SearchResult
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
@@ -216,7 +218,7 @@ _ROOMS = {
     "recollect.errors": (
         "Ambiguous AppendFailed Busy DamagedData IdConflict IllegalTransition InvalidId "
         "LogLocked LogUnusable MissingExtra NoSandbox NotFound NotPermitted Outcome "
-        "RecollectError ServerFailed StorageError SyncFailed UsageError"
+        "PluginFailed RecollectError ServerFailed StorageError SyncFailed UsageError"
     ),
     "recollect.model.blocks": (
         "BashExecutionResultBlock Block CodeExecutionResultBlock DocumentBlock ImageBlock "
@@ -263,6 +265,7 @@ _ROOMS = {
     "recollect.services.cost.session_sums": "SessionSum",
     "recollect.services.homes": "Home",
     "recollect.services.list": "ListedSession",
+    "recollect.services.plugins": "Exporter SessionCheck",
     "recollect.services.search.search": "SearchHit SearchResult",
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
@@ -352,6 +355,7 @@ __all__ = [
     "Draft",
     "Entry",
     "EntryId",
+    "Exporter",
     "FileHistoryDelta",
     "FileHistoryNote",
     "FileHistorySnapshot",
@@ -403,6 +407,7 @@ __all__ = [
     "Performance",
     "PermissionMode",
     "PlacedDraft",
+    "PluginFailed",
     "PrLink",
     "PricedResponse",
     "Progress",
@@ -424,6 +429,7 @@ __all__ = [
     "ServerToolUse",
     "ServerToolUseBlock",
     "Session",
+    "SessionCheck",
     "SessionFile",
     "SessionId",
     "SessionLog",

@@ -327,9 +327,13 @@ class AsyncHome:
                 shown = seen
             await asyncio.sleep(interval)
 
-    async def check(self, *sessions: str, with_secrets: bool = True) -> CheckReport:
+    async def check(
+        self, *sessions: str, with_secrets: bool = True, with_plugins: bool = True
+    ) -> CheckReport:
         """See ``Home.check``."""
-        return await in_thread(lambda: self._home.check(*sessions, with_secrets=with_secrets))
+        return await in_thread(
+            lambda: self._home.check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins)
+        )
 
     async def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
         """See ``Home.repair``."""
@@ -665,9 +669,11 @@ async def watch(*directories: str | Path, interval: float = 2.0) -> AsyncGenerat
         yield seen
 
 
-async def check(*sessions: str, home: AsyncHome | None = None, with_secrets: bool = True) -> CheckReport:
+async def check(
+    *sessions: str, home: AsyncHome | None = None, with_secrets: bool = True, with_plugins: bool = True
+) -> CheckReport:
     """``AsyncHome.check`` over the homes of this machine, or over ``home``."""
-    return await (home or AsyncHome()).check(*sessions, with_secrets=with_secrets)
+    return await (home or AsyncHome()).check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins)
 
 
 async def repair(

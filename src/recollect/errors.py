@@ -10,6 +10,7 @@
     ├─ NotFound                       exit 3    no such session, project, home
     │  └─ Ambiguous                             more than one fits
     ├─ DamagedData                    exit 4    bytes that cannot be read as asked
+    ├─ PluginFailed                   exit 1    an exporter or check of another package did not do its part
     ├─ ServerFailed                   exit 74   an MCP server did not do its part
     ├─ Busy                           exit 5    somebody else is at it
     │  └─ LogLocked                             another process holds the log
@@ -170,6 +171,18 @@ class DamagedData(RecollectError):
     """Bytes that could not be read as what they should be."""
 
     exit_code = 4
+
+
+class PluginFailed(RecollectError):
+    """An exporter or a check that another package brings failed, or is none."""
+
+    def __init__(self, group: str, name: str, package: str, reason: str) -> None:
+        kind = group.rpartition(".")[2].removesuffix("s")
+        super().__init__(
+            f"{kind} {name!a} of package {package}: {reason}",
+            hint=f"update or remove {package}, or report it to its authors; nothing of yours was changed",
+        )
+        self.group, self.name, self.package, self.reason = group, name, package, reason
 
 
 class ServerFailed(RecollectError):

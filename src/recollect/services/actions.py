@@ -117,9 +117,11 @@ def archived(sessions: Sequence[Session], data: Path, now: dt.datetime) -> Archi
     return ArchiveReport(tuple(copies), tuple(failed))
 
 
-def check(*sessions: str, home: Home | None = None, with_secrets: bool = True) -> CheckReport:
+def check(
+    *sessions: str, home: Home | None = None, with_secrets: bool = True, with_plugins: bool = True
+) -> CheckReport:
     """``Home.check`` over the homes of this machine, or over ``home``."""
-    return (home or _home()).check(*sessions, with_secrets=with_secrets)
+    return (home or _home()).check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins)
 
 
 def repair(

@@ -382,12 +382,16 @@ class Home:
         roots = [home.root for home in self.homes]
         return Watcher(self.homes, lambda: self._index(roots), price_list())
 
-    def check(self, *sessions: str, with_secrets: bool = True) -> CheckReport:
-        """Check these sessions, or without any all of them and the homes themselves. Nothing is changed."""
+    def check(self, *sessions: str, with_secrets: bool = True, with_plugins: bool = True) -> CheckReport:
+        """Check these sessions, or without any all of them and the homes themselves. Nothing is changed.
+
+        ``with_secrets`` also counts credentials, which takes longest; ``with_plugins`` runs the checks that
+        installed packages bring.
+        """
         from recollect.services.check.check import check
 
         chosen = [self.session(name) for name in sessions] or None
-        return check(self, chosen, data=self._data, with_secrets=with_secrets)
+        return check(self, chosen, data=self._data, with_secrets=with_secrets, with_plugins=with_plugins)
 
     def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
         """What a repair of a session would do; with ``apply``, do it.

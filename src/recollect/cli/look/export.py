@@ -9,6 +9,8 @@ html is a page that opens without us, agents included. --output FILE.html writes
 and where the session is huge pages in FILE-pages beside it; any other name is a new
 directory with index.html. --project P writes all sessions of a project to a directory.
 
+Installed packages may bring other formats; --format NAME takes them.
+
 Credentials are replaced by [redacted:kind:fingerprint], and how many is said on stderr;
 --no-redact keeps them.
 
@@ -83,7 +85,7 @@ def run(options: Namespace) -> int:
     session = open_home(options.homes, options.data).session(options.session)
     redactor = None if options.no_redact else export.Redactor(plans.own_data(options))
     damage = session.damage if redactor is None else lambda: list(redactor.discreet(session.damage()))
-    content = _CONTENT[options.format](session, options, damage)
+    content = _CONTENT.get(options.format, _other)(session, options, damage)
     pieces = content.pieces if redactor is None else content.without_secrets(redactor, content.pieces)
     if options.output is None:
         output.write_json(pieces)
@@ -102,10 +104,14 @@ def _check(options: Namespace) -> None:
             "export: which session?", hint="for example: recollect export @last --output talk.md"
         )
     if options.format not in _FORMATS:
-        raise UsageError(
-            f"--format {options.format!a}: not one of {', '.join(_FORMATS)}",
-            hint="md and html are for reading",
-        )
+        from recollect.services.plugins import exporter_names
+
+        others = exporter_names()
+        if options.format not in others:
+            raise UsageError(
+                f"--format {options.format!a}: not one of {', '.join((*_FORMATS, *others))}",
+                hint="md and html are for reading",
+            )
     if options.output is not None and options.format == "html":
         from recollect.services.export import html_export
 
@@ -174,6 +180,13 @@ def _jsonl(session: Session, options: Namespace, damage: _Look) -> _ExportConten
 def _flat(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
     conversion = export.flat(session, whole=options.whole)
     return _ExportContent(export.flat_bytes(conversion), export.Redactor.lines, losses=conversion.losses)
+
+
+def _other(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
+    """A format that another package brings."""
+    from recollect.services.plugins import exported
+
+    return _ExportContent(exported(options.format, session), export.Redactor.texts, findings=damage)
 
 
 _CONTENT: dict[str, Callable[[Session, Namespace, _Look], _ExportContent]] = {

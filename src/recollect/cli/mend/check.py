@@ -3,6 +3,7 @@
 Without a session: all of them, and the homes themselves (settings, modes, what is about to expire).
 Each finding has a stable code, its place (file, line, byte) and what to do. Error: data is
 lost, or the session cannot be resumed with its whole history. Nothing in a home is changed.
+Installed packages may bring checks of their own; their codes are NAME/code.
 
 Exit status: 0 nothing to worry about (remarks only), 1 errors or warnings, 4 something cannot be
 read at all.
@@ -48,6 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--limit", type=int, metavar="N", help=f"show at most N findings (default {_SHOWN}; 0: all)"
     )
     parser.add_argument("--no-secrets", action="store_true", help="do not count credentials: much faster")
+    parser.add_argument("--no-plugins", action="store_true", help="leave out checks of other packages")
     parser.add_argument("--codes", action="store_true", help="list all rules with what they mean, and end")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -61,7 +63,12 @@ def run(options: Namespace) -> int:
     sessions = [home.session(name) for name in options.sessions] or None
     with output.progress_bar("checking") as progress:
         checked = check(
-            home, sessions, data=own_data(options), with_secrets=not options.no_secrets, progress=progress
+            home,
+            sessions,
+            data=own_data(options),
+            with_secrets=not options.no_secrets,
+            with_plugins=not options.no_plugins,
+            progress=progress,
         )
     chosen = [_typed(options, one) for one in checked.findings if _is_wanted(options, one)]
     if options.json:
@@ -80,7 +87,7 @@ def _require(options: Namespace) -> None:
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
     for code in options.code or ():
-        if code not in CODES:
+        if code not in CODES and "/" not in code:
             raise UsageError(
                 f"--code {code}: there is no such rule", hint="`recollect check --codes` lists them"
             )

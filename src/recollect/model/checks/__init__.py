@@ -207,4 +207,9 @@ CODES: dict[str, CheckRule] = {
     "secrets": CheckRule(_INFO, "credentials stand in the logs", "recollect scan --all"),
     "unfinished-change": CheckRule(_WARNING, "a change of ours was interrupted", "recollect undo --recover"),
     "damaged-change": CheckRule(_WARNING, "a record of a change of ours cannot be read; it cannot be undone"),
+    "plugin-failed": CheckRule(
+        _WARNING,
+        "a check that another package brings failed; what it looks for was not looked for",
+        "update or remove that package, or use `check --no-plugins`",
+    ),
 }

@@ -79,9 +79,13 @@ def check(
     data: Path | None = None,
     now: dt.datetime | None = None,
     with_secrets: bool = True,
+    with_plugins: bool = False,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Check these sessions with their sub-agents; all of them and the homes themselves where none are named."""
+    """Check these sessions with their sub-agents; all of them and the homes themselves where none are named.
+
+    ``with_plugins`` adds the checks that other packages bring (``services/plugins.py``).
+    """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
     report = _FindingCollector()
     logs = list(_logs(home, chosen)) if sessions is None else list(_own_logs(chosen))
@@ -91,11 +95,21 @@ def check(
         done += log.size
         if progress is not None:
             progress(done, total)
+    if with_plugins:
+        for finding in _plugin_findings(chosen):
+            report.add(finding)
     if sessions is None:
         moment = now or dt.datetime.now(dt.UTC)
         for finding in home_findings(home, data or data_dir(), moment, with_secrets=with_secrets):
             report.add(finding)
     return report.checked(len(chosen))
+
+
+def _plugin_findings(sessions: Iterable[Session]) -> Iterator[Finding]:
+    from recollect.services.plugins import session_checks
+
+    checks = session_checks()
+    return (finding for session in sessions if checks for one in checks for finding in one(session))
 
 
 def _own_logs(sessions: Iterable[Session]) -> Iterator[tuple[str, LogFile]]:
@@ -130,6 +144,7 @@ class _FindingCollector:
         self.logs = self.lines = self.damaged = self.bytes = 0
         self._findings: list[tuple[int, int, Finding]] = []
         self._by_code: Counter[str] = Counter()
+        self._by_severity: Counter[str] = Counter()
         self._groups: dict[str, int] = {}
 
     def add_log(self, diagnosis: Diagnosis) -> None:
@@ -145,11 +160,13 @@ class _FindingCollector:
                 what = f"{listed[-1].what} (and {more:,} more such lines)"
                 listed[-1] = structs.replace(listed[-1], what=what)
                 self._by_code[code] += more
+                self._by_severity[listed[-1].severity.value] += more
             for finding in listed:
                 self.add(finding)
 
     def add(self, finding: Finding) -> None:
         self._by_code[finding.code] += 1
+        self._by_severity[finding.severity.value] += 1
         group = (
             self._groups.setdefault(finding.session or "", len(self._groups)) if finding.session else 1 << 60
         )
@@ -157,9 +174,6 @@ class _FindingCollector:
 
     def checked(self, sessions: int) -> CheckReport:
         ordered = sorted(self._findings, key=lambda one: one[:2])
-        by_severity: Counter[str] = Counter()
-        for code, count in self._by_code.items():
-            by_severity[CODES[code].severity.value] += count
         summary = CheckSummary(
             sessions,
             self.logs,
@@ -168,7 +182,7 @@ class _FindingCollector:
             self.damaged,
             self.bytes,
             dict(sorted(self._by_code.items())),
-            dict(by_severity),
+            dict(self._by_severity),
         )
         return CheckReport([finding for _, _, finding in ordered], summary)
 

@@ -1,0 +1,133 @@
+"""Exporters and checks that other packages bring, by entry point.
+
+    [project.entry-points."recollect.exporters"]
+    orgmode = "recollect_org:export"
+
+    [project.entry-points."recollect.checks"]
+    licences = "recollect_licences:check"
+
+An exporter takes a ``Session`` and gives the bytes of a document, piece by piece; a check takes a ``Session`` and
+gives ``Finding`` values. Nothing is imported before it is asked for: ``recollect export --format NAME`` imports that
+exporter, ``recollect check`` the checks. Whatever goes wrong in one is named after it and stays its own trouble: an
+exporter that fails is a ``PluginFailed``, a check that fails is a finding.
+
+Plugins run with all rights of the process. Installing a package is what allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol
+
+from msgspec import structs
+
+from recollect.errors import NotFound, PluginFailed
+from recollect.model.checks import CODES
+from recollect.model.findings import Finding
+from recollect.services.session import Session
+
+EXPORTERS, CHECKS = "recollect.exporters", "recollect.checks"
+FAILED = "plugin-failed"
+_MOST_FINDINGS = 50
+_LONGEST_REASON = 200
+
+
+class Exporter(Protocol):
+    """A format for ``recollect export``: the entry points of group ``recollect.exporters`` are such callables."""
+
+    def __call__(self, session: Session, /) -> Iterable[bytes]:
+        """The document, in pieces. Secrets are taken out of each piece unless the user wants them kept."""
+
+
+class SessionCheck(Protocol):
+    """A rule for ``recollect check``: the entry points of group ``recollect.checks`` are such callables."""
+
+    def __call__(self, session: Session, /) -> Iterable[Finding]:
+        """What is wrong with a session. Codes are shown as ``NAME/code``; place and session may be left out."""
+
+
+def exporter_names() -> list[str]:
+    """The formats that other packages bring, without importing them."""
+    return sorted({one.name for one in entry_points(group=EXPORTERS)})
+
+
+def exported(name: str, session: Session) -> Iterator[bytes]:
+    """The document that an exporter makes of a session. Raises ``PluginFailed`` where the exporter does not."""
+    entry = next(iter(entry_points(group=EXPORTERS, name=name)), None)
+    if entry is None:
+        raise NotFound(
+            f"exporter {name!a}: no installed package has it", hint="see `recollect export --help`"
+        )
+    make: Exporter = _loaded(entry)
+    for piece in _guarded(entry, lambda: make(session)):
+        if not isinstance(piece, bytes):
+            raise _failed(entry, f"gave {type(piece).__name__} instead of bytes")
+        yield piece
+
+
+def session_checks() -> list[Callable[[Session], Iterator[Finding]]]:
+    """The checks that other packages bring. Each never raises: what goes wrong in it is a finding."""
+    return [_SafeCheck(entry) for entry in sorted(entry_points(group=CHECKS), key=lambda one: one.name)]
+
+
+class _SafeCheck:
+    """One check, loaded when it is first asked for. One that cannot be loaded says so once."""
+
+    def __init__(self, entry: EntryPoint) -> None:
+        self._entry = entry
+        self._check: SessionCheck | None = None
+        self._is_broken = False
+
+    def __call__(self, session: Session) -> Iterator[Finding]:
+        if self._is_broken:
+            return
+        try:
+            if self._check is None:
+                self._check = _loaded(self._entry)
+            check = self._check
+            for number, finding in enumerate(_guarded(self._entry, lambda: check(session))):
+                if number == _MOST_FINDINGS:
+                    return
+                yield self._placed(finding, session)
+        except PluginFailed as problem:
+            self._is_broken = True
+            rule = CODES[FAILED]
+            yield Finding(FAILED, rule.severity, problem.message, rule.fix, str(session.path), session.id)
+
+    def _placed(self, finding: object, session: Session) -> Finding:
+        if not isinstance(finding, Finding):
+            raise _failed(self._entry, f"gave {type(finding).__name__} instead of a Finding")
+        return structs.replace(
+            finding,
+            code=f"{self._entry.name}/{finding.code}",
+            path=finding.path or str(session.path),
+            session=finding.session or session.id,
+            repair=None,
+        )
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    try:
+        found = entry.load()
+    except Exception as problem:
+        raise _failed(entry, f"cannot be loaded: {_said(problem)}") from problem
+    if not callable(found):
+        raise _failed(entry, f"is {type(found).__name__}, which cannot be called")
+    return found
+
+
+def _guarded(entry: EntryPoint, call: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    try:
+        yield from call()
+    except Exception as problem:
+        raise _failed(entry, _said(problem)) from problem
+
+
+def _said(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}"[:_LONGEST_REASON]
+
+
+def _failed(entry: EntryPoint, reason: str) -> PluginFailed:
+    package = entry.dist.name if entry.dist is not None else entry.module
+    return PluginFailed(entry.group, entry.name, package, reason)
