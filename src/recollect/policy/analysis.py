@@ -1,8 +1,7 @@
-"""What a shell text would run, as far as it can be known without running it.
+"""What a shell text would run, as far as that can be known without running it.
 
-The one idea: a text is either understood to the last word, or it is *unanalysable*, and then it
-says why. Allow rules look only at understood commands; deny rules look at ``commands`` **and** at
-``suspects``, every word the text could bring into command position. Nothing in between exists.
+A text is either fully understood or *unanalysable*, and then the reasons are listed. Allow rules look
+only at understood commands. Deny rules look at ``commands`` and at ``suspects``.
 """
 
 from __future__ import annotations
@@ -12,19 +11,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word. ``text`` is its value after quote removal, or None when only a shell could tell."""
+    """One word. ``text`` is its value after quote removal, or None when only a shell can compute it."""
 
     raw: str
     text: str | None
     globs: bool = False
-    """An unquoted ``*``, ``?`` or ``[``: the shell may put file names in its place."""
+    """It has an unquoted ``*``, ``?`` or ``[``: the shell may replace it by file names."""
     likely: tuple[str, ...] = ()
-    """When ``text`` is None: values it has if the assignments seen in the same text hold. For denies only."""
+    """When ``text`` is None: possible values, from assignments in the same text. Used for denies only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """``2>>file`` and its kin. ``target`` is None for a descriptor copy (``2>&1``) and for heredocs."""
+    """A redirection such as ``2>>file``. ``target`` is None for a descriptor copy (``2>&1``) and for
+    heredocs."""
 
     operator: str
     target: Word | None
@@ -32,7 +32,6 @@ class Redirect:
 
     @property
     def writes(self) -> bool:
-        """Whether it may create or change its target."""
         return ">" in self.operator and self.target is not None
 
 
@@ -47,11 +46,11 @@ class Command:
     piped: bool = False
     """It reads another command's output."""
     nested: bool = False
-    """It stands inside a substitution, a subshell or another command's argument (``sh -c``)."""
+    """It is inside a substitution, a subshell or another command's argument (``sh -c``)."""
 
     @property
     def argv(self) -> tuple[str, ...] | None:
-        """The words' values, or None when one of them is not known."""
+        """The values of the words, or None when one is unknown."""
         values = [word.text for word in self.words]
         return None if None in values else tuple(value for value in values if value is not None)
 
@@ -65,5 +64,5 @@ class Analysis:
     unanalysable: tuple[str, ...] = ()
     """Why the text is not fully understood; empty means it is."""
     suspects: frozenset[str] = field(default_factory=frozenset)
-    """Every word that may end up as a command's name: after unwrapping (``env``, ``sudo``), after quote
-    removal, in substitutions, and, when unanalysable, every token of the raw text."""
+    """Every word that may become a command's name: after unwrapping (``env``, ``sudo``) and quote removal,
+    in substitutions, and, when unanalysable, every token of the raw text."""

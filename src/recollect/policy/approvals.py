@@ -1,7 +1,7 @@
-"""The rules that a person's "yes, and don't ask again" stands for (R21).
+"""The allow rules to save when a person answers "yes, and don't ask again" (R21).
 
-Each means only what was shown: one command, one path, one host. At most five, or none at all:
-a part that no rule can cover makes a saved answer worthless.
+Each rule covers one command, path or host that the person was shown. There are at most five. If any
+part of the call cannot be covered by a rule, there are none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_RULES = 5
 
 
 def approval_rules(decision: Decision, tool: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """Allow rules which would have let this call through, or none when rules cannot or must not."""
+    """The allow rules that would have permitted this call; empty when rules cannot or must not."""
     held = [part for part in decision.parts if part.verdict is not Verdict.ALLOW]
     if decision.verdict is not Verdict.ASK or decision.unanalysable or any(part.rule for part in held):
         return ()
@@ -34,7 +34,7 @@ def approval_rules(decision: Decision, tool: str, arguments: Mapping[str, object
 
 
 def exact_command(text: str) -> str:
-    """A command as a pattern that means only itself."""
+    """The command as a pattern that matches only itself."""
     return re.sub(r"([\\*])", r"\\\1", text.strip())
 
 

@@ -1,9 +1,9 @@
 """Command rules applied to a shell text: every part on its own (R7), deny wide, allow narrow.
 
-Deny and ask look at every view of every command, at every word that could become a command's name,
-at every file a known program would touch, and, when the text is not understood, at all its words.
-Allow looks only at commands understood to the last word. A text that is not understood is never
-allowed by a rule for commands.
+Deny and ask rules look at every view of every command, at every word that could become a command's
+name, at every file a known program would touch, and at all words of a text that is not understood.
+Allow rules look only at fully understood commands, so a command rule never allows a text that is not
+understood.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from recollect.policy.raw_words import readings_of
 from recollect.policy.rule_index import CommandRule, RuleIndex
 from recollect.policy.rules import Rule
 
-_LONGEST_KEPT = 10_000
+_LONGEST_CACHED = 10_000
 _KINDS = {"read": ("Read",), "write": ("Edit", "Read")}
 _OPTIONS_WITH_VALUE = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "-H", "--context", "-n"}
@@ -42,7 +42,7 @@ _OPTIONS_WITH_VALUE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BashJudgement:
-    """What was found for each part; ``files`` are the absolute paths that it names."""
+    """The finding for each part; ``files`` are the absolute paths that the text names."""
 
     parts: tuple[tuple[str, PolicyFinding], ...]
     unanalysable: tuple[str, ...]
@@ -50,12 +50,12 @@ class BashJudgement:
 
 
 def analysed(text: str) -> Analysis:
-    """The analysis, kept for a while: a call is decided, shown and checked again within moments."""
-    return _kept(text) if len(text) <= _LONGEST_KEPT else shell.analyse(text)
+    """The analysis, cached: a call is decided, shown and checked again within moments."""
+    return _cached_analysis(text) if len(text) <= _LONGEST_CACHED else shell.analyse(text)
 
 
 @lru_cache(maxsize=512)
-def _kept(text: str) -> Analysis:
+def _cached_analysis(text: str) -> Analysis:
     return shell.analyse(text)
 
 
@@ -80,11 +80,11 @@ class BashJudge:
         for command in analysis.commands:
             place = (command, len(directories.possible))
             if place not in known:
-                seen = _seen(command)
-                known[place] = self._part(seen, directories, covered)
-                files.extend(self._files(seen, directories))
-                directories.after(seen.command, seen.views)
-                views += seen.views if seen.command == command else commands.deny_views(command)
+                reading = _reading(command)
+                known[place] = self._part(reading, directories, covered)
+                files.extend(self._files(reading, directories))
+                directories.after(reading.command, reading.views)
+                views += reading.views if reading.command == command else commands.deny_views(command)
             parts.append((command.raw, known[place]))
         if analysis.unanalysable or not analysis.commands:
             parts.append((text, self._whole(analysis, covered)))
@@ -99,25 +99,30 @@ class BashJudge:
 
     # One command
 
-    def _part(self, seen: _CommandReading, directories: Directories, covered: Rule | None) -> PolicyFinding:
+    def _part(
+        self, reading: _CommandReading, directories: Directories, covered: Rule | None
+    ) -> PolicyFinding:
         for verdict in (Verdict.DENY, Verdict.ASK):
-            rule = self._speaks_of(verdict, seen.views) or self._touches(verdict, seen, directories)
+            rule = self._matching_rule(verdict, reading.views) or self._touches(verdict, reading, directories)
             if rule:
                 return by_rule(
-                    rule, "the command matches" if rule.tool == "Bash" else "it touches such a file"
+                    rule,
+                    "the command matches"
+                    if rule.tool == "Bash"
+                    else "it touches a file that the rule covers",
                 )
-        floor = self._floor(seen, directories)
+        floor = self._floor(reading, directories)
         if floor:
             return floor
         if covered:
             return by_rule(covered, "every use of Bash is allowed")
-        found = self._allowed(seen.command, directories)
-        return found or PolicyFinding(self._mode.unspoken(), self._unspoken_why())
+        found = self._allowed(reading.command, directories)
+        return found or PolicyFinding(self._mode.unspoken(), self._default_reason())
 
-    def _unspoken_why(self) -> str:
+    def _default_reason(self) -> str:
         return "nothing is asked in this mode" if self._mode is Mode.BYPASS else "no rule allows it"
 
-    def _speaks_of(self, verdict: Verdict, views: tuple[Command, ...]) -> Rule | None:
+    def _matching_rule(self, verdict: Verdict, views: tuple[Command, ...]) -> Rule | None:
         index = self._indexes[verdict]
         if not index.any_command:
             return None
@@ -132,11 +137,11 @@ class BashJudge:
                     found = entry
         return found[1] if found else None
 
-    def _touches(self, verdict: Verdict, seen: _CommandReading, directories: Directories) -> Rule | None:
+    def _touches(self, verdict: Verdict, reading: _CommandReading, directories: Directories) -> Rule | None:
         index = self._indexes[verdict]
         if not index.paths["Read"] and not index.paths["Edit"]:
             return None
-        for view, operands in zip(seen.views, seen.operands, strict=True):
+        for view, operands in zip(reading.views, reading.operands, strict=True):
             globs = {word.text for word in view.words if word.globs}
             for kind, path in operands:
                 rule = self._forbidden(verdict, path, _KINDS[kind], directories, globbed=path in globs)
@@ -160,12 +165,12 @@ class BashJudge:
                 return rule
         return None
 
-    def _floor(self, seen: _CommandReading, directories: Directories) -> PolicyFinding | None:
-        """What is asked whatever the rules and the mode say."""
-        if None in directories.possible and self._lost(seen):
+    def _floor(self, reading: _CommandReading, directories: Directories) -> PolicyFinding | None:
+        """Cases that are always asked about, in every mode and under all rules."""
+        if None in directories.possible and self._lost(reading):
             why = "it names a file in a directory that is not known, and some files are denied"
             return by_nature(Verdict.ASK, "unknown directory", why)
-        for view, operands in zip(seen.views, seen.operands, strict=True):
+        for view, operands in zip(reading.views, reading.operands, strict=True):
             if removes_everything(view, self._paths.place):
                 return by_nature(Verdict.ASK, "removing everything", "it could remove the whole disk or home")
             for path in swept(view):
@@ -188,10 +193,12 @@ class BashJudge:
         files = (self._paths.file(path, cwd) for cwd in directories.possible if cwd is not None)
         return next((rule for rule in map(self._paths.denied_below, files) if rule), None)
 
-    def _lost(self, seen: _CommandReading) -> bool:
-        """Whether a relative file may turn out to be a denied one."""
+    def _lost(self, reading: _CommandReading) -> bool:
+        """Whether a relative path may turn out to be a denied file."""
         paths = self._indexes[Verdict.DENY].paths
-        relative = any(not path.startswith(("/", "~")) for operands in seen.operands for _, path in operands)
+        relative = any(
+            not path.startswith(("/", "~")) for operands in reading.operands for _, path in operands
+        )
         return relative and bool(paths["Read"] or paths["Edit"])
 
     # Allowing
@@ -199,7 +206,7 @@ class BashJudge:
     def _allowed(self, command: Command, directories: Directories) -> PolicyFinding | None:
         exact = self._exact_rule(command) if command.argv is not None else None
         if exact:
-            return by_rule(exact, "the rule is this very command")
+            return by_rule(exact, "the rule is exactly this command")
         if not self._redirects_pass(command.redirects, directories):
             return None
         rule = self._allow_rule(command)
@@ -229,7 +236,8 @@ class BashJudge:
         return None
 
     def _harmless(self, command: Command, directories: Directories) -> PolicyFinding | None:
-        """Why it may run without a rule: it only looks, and only where the session may look (R10, R11)."""
+        """A read-only command may run without a rule, if it reads only where the session may read (R10,
+        R11)."""
         view = commands.allow_view(command)
         if command.assignments or view is None or not view.words or any(map(_substitutes, view.words)):
             return None
@@ -241,7 +249,7 @@ class BashJudge:
         if not commands.read_only(replace(view, redirects=())):
             return None
         if all(self._readable(path, directories) for path in looked_at(view)):
-            return PolicyFinding(Verdict.ALLOW, "it only looks")
+            return PolicyFinding(Verdict.ALLOW, "it is read-only")
         return None
 
     def _readable(self, path: str, directories: Directories) -> bool:
@@ -294,11 +302,11 @@ class BashJudge:
         if covered:
             return by_rule(covered, "every use of Bash is allowed")
         if self._mode is Mode.BYPASS:
-            return PolicyFinding(Verdict.ALLOW, self._unspoken_why())
+            return PolicyFinding(Verdict.ALLOW, self._default_reason())
         return PolicyFinding(Verdict.ASK, f"it is not fully understood: {reasons}")
 
     def _suspected(self, analysis: Analysis) -> Iterator[PolicyFinding]:
-        """Deny and ask rules that could mean something in the text that no parsed command shows."""
+        """Deny and ask rules that may match something in the text that no parsed command shows."""
         opaque = bool(analysis.unanalysable)
         readings = readings_of(analysis.text, self._paths.place) if opaque else None
         for verdict in (Verdict.DENY, Verdict.ASK):
@@ -311,12 +319,14 @@ class BashJudge:
                     yield by_rule(rule, "a word of the text could become this command")
                     return
                 if readings and any(map(pattern.occurs_in, readings.texts)):
-                    yield by_rule(rule, "these words stand in a text that is not fully understood")
+                    yield by_rule(rule, "these words are in a text that is not fully understood")
                     return
             if readings:
                 rule_found = self._named_in(verdict, readings.words)
                 if rule_found:
-                    yield by_rule(rule_found, "a text that is not fully understood names such a file")
+                    yield by_rule(
+                        rule_found, "a text that is not fully understood names a file that the rule covers"
+                    )
                     return
 
     def _named_in(self, verdict: Verdict, words: Iterable[str]) -> Rule | None:
@@ -334,13 +344,13 @@ class BashJudge:
                 return rule
         return None
 
-    def _files(self, seen: _CommandReading, directories: Directories) -> list[str]:
-        paths = dict.fromkeys(path for operands in seen.operands for _, path in operands)
+    def _files(self, reading: _CommandReading, directories: Directories) -> list[str]:
+        paths = dict.fromkeys(path for operands in reading.operands for _, path in operands)
         return [self._paths.written(path, cwd or "/") for path in paths for cwd in directories.possible]
 
 
 def removes_everything_somewhere(analysis: Analysis) -> bool:
-    """A removal in a text that is not understood, with something in it that could be the root or home."""
+    """Whether a text that is not understood has a removal and a word that could be the root or home."""
     if not analysis.unanalysable or not any(_names_rm(word) for word in analysis.suspects):
         return False
     return re.search(r"[\s\"'=(](?:/|~|/\*|~/\*?)(?=[\s\"');&|]|$)|[$`]", analysis.text) is not None
@@ -351,21 +361,21 @@ def _names_rm(word: str) -> bool:
 
 
 def _unknown(analysis: Analysis) -> tuple[str, ...]:
-    """The doubt that is left when all commands are known but not all their words."""
+    """The remaining doubt when all commands are known but not all of their words."""
     unknown = any(command.argv is None for command in map(with_known_heredocs, analysis.commands))
     return ("a word that only the shell knows",) if unknown and not analysis.unanalysable else ()
 
 
 @dataclass(frozen=True, slots=True)
 class _CommandReading:
-    """A command, all that it may turn out to be, and the files of each, looked up once."""
+    """A command with its deny views and the files of each, computed once."""
 
     command: Command
     views: tuple[Command, ...]
     operands: tuple[tuple[tuple[str, str], ...], ...]
 
 
-def _seen(command: Command) -> _CommandReading:
+def _reading(command: Command) -> _CommandReading:
     command = with_known_heredocs(command)
     views = commands.deny_views(command)
     views = views if command in views else (command, *views)
@@ -377,13 +387,13 @@ def _operands(view: Command) -> tuple[tuple[str, str], ...]:
 
 
 def _spellings(view: Command) -> list[str]:
-    """The texts that a deny pattern is compared with: as written, as the program sees it, by its bare name."""
+    """The texts a deny pattern is compared with: as written, as the program sees it, and by bare name."""
     values = [word.raw if word.text is None else word.text for word in view.words]
     texts = [" ".join(values), " ".join(word.raw for word in view.words), " ".join(view.raw.split())]
     if values:
         bare = values[0].rsplit("/", 1)[-1]
         texts += [" ".join([bare, *values[1:]]), " ".join([bare, *_without_options(values[1:])])]
-        # A word that only the shell knows may be nothing at all.
+        # The shell may expand an unknown word to nothing.
         texts.append(" ".join(word.text for word in view.words if word.text is not None))
     return list(dict.fromkeys(texts))
 
@@ -397,7 +407,7 @@ def _without_options(values: list[str]) -> list[str]:
 
 
 def _faithful_spellings(view: Command) -> list[str]:
-    """The texts an allow pattern is compared with: none in which quoting could have hidden a border."""
+    """The texts an allow pattern is compared with: none where quoting could have hidden a word boundary."""
     texts = [" ".join(word.raw for word in view.words)]
     if view.argv is not None and all(_plain(word) for word in view.words):
         texts.append(" ".join(word.text or "" for word in view.words))
@@ -405,7 +415,6 @@ def _faithful_spellings(view: Command) -> list[str]:
 
 
 def _substitutes(word: Word) -> bool:
-    """Whether the word's value is what another command prints."""
     return word.text is None and re.search(r"[`(]", word.raw) is not None
 
 
@@ -414,7 +423,7 @@ def _plain(word: Word) -> bool:
 
 
 def _names(word: str) -> tuple[str, ...]:
-    """A command's name, and the same without its directory."""
+    """The command's name, and the name without its directory."""
     bare = word.rsplit("/", 1)[-1]
     return (word,) if bare == word or not bare else (word, bare)
 

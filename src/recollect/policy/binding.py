@@ -1,7 +1,7 @@
-"""A decision holds for what it was made for and nothing else (E10).
+"""Ties a decision to the call it was made for (E10).
 
-The seal covers the tool, its arguments, the directory and the identity of every file named, so
-that an approval cannot be spent on another command, nor on the same name after it became a link.
+The seal covers the tool, its arguments, the directory and the identity of every named file. An approval
+cannot be used for another command, nor for the same name after it became a link.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from recollect.policy.world import World
 
 
 def seal(tool: str, arguments: Mapping[str, object], cwd: str, files: Iterable[str], world: World) -> str:
-    """The hash of all that a decision depends on outside the rules."""
+    """The hash of everything outside the rules that a decision depends on."""
     named = sorted({cwd, *files})
     facts = [
         tool,
@@ -30,11 +30,11 @@ def _canonical(arguments: Mapping[str, object]) -> str:
     try:
         return json.dumps(dict(arguments), ensure_ascii=True, sort_keys=True, default=repr)
     except (TypeError, ValueError, RecursionError):
-        return "not JSON: " + _shown(arguments)
+        return "not JSON: " + _fallback_text(arguments)
 
 
-def _shown(arguments: object) -> str:
-    """A last resort for arguments no JSON could hold; they are denied anyway."""
+def _fallback_text(arguments: object) -> str:
+    """A fallback for arguments that JSON cannot hold; such calls are denied anyway."""
     try:
         return repr(arguments)
     except RecursionError:

@@ -1,7 +1,7 @@
-"""What stands between the brackets of ``Bash(...)``: an exact command, a prefix, or a text with wildcards (R6).
+"""The specifier of ``Bash(...)``: an exact command, a prefix, or a text with wildcards (R6).
 
-A ``*`` stands for any text, spaces included. A trailing `` *`` or ``:*`` means "nothing more, or a
-space and anything", so that ``ls *`` is not ``lsof``. A backslash takes the meaning from a star.
+A ``*`` matches any text, spaces included. A trailing `` *`` or ``:*`` means "nothing more, or a space
+and anything", so ``ls *`` does not match ``lsof``. A backslash makes a star literal.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class CommandPattern:
 
     @cached_property
     def exact(self) -> str | None:
-        """The one command it stands for, or None when it has a wildcard."""
+        """The one command it matches, or None when it has a wildcard."""
         body, tail = self._split
         return None if tail or any(is_star for is_star, _ in body) else "".join(text for _, text in body)
 
     @cached_property
     def literal_start(self) -> str:
-        """Everything before its first wildcard."""
+        """The text before the first wildcard."""
         start = ""
         for is_star, text in self._split[0]:
             if is_star:
@@ -37,31 +37,30 @@ class CommandPattern:
 
     @cached_property
     def first_word(self) -> str | None:
-        """The program it names, or None when a wildcard could stand for it."""
+        """The program it names, or None when a wildcard covers the name."""
         words = self.literal_start.split()
         ends = self.exact is not None or len(words) > 1 or self.literal_start[-1:].isspace()
         return words[0] if words and ends else None
 
     @cached_property
     def speaks_of_program_only(self) -> bool:
-        """``rm``, ``rm *`` and ``rm*``: any use of the program is meant, or the program by itself."""
+        """True for ``rm``, ``rm *`` and ``rm*``: the pattern covers the bare program or any use of it."""
         return bool(self.literal_start.strip()) and " " not in self._core.strip()
 
     def matches(self, command: str) -> bool:
-        """Whether this very text is meant."""
         return self._whole.fullmatch(command) is not None
 
     def names_program(self, word: str) -> bool:
-        """Whether the word, as a command's name, is one the pattern speaks of."""
+        """Whether the pattern covers a command whose name is this word."""
         return self._program.fullmatch(word) is not None
 
     def occurs_in(self, text: str) -> bool:
-        """Whether a command that it matches could begin at some word of the text."""
+        """Whether a matching command could begin at some word of the text."""
         return self._anywhere.search(text) is not None
 
     @cached_property
     def _split(self) -> tuple[list[tuple[bool, str]], bool]:
-        """Pieces (star or literal) and whether the pattern ends at a word boundary with anything after it."""
+        """Pieces (star or literal), and whether the pattern ends with "a space and anything"."""
         text, tail = self.text.strip(), False
         for ending in (":*", " *"):
             if text.endswith(ending) and len(text) > len(ending):

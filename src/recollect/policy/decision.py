@@ -1,4 +1,4 @@
-"""The answer to "may this call run?", with everything a person needs to believe it."""
+"""The answer to "may this call run?", with its reasons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Verdict(enum.StrEnum):
-    """Ordered by how much they hold back; the strictest of several wins."""
+    """Ordered by strictness; the strictest of several wins."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -31,7 +31,7 @@ class Scope(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """The file and line a rule was read from. ``anchor`` is the directory its ``/path`` rules start at."""
+    """The file and line of a rule. ``anchor`` is the directory its ``/path`` rules start at."""
 
     scope: Scope
     path: str | None = None
@@ -41,7 +41,7 @@ class RuleSource:
 
 @dataclass(frozen=True, slots=True)
 class DecisionPart:
-    """One simple command of a call (or the whole call), and what was decided about it."""
+    """One simple command of a call (or the whole call), and its verdict."""
 
     text: str
     verdict: Verdict
@@ -52,10 +52,10 @@ class DecisionPart:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided, by which rule, for each part, and what could not be analysed.
+    """The verdict, the rule behind it, the parts, and what could not be analysed.
 
-    ``bound_to`` is a hash of what the decision was made for (tool, arguments, directory, file
-    identities): whoever carries it out compares it first.
+    ``bound_to`` is a hash of the tool, arguments, directory and file identities. Compare it before
+    running the call.
     """
 
     verdict: Verdict

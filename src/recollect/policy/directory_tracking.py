@@ -1,7 +1,7 @@
-"""Where the shell may be standing when a command of the text runs (R11, C06).
+"""The directories the shell may be in when a command of the text runs (R11, C06).
 
-A ``cd`` may fail, or stand in a subshell; so it adds a possible directory and takes none away. A
-target that is not known makes the directory unknown, and nothing relative to it is trusted.
+A ``cd`` may fail, or be in a subshell; so it adds a possible directory and removes none. An unknown
+target makes the directory unknown, and no path relative to it is allowed.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _MOST = 32
 
 
 class Directories:
-    """All directories the shell may be in; None stands for one that cannot be known."""
+    """All directories the shell may be in; None stands for an unknown one."""
 
     def __init__(self, paths: PathJudge) -> None:
         self._paths = paths
         self.possible: list[str | None] = [paths.place.cwd]
         self.left = False
-        """A command may have gone to a directory that is none of the working directories themselves."""
+        """A command may have left the working directories' own roots."""
 
     def changes(self, command: Command) -> bool:
-        """Whether it moves the shell by name."""
+        """Whether the command changes the directory by name."""
         return bool(command.words) and command.words[0].text == "cd"
 
     def stays_inside(self, command: Command) -> bool:
-        """Whether each place it could lead to is in a working directory."""
+        """Whether every possible target is in a working directory."""
         targets = self._targets(command)
         return all(target is not None and self._inside(target) for target in targets)
 
     def after(self, command: Command, views: Iterable[Command]) -> None:
-        """Take note of a command that has run, or has not, under whatever wrapper."""
+        """Record a command that may have run, under any wrapper."""
         if not any(map(_moves, views)):
             return
         for target in self._targets(command):
@@ -66,11 +66,10 @@ def _moves(command: Command) -> bool:
 
 
 def git_after_leaving(views: Iterable[Command], directories: Directories) -> bool:
-    """Whether git may run in a directory that the text itself went to: it may hold a repository of its own.
+    """Whether git may run in a directory that the text changed to, which may hold another repository.
 
-    ``views`` are all that the commands of the text may turn out to be.
-
-    The client asks also below a working directory, where anybody may have put a bare repository.
+    ``views`` are the deny views of all commands. The client asks also below a working directory,
+    because a bare repository may have been placed there.
     """
     if not directories.left:
         return False

@@ -1,8 +1,9 @@
-"""May this call run? Deny, then ask, then allow, then the mode (R1); the strictest part decides.
+"""Decides whether a call may run: deny, then ask, then allow, then the mode (R1); the strictest part
+decides.
 
-The law: deny by over-approximation, allow by under-approximation. What is not understood is asked
-about, and a deny stays a deny whether or not the rest was understood. ``decide`` never raises: a
-call that cannot be judged is denied.
+Denies over-approximate and allows under-approximate. What is not understood is asked about, and a deny
+stays a deny whether or not the rest was understood. ``decide`` never raises: a call that cannot be
+judged is denied.
 """
 
 from __future__ import annotations
@@ -39,25 +40,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules in force, from every settings file, and the lines that are none."""
+    """All rules in force, from every settings file, and the lines that are not valid rules."""
 
     rules: tuple[Rule, ...] = ()
     problems: tuple[RuleProblem, ...] = ()
 
     def managed_only(self) -> RuleSet:
-        """The rules that are left when the administrator forbids all others (R20)."""
+        """Only the administrator's rules, for when all others are forbidden (R20)."""
         return RuleSet(
             tuple(rule for rule in self.rules if rule.source.scope is Scope.MANAGED), self.problems
         )
 
     @cached_property
     def trusted(self) -> dict[Verdict, RuleIndex]:
-        """The rules by verdict, laid out for looking up."""
+        """The rules of a trusted workspace, indexed by verdict."""
         return _indexes(self.rules)
 
     @cached_property
     def untrusted(self) -> dict[Verdict, RuleIndex]:
-        """The same without what a project allows itself (R22)."""
+        """The same without the project's own allow rules (R22)."""
         return _indexes(tuple(rule for rule in self.rules if not needs_trust(rule)))
 
 
@@ -66,7 +67,7 @@ def _indexes(rules: tuple[Rule, ...]) -> dict[Verdict, RuleIndex]:
 
 
 def needs_trust(rule: Rule) -> bool:
-    """Whether the rule gives something away and comes from the project itself."""
+    """Whether it is an allow rule from the project itself."""
     return rule.verdict is Verdict.ALLOW and rule.source.scope is Scope.PROJECT
 
 
@@ -81,14 +82,14 @@ class RuleEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The decision, and every rule that was looked at for it."""
+    """The decision, and the result of every rule for the same call."""
 
     decision: Decision
     looks: tuple[RuleEvaluation, ...]
 
 
 class PolicyEngine:
-    """One rule set in one workspace in one mode. Cheap to ask, safe to ask from several threads."""
+    """One rule set in one workspace in one mode. Cheap to call, and safe from several threads."""
 
     def __init__(self, rules: RuleSet, workspace: Workspace, mode: Mode, world: World) -> None:
         self.rules = rules
@@ -99,7 +100,6 @@ class PolicyEngine:
         self._paths = PathJudge.of(self._indexes, workspace, world)
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
-        """The verdict for one call, with the rule, the parts and the seal."""
         glance = MemoizedWorld(self.world)
         try:
             judge = ToolJudge(self._indexes, self._paths.seeing(glance), self.workspace.cwd, self.mode)
@@ -110,12 +110,12 @@ class PolicyEngine:
         return self._decision(str(tool), arguments, judged, glance)
 
     def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
-        """The decision, and what each rule said to the call when asked alone."""
+        """The decision, and whether each rule matches the call on its own."""
         looks = tuple(self._look(rule, tool, arguments) for rule in self.rules.rules)
         return Explanation(self.decide(tool, arguments), looks)
 
     def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, object]) -> bool:
-        """Whether the decision was made for this very call, and the files are still the same ones."""
+        """Whether the decision was made for this call and the named files are unchanged."""
         return bool(decision.bound_to) and self.decide(tool, arguments).bound_to == decision.bound_to
 
     def _look(self, rule: Rule, tool: str, arguments: Mapping[str, object]) -> RuleEvaluation:
@@ -130,7 +130,7 @@ class PolicyEngine:
             return RuleEvaluation(rule, True, found.why)
         about = covers(rule.tool, tool) or rule.tool in ("Read", "Edit")
         return RuleEvaluation(
-            rule, False, "no part of the call matches" if about else "it speaks of another tool"
+            rule, False, "no part of the call matches" if about else "the rule is for another tool"
         )
 
     def _decision(
@@ -139,11 +139,7 @@ class PolicyEngine:
         findings = [finding for _, finding in judged.parts]
         decisive = strictest(findings) or by_nature(Verdict.DENY, "not judged", "nothing was found")
         verdict = self.mode.final(decisive.verdict)
-        why = (
-            decisive.why
-            if verdict is decisive.verdict
-            else f"{decisive.why}, and nobody is asked in this mode"
-        )
+        why = decisive.why if verdict is decisive.verdict else f"{decisive.why}, and this mode does not ask"
         cwd = collapsed(self.workspace.cwd)
         return Decision(
             verdict=verdict,
@@ -160,7 +156,7 @@ class PolicyEngine:
 
 
 def combine_hook(decision: Decision, hook: Verdict | None) -> Decision:
-    """The decision after a hook has spoken: it may hold back, and give only what no rule speaks of (R19)."""
+    """The decision after a hook: it may be stricter, and may allow only what no rule covers (R19)."""
     if hook is None or hook is decision.verdict:
         return decision
     if hook.strictness > decision.verdict.strictness:
@@ -170,4 +166,4 @@ def combine_hook(decision: Decision, hook: Verdict | None) -> Decision:
     )
     if decision.verdict is Verdict.DENY or spoken or hook is not Verdict.ALLOW:
         return decision
-    return replace(decision, verdict=Verdict.ALLOW, why="a hook allows it, and no rule holds it back")
+    return replace(decision, verdict=Verdict.ALLOW, why="a hook allows it, and no rule forbids it")

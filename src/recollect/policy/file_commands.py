@@ -1,4 +1,4 @@
-"""The few file commands that a mode or a floor speaks of: ``mkdir`` and its kin, and ``rm`` of everything."""
+"""File commands with special treatment: those that ``acceptEdits`` runs, and ``rm`` of everything."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ACCEPTED = {
     "rm": frozenset({"-f", "-v", "-i", "--force", "--verbose"}),
     "rmdir": frozenset({"-p", "-v", "--parents", "--verbose"}),
 }
-"""Programs and the flags of theirs that change nothing but the files named."""
+"""Programs, with the flags that change nothing but the named files."""
 
 
 def accepted_edit(command: Command) -> bool:
-    """Whether it is one that ``acceptEdits`` runs, every flag known. Its files are judged elsewhere."""
+    """Whether ``acceptEdits`` runs the command and every flag is known. Its files are judged elsewhere."""
     argv = command.argv
     if not argv or argv[0] not in _ACCEPTED or len(argv) < 2:
         return False
@@ -30,7 +30,8 @@ def accepted_edit(command: Command) -> bool:
 
 
 def removes_everything(command: Command, place: PathBase) -> bool:
-    """``rm -r`` of the root, of home, of a directory just below the root, or of what only a shell knows (R18)."""
+    """Whether it is ``rm -r`` of the root, home, a directory just below the root, or an unknown path
+    (R18)."""
     if not command.words or (command.words[0].text or "").rsplit("/", 1)[-1] != "rm":
         return False
     rest = command.words[1:]

@@ -1,4 +1,4 @@
-"""What was found about one part of a call, before the parts are put together."""
+"""The finding about one part of a call, before the parts are combined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recollect.policy.decision import RuleSource, Verdict
 from recollect.policy.rules import Rule
 
 BUILT_IN = "built-in: "
-"""Starts the name of a rule that no settings file holds and none can switch off."""
+"""Prefix for the name of a built-in rule, which no settings file can switch off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +23,16 @@ class PolicyFinding:
 
 
 def by_rule(rule: Rule, why: str) -> PolicyFinding:
-    """A finding that a rule of the settings made."""
     return PolicyFinding(rule.verdict, why, rule.text, rule.source)
 
 
 def by_nature(verdict: Verdict, name: str, why: str) -> PolicyFinding:
-    """A finding that holds whatever the settings say."""
+    """A built-in finding, independent of the settings."""
     return PolicyFinding(verdict, why, BUILT_IN + name)
 
 
 def strictest(findings: Iterable[PolicyFinding]) -> PolicyFinding | None:
-    """The finding that decides: the strictest; of equals one by rule, then the first."""
+    """The finding that decides: the strictest; of equals one with a rule, then the first."""
     ranked = list(findings)
     if not ranked:
         return None

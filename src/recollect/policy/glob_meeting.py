@@ -1,8 +1,8 @@
 """Whether two globs have a path in common.
 
-``cat .e*`` may read ``.env``; a rule that denies ``.env`` has to see that without listing a
-directory. A character class counts as "any one character", and ``**`` as any number of components,
-none included: deny may think too much, never too little.
+``cat .e*`` may read ``.env``; a rule that denies ``.env`` must match it without listing a directory. A
+character class counts as "any one character", and ``**`` as zero or more components, so the answer may
+be yes too often, never too rarely.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _STAR, _ONE = "\0star", "\0one"
 
 
 def globs_meet(left: str, right: str) -> bool:
-    """Whether some path matches both; the right one is the shell's. ``**`` crosses slashes, ``*`` and ``?`` do not."""
+    """Whether some path matches both; the right one is the shell's. Only ``**`` crosses slashes."""
     first, second = left.split("/"), right.split("/")
     reached = {(0, 0)}
     seen = set(reached)
@@ -52,7 +52,7 @@ def parts_meet(left: str, right: str) -> bool:
     right_start, right_end, right_plain = ends(right)
     if left_plain and right_plain:
         return left_start == right_start
-    # A shell's star at the start of a name leaves hidden files out.
+    # A shell's star at the start of a name does not match hidden files.
     if left_start.startswith(".") and not right_start and not right_plain:
         return False
     if not agree(left_start, right_start) or not agree(left_end[::-1], right_end[::-1]):
@@ -62,7 +62,7 @@ def parts_meet(left: str, right: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def ends(part: str) -> tuple[str, str, bool]:
-    """What it starts and ends with for certain, and whether that is all of it."""
+    """The certain start and end of a component, and whether that is all of it."""
     taken = letters(part)
     wild = [position for position, letter in enumerate(taken) if letter in (_STAR, _ONE)]
     if not wild:
@@ -71,7 +71,7 @@ def ends(part: str) -> tuple[str, str, bool]:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether both can be the start of one text."""
+    """Whether one is a prefix of the other."""
     return one.startswith(other) or other.startswith(one)
 
 
@@ -87,7 +87,7 @@ def _wild_parts_meet(left: str, right: str) -> bool:
 
 
 def _over_stars(first: list[str], second: list[str], pairs: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Add what is reached when a star stands for nothing."""
+    """Add the pairs reached when a star matches nothing."""
     todo, seen = list(pairs), set(pairs)
     while todo:
         i, j = todo.pop()
@@ -99,7 +99,7 @@ def _over_stars(first: list[str], second: list[str], pairs: set[tuple[int, int]]
 
 
 def _letter(first: list[str], second: list[str], i: int, j: int) -> list[tuple[int, int]]:
-    """Where one shared letter leads; of two open stars one has already been left by ``_over_stars``."""
+    """The pairs after one shared letter; of two open stars ``_over_stars`` has already left one."""
     if i == len(first) or j == len(second):
         return []
     a, b = first[i], second[j]
@@ -110,7 +110,7 @@ def _letter(first: list[str], second: list[str], i: int, j: int) -> list[tuple[i
 
 @lru_cache(maxsize=4096)
 def letters(glob: str) -> list[str]:
-    """One component taken apart: letters, stars, and places for any one letter."""
+    """One component as letters, stars, and wildcards for one letter."""
     out: list[str] = []
     position = 0
     while position < len(glob):

@@ -1,10 +1,9 @@
-"""Which host a URL leads to, and which hosts ``WebFetch(domain:...)`` means (R16).
+"""Which host a URL leads to, and which hosts ``WebFetch(domain:...)`` covers (R16).
 
-Two questions, two answers. *Where does this URL lead?* has an answer only for a URL written the
-plain way; anything a browser and a library could read differently has none, and is never allowed.
-*Could it lead to a denied host?* is asked of every host-like piece of the text. Addresses of
-private networks are refused unless a rule names them (D05); what a name resolves to is for whoever
-opens the connection to check with :func:`is_private_address`.
+*Where does this URL lead?* is answered only for a plainly written URL; one that a browser and a library
+could read differently is never allowed. *Could it lead to a denied host?* is checked for every
+host-like piece of the text. Private addresses are refused unless a rule names them (D05). The code that
+opens the connection checks what a name resolves to, with :func:`is_private_address`.
 """
 
 from __future__ import annotations
@@ -31,11 +30,10 @@ class DomainPattern:
 
     @cached_property
     def named(self) -> str | None:
-        """The one host it stands for, or None when it has a star."""
+        """The one host it covers, or None when it has a star."""
         return None if "*" in self.text else canonical_host(self.text)
 
     def matches(self, host: str) -> bool:
-        """Whether the canonical host is meant."""
         return self._pattern.fullmatch(host) is not None
 
     @cached_property
@@ -53,7 +51,7 @@ class DomainPattern:
 
 
 def canonical_host(host: str) -> str | None:
-    """Lower case, ASCII, no trailing dot, addresses in their usual form; None when it cannot be a host."""
+    """Lower case, ASCII, no trailing dot, addresses in canonical form; None when it cannot be a host."""
     text = _DOTS.sub(".", host.strip()).rstrip(".").lower()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
@@ -69,7 +67,7 @@ def canonical_host(host: str) -> str | None:
 
 
 def host_of(url: str) -> str | None:
-    """The host a plainly written http(s) URL leads to, else None."""
+    """The host of a plainly written http(s) URL, else None."""
     bracketed = re.fullmatch(
         r"(https?)://\[([0-9a-fA-F:.]+)\](?::\d{1,5})?(?:[/?#][^\\\s]*)?", url, re.IGNORECASE
     )
@@ -82,7 +80,7 @@ def host_of(url: str) -> str | None:
 
 
 def hosts_suspected(url: str) -> frozenset[str]:
-    """Every piece of the text that some reader could take for the host, percent-signs decoded too."""
+    """Every piece of the text that some parser could take for the host, also after percent-decoding."""
     found = set()
     plain = host_of(url)
     if plain:
@@ -101,7 +99,7 @@ def hosts_suspected(url: str) -> frozenset[str]:
 
 
 def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address behind any spelling that the C library takes: ``0x7f.1``, ``2130706433``, ``::ffff:…``."""
+    """The address in any notation the C library accepts: ``0x7f.1``, ``2130706433``, ``::ffff:…``."""
     bare = host.split("%", 1)[0]
     if ":" in bare:
         try:
@@ -136,13 +134,13 @@ def _assembled(numbers: list[int]) -> ipaddress.IPv4Address | None:
 
 
 def is_private_address(address: str) -> bool:
-    """Whether the address is one no public web page has: loopback, private, link-local, reserved."""
+    """Whether the address is loopback, private, link-local or reserved."""
     parsed = address_of(address)
     return parsed is not None and _private(parsed)
 
 
 def is_private_host(host: str) -> bool:
-    """The same for a host's name: an address, or a name that only means something near here."""
+    """The same for a host name: an address, or a name that is only valid locally."""
     if is_private_address(host):
         return True
     return any(host == name or host.endswith("." + name) for name in _LOCAL_NAMES)

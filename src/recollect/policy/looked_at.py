@@ -1,7 +1,7 @@
-"""Which paths a harmless command looks at, so that looking without a rule stays in the workspace (R10).
+"""Which paths a read-only command accesses, so that reading without a rule stays in the workspace (R10).
 
-``commands.file_operands`` knows the programs that read files; programs that only list (``ls``,
-``find``, ``git``) are known here. A word whose value only the shell knows is a path nobody can check.
+``commands.file_operands`` covers programs that read files; programs that only list (``ls``, ``find``,
+``git``) are covered here. An unknown word is a path that cannot be checked.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _HEREDOC = re.compile(r'"\$\(\s*cat\s+<<(-?)\s*([\'"])(\w+)\2[ \t]*\n(.*)\n(\t*)
 
 
 def looked_at(command: Command) -> list[str]:
-    """Every path that a read-only command may look at; ``UNKNOWN`` when a word's value is not known."""
+    """Every path a read-only command may access; ``UNKNOWN`` for a word of unknown value."""
     view = _marked(command)
     name = view.words[0].text or ""
     if name in _NAME_NO_PATHS:
@@ -96,7 +96,7 @@ def looked_at(command: Command) -> list[str]:
 
 
 def listed(command: Command) -> list[str]:
-    """Words of a listing or of git that may be files it shows; a Read deny reaches these too."""
+    """Words of a listing or git command that may be files it shows; Read denies apply to them too."""
     name = _bare_name(command)
     words = [word.text for word in command.words[1:] if word.text and not word.text.startswith("-")]
     if name in _LISTERS:
@@ -107,7 +107,7 @@ def listed(command: Command) -> list[str]:
 
 
 def swept(command: Command) -> list[str]:
-    """The directories whose whole content the command reads."""
+    """The directories that the command reads recursively."""
     name = _bare_name(command)
     flags = [word.text or "" for word in command.words[1:] if (word.text or "").startswith("-")]
     if name not in _ALWAYS_DEEP and not (name in _DEEP_BY_FLAG and any(map(_RECURSIVE.match, flags))):
@@ -122,14 +122,14 @@ def _bare_name(command: Command) -> str:
 
 
 def names_unknown_file(command: Command) -> bool:
-    """Whether a known file program is given a word that only the shell knows."""
+    """Whether a known file program has a word of unknown value."""
     if not command.words or command.argv is not None:
         return False
     return any(UNKNOWN in path for _, path in commands.file_operands(_marked(command)))
 
 
 def with_known_heredocs(command: Command) -> Command:
-    """``"$(cat <<'EOF' … EOF)"`` is a constant written in a roundabout way: every commit message is one."""
+    """Replace ``"$(cat <<'EOF' … EOF)"`` by its constant text: commit messages are often written this way."""
     if command.argv is not None:
         return command
     return replace(command, words=tuple(map(_known, command.words)))
@@ -158,7 +158,7 @@ def _marked(command: Command) -> Command:
 
 @lru_cache(maxsize=512)
 def _operands_known(name: str) -> bool:
-    """Whether ``file_operands`` tells this program's files from its patterns and scripts."""
+    """Whether ``file_operands`` can separate this program's files from its patterns and scripts."""
     words = tuple(Word(text, text) for text in (name, "a", "b", "c"))
     return bool(commands.file_operands(Command(" ".join(word.raw for word in words), words)))
 

@@ -1,4 +1,4 @@
-"""The session's mode: what becomes of a call that no rule speaks of (R18)."""
+"""The session's mode: the verdict for a call that no rule covers (R18)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from recollect.policy.decision import Verdict
 
 
 class Mode(enum.StrEnum):
-    """As the settings spell them; ``manual`` is another word for ``default``."""
+    """As spelled in the settings; ``manual`` is a synonym of ``default``."""
 
     DEFAULT = "default"
     ACCEPT_EDITS = "acceptEdits"
@@ -23,12 +23,12 @@ class Mode(enum.StrEnum):
 
     @property
     def edits_run(self) -> bool:
-        """Whether edits inside the working directories need no answer."""
+        """Whether edits inside the working directories run without asking."""
         return self in (Mode.ACCEPT_EDITS, Mode.AUTO)
 
     @property
     def file_commands_run(self) -> bool:
-        """Whether ``mkdir`` and its kin need no answer inside the working directories."""
+        """Whether commands such as ``mkdir`` run without asking inside the working directories."""
         return self is Mode.ACCEPT_EDITS
 
     def unspoken(self) -> Verdict:
@@ -36,5 +36,5 @@ class Mode(enum.StrEnum):
         return Verdict.ALLOW if self is Mode.BYPASS else Verdict.ASK
 
     def final(self, verdict: Verdict) -> Verdict:
-        """What an ask becomes where nobody will answer."""
+        """What an ask becomes in a mode that does not ask."""
         return Verdict.DENY if self is Mode.DONT_ASK and verdict is Verdict.ASK else verdict

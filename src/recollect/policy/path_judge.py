@@ -36,7 +36,7 @@ _ALWAYS_WRITABLE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where the session works. ``directories`` are those besides ``cwd`` that it may read and edit."""
+    """Where the session works. ``directories`` are further ones that it may read and edit."""
 
     cwd: str
     directories: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Workspace:
 
 @dataclass
 class PathJudge:
-    """All path rules of an engine, their anchors looked up once."""
+    """All path rules of an engine, with resolved anchors."""
 
     place: PathBase
     _indexes: dict[Verdict, RuleIndex]
@@ -57,25 +57,25 @@ class PathJudge:
 
     @classmethod
     def of(cls, indexes: dict[Verdict, RuleIndex], workspace: Workspace, world: World) -> PathJudge:
-        """The rules in a workspace. Ask about files only what ``seeing`` gives."""
+        """The rules in a workspace. Judge files only with the result of ``seeing``."""
         place = PathBase(collapsed(workspace.cwd), collapsed(workspace.home))
         roots = [place.cwd, *(collapsed(directory) for directory in workspace.directories)]
         forms = {form for root in roots for form in (root, collapsed(world.resolved(root)))}
         return cls(place, indexes, world, tuple(forms))
 
     def seeing(self, glance: MemoizedWorld) -> PathJudge:
-        """The same rules for one decision: a file is looked at once, however many of them ask."""
+        """The same rules for one decision: each file is looked up once."""
         return replace(self, _world=glance, _files={})
 
     def file(self, path: str, cwd: str | None = None) -> NamedFile:
-        """The file that the argument names, from the working directory or another one."""
+        """The file that the argument names, relative to the working directory or to ``cwd``."""
         found = self._files.get((path, cwd))
         if found is None:
             found = self._files[path, cwd] = named_file(path, self._place(cwd), self._world)
         return found
 
     def forms(self, path: str, cwd: str | None = None) -> tuple[str, ...]:
-        """The different paths of that file, without asking what kind of file it is."""
+        """The different paths of that file, without a look at its type."""
         found = self._files.get((path, cwd))
         return found.forms if found else path_forms(path, self._place(cwd), self._world)
 
@@ -83,19 +83,18 @@ class PathJudge:
         return self.place if cwd is None else PathBase(cwd, self.place.home)
 
     def written(self, path: str, cwd: str) -> str:
-        """The absolute path that the argument stands for, links not followed."""
+        """The absolute path of the argument, links not followed."""
         return collapsed(absolute(path, PathBase(cwd, self.place.home)))
 
     def in_workspace(self, file: NamedFile) -> bool:
-        """Whether the file is in a working directory by every name it has."""
+        """Whether every name of the file is in a working directory."""
         return all(any(inside(form, root) for root in self._roots) for form in file.forms)
 
     def is_root(self, path: str) -> bool:
-        """Whether the path is one of the working directories itself."""
         return all(form in self._roots for form in self.file(path).forms)
 
     def denied_below(self, directory: NamedFile) -> Rule | None:
-        """A Read deny for something that exists in the directory and goes by a plain name."""
+        """A Read deny for an existing file in the directory that the rule names without wildcards."""
         for _, rule, pattern in self._indexes[Verdict.DENY].paths["Read"]:
             if pattern.plain is None:
                 continue
@@ -108,7 +107,7 @@ class PathJudge:
         return None
 
     def forbids(self, verdict: Verdict, forms: Iterable[str], kinds: Iterable[str]) -> Rule | None:
-        """The first deny (or ask) rule that could mean the file with these paths, by any of them."""
+        """The first deny (or ask) rule that could match any of these paths."""
         names = [folded(form) for form in forms]
         components = {part for name in names for part in name.split("/")}
         for kind in kinds:
@@ -118,17 +117,17 @@ class PathJudge:
         return None
 
     def forbids_name(self, verdict: Verdict, word: str, kinds: tuple[str, ...]) -> Rule | None:
-        """The same for a word that may name a file in the working directory, or in one nobody knows."""
+        """The same for a word that may name a file in the working directory or an unknown one."""
         forms, word = self.forms(word), re.sub(r"([\\*?\[\]])", r"\\\1", word)
         glob = self._glob(word, None)[0]
         if not _is_wild(glob):
             components = {part for name in (glob, *map(folded, forms)) for part in name.split("/")}
             if not any(self._about(verdict, kind, components) for kind in kinds):
-                return None  # so it is with most words of a text that nobody could parse
+                return None  # true for most words of a text that is not understood
         return self.forbids(verdict, forms, kinds) or self.forbids_glob(verdict, word, None, kinds)
 
     def forbids_glob(self, verdict: Verdict, path: str, cwd: str | None, kinds: Iterable[str]) -> Rule | None:
-        """The same for a word the shell expands, or a name in a directory nobody knows (``cwd`` None)."""
+        """The same for a word the shell expands, or a name in an unknown directory (``cwd`` None)."""
         glob, known = self._glob(path, cwd)
         for kind in kinds:
             for _, rule, pattern in self._about_glob(verdict, kind, glob, known=known):
@@ -138,7 +137,7 @@ class PathJudge:
         return None
 
     def _glob(self, path: str, cwd: str | None) -> tuple[str, bool]:
-        """The word as an absolute glob, folded, and whether its directory is known."""
+        """The word as an absolute case-folded glob, and whether its directory is known."""
         known = cwd is not None or path.startswith(("/", "~/"))
         if path.startswith("~/"):
             path = escaped(self.place.home) + path[1:]
@@ -147,12 +146,12 @@ class PathJudge:
         return folded(collapsed(path)), known
 
     def _about(self, verdict: Verdict, kind: str, components: set[str]) -> Iterable[PathRule]:
-        """The rules that could mean a path of these components, in order."""
+        """The rules that could match a path of these components, in order."""
         rules = self._indexes[verdict].paths[kind]
         return rules if len(rules) < _FEW else self._indexes[verdict].tails(kind).about(components)
 
     def _about_glob(self, verdict: Verdict, kind: str, glob: str, *, known: bool) -> Iterable[PathRule]:
-        """The rules that could mean a path of this glob; its directory may not be ``known``."""
+        """The rules that could match a path of this glob; its directory may not be ``known``."""
         components = glob.split("/")
         if not _is_wild(glob):
             return self._about(verdict, kind, set(components))
@@ -178,7 +177,7 @@ class PathJudge:
         return None
 
     def readable(self, file: NamedFile) -> PolicyFinding | None:
-        """Why the file may be read, or None when somebody must be asked."""
+        """Why the file may be read, or None when a person must be asked."""
         if file.special:
             return None
         rule = self.permits(file, "Read")
@@ -189,9 +188,9 @@ class PathJudge:
         return None
 
     def writable(self, file: NamedFile, *, edits_run: bool) -> PolicyFinding | None:
-        """Why the file may be written, or None when somebody must be asked."""
+        """Why the file may be written, or None when a person must be asked."""
         if file.written in _ALWAYS_WRITABLE:
-            return PolicyFinding(Verdict.ALLOW, f"{file.written} keeps nothing")
+            return PolicyFinding(Verdict.ALLOW, f"{file.written} stores nothing")
         if file.special or self.guarded(file):
             return None
         rule = self.permits(file, "Edit")
@@ -212,7 +211,8 @@ class PathJudge:
         return None
 
     def _own_part(self, form: str) -> str:
-        """The path below the worktree we work in: a checkout in ``.claude/worktrees`` is not all protected."""
+        """The path below the current worktree: a checkout in ``.claude/worktrees`` is not protected as a
+        whole."""
         for root in (self.place.cwd, self._real(self.place.cwd)):
             worktree = _WORKTREE.match(root + "/")
             below = relative_to(form, worktree.group().rstrip("/")) if worktree else None
@@ -221,7 +221,8 @@ class PathJudge:
         return form
 
     def _below(self, rule: Rule, pattern: PathPattern, forms: list[str], *, generous: bool) -> list[str]:
-        """The forms as paths below the pattern's anchors. A bare name in a deny floats over the whole disk."""
+        """The forms as paths below the pattern's anchors. A bare name in a deny matches anywhere on the
+        disk."""
         if generous and pattern.floating:
             return [form.lstrip("/") for form in forms]
         directories = (self._folded_directories if generous else self._directories)(rule, pattern)
@@ -250,7 +251,7 @@ class PathJudge:
 
 
 def _is_wild(glob: str) -> bool:
-    """Whether it has more wildcards than the ``**`` that stands for an unknown directory."""
+    """Whether it has more wildcards than the ``**`` of an unknown directory."""
     return _WILD.search(glob.replace("/**/", "/")) is not None
 
 

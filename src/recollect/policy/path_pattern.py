@@ -1,7 +1,7 @@
-"""What stands between the brackets of ``Read(...)`` and ``Edit(...)``: gitignore-like, with four anchors (R12).
+"""The specifier of ``Read(...)`` and ``Edit(...)``: gitignore-like, with four anchors (R12).
 
-``//etc`` is absolute, ``~/x`` starts at home, ``/x`` where the settings file belongs, and anything
-else at the working directory. A pattern without a slash matches at any depth. A pattern that
+``//etc`` is absolute, ``~/x`` starts at home, ``/x`` at the directory of the settings file, and
+anything else at the working directory. A pattern without a slash matches at any depth. A pattern that
 matches a directory matches everything in it.
 """
 
@@ -33,23 +33,23 @@ class PathPattern:
     anchor: Anchor
     body: str
     floating: bool
-    """It has no slash of its own, so it matches at any depth below the anchor."""
+    """It has no inner slash, so it matches at any depth below the anchor."""
     climbs: int = 0
-    """How many directories above its anchor it starts (``../x`` climbs one)."""
+    """Directories above the anchor at which it starts (1 for ``../x``)."""
 
     def matches(self, relative: str) -> bool:
-        """Whether the path below the anchor is meant, letter by letter."""
+        """Whether the path below the anchor matches, case included."""
         return self._exact.fullmatch(relative) is not None
 
     def may_mean(self, relative: str) -> bool:
-        """The same for deny: ``relative`` is folded, and a tree's own directory counts as part of it."""
+        """The same for deny: ``relative`` is case-folded, and a tree's own directory counts as part of it."""
         return self._generous.fullmatch(relative) is not None
 
     def meets(self, directory: str, glob: str, *, trees: bool) -> bool:
-        """Whether, anchored at the directory, it has a path in common with an absolute glob (both folded).
+        """Whether, anchored at the directory, it shares a path with an absolute glob (both case-folded).
 
-        Without ``trees`` only the named path itself counts, not what lies below it: of a file in an
-        unknown directory it can always be said that it may be below.
+        Without ``trees`` only the named path itself counts, not what is below it: a file in an unknown
+        directory might be below anything.
         """
         own = self._own + ("/**" if trees else "")
         if not trees and not parts_meet(own.rsplit("/", 1)[-1], glob.rsplit("/", 1)[-1]):
@@ -62,17 +62,18 @@ class PathPattern:
 
     @cached_property
     def last(self) -> str:
-        """The last component, folded; that of the directory for a pattern that means a whole tree."""
+        """The last component, case-folded; that of the directory for a pattern that covers a tree."""
         return self._own.rsplit("/", 1)[-1]
 
     @cached_property
     def tail(self) -> str | None:
-        """The last component that is a plain name, if no wildcard follows it: every path it means has it."""
+        """The last literal component if no wildcard follows: every matching path has it."""
         return None if re.search(r"[*?\[\\]", self.last) else self.last
 
     @cached_property
     def tail_expression(self) -> str:
-        """The last component as a regular expression; anything at all for a pattern that ends in ``**``."""
+        """The last component as a regular expression; one that matches anything for a pattern ending in
+        ``**``."""
         return ".*" if "**" in self.last else _component(self.last)
 
     @cached_property
@@ -81,7 +82,7 @@ class PathPattern:
 
     @cached_property
     def plain(self) -> str | None:
-        """The path below the anchor, if it is the name of one file or one tree."""
+        """The path below the anchor, if the pattern names one file or one tree."""
         body = self.body[:-3] if self.body.endswith("/**") else self.body
         return None if re.search(r"[*?\[\\]", body) else body
 
@@ -95,7 +96,7 @@ class PathPattern:
 
 
 def path_pattern(text: str) -> PathPattern | str:
-    """The pattern, or why it is none."""
+    """The pattern, or why the text is not one."""
     body = text.strip()
     if not body or "\0" in body:
         return "it names no path"
@@ -118,7 +119,7 @@ def path_pattern(text: str) -> PathPattern | str:
 
 
 def _climbed(body: str) -> tuple[str, int]:
-    """``a/../b`` is ``b``; what climbs above the anchor is counted."""
+    """Resolve ``a/../b`` to ``b``; count the steps above the anchor."""
     kept: list[str] = []
     climbs = 0
     for part in body.split("/"):
@@ -169,7 +170,7 @@ def _component(part: str) -> str:
 
 
 def _valid(members: str) -> str:
-    """The members of a character class; one that makes no sense stands for its letters only."""
+    """The members of a character class; an invalid range stands for its letters only."""
     members = members.replace("]", r"\]")
     try:
         re.compile(f"[{members}]")
@@ -179,7 +180,7 @@ def _valid(members: str) -> str:
 
 
 def escaped(path: str) -> str:
-    """The path as a pattern that means only itself (R21)."""
+    """The path as a pattern that matches only itself (R21)."""
     return re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
 
 

@@ -1,4 +1,4 @@
-"""Path rules found by the last component of their patterns, so that a call meets only those that could mean it."""
+"""Path rules indexed by the last component of their patterns, so that a call is compared with few of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMEMBERED = 4096
 
 
 class PathTails:
-    """Path rules by their last component, which every path that they mean must have."""
+    """Path rules by their last component, which every matching path must contain."""
 
     def __init__(self, rules: Sequence[PathRule]) -> None:
         self._named: dict[str, list[PathRule]] = defaultdict(list)
@@ -36,7 +36,7 @@ class PathTails:
         self._some_wild = re.compile("|".join(f"(?:{part})" for part in sorted(parts)), re.DOTALL)
 
     def _ends_some_wild(self, component: str) -> bool:
-        """Remembered: the components of a project's paths come again and again."""
+        """Cached: the components of a project's paths recur."""
         known = self._known.get(component)
         if known is None:
             if len(self._known) >= _REMEMBERED:
@@ -45,7 +45,7 @@ class PathTails:
         return known
 
     def meeting(self, components: Iterable[str]) -> list[PathRule]:
-        """The rules whose last component has a name in common with one of a glob's components, in order."""
+        """The rules whose last component shares a name with a component of a glob, in order."""
         found = {entry[0]: entry for part in set(components) for entry in self._meeting(part)}
         return [found[order] for order in sorted(found)]
 
@@ -67,7 +67,7 @@ class PathTails:
         return met
 
     def about(self, components: set[str]) -> list[PathRule]:
-        """The rules that could mean a path of these components, in order."""
+        """The rules that could match a path of these components, in order."""
         found = [entry for part in components for entry in self._named.get(part, ())]
         if self._wild and any(map(self._ends_some_wild, components)):
             found += self._wild

@@ -1,8 +1,7 @@
-"""One file, one name: every way of writing a path is brought to the form that rules are compared with.
+"""Brings every spelling of a path to the form that rules are compared with.
 
-A path has two forms that matter: as it is written (dots and doubled slashes taken out) and with
-links followed. Deny rules look at both, allow rules need both (R15). Paths are compared by
-components, never by prefix of text (C01).
+A path has two forms: as written (dots and doubled slashes removed), and with links followed. Deny rules
+check both, allow rules need both (R15). Paths are compared by components, never by text prefix (C01).
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class NamedFile:
 
     given: str
     forms: tuple[str, ...]
-    """The different paths a rule must look at; the first is the path as written."""
+    """The different paths a rule must check; the first is the path as written."""
     special: str | None = None
 
     @property
     def written(self) -> str:
-        """The path without dots and doubled slashes, its links not followed."""
+        """The path without dots and doubled slashes, links not followed."""
         return self.forms[0]
 
 
@@ -57,13 +56,13 @@ def collapsed(path: str) -> str:
 
 
 def absolute(path: str, place: PathBase) -> str:
-    """The path from the root on, its own ``..`` still in it: only the file system knows where they lead."""
+    """The path from the root, with its ``..`` kept: only the file system knows where they lead."""
     if path == "~" or path.startswith("~/"):
         path = place.home + path[1:]
     elif path.startswith("~") and path.split("/")[0][1:] == place.home.rsplit("/", 1)[-1]:
         path = place.home + path[len(path.split("/")[0]) :]
     elif path.startswith("~"):
-        path = "/" + path  # somebody else's home: certainly not in the working directory
+        path = "/" + path  # another user's home: never in the working directory
     return path if path.startswith("/") else f"{place.cwd.rstrip('/')}/{path}"
 
 
@@ -74,30 +73,30 @@ def named_file(path: str, place: PathBase, world: World) -> NamedFile:
     if _UNPRINTABLE.search(full):
         special = "its name holds control characters"
     elif any(_DESCRIPTOR.match(form) for form in forms):
-        special = "it is a device or a window into a running process, not a file"
+        special = "it is a device or a part of /proc, not a file"
     elif not world.is_regular_or_missing(full):
         special = "it is not a regular file"
     return NamedFile(path, forms, special)
 
 
 def path_forms(path: str, place: PathBase, world: World) -> tuple[str, ...]:
-    """The different paths of the file, for a rule that need not know what kind of file it is."""
+    """The different paths of the file, for a rule that does not depend on its type."""
     return _forms(path, place, world)[1]
 
 
 def _forms(path: str, place: PathBase, world: World) -> tuple[str, tuple[str, ...]]:
-    """The argument from the root on, and every path it may lead to."""
+    """The argument from the root, and every path it may lead to."""
     full = _without_detours(absolute(path, place), place)
     written = collapsed(full)
     if _UNPRINTABLE.search(full):
         return full, (written,)
-    # The kernel follows a link before its "..", many programs take the ".." out first: both may happen.
+    # The kernel follows a link before its "..", many programs remove the ".." first: both may happen.
     led = [world.resolved(full)] if full == written else [world.resolved(full), world.resolved(written)]
     return full, tuple(dict.fromkeys((written, *map(collapsed, led))))
 
 
 def _without_detours(path: str, place: PathBase) -> str:
-    """``/proc/self/root/x`` is ``/x``, and ``/proc/self/cwd/x`` is in the working directory (C03)."""
+    """Rewrite ``/proc/self/root/x`` to ``/x``, and ``/proc/self/cwd/x`` to the working directory (C03)."""
     if "proc" not in path:
         return path
     for _ in range(8):
@@ -119,12 +118,12 @@ def relative_to(path: str, directory: str) -> str | None:
 
 
 def inside(path: str, directory: str) -> bool:
-    """Whether the path is the directory or lies in it, component by component."""
+    """Whether the path is the directory or inside it, by components."""
     return relative_to(path, directory) is not None
 
 
 def folded(path: str) -> str:
-    """What a forgiving file system would take for the same name: case, accents, trailing dots and spaces."""
+    """The name as a lenient file system compares it: without case, accents, trailing dots and spaces."""
     if path.isascii() and not _trailing.search(path):
         return path.lower()
     text = unicodedata.normalize("NFC", path).casefold()

@@ -1,14 +1,14 @@
-"""Names whose content decides what other programs run: writing them is never waved through (C05).
+"""Names whose content decides what other programs run: writing them always needs an answer (C05).
 
-They count also where they do not exist yet, at any depth, in any spelling of case. The permission
-engine and the sandbox share this list.
+They count even where they do not exist yet, at any depth, in any case. The permission engine and the
+sandbox share this list.
 """
 
 from __future__ import annotations
 
 from recollect.policy.paths import folded
 
-# Directories, each with the parts that are executed or believed; none named: all of it. The permission engine
+# Directories with the parts that are executed or trusted; no parts means all of it. The permission engine
 # protects whole directories; the sandbox only these parts, because a commit writes to the rest of .git.
 DIRECTORIES: dict[str, tuple[str, ...]] = {
     ".git": ("hooks", "config"),
@@ -53,7 +53,7 @@ CONFIGURATION = (".config/fish", ".config/git")
 
 
 def protected_name(path: str) -> str | None:
-    """The component that makes the path a protected one, or None."""
+    """The component that makes the path protected, or None."""
     components = folded(path).strip("/").split("/")
     for component in components:
         if component in DIRECTORIES:
@@ -65,7 +65,7 @@ def protected_name(path: str) -> str | None:
 
 
 def names_in_tree() -> tuple[str, ...]:
-    """The same names as relative paths at the top of a tree, for the sandbox."""
+    """The names as relative paths at the top of a tree, for the sandbox."""
     parts = [f"{name}/{part}" for name, parts in DIRECTORIES.items() for part in parts]
     whole = [name for name, parts in DIRECTORIES.items() if not parts]
     return (*parts, *whole, *sorted(FILES), *CONFIGURATION)

@@ -1,7 +1,7 @@
-"""The words of a shell text that nobody could parse, read in every way that matters to a deny rule.
+"""The words of a shell text that could not be parsed, in every reading that matters to a deny rule.
 
-Not a parser: it makes no claim about structure. It only has to keep every word a rule could name,
-with quotes taken out, with quotes as borders, and with expansions left out.
+This is not a parser. It keeps every word a rule could name: with quotes removed, with quotes as
+boundaries, and with expansions removed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\x
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """``texts`` are whole readings, words one space apart; ``words`` all words of all of them."""
+    """``texts`` are whole readings with words one space apart; ``words`` are all their words."""
 
     texts: tuple[str, ...]
     words: set[str]
 
 
 def readings_of(text: str, place: PathBase) -> Readings:
-    """The text read plainly, with quoting removed, and with expansions gone."""
+    """The text as written, with quoting removed, and with expansions removed."""
     joined = text.replace("\\\n", "")
     unquoted = re.sub(r"[\"'\\]", "", joined)
     visible = _INVISIBLE.sub("", unquoted)

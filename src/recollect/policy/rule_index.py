@@ -1,7 +1,7 @@
-"""The rules of one verdict, laid out so that a call meets only those that could speak of it.
+"""The rules of one verdict, indexed so that a call is compared only with those that could match.
 
-A thousand rules must not cost a thousand comparisons: whole-tool rules are found by name, command
-rules by the program they name. Order is kept: of several matches the first written one is reported.
+Whole-tool rules are found by name, command rules by the program they name. Of several matches the first
+written one is reported.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ class RuleIndex:
                 self._parameters.append((order, rule, specifier))
 
     def whole_tool(self, tool: str) -> Rule | None:
-        """The first rule that means every use of the tool."""
+        """The first rule that covers every use of the tool."""
         names = [tool, *_servers(tool)]
         found = [self._whole[name] for name in names if name in self._whole]
         found += [(order, rule) for order, rule in self._whole_globs if covers(rule.tool, tool)]
         return min(found, key=_order)[1] if found else None
 
     def parameter(self, tool: str, arguments: Mapping[str, object]) -> Rule | None:
-        """The first rule that names an argument this call has."""
+        """The first rule that matches an argument of this call."""
         for _, rule, pattern in self._parameters:
             if covers(rule.tool, tool) and pattern.matches(arguments):
                 return rule
         return None
 
     def tails(self, kind: str) -> PathTails:
-        """The path rules of one kind, by what their patterns end in; laid out when first asked for."""
+        """The path rules of one kind, indexed by the end of their patterns at first use."""
         found = self._tails.get(kind)
         if found is None:
             found = self._tails[kind] = PathTails(self.paths[kind])
         return found
 
     def for_programs(self, programs: Iterable[str]) -> Iterator[CommandRule]:
-        """Command rules that name one of the programs, and those that could mean any."""
+        """Command rules that name one of the programs, and those that could match any."""
         for program in programs:
             yield from self._programs.get(program, ())
         yield from self._loose

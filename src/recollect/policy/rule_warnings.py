@@ -1,6 +1,6 @@
-"""Rules that do not do what their writer may think: dead, shadowed, misread or too wide.
+"""Rules that may not do what their author expects: dead, shadowed, misread or too wide.
 
-They stay in force as far as they can; this only says it.
+A warning changes nothing: the rule stays in force as far as it can.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LOOKS_ABSOLUTE = re.compile(r"(?:home|users|etc|var|usr|opt|tmp|root|mnt|privat
 
 
 class WarningKind(enum.StrEnum):
-    """What is odd about a rule."""
+    """What is unusual about a rule."""
 
     UNKNOWN_TOOL = "unknown tool"
     SHADOWED = "shadowed"
@@ -65,7 +65,7 @@ class WarningKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleWarning:
-    """One rule and what to know about it. ``other`` is the rule that takes its effect away."""
+    """A warning about one rule. ``other`` is the rule that makes it ineffective."""
 
     rule: Rule
     kind: WarningKind
@@ -77,7 +77,6 @@ class RuleWarning:
 
 
 def rule_warnings(rules: Iterable[Rule]) -> tuple[RuleWarning, ...]:
-    """All warnings, in the order of the rules."""
     every = tuple(rules)
     held = [rule for rule in every if rule.verdict is not Verdict.ALLOW]
     seen: dict[tuple[str, Verdict], Rule] = {}
@@ -85,7 +84,9 @@ def rule_warnings(rules: Iterable[Rule]) -> tuple[RuleWarning, ...]:
     for rule in every:
         earlier = seen.setdefault((rule.text.strip(), rule.verdict), rule)
         if earlier is not rule:
-            found.append(RuleWarning(rule, WarningKind.DUPLICATE, "the same rule stands elsewhere", earlier))
+            found.append(
+                RuleWarning(rule, WarningKind.DUPLICATE, "the same rule is also listed elsewhere", earlier)
+            )
         found.extend(_of_one(rule))
         found.extend(_shadows(rule, held))
     return tuple(found)
@@ -101,7 +102,7 @@ def _shadows(rule: Rule, held: list[Rule]) -> Iterable[RuleWarning]:
 
 
 def _contains(wide: Rule, narrow: Rule) -> bool:
-    """Whether everything the narrow rule means is meant by the wide one too."""
+    """Whether the wide rule covers everything the narrow one covers."""
     if not wide.specifiers:
         return covers(wide.tool, narrow.tool)
     if wide.tool != narrow.tool or len(narrow.specifiers) != 1:
@@ -110,7 +111,7 @@ def _contains(wide: Rule, narrow: Rule) -> bool:
     for outer in wide.specifiers:
         if outer == inner:
             return True
-        # A star of the narrow pattern is taken as a letter: only a star of the wide one can match it.
+        # A star of the narrow pattern counts as a letter: only a star of the wide one can match it.
         if isinstance(outer, CommandPattern) and isinstance(inner, CommandPattern):
             return outer.matches(inner.text.replace(":*", " *"))
         if isinstance(outer, DomainPattern) and isinstance(inner, DomainPattern):
@@ -137,7 +138,7 @@ def _of_one(rule: Rule) -> Iterable[RuleWarning]:
 
 def _of_path(rule: Rule, pattern: PathPattern) -> Iterable[RuleWarning]:
     if pattern.anchor is Anchor.SOURCE and _LOOKS_ABSOLUTE.match(pattern.body):
-        why = f"/{pattern.body} starts at the settings' own directory; write //{pattern.body} for the root"
+        why = f"/{pattern.body} starts at the directory of the settings; write //{pattern.body} for the root"
         yield RuleWarning(rule, WarningKind.NOT_ABSOLUTE, why)
 
 

@@ -1,7 +1,7 @@
-"""One line of a settings file, understood: ``Tool``, ``Tool(specifier)``, and what each specifier means.
+"""Parses one rule of a settings file: ``Tool`` or ``Tool(specifier)``.
 
-A line that the client would skip becomes a :class:`RuleProblem` saying so; it never quietly turns
-into a rule that means something else. A deny or ask that can be read in two ways means both.
+A line that the client would skip becomes a :class:`RuleProblem`, never a rule with another meaning. A
+deny or ask that can be read in two ways means both.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ SKIPPED = "the client skips this rule"
 
 @dataclass(frozen=True)
 class ParameterPattern:
-    """``Tool(name:value)``: one scalar argument, exact or with stars, on its literal value (R3)."""
+    """``Tool(name:value)``: one scalar argument, exact or with stars, compared as written (R3)."""
 
     names: tuple[str, ...]
     value: str
 
     def matches(self, arguments: Mapping[str, object]) -> bool:
-        """Whether one of the named arguments is given and has such a value."""
         values = (_literal(arguments[name]) for name in self.names if name in arguments)
         return any(value is not None and self._pattern.fullmatch(value) for value in values)
 
@@ -60,7 +59,7 @@ Specifier = CommandPattern | PathPattern | DomainPattern | ParameterPattern
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule in force. No specifier means every use of the tool (R2)."""
+    """A rule in force. Without a specifier it covers every use of the tool (R2)."""
 
     text: str
     verdict: Verdict
@@ -72,7 +71,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleProblem:
-    """A line that is no rule, why, and what the client does about it."""
+    """A line that is not a valid rule, why, and what the client does about it."""
 
     text: str
     verdict: Verdict
@@ -82,12 +81,12 @@ class RuleProblem:
 
 
 def parse_rule(text: str, verdict: Verdict, source: RuleSource) -> Rule | RuleProblem:
-    """The rule that this text stands for in the allow, ask or deny list of that source."""
+    """The rule for this text in the allow, ask or deny list of that source."""
     if not isinstance(text, str):
         return RuleProblem(repr(text), verdict, source, "a rule is a text")
     form = _FORM.fullmatch(text.strip())
     if not form:
-        return RuleProblem(text, verdict, source, "it has not the form Tool or Tool(specifier)")
+        return RuleProblem(text, verdict, source, "it does not have the form Tool or Tool(specifier)")
     tool, inner = form.group(1), form.group(2)
     why = _bad_name(tool, verdict)
     if why:
@@ -122,7 +121,7 @@ def _specifiers(tool: str, inner: str, verdict: Verdict) -> tuple[Specifier, ...
     if parameter and not isinstance(main, DomainPattern) and not is_prefix:
         name, value = parameter.groups()
         if name in PRIMARY_ARGUMENTS:
-            return f"{name} is what the tool's own rules speak of and cannot be named as a parameter"
+            return f"{name} is the tool's main argument, which its own rules cover; it cannot be named as a parameter"
         if verdict is not Verdict.ALLOW:
             readings.append(ParameterPattern((name,), value))
         elif not readings:
@@ -133,7 +132,7 @@ def _specifiers(tool: str, inner: str, verdict: Verdict) -> tuple[Specifier, ...
 
 
 def _main_reading(tool: str, inner: str) -> Specifier | str | None:
-    """The reading that belongs to the tool, why there is none, or None when it has none of its own."""
+    """The reading specific to the tool, an error message, or None when the tool has none."""
     if tool == "Bash":
         return CommandPattern(inner)
     if tool in ("Read", "Edit"):

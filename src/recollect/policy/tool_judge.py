@@ -1,6 +1,6 @@
-"""What the rules say to one call, tool by tool: files, hosts, shell texts, and everything else.
+"""Applies the rules to one call, by kind of tool: files, hosts, shell texts, and others.
 
-A judge serves one decision: the files it was given stand still for it (see ``glance``).
+A judge serves one decision: each file is looked up once (see ``glance``).
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ class ToolJudge:
         self._mode = mode
 
     def judged(self, tool: str, arguments: Mapping[str, object]) -> ToolJudgement:
-        """Every part of the call with its finding."""
         for verdict in (Verdict.DENY, Verdict.ASK):
             index = self._indexes[verdict]
             rule = index.whole_tool(tool) or index.parameter(tool, arguments)
             if not rule and tool in EDITING_TOOLS:
-                rule = index.whole_tool("Read")  # who may not read a file may not write it either (R13)
+                rule = index.whole_tool("Read")  # a file that may not be read may not be written either (R13)
             if rule and verdict is Verdict.DENY:
                 return ToolJudgement(((tool, by_rule(rule, "the tool is denied")),))
             if rule:
@@ -69,12 +68,12 @@ class ToolJudge:
         return ToolJudgement(judged.parts, judged.unanalysable, judged.files)
 
     def _file_tool(self, tool: str, arguments: Mapping[str, object]) -> ToolJudgement:
-        given = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
-        if not given and tool in ("Grep", "Glob", "LS"):
-            given = [self._cwd]
-        if not given or not all(isinstance(path, str) and path for path in given):
+        values = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
+        if not values and tool in ("Grep", "Glob", "LS"):
+            values = [self._cwd]
+        if not values or not all(isinstance(path, str) and path for path in values):
             return ToolJudgement(((tool, _malformed("path")),))
-        paths = [str(path) for path in given] + _searched(tool, arguments)
+        paths = [str(path) for path in values] + _searched(tool, arguments)
         parts = tuple((path, self._file(tool, path)) for path in paths)
         return ToolJudgement(parts, files=tuple(self._paths.file(path).written for path in paths))
 
@@ -87,11 +86,11 @@ class ToolJudge:
             if not rule and not editing and any(char in path for char in "*?["):
                 rule = self._paths.forbids_glob(verdict, path, self._cwd, kinds)
             if rule:
-                return by_rule(rule, f"{path} is such a file")
+                return by_rule(rule, f"the rule covers {path}")
             if file.special and verdict is Verdict.DENY and tool not in ("Grep", "Glob", "LS"):
                 return by_nature(Verdict.DENY, "not a file", f"{path}: {file.special}")
         found = self._write_finding(tool, path) if editing else self._read_finding(tool, path)
-        return found or PolicyFinding(self._mode.unspoken(), self._why_unspoken())
+        return found or PolicyFinding(self._mode.unspoken(), self._default_reason())
 
     def _read_finding(self, tool: str, path: str) -> PolicyFinding | None:
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
@@ -134,14 +133,14 @@ class ToolJudge:
         whole = self._indexes[Verdict.ALLOW].whole_tool("WebFetch")
         if host is None:
             return PolicyFinding(
-                Verdict.ASK, "where the URL leads can be read in more than one way", BUILT_IN + "odd URL"
+                Verdict.ASK, "the URL can be read in more than one way", BUILT_IN + "odd URL"
             )
         for _, rule, pattern in self._indexes[Verdict.ALLOW].domains:
             if pattern.matches(host):
                 return by_rule(rule, "the host matches")
         if whole:
             return by_rule(whole, "the tool is allowed")
-        return PolicyFinding(self._mode.unspoken(), self._why_unspoken())
+        return PolicyFinding(self._mode.unspoken(), self._default_reason())
 
     def _plain_tool(self, tool: str, arguments: Mapping[str, object]) -> PolicyFinding:
         allow = self._indexes[Verdict.ALLOW]
@@ -150,9 +149,9 @@ class ToolJudge:
             return by_rule(rule, "the tool is allowed")
         if tool in HARMLESS_TOOLS:
             return PolicyFinding(Verdict.ALLOW, "the tool touches nothing outside the session")
-        return PolicyFinding(self._mode.unspoken(), self._why_unspoken())
+        return PolicyFinding(self._mode.unspoken(), self._default_reason())
 
-    def _why_unspoken(self) -> str:
+    def _default_reason(self) -> str:
         return "nothing is asked in this mode" if self._mode is Mode.BYPASS else "no rule allows it"
 
 
@@ -161,7 +160,7 @@ def _malformed(name: str) -> PolicyFinding:
 
 
 def _searched(tool: str, arguments: Mapping[str, object]) -> list[str]:
-    """Glob's own pattern may lead out of the directory it is asked for, or to a denied name."""
+    """Glob's pattern may lead out of the directory in ``path``, or to a denied name."""
     pattern = arguments.get("pattern") if tool == "Glob" else arguments.get("glob")
     if tool not in ("Glob", "Grep") or not isinstance(pattern, str) or not pattern:
         return []

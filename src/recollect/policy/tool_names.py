@@ -1,7 +1,6 @@
-"""The tools a rule can speak of: which ones read, which ones edit, which argument says what they touch.
+"""The known tools: which read, which edit, and which argument says what they touch.
 
-A name we do not know is still a tool; it only has no argument a path, host or command rule could
-look at.
+An unknown name is still a tool, but path, host and command rules do not apply to it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ HARMLESS_TOOLS = frozenset(
         "ToolSearch",
     }
 )
-"""They touch nothing outside the session, or only start calls that are decided on their own."""
+"""They touch nothing outside the session, or only start calls that are decided separately."""
 
 KNOWN_TOOLS = (
     READING_TOOLS
@@ -63,12 +62,11 @@ NAMING_ARGUMENTS = {
 
 
 def is_mcp(tool: str) -> bool:
-    """Whether the name belongs to a server's tool."""
     return tool.startswith("mcp__")
 
 
 def covers(rule_name: str, tool: str) -> bool:
-    """Whether a bare rule of that name speaks of that tool: its own name, a glob, or its MCP server (R17)."""
+    """Whether a bare rule of that name covers the tool: by name, by glob, or by MCP server (R17)."""
     if rule_name == tool:
         return True
     if "*" in rule_name:

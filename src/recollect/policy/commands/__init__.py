@@ -1,4 +1,4 @@
-"""What is known about programs: which start others, which only look, which files they name.
+"""What is known about programs: which start others, which are read-only, which files they name.
 
 ``allow_view`` and ``read_only`` under-approximate and serve allow rules; ``deny_views`` and
 ``file_operands`` over-approximate and serve deny rules. Nothing here runs or opens anything.

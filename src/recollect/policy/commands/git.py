@@ -1,8 +1,8 @@
-"""The git sub-commands that only look.
+"""The git sub-commands that are read-only.
 
-The one idea: a line is read-only when the sub-command and every option of it are listed. Options
-before the sub-command are nearly all refused, because ``-c``, ``--exec-path`` and ``--git-dir``
-decide what git runs; git's abbreviations of long options are refused by not being listed (B07).
+A command line is read-only only when the sub-command and all its options are listed. Most options
+before the sub-command are refused, because ``-c``, ``--exec-path`` and ``--git-dir`` decide what git
+runs. Abbreviated long options are refused because they are not listed (B07).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ _NO_OPTIONS = options()
 
 
 def looks_only(words: Sequence[Word]) -> bool:
-    """Whether the words behind ``git`` are a sub-command that changes and starts nothing."""
+    """Whether the words after ``git`` are a read-only sub-command that starts no other program."""
     position = 0
     while position < len(words) and words[position].text in _BEFORE:
         position += 1

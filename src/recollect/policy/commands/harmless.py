@@ -1,9 +1,8 @@
-"""Programs that only look, with the options that keep it so (R10). Data, no logic.
+"""Read-only programs, with the options that keep them so (R10). Data, no logic.
 
-The one idea: an option is harmless because it is listed here, never because nothing bad is known of
-it. A program in ``LOOKERS`` has no option at all that writes, starts something or reaches the
-network, so unquoted globs and words of unknown value cannot make it dangerous; for the programs in
-``CAREFUL`` such a word could turn into one of the options that are left out on purpose.
+An option is harmless only because it is listed here. A program in ``LOOKERS`` has no option that
+writes, starts something or reaches the network, so unquoted globs and unknown words cannot make it
+dangerous. For programs in ``CAREFUL`` such a word could become one of the options left out on purpose.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ VERSION_ONLY = frozenset(
         "make",
     }
 )
-"""Interpreters and compilers that only say their version when ``--version`` is all they are given."""
+"""Interpreters and compilers that only print their version when ``--version`` is the sole argument."""
 
 
 def _taking(number: int, names: str) -> dict[str, int]:
@@ -224,4 +223,4 @@ FIND_TESTS: dict[str, int] = {
         " -uid -gid -links -inum -samefile -lname -ilname -fstype -printf -used",
     ),
 }
-"""find's tests that only look, with the number of words each takes."""
+"""Read-only tests of find, with the number of words each takes."""

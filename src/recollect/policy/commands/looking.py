@@ -1,8 +1,8 @@
-"""Whether a command only looks (R10): it changes no file, starts no program, reaches no host.
+"""Whether a command is read-only (R10): it changes no file, starts no program, reaches no host.
 
-The one idea: yes only for a listed program with listed options (``harmless.py``, ``git.py``); an
-assignment before it, a write, a glob that could become an option, or anything not listed is no.
-Wrappers are not looked into: ask about ``allow_view(command)``.
+True only for a listed program with listed options (``harmless.py``, ``git.py``). An assignment before
+it, a write, a glob that could become an option, or anything not listed makes it false. Wrappers are not
+unwrapped: pass ``allow_view(command)``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _NETWORK = re.compile(r"/+dev/+(?:tcp|udp)(?:/|$)")
 
 
 def read_only(command: Command) -> bool:
-    """True only when every word of the command is known to be harmless."""
     if not command.words or command.assignments or not all(map(_harmless_redirect, command.redirects)):
         return False
     name, rest = command.words[0].text, command.words[1:]
@@ -50,7 +49,7 @@ def _harmless_redirect(redirect: Redirect) -> bool:
 
 
 def _only_looks(name: str, rest: Sequence[Word]) -> bool:
-    # echo, test and expr print or compare whatever they are given.
+    # echo, test and expr only print or compare their arguments.
     if name in {"echo", "test", "expr", ":", "true", "false"}:
         return True
     return take_apart(rest, LOOKERS[name], unknown_words=True) is not None
@@ -93,7 +92,7 @@ def _risky_glob(word: Word) -> bool:
 
 
 def _sed(rest: Sequence[Word]) -> bool:
-    """``sed -n '5,10p' file`` and nothing else: its other commands write, run and read."""
+    """Only ``sed -n '5,10p' file``: sed's other commands write, run and read."""
     line = take_apart(rest, _SED)
     if line is None or not line.has("-n", "--quiet", "--silent"):
         return False

@@ -1,10 +1,10 @@
-"""Which files a command names, so that Read and Edit denies reach into Bash (R14).
+"""Which files a command names, so that Read and Edit denies also cover Bash (R14).
 
-The one idea: over-approximate. For a known file program every word that may be a path is one; only
-words known to be something else (grep's pattern, sed's script, an option's number) are left out.
-When the options are not understood, everything that is not an option counts, and so does the value
-glued to an option. Values of variables are taken from ``Word.likely``. Programs that are not listed
-name no files here: what an arbitrary process opens is the sandbox's business.
+This over-approximates. For a known file program every word that may be a path counts as one, except
+words known to be something else (grep's pattern, sed's script, an option's number). When the options
+are not understood, every other word counts, and so does a value attached to an option. Values of
+variables come from ``Word.likely``. Programs that are not listed name no files here: the sandbox limits
+what an arbitrary process opens.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WRITE_OPTIONS = frozenset(
     {"-o", "-O", "--output", "--output-document", "--output-file", "-t", "--target-directory"}
 )
 _FILE_OPTIONS = frozenset({"-o", "-O", "-t", "-f", "-T", "-K", "-d"})
-"""Short options whose value may be glued to them and may name a file."""
+"""Short options whose value may be attached to them and may name a file."""
 _IN_PLACE = re.compile(r"-[A-Za-z]*i.*|--in-place.*")
 _SED_FILES = re.compile(r"(?:^|[;{}\s/0-9$gpI])([wWrR])\s*([^\s;}]+)")
 
@@ -104,7 +104,7 @@ def _of_program(name: str, rest: Sequence[Word]) -> Iterator[Use]:
 
 
 def _split(name: str, rest: Sequence[Word]) -> tuple[list[Word], list[Use], bool]:
-    """Words that may be paths, files named by options, and whether the pattern came by an option."""
+    """Words that may be paths, files named by options, and whether an option gave the pattern."""
     paths: list[Word] = []
     named: list[Use] = []
     scripted = options_over = False

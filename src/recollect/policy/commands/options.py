@@ -1,9 +1,8 @@
-"""How a program takes its command line apart: one description, every spelling.
+"""Splits a program's command line into options and operands.
 
-The one idea: ``--opt=value``, ``--opt value``, ``-ovalue``, ``-abo value`` and ``--`` are the same
-thing said differently and must get the same verdict (B13). An option that is not described, an
-abbreviated long option, or a word whose value is unknown where an option could stand makes the
-whole line *not understood*: ``None``, never a guess.
+``--opt=value``, ``--opt value``, ``-ovalue``, ``-abo value`` and ``--`` are equivalent and must get the
+same verdict (B13). An unlisted option, an abbreviated long option, or an unknown word where an option
+could be makes the whole line *not understood*: the result is ``None``, never a guess.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from recollect.policy.analysis import Word
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options a program is known to take: without a value, with one, with an optional ``=value``."""
+    """The known options of a program: without a value, with one, with an optional ``=value``."""
 
     flags: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
     maybe_valued: frozenset[str] = frozenset()
     numeric: bool = False
-    """``-5`` is an option of its own (``head -5``, ``git log -3``)."""
+    """``-5`` is an option (``head -5``, ``git log -3``)."""
     interspersed: bool = True
     """Options may follow operands; False for wrappers, whose first operand begins another command."""
     single_dash: bool = False
-    """Long names follow one dash (``find -name``): no clusters."""
+    """Long names follow one dash (``find -name``); short options cannot be combined."""
 
 
 def options(
@@ -38,7 +37,7 @@ def options(
     interspersed: bool = True,
     single_dash: bool = False,
 ) -> Options:
-    """A description from three lists of spellings divided by blanks."""
+    """Build a description from blank-separated lists of options."""
     return Options(
         frozenset(flags.split()),
         frozenset(valued.split()),
@@ -51,28 +50,26 @@ def options(
 
 @dataclass(slots=True)
 class CommandLine:
-    """A command line taken apart."""
+    """A command line split into options and operands."""
 
     given: list[tuple[str, str | None]] = field(default_factory=list)
     """Options as spelled in the description, with their values."""
     operands: list[Word] = field(default_factory=list)
     rest: int = 0
-    """Index, in the words given, of the first operand; their number when there is none."""
+    """Index of the first operand in the words, or their number when there is none."""
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options was given."""
         return any(name in names for name, _ in self.given)
 
     def values(self, *names: str) -> list[str]:
-        """The values given to these options."""
         return [value for name, value in self.given if name in names and value is not None]
 
 
 def take_apart(words: Sequence[Word], known: Options, *, unknown_words: bool = False) -> CommandLine | None:
-    """The options and operands of the words behind a program's name; None when one is not understood.
+    """The options and operands of the words after a program's name; None when one is not understood.
 
-    With ``unknown_words`` a word of unknown value counts as an operand: for programs that no option
-    makes dangerous, and for denies.
+    With ``unknown_words`` an unknown word counts as an operand: for denies, and for programs that no
+    option makes dangerous.
     """
     line = CommandLine(rest=len(words))
     position, only_operands = 0, False

@@ -1,10 +1,9 @@
 """Commands inside commands: ``sudo rm``, ``timeout 5 rm``, ``find -exec rm``, ``sh -c 'rm'``.
 
-The one idea: two views of the same command. The *allow view* takes away only the few wrappers that
-change nothing (R8), and only when every word of the wrapper is understood. The *deny views* take
-away everything known to start something else (R9), and where a wrapper's line is not understood
-every later word counts as a possible beginning. Unwrapping is a loop with a work list, so a
-thousand wrappers around each other cost time, not stack.
+Each command has two views. The *allow view* removes only the few wrappers that change nothing (R8), and
+only when every word of the wrapper is understood. The *deny views* remove everything known to start
+another program (R9); where a wrapper's line is not understood, a command may begin at every later word.
+Unwrapping uses a work list, so a thousand nested wrappers cost time, not stack.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _STRIPPED: dict[str, tuple[Options, int]] = {
     "nohup": (options("", interspersed=False), 0),
     "stdbuf": (options("", "-i -o -e --input --output --error", interspersed=False), 0),
 }
-"""R8: the wrapper's options, and how many operands stand before the command."""
+"""R8: the wrapper's options, and the number of operands before the command."""
 
 _SEEN_THROUGH: dict[str, tuple[Options, int]] = {
     "env": (
@@ -137,28 +136,28 @@ _SEEN_THROUGH: dict[str, tuple[Options, int]] = {
     "direnv": (options("", interspersed=False), 2),
     "rtk": (options("", interspersed=False), 0),
 }
-"""R9 and kin: seen through by denies. An option that is not listed makes every later word a beginning."""
+"""Wrappers that denies unwrap (R9). With an unlisted option, every later word may begin a command."""
 
 _ANY_LATER = frozenset(
     {"docker", "podman", "kubectl", "devbox", "mise", "direnv", "parallel", "rush", "bwrap"}
 )
-"""Lines too rich to describe: every later word may begin a command."""
+"""Command lines too complex to describe: every later word may begin a command."""
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "rbash", "fish"})
 _ALWAYS_ASK = frozenset({"watch", "setsid", "ionice", "flock"})
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_CHANGES = _FIND_RUNS | {"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"}
 _TEXT_COMMANDS = frozenset({"eval", "trap", "alias"})
 _MOST_WRAPPERS = 20
-"""Harmless wrappers around each other; more than that is nobody's honest command."""
+"""The most nested harmless wrappers that an allow rule accepts."""
 _TEXTUAL = re.compile(r"[ \t\n;|&$`(]")
 _LATER_WORDS = 16
-"""Length of the views begun at every later word; long enough for any prefix rule in use."""
+"""Words in the views begun at every later word; long enough for any prefix rule in use."""
 _MOST_VIEWS = 64
-"""Lines unwrapped one by one; a command with more wrappers than that is searched word by word."""
+"""Command lines unwrapped one by one; beyond this the rest is searched word by word."""
 _LONGEST_KEPT = 2_000
 _MOST_WORDS = 2_000
 _DEEPEST_TEXT = 6
-"""Levels of ``sh -c`` read as shell text; below them only words are looked at."""
+"""Levels of ``sh -c`` parsed as shell text; below them only words are searched."""
 
 
 def _name(command: Command) -> str | None:
@@ -176,7 +175,7 @@ def _beginning_at(command: Command, position: int) -> Command:
 
 
 def allow_view(command: Command) -> Command | None:
-    """What allow rules are compared with; None when no prefix rule may ever cover it (R9)."""
+    """The command that allow rules are compared with; None when no prefix rule may cover it (R9)."""
     view = command
     for _ in range(_MOST_WRAPPERS):
         if not view.words:
@@ -192,7 +191,7 @@ def allow_view(command: Command) -> Command | None:
 
 
 def _stripped(view: Command, name: str | None) -> Command | None:
-    """The command inside a wrapper that changes nothing, or None when there is no such wrapper."""
+    """The command inside a wrapper that changes nothing; None when there is no such wrapper."""
     if name == "xargs":
         return _under_xargs(view)
     if name not in _STRIPPED:
@@ -212,7 +211,7 @@ def _under_xargs(view: Command) -> Command | None:
     if len(view.words) < 2 or (view.words[1].text or "-").startswith("-") or view.words[1].globs:
         return None
     inner = _beginning_at(view, 1)
-    # What xargs reads becomes further words that nobody knows yet.
+    # xargs adds words from its input, which are not known yet.
     return replace(inner, words=(*inner.words, Word("…", None)), assignments=view.assignments)
 
 
@@ -228,7 +227,7 @@ def _find_changes(command: Command) -> bool:
 
 
 def hidden(command: Command) -> str | None:
-    """Why the command inside this one cannot be known: ``env $X``, ``find -exec $X``, ``sh -c "$X"``."""
+    """Why the inner command cannot be known: ``env $X``, ``find -exec $X``, ``sh -c "$X"``."""
     view = command
     for _ in range(_MOST_WRAPPERS):
         name = _name(view)
@@ -267,7 +266,7 @@ def _hidden_text(view: Command, name: str) -> str | None:
         return None if only_says else f"{name} takes its commands from its input"
     if any(word.text is None for word in view.words):
         return f"{name} with a text that is not known"
-    # One level: deeper texts are words of this one and are searched for denied names all the same.
+    # One level only: deeper texts are words of this one and are still searched for denied names.
     return next((f"inside {name}: {reason}" for text in texts for reason in commands_in(text)[1]), None)
 
 
@@ -275,18 +274,17 @@ def _hidden_text(view: Command, name: str) -> str | None:
 
 
 def deny_views(command: Command) -> tuple[Command, ...]:
-    """The command and every command that may run inside it, also under the name without its directory."""
-    return _kept_views(command) if len(command.raw) <= _LONGEST_KEPT else tuple(_views(command))
+    """The command and every command that may run inside it, also by names without their directory."""
+    return _cached_views(command) if len(command.raw) <= _LONGEST_KEPT else tuple(_views(command))
 
 
 @lru_cache(maxsize=256)
-def _kept_views(command: Command) -> tuple[Command, ...]:
-    """Kept for a moment: the analysis asks for its suspects, then the judge for its rules."""
+def _cached_views(command: Command) -> tuple[Command, ...]:
+    """Cached: the analysis needs the views for its suspects, then the judge for its rules."""
     return tuple(_views(command))
 
 
 def unwrapped(command: Command) -> list[Command]:
-    """The command itself and every command inside its wrappers."""
     return list(deny_views(command))
 
 
@@ -300,7 +298,7 @@ def _views(command: Command) -> Iterator[Command]:
         met.add(key)
         yield view
         if len(met) == _MOST_VIEWS or len(command.words) > _MOST_WORDS:
-            # From here on words instead of whole lines: linear, and still every word is looked at.
+            # From here on words instead of whole lines: linear, and every word is still checked.
             yield from _every_word(command)
             return
         for guess in _guessed(view):
@@ -308,7 +306,7 @@ def _views(command: Command) -> Iterator[Command]:
         name = _name(view)
         if name is None:
             continue
-        # `/bin/RM` is rm where file names have no case.
+        # `/bin/RM` is rm where file names ignore case.
         if (name := name.lower()) != view.words[0].text:
             bare = replace(view.words[0], raw=name, text=name)
             words = (bare, *view.words[1:])
@@ -328,7 +326,7 @@ def _every_word(command: Command) -> Iterator[Command]:
 
 
 def _guessed(view: Command) -> Iterator[Command]:
-    """The same command with variables replaced by the values the text gives them."""
+    """The command with variables replaced by the values that the text assigns to them."""
     if not any(word.likely for word in view.words):
         return
     most = max((len(word.likely) for word in view.words if word.text is None), default=0)
@@ -377,7 +375,7 @@ def _under_wrapper(view: Command, name: str) -> Iterator[Command]:
 
 
 def _behind_assignments(view: Command, position: int) -> Command:
-    """``sudo X=1 rm``: the command begins behind the words with an equals sign."""
+    """``sudo X=1 rm``: the command begins after the words with an equals sign."""
     while position + 1 < len(view.words) and _assigns(view.words[position]):
         position += 1
     return _beginning_at(view, position)
@@ -413,7 +411,7 @@ def _later(view: Command, first: int) -> Iterator[Command]:
 
 
 def _texts_inside(view: Command, name: str, depth: int) -> Iterator[Command]:
-    """Commands in arguments that some shell will read as text."""
+    """Commands in arguments that a shell will parse as text."""
     texts: list[str] = []
     words = [word.text if word.text is not None else word.raw for word in view.words[1:]]
     if name in _SHELLS or name in {"su", "runuser", "script", "watch", "flock", "sg", "busybox"}:
@@ -432,7 +430,7 @@ def _looks_like_text(word: str) -> bool:
 
 
 def _behind_c(words: list[str]) -> list[str]:
-    """The argument behind ``-c``, however the option is clustered (``-lc``, ``-ec``)."""
+    """The argument of ``-c``, also in combined options (``-lc``, ``-ec``)."""
     return [
         after
         for before, after in pairwise(words)

@@ -1,9 +1,8 @@
-"""From a shell text to the simple commands it would run, without running it.
+"""Parses a shell text into the simple commands it would run, without running it.
 
-``analyse`` asks two parsers that share nothing: our strict reader, which knows the meaning of the
-little it accepts, and tree-sitter-bash. Only what both read alike is understood; every other text
-carries its reasons in ``unanalysable`` and, in ``suspects``, every word it might start. It never
-raises, whatever the text, and knows nothing of rules.
+``analyse`` uses two independent parsers: our strict reader and tree-sitter-bash. A text is understood
+only where both agree. Otherwise ``unanalysable`` lists the reasons and ``suspects`` every word the text
+might start. It never raises, and knows nothing about rules.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ __all__ = ["analyse", "commands_in"]
 
 
 def analyse(text: str) -> Analysis:
-    """Everything the text would run, or why that cannot be known."""
     commands, reasons = commands_in(text)
     suspects = _started(commands)
     if reasons:
@@ -75,7 +73,7 @@ def _borders(text: str, seen: list[LocatedCommand]) -> tree.Borders:
 
 
 def _started(commands: tuple[Command, ...]) -> frozenset[str]:
-    """The names of all these commands and of those inside their wrappers, with and without directory."""
+    """The names of all commands and of those inside their wrappers, with and without directory."""
     # Wrappers such as `sh -c` hold shell text themselves, so the two packages need each other.
     from recollect.policy.commands import deny_views
 

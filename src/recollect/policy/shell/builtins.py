@@ -1,9 +1,8 @@
-"""What a shell's own commands and variables can do to the meaning of the rest of a text.
+"""Builtins and variables that can change the meaning of the rest of a text.
 
-The one idea: an external program cannot change how the shell reads the next line; a builtin or a
-special variable can. Those that can run a string, redefine a name, evaluate arithmetic (which
-expands ``a[$(…)]``) or change the splitting of words make the whole text unanalysable. Uses known
-to be harmless are listed; everything else about these names is doubt.
+An external program cannot change how the shell reads the next line; a builtin or a special variable
+can. Those that run a string, redefine a name, evaluate arithmetic (which expands ``a[$(…)]``) or change
+word splitting make the whole text unanalysable, except in the harmless uses listed here.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def doubtful_names(names: Iterable[str]) -> list[str]:
 
 
 def doubts(command: Command) -> list[str]:
-    """Why the text around this command may not mean what it says."""
+    """Why the text around this command may have another meaning than it seems."""
     found = doubtful_names(name for name, _ in command.assignments)
     if not command.words:
         return found

@@ -1,7 +1,7 @@
-"""Texts that no reader should be asked to judge: too long, or not what they look like on a screen.
+"""Texts that are not analysed: too long, or not what they look like on a screen.
 
-The one idea: what a person is shown must be what a shell is given. A carriage return, a
-zero-width space or a screenful of blanks makes the two differ, whatever the text means.
+A person must be shown what the shell is given. A carriage return, a zero-width space or a long run of
+blanks makes the two differ.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _HIDING = re.compile(r"[ \t]{100,}|(?:[ \t]*\n){30,}")
 _UNPAIRED = re.compile("[\ud800-\udfff]")
 
 QUOTE_LOOKALIKES = frozenset("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2032\u2033\uff02\uff07\u00b4")
-"""Harmless inside quotes; outside them a person reads a quotation where the shell reads a word."""
+"""Harmless inside quotes; outside them a person sees quotes where the shell reads a word."""
 
 
 def doubts(text: str) -> list[str]:
-    """Why this text may not be judged at all; empty when it may."""
+    """Why this text is not analysed; empty when it may be."""
     found = []
     if len(text) > LONGEST:
         found.append(f"longer than {LONGEST:,} characters")
@@ -37,7 +37,7 @@ def doubts(text: str) -> list[str]:
         if _INVISIBLE.search(text):
             found.append("invisible or direction-changing character")
         if _BLANK_LOOKALIKE.search(text):
-            found.append("character that looks like a blank and is none")
+            found.append("character that looks like a blank but is not one")
         if _UNPAIRED.search(text):
             found.append("unpaired surrogate")
     return found

@@ -1,7 +1,7 @@
-"""A place in a shell text, with the state every reader shares and the smallest steps.
+"""A position in a shell text, with the state all readers share and the basic steps.
 
-The one idea: a reader only ever moves forward over one immutable text. Inside backquotes and
-heredoc bodies ``end`` is drawn in, so that nothing is read twice and nothing is copied.
+A reader only moves forward over one immutable text. Inside backquotes and heredoc bodies ``end`` is
+moved in, so nothing is read twice or copied.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 DEEPEST = 30
-"""Nesting we follow. Each level costs about eight Python frames; deeper texts are refused, not crashed on."""
+"""Nesting levels that are read. Each costs about eight Python frames; deeper texts are refused."""
 
 
 class Unclear(Exception):
@@ -19,7 +19,7 @@ class Unclear(Exception):
 
 @dataclass(slots=True)
 class Heredoc:
-    """A heredoc whose body begins behind the next newline."""
+    """A heredoc whose body begins after the next newline."""
 
     delimiter: str
     literal: bool
@@ -50,15 +50,15 @@ class Cursor:
         self.assigned_names: list[str] = []
         """Variables that loops assign; commands carry their own."""
         self.values: dict[str, list[str]] = {"HOME": ["~"]}
-        """What each variable may hold, from every assignment of a known value seen so far."""
+        """Possible values of each variable, from the assignments of known values read so far."""
 
     def doubt(self, reason: str) -> None:
-        """The structure is clear, the meaning is not."""
+        """Record that the structure is clear but the meaning is not."""
         if reason not in self.doubts:
             self.doubts.append(reason)
 
     def _skip(self) -> None:
-        """Blanks, continued lines and a comment; never a newline."""
+        """Skip blanks, continued lines and a comment, but no newline."""
         while self.at < self.end:
             blanks = _BLANKS.match(self.text, self.at, self.end)
             if blanks:
@@ -94,4 +94,4 @@ class Cursor:
 
     def _ends_word(self) -> None:
         if not ENDS_WORD.match(self.text, self.at, self.end):
-            raise Unclear("unexpected character behind a name")
+            raise Unclear("unexpected character after a name")

@@ -1,8 +1,8 @@
-"""One word while it is being read: its value, and which of its characters the shell would still act on.
+"""One word while it is being read: its value, and which characters the shell still acts on.
 
-The one idea: beside the value grows a *skeleton* of the same shape in which everything quoted or
-expanded is an ``x``. Globs, braces, tildes and zsh's ``=`` are looked for in the skeleton only, so
-quoting can neither hide nor fake them.
+Beside the value there is a *skeleton* of the same length, in which every quoted or expanded character
+is an ``x``. Globs, braces, tildes and zsh's ``=`` are searched only in the skeleton, so quoting can
+neither hide nor fake them.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _MOST_GUESSES = 64
 
 
 def _has_braces(shape: str) -> bool:
-    # No regular expression: `{,{,{,` would make one backtrack for minutes.
+    # Not a regular expression: `{,{,{,` would make one backtrack for minutes.
     first, last = shape.find("{"), shape.rfind("}")
     return 0 <= first < last and ("," in shape[first:last] or ".." in shape[first:last])
 
 
 def ansi_value(body: str) -> str | None:
-    r"""The value of ``$'body'``; None when it holds a NUL or bytes that are no single character."""
+    """The value of ``$'body'``; None when it has a NUL or bytes that are not one character."""
     sound = True
 
     def one(match: re.Match[str]) -> str:
@@ -64,7 +64,7 @@ def ansi_value(body: str) -> str | None:
 
 
 class WordBuilder:
-    """Collects the pieces of one word between ``start`` and the end of reading."""
+    """Collects the pieces of one word from ``start`` on."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -73,20 +73,19 @@ class WordBuilder:
         self.likely: list[tuple[str, ...]] = []
         self.known = True
         self.process = False
-        """It is or holds a process substitution."""
+        """It contains a process substitution."""
 
     def plain(self, text: str) -> None:
-        """Unquoted characters."""
         self.value.append(text)
         self.skeleton.append(text)
 
     def quoted(self, text: str) -> None:
-        """Characters the shell takes as they are; an empty quotation still makes a word."""
+        """Characters the shell takes literally; empty quotes still make a word."""
         self.value.append(text)
         self.skeleton.append("x" * max(len(text), 1))
 
     def unknown(self, *likely: str) -> None:
-        """Something only a shell could tell, with the values it may have as far as the text says."""
+        """A part of unknown value, with its possible values as far as the text shows them."""
         self.likely.append(("".join(self.value),))
         self.value = []
         self.likely.append(likely)
@@ -95,11 +94,10 @@ class WordBuilder:
 
     @property
     def empty(self) -> bool:
-        """Nothing read yet."""
         return not self.skeleton
 
     def doubts(self) -> list[str]:
-        """What in this word the shell would act on and we do not follow."""
+        """What the shell would act on in this word and we do not follow."""
         shape = "".join(self.skeleton)
         found = []
         if _has_braces(shape):
@@ -115,7 +113,6 @@ class WordBuilder:
         return found
 
     def word(self, raw: str) -> Word:
-        """The finished word."""
         shape = "".join(self.skeleton)
         globs = shape != "[" and _GLOB.search(shape) is not None
         known = self.known and not _ASSIGNED_TILDE.match(shape) and not _has_braces(shape)

@@ -1,12 +1,12 @@
-"""A strict reader of the part of the shell language we claim to understand.
+"""A strict reader of the part of the shell language that is analysed.
 
-The one idea: accept little, and know exactly what it means. Every construct is either read to
-its last character or refused: ``Unclear`` when the borders of commands would be a guess, a reason
-in ``doubts`` when the borders are certain but the meaning is not (``$X`` as a command's name).
-The rules are those of bash; where zsh reads the same text differently it is refused.
+It accepts little and knows exactly what that means. Every construct is read to its last character or
+refused: ``Unclear`` when the boundaries of commands would be a guess, a reason in ``doubts`` when they
+are certain but the meaning is not (``$X`` as a command's name). The rules are those of bash; a text
+that zsh reads differently is refused.
 
-Understood: simple commands, pipelines, lists, ``!``, subshells, groups, if, while, until, for-in,
-case, redirects, heredocs, quotes, ``$name``, ``$(…)``, backquotes, process substitution.
+Accepted: simple commands, pipelines, lists, ``!``, subshells, groups, if, while, until, for-in, case,
+redirects, heredocs, quotes, ``$name``, ``$(…)``, backquotes, process substitution.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from recollect.policy.shell.words import META, NAME, WordReader
 
 @dataclass(slots=True)
 class LocatedCommand:
-    """A simple command with the places of its words, for the comparison with the second parser."""
+    """A simple command with the positions of its words, for comparison with the second parser."""
 
     command: Command
     spans: tuple[tuple[int, int], ...]
@@ -46,7 +46,7 @@ _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
 
 
 class ShellReader(WordReader):
-    """Reads one text once; afterwards ``seen`` and ``doubts`` hold what it found."""
+    """Reads one text once; afterwards ``seen`` and ``doubts`` hold the result."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -63,7 +63,7 @@ class ShellReader(WordReader):
     # -- lists and pipelines -------------------------------------------------------------------
 
     def _list(self) -> None:
-        """Commands up to the end, an unmatched ``)``, ``;;`` or a closing reserved word."""
+        """Read commands up to the end, an unmatched ``)``, ``;;`` or a closing reserved word."""
         while True:
             self._gap()
             if self._closed():
@@ -252,12 +252,12 @@ class ShellReader(WordReader):
                 LocatedCommand(Command(raw, (), (), tuple(parts.redirects), self.piped, self.nested), ())
             )
         if not ENDS_WORD.match(self.text, self.at, self.end) or self.text.startswith("(", self.at):
-            raise Unclear("word behind a compound command")
+            raise Unclear("word after a compound command")
 
     def _simple(self) -> None:
         start = last = self.at
         parts = _CommandBuilder()
-        # Inner commands stand before their outer one, as they run before it.
+        # Inner commands come before the outer one, as they run before it.
         while self.at < self.end:
             self._skip()
             if self.at >= self.end:
@@ -267,7 +267,7 @@ class ShellReader(WordReader):
                 continue
             letter = self.text[self.at]
             if letter == "(":
-                raise Unclear("parenthesis behind a word: function, array or zsh pattern")
+                raise Unclear("parenthesis after a word: function, array or zsh pattern")
             if letter in ";&|\n)":
                 break
             self._element(parts)
@@ -277,7 +277,6 @@ class ShellReader(WordReader):
         self._finish(self.text[start:last], parts)
 
     def _element(self, parts: _CommandBuilder) -> None:
-        """One assignment or word of a simple command."""
         if not parts.words:
             found = _ASSIGNMENT.match(self.text, self.at, self.end)
             if found:
@@ -292,7 +291,7 @@ class ShellReader(WordReader):
         parts.spans.append(span)
 
     def _behind_time(self) -> None:
-        """``time`` is a reserved word: a whole pipeline may stand behind it, not only a simple command."""
+        """``time`` is a reserved word: a whole pipeline may follow it, not only a simple command."""
         if (
             self._reserved()
             or self.text[self.at] == "-"
@@ -308,7 +307,7 @@ class ShellReader(WordReader):
         value = Word("", "")
         if not ENDS_WORD.match(self.text, self.at, self.end):
             if self.text.startswith("~", self.at):
-                # The value begins a word of its own here, though the tilde is expanded by other rules.
+                # The value begins a new word here, but its tilde is expanded by other rules.
                 self.doubt("tilde in an assignment")
             value, _ = self._word()
         elif self.text[self.at : self.at + 1] in {"<", ">"} and self.text.startswith("(", self.at + 1):
@@ -362,8 +361,8 @@ class ShellReader(WordReader):
             raise Unclear("redirect without a target")
         closes = operator in {"<&", ">&"} and self.text[self.at] == "-"
         if closes and not ENDS_WORD.match(self.text, self.at + 1, self.end):
-            # bash ends the redirect behind the dash: `>&-rm x` closes a descriptor and runs rm.
-            raise Unclear("word glued to a closed descriptor")
+            # bash ends the redirect after the dash: `>&-rm x` closes a descriptor and runs rm.
+            raise Unclear("word attached to a closed descriptor")
         word, _ = self._word()
         if operator in {"<&", ">&"}:
             parts.redirects.append(self._copy(operator, word, descriptor))

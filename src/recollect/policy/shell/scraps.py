@@ -1,9 +1,9 @@
-"""The over-approximation for denies: what a text that nobody understands might bring into command position.
+"""For denies: the words that a text which is not understood might bring into command position.
 
-The one idea: forget structure and look for words. Quotes and backslashes are taken away, ANSI
-strings decoded, braces expanded, variables replaced by every value the text assigns to them, and
-every piece between blanks and operators counts. Linear in the length of the text, whatever its
-length: no cap may turn a deny into a question (A03).
+Structure is ignored. Quotes and backslashes are removed, ANSI strings decoded, braces expanded,
+variables replaced by every value the text assigns to them, and every piece between blanks and operators
+counts. Linear in the length of the text, without a cap, because a cap could turn a deny into a question
+(A03).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _KEYWORDS = frozenset(
 )
 _MOST = 256
 _LONGEST_MADE = 400
-"""Combinations tried for one word made of braces or variables; longer words name no program."""
+"""Combinations tried for one word with braces or variables; longer words name no program."""
 
 
 def plain(text: str) -> str:
-    """The text as if nothing in it had ever been quoted."""
+    """The text with all quoting removed."""
     joined = text.replace("\\\r\n", "").replace("\\\n", "")
     decoded = _ANSI.sub(lambda match: ansi_value(match[1]) or match[1], joined)
     return _CLOSED.sub(" ", _QUOTES.sub("", decoded))
 
 
 def tokens(text: str) -> frozenset[str]:
-    """Every word of the text, under every reading we know of."""
+    """Every word of the text, in every known reading."""
     bare = plain(text)
     values = _assignments(bare)
     found: set[str] = set()

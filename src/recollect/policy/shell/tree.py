@@ -1,13 +1,12 @@
-"""The second opinion: where tree-sitter-bash sees simple commands and their words.
+"""The second parser: where tree-sitter-bash finds simple commands and their words.
 
-The one idea: two parsers that share nothing must agree on the borders of every command and
-every argument; a text they read differently is read by nobody. tree-sitter alone is not enough:
-it is made for colouring source and accepts texts it misreads, without an ERROR node (the words
-behind ``>file``, a backslash before a newline). The reader of this package alone is not enough
-either: it is ours, and young.
+Two independent parsers must agree on the boundaries of every command and argument; otherwise the text
+is not understood. tree-sitter alone is not enough: it is made for highlighting and misreads some texts
+without an ERROR node (the words after ``>file``, a backslash before a newline). Our reader alone could
+have errors that only a second parser shows.
 
-Offsets are bytes of UTF-8. The grammar is loaded at the first call; a parser costs a microsecond,
-so each call makes its own and threads share nothing but the immutable grammar and query.
+Offsets are bytes of UTF-8. The grammar is loaded at the first call. A parser costs a microsecond, so
+each call makes one, and threads share only the immutable grammar and query.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ Span = tuple[int, int]
 
 
 class Borders(NamedTuple):
-    """What a parser saw: where commands begin, and the arguments of those it read word by word."""
+    """Where commands begin, and the arguments of those that are read word by word."""
 
     starts: frozenset[int]
     arguments: frozenset[Span]
 
 
 NOT_SHOWN = frozenset({"[", "[[", "export", "declare", "typeset", "local", "readonly", "unset", "unsetenv"})
-"""Commands whose words the tree does not show as arguments; only their beginning is compared."""
+"""Commands whose words are not arguments in the tree; only their beginning is compared."""
 
 
 _QUERY = """
@@ -44,7 +43,7 @@ _QUERY = """
 
 
 def borders(text: str) -> Borders | None:
-    """What tree-sitter sees; None when it sees an error. ``text`` must be encodable."""
+    """The boundaries by tree-sitter; None when it finds an error. ``text`` must be encodable."""
     from tree_sitter import Parser, QueryCursor
 
     language, query = _grammar()
@@ -54,7 +53,7 @@ def borders(text: str) -> Borders | None:
     seen = QueryCursor(query).captures(root)
     arguments = {(node.start_byte, node.end_byte) for node in seen.get("argument", ())}
     for redirect in seen.get("redirect", ()):
-        # The grammar counts every word behind `>file` to the redirect; the shell gives them to the command.
+        # The grammar assigns every word after `>file` to the redirect; the shell gives them to the command.
         targets = redirect.children_by_field_name("destination")
         arguments.update((node.start_byte, node.end_byte) for node in targets[1:])
     return Borders(frozenset(node.start_byte for node in seen.get("start", ())), frozenset(arguments))

@@ -1,7 +1,7 @@
-"""Words, quotes, expansions and heredocs: everything between the borders of commands.
+"""Words, quotes, expansions and heredocs: everything between the boundaries of commands.
 
-The one idea: a word is read piece by piece, and each piece says whether its value is known. The
-commands inside substitutions are read by the same reader, through ``_list``.
+A word is read piece by piece, and each piece has a known or unknown value. Commands inside
+substitutions are read by the same reader, through ``_list``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DELIMITER = re.compile(r"([A-Za-z0-9_.:-]+)|'([A-Za-z0-9_.: -]+)'|\"([A-Za-z0-9
 
 
 class WordReader(Cursor):
-    """Reads words; what a list of commands is, its heir knows."""
+    """Reads words; subclasses define a list of commands."""
 
     def _list(self) -> None:
         raise NotImplementedError
@@ -52,10 +52,10 @@ class WordReader(Cursor):
         for reason in word.doubts():
             self.doubt(reason)
         if self.text.startswith("(", self.at):
-            raise Unclear("parenthesis behind a word: function, array or zsh pattern")
+            raise Unclear("parenthesis after a word: function, array or zsh pattern")
         raw = self.text[start : self.at]
         if self.heredocs and "\n" in raw:
-            raise Unclear("newline inside a word behind a heredoc's operator")
+            raise Unclear("newline inside a word after a heredoc operator")
         if raw.startswith("{") and raw.endswith("}") and self.text[self.at : self.at + 1] in {"<", ">"}:
             raise Unclear("redirect that names a variable")
         return word.word(raw), (start, self.at)
@@ -192,7 +192,7 @@ class WordReader(Cursor):
         word.unknown()
 
     def _substituted(self) -> None:
-        """``( list )`` of a substitution; ``at`` is on its parenthesis."""
+        """Read ``( list )`` of a substitution; ``at`` is on its parenthesis."""
         nested, piped, heredocs = self.nested, self.piped, self.heredocs
         self.depth += 1
         if self.depth > DEEPEST:
@@ -232,7 +232,7 @@ class WordReader(Cursor):
     # -- heredocs ------------------------------------------------------------------------------
 
     def _gap(self) -> None:
-        """Blanks, comments and newlines, with the heredocs that begin behind a newline."""
+        """Skip blanks, comments and newlines, and read the heredocs that begin after a newline."""
         while True:
             self._skip()
             if self.at < self.end and self.text[self.at] == "\n":
@@ -252,7 +252,7 @@ class WordReader(Cursor):
         self.heredocs.append(Heredoc(delimiter, found.group(1) is None, operator == "<<-"))
 
     def _bodies(self) -> None:
-        """The heredocs whose operators stood in the line that has just ended; ``at`` is behind its newline."""
+        """Read the heredocs whose operators were in the line just ended; ``at`` is after its newline."""
         waiting, self.heredocs = self.heredocs, []
         for heredoc in waiting:
             start = self.at
@@ -274,7 +274,7 @@ class WordReader(Cursor):
             self.at = min(stop + 1, self.end)
 
     def _expansions(self, start: int, stop: int) -> None:
-        """The commands inside the body of a heredoc that the shell expands."""
+        """Read the commands inside the body of a heredoc that the shell expands."""
         after, end = self.at, self.end
         self.at, self.end = start, stop
         body = WordBuilder(start)
