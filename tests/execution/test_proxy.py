@@ -182,6 +182,6 @@ except OSError as problem:
     )
 
     assert (
-        b"HTTP/1.0 200 OK|HTTP/1.1 403 127.0.0.1:%d was not named with --allow-net|refused\n" % (server + 1)
+        b"HTTP/1.0 200 OK|HTTP/1.1 403 127.0.0.1:%d was not allowed with --allow-net|refused\n" % (server + 1)
         == result.stdout
     )

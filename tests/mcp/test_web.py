@@ -86,7 +86,7 @@ def test_an_sse_server_cannot_send_us_elsewhere(tmp_path: Path, web: WebServer) 
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("gzip", "it sent a compressed answer nobody asked for"),
+        ("gzip", "it sent a compressed answer that was not requested"),
         ("endless", "more than 3,145,728 bytes"),
         ("endless-event", "more than 3,145,728 bytes"),
         ("flood", "messages a second"),

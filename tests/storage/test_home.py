@@ -244,7 +244,7 @@ class TestListing:
         (session,) = home.sessions()
 
         assert (srv.log(SessionId(ONE)), "/srv") == (session.path, session.first_cwd())
-        assert {f"{TWO}.jsonl": "link to a file that is not there"} == reasons(home)
+        assert {f"{TWO}.jsonl": "link to a missing file"} == reasons(home)
 
     def test_a_linked_project_is_listed_once(self, home: ClaudeHome, tmp_path: Path) -> None:
         """A second name of a listed directory adds nothing; a directory elsewhere is followed."""

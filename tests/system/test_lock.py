@@ -161,7 +161,7 @@ def test_the_holding_thread_is_told_at_once(path: Path) -> None:
     lock = FileLock(path, 60)
 
     with lock:
-        with pytest.raises(LogLocked, match="this very thread"):
+        with pytest.raises(LogLocked, match="this same thread"):
             lock.acquire()
         still_held = refused(FileLock(path, SHORT))
 

@@ -1,13 +1,12 @@
-"""Commands and servers, run where they can do no harm.
+"""Runs commands and servers in a sandbox.
 
     result = run(["make", "test"], cwd=project, confinement=Confinement(write=(project,)))
 
-Files, network and other processes are closed off by bubblewrap or Landlock, whichever
-works here; without either the run is refused. What a run may use is limited, what it
-printed is kept also when it was cut short, and nothing it started outlives it.
+Bubblewrap or Landlock, whichever works here, restricts files, network and other processes; without
+either the run is refused. Resources are limited, output is kept even when the run was cut short, and no
+process it started outlives it.
 
-Whether a command *may* run is not decided here: that is the permission engine's, and
-``services`` asks it first.
+This package does not decide whether a command *may* run: ``services`` asks the permission engine first.
 """
 
 from __future__ import annotations

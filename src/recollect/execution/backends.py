@@ -1,8 +1,8 @@
-"""Which back ends really work here, and which one a run gets.
+"""Which back ends work on this machine, and which one a run gets.
 
-A program being installed proves nothing: many systems forbid unprivileged
-namespaces. So each is tried once with a real command. Where none works the run is
-refused (E06); running without a sandbox is possible only by saying its name.
+An installed program proves nothing: many systems forbid unprivileged namespaces. So each back end is
+tried once with a real command. Where none works the run is refused (E06); running without a sandbox
+must be requested by name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def available() -> BackendAvailability:
 
 
 def chosen(confinement: Confinement) -> Chosen:
-    """The back end for a run, or a refusal that says what is missing."""
+    """The back end for a run, or an error that says what is missing."""
     wanted = confinement.backend
     if wanted == "unconfined":
         return "unconfined"
@@ -63,16 +63,18 @@ def chosen(confinement: Confinement) -> Chosen:
 
 
 def not_held(order: LaunchSpec) -> tuple[str, ...]:
-    """What the chosen back end cannot promise on this machine and for this user."""
+    """What the chosen back end cannot enforce on this machine and for this user."""
     if order.backend == "unconfined":
-        return ("nothing is confined: files, network and other processes are open to it",)
+        return ("nothing is confined: the command can reach files, network and other processes",)
     missing = []
     if seccomp.program(own_network=True) is None:
         missing.append(
             "no system call filter for this machine: Unix sockets in the file system are reachable"
         )
     if order.backend == "landlock":
-        missing.append("protected names inside writable trees are put back after the run, not held during it")
+        missing.append(
+            "protected names inside writable trees are restored after the run, not protected during it"
+        )
         missing.append(
             "modes, owners and times of files outside can be changed where the user may change them"
         )
@@ -82,7 +84,7 @@ def not_held(order: LaunchSpec) -> tuple[str, ...]:
     if "processes" not in bounds and os.getuid() == 0:
         missing.append("the number of processes is not bounded for root without a pids cgroup")
     if "memory" not in bounds:
-        missing.append("memory of all processes together is watched, not bounded: no cgroup can be made")
+        missing.append("memory of all processes together is watched, not bounded: no cgroup can be created")
     return tuple(missing)
 
 

@@ -1,10 +1,9 @@
-"""The mounts and namespaces of a bubblewrap jail, as its arguments.
+"""The arguments for bubblewrap: mounts and namespaces of one sandbox.
 
-The whole disk read-only, writable trees bound over it, hidden places covered, names
-that others execute bound read-only again; no network, no other processes, no
-devices, a small private /tmp. The deeper path wins, and of two for one path the
-stricter: so a secret inside a writable tree is hidden, and a project inside a
-hidden home is not.
+The whole disk is read-only, writable trees are bound over it, hidden places covered, and names that
+others execute bound read-only again. There is no network, no other process, no device, and a small
+private /tmp. The deeper path wins, and of two for one path the stricter: a secret inside a writable
+tree is hidden, a project inside a hidden home is not.
 """
 
 from __future__ import annotations
@@ -28,26 +27,25 @@ _NAMESPACES = (
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """What is laid over the read-only disk."""
+    """What is mounted over the read-only disk."""
 
     write: Sequence[Path]
     hidden: Sequence[Path]
     held: Sequence[Path]
     """Bound read-only inside writable trees."""
     pinned: Sequence[Path]
-    """Directories on the way to what is held: mount points, so that they cannot be renamed away."""
+    """Parent directories of held names: mount points, so that they cannot be renamed."""
     shown: Sequence[Path]
-    """Needed inside though they lie below a directory the jail has for itself."""
+    """Needed inside though below a directory that is private to the sandbox."""
 
 
 @cache
 def program() -> str | None:
-    """Where bwrap is."""
+    """The path of bwrap."""
     return shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin")
 
 
 def arguments(mounts: Mounts, *, cwd: Path, private_bytes: int, info: int) -> list[str]:
-    """Everything up to the ``--`` before the command."""
     argv = [program() or "bwrap", "--die-with-parent", "--new-session", "--cap-drop", "ALL", *_NAMESPACES]
     argv += ["--hostname", "recollect", "--info-fd", str(info)]
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--size", str(private_bytes), "--tmpfs", "/dev/shm"]  # noqa: S108
@@ -86,7 +84,7 @@ def _over(mounts: Mounts) -> list[list[str]]:
 
 
 def shown_of_tmp(named: Iterable[str], trees: Sequence[Path]) -> list[Path]:
-    """A jail has a /tmp of its own: what the command itself names there is shown, with all that lies beside it."""
+    """The top-level entries of /tmp that the command names; the sandbox has a private /tmp and needs them bound."""
     tops = []
     for text in dict.fromkeys(named):
         parts = Path(text).parts

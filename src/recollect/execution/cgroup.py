@@ -1,8 +1,7 @@
-"""A control group for one run, where we may make one: a hard bound on memory and processes.
+"""A control group for one run, where we may create one: a hard bound on memory and processes.
 
-RLIMIT_NPROC does not bind root at all, and no rlimit bounds several processes
-together. Where no group can be made (most unprivileged users), the caller goes
-without and says so.
+RLIMIT_NPROC does not bind root, and no rlimit bounds several processes together. Where no group can be
+created (most unprivileged users), the caller runs without one and reports it.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ class ControlGroup:
     bounds: frozenset[str]
 
     def take(self, pids: list[int]) -> None:
-        """Put processes in; what they start later is in as well."""
+        """Add processes; their later children are included."""
         for directory in self.directories:
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     (directory / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
     def remove(self) -> None:
-        """Take the group away. Nobody should be left in it; if the supervisor was killed, somebody may be."""
+        """Remove the group, and kill any process left in it (possible after the supervisor was killed)."""
         for directory in self.directories:
             for _ in range(50):
                 _end_members(directory)
@@ -54,7 +53,7 @@ def _end_members(directory: Path) -> None:
 
 
 def make(memory_bytes: int, processes: int) -> ControlGroup | None:
-    """A new group with these bounds, or None where this user may not make one."""
+    """A new group with these bounds, or None where this user may not create one."""
     name = f"recollect-{os.getpid()}-{next(_numbers)}"
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
@@ -67,7 +66,7 @@ def make(memory_bytes: int, processes: int) -> ControlGroup | None:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove the empty groups of processes that are gone; one that was killed could not do it itself."""
+    """Remove the empty groups that killed processes left behind."""
     for left in parent.glob("recollect-*-*"):
         owner = left.name.split("-")[1]
         if owner.isdigit() and not Path("/proc", owner).exists():

@@ -1,16 +1,14 @@
-"""The program that stands between us and a command: it gives up rights, then becomes the command.
+"""The helper program that gives up rights and then becomes the command.
 
-Started with ``python -I -S`` in a process of its own: the standard
-library only, no environment believed, no site packages. It reads one document
-from an inherited socket and does what it says in this order: close descriptors,
-hand out a listening socket, limit, drop capabilities, Landlock, seccomp, exec. A
-step that fails ends it before the command exists: it never runs with less
-confinement than was asked for.
+It is started with ``python -I -S``: standard library only, no environment variables, no site packages.
+It reads one document from an inherited socket and then closes descriptors, passes out a listening
+socket, sets limits, drops capabilities, applies Landlock and seccomp, and calls exec. If a step fails
+it exits before the command starts: the command never runs with less confinement than requested.
 
-A helper process instead of ``preexec_fn``, which is not safe in a program with threads.
+It is a helper process because ``preexec_fn`` is not safe in a program with threads.
 """
 
-import _ctypes  # not the package around it: importing that takes a third of the time this program has
+import _ctypes  # not its package: importing that takes a third of this program's time
 import marshal
 import os
 import resource
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
     _Simple = _SimpleCData[Any]
 else:
-    import _signal as signal  # the module around it takes as long to import as this whole program
+    import _signal as signal  # importing the module takes as long as the rest of this program
     from _ctypes import _SimpleCData as _Simple
 
 SETUP_FAILED, CANNOT_START, NOT_FOUND = 125, 126, 127
@@ -54,10 +52,10 @@ class _Bytes(_Simple):
 
 
 class _Function(_ctypes.CFuncPtr):
-    """A function of the C library: an int is a C int, bytes are the address of their first."""
+    """A C library function: an int is passed as a C int, bytes as the address of the first byte."""
 
     _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
-    _restype_ = _Int  # a long would take the -1 of a function that answers with an int for 4,294,967,295
+    _restype_ = _Int  # as a long, the -1 of a function that returns int would become 4,294,967,295
 
 
 class _FilterProgram(_ctypes.Structure):
@@ -71,7 +69,7 @@ _syscall = _Function(_ctypes.dlsym(_LIBC, "syscall"))
 
 
 def main(control: int) -> "NoReturn":
-    """Read what is asked, do it, become the command."""
+    """Read the document, apply it, and exec the command."""
     try:
         spec = _read_document(control)
         _close_all_but(control)
@@ -88,7 +86,7 @@ def main(control: int) -> "NoReturn":
 
 def _read_document(control: int) -> dict[str, "Any"]:
     length = int.from_bytes(_read_exactly(control, 8), "big")
-    # marshal, not JSON: nothing has to be imported for it, and only our own parent holds the other end.
+    # marshal, not JSON: it needs no import, and only our own parent holds the other end.
     document: dict[str, Any] = marshal.loads(_read_exactly(control, length))  # noqa: S302
     return document
 
@@ -98,7 +96,7 @@ def _read_exactly(control: int, length: int) -> bytes:
     while len(data) < length:
         piece = os.read(control, length - len(data))
         if not piece:
-            raise EOFError("whoever started this is gone")
+            raise EOFError("the parent process has exited")
         data += piece
     return data
 
@@ -111,7 +109,9 @@ def _tell(control: int, text: bytes) -> None:
 def _close_all_but(control: int) -> None:
     for descriptor in [int(entry.name) for entry in os.scandir("/proc/self/fd")]:
         if descriptor > 2 and descriptor != control:
-            _quietly(os.close, descriptor)  # one of them is the list's own, and closed already
+            _quietly(
+                os.close, descriptor
+            )  # one of them belongs to the directory listing and is closed already
     os.set_inheritable(control, False)
 
 
@@ -123,7 +123,8 @@ def _quietly(function: "Any", *arguments: int) -> None:
 
 
 def _hand_out_listener(control: int, port: int) -> None:
-    """A socket keeps the network it was made in: the proxy outside accepts what is dialled in here."""
+    """A socket keeps the network namespace it was created in: the proxy outside accepts connections from
+    inside."""
     import socket
 
     with socket.socket() as listener, socket.socket(fileno=os.dup(control)) as answer:
@@ -134,16 +135,16 @@ def _hand_out_listener(control: int, port: int) -> None:
 
 
 def _supervise(control: int, spec: dict[str, "Any"]) -> None:
-    """Split in two: the child goes on; we wait, and end whatever it leaves behind.
+    """Fork: the child continues; the parent waits and kills every process it leaves behind.
 
-    As the reaper of all descendants we see every orphan, also those that left the session. When the
-    kernel says there are no children, none are left.
+    As the reaper of all descendants the parent also gets orphans that left the session. When the kernel
+    reports no children, none are left.
     """
     both = (signal.SIGTERM, signal.SIGCHLD)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents leave it, it would never come
-    before = signal.pthread_sigmask(
-        signal.SIG_BLOCK, both
-    )  # from here on none of them is lost or surprises us
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # if it is ignored, as some parents leave it, it would never arrive
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, both)  # from here on no signal is lost or handled late
     _checked(_prctl(_SET_SUBREAPER, 1, 0, 0, 0), "become the reaper")
     _checked(_prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0), "follow the parent")
     if os.getppid() != spec["parent"]:
@@ -184,7 +185,10 @@ def _end_all_children() -> None:
 
     while True:
         family = _descendants(os.getpid())
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: a fork bomb must not outrun us
+        for number in (
+            signal.SIGSTOP,
+            signal.SIGKILL,
+        ):  # stopped first, so that a fork bomb cannot start more
             for pid in family:
                 _quietly(os.kill, pid, number)
         try:
@@ -196,7 +200,7 @@ def _end_all_children() -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Every process below ``pid``, from the table of all processes (children lists are optional in a kernel)."""
+    """Every process below ``pid``, from the process table (children lists are optional in a kernel)."""
     parents: dict[int, list[int]] = {}
     for name in [entry.name for entry in os.scandir("/proc")]:
         if name.isdigit():
@@ -236,10 +240,10 @@ def _limit(kind: int, value: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """All of them, also from what a program of root would get back at exec."""
+    """Drop all of them, including those that a root program would regain at exec."""
     for capability in range(64):
         if _prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break  # the first number the kernel does not know, or we had none to drop
+            break  # the first number unknown to the kernel, or there was none to drop
     _prctl(_CAP_AMBIENT, 4, 0, 0, 0)
     _prctl(_SET_SECUREBITS, _NO_ROOT_LOCKED, 0, 0, 0)
     header = _number(_CAPABILITY_VERSION, 4) + _number(0, 4)
@@ -260,7 +264,7 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return  # gone, or not ours to see: nothing is allowed there
+        return  # missing or not visible to us: nothing is allowed there
     try:
         if os.fstat(place).st_mode & _KIND != _DIRECTORY:
             rights &= _FILE_RIGHTS

@@ -1,7 +1,7 @@
-"""The few variables a confined program is told, and the places it is not shown.
+"""The environment variables of a confined program, and the secret places hidden from it.
 
-An allow list: tokens, agent sockets, loader and interpreter variables of ours never
-reach a command, whatever they are called.
+Variables pass by an allow list: our tokens, agent sockets, loader and interpreter variables never reach
+a command.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _SYSTEM_SECRETS = (
 )
 
 
-def clean(asked: Mapping[str, str] | None, private: str, proxy: str | None) -> dict[str, str]:
-    """What the command gets: the allow list from ours, a private HOME and TMPDIR, then what was asked for."""
+def clean(requested: Mapping[str, str] | None, private: str, proxy: str | None) -> dict[str, str]:
+    """The command's variables: allowed ones of ours, a private HOME and TMPDIR, then the requested ones."""
     kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")}
     kept.setdefault("PATH", _FALLBACK_PATH)
     kept |= {"HOME": f"{private}/home", "TMPDIR": f"{private}/temporary"}
     if proxy:
         kept |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), proxy)
-    return kept | dict(asked or {})
+    return kept | dict(requested or {})
 
 
 def helper() -> dict[str, str]:
-    """What our own helper gets: nothing a loader or an interpreter could be steered with."""
+    """The helper's variables: none that influences a loader or an interpreter."""
     return {"PATH": _FALLBACK_PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 
 
 def secret_places() -> tuple[Path, ...]:
-    """Where keys are kept, of this user and of the machine."""
+    """Where keys are stored, of this user and of the machine."""
     home = Path(os.environ.get("HOME") or "/nonexistent")
     named = [os.environ.get(name) for name in ("CLAUDE_CONFIG_DIR",)]
     own = [Path(place) / ".credentials.json" for place in named if place]
@@ -72,7 +72,7 @@ def secret_places() -> tuple[Path, ...]:
 
 
 def existing(places: tuple[Path, ...]) -> list[Path]:
-    """Those that are there, with every link followed: hiding a link would hide nothing."""
+    """Existing places with links resolved: hiding a link alone would hide nothing."""
     found: dict[Path, None] = {}
     for place in places:
         try:

@@ -1,9 +1,8 @@
 """Landlock: which rights a program keeps on which paths, as numbers for the helper.
 
-Landlock only ever allows below a directory; it cannot take a part away again. So
-"everything but these" is said by naming the siblings on the way to what is hidden.
-Where something hidden lies inside a writable tree that cannot be said at all, and
-the run is refused rather than half confined.
+Landlock only allows below a directory; it cannot exclude a part. So "everything but these" is expressed
+by listing the siblings along each hidden path. A hidden path inside a writable tree cannot be
+expressed, and the run is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from recollect.errors import UsageError
 
-LEAST_ABI = 4  # below that it cannot stop TCP
+LEAST_ABI = 4  # older versions cannot block TCP
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _CHANGE_NAMES = sum(1 << bit for bit in range(4, 13))
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -30,7 +29,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fd", "stdin", "
 
 @cache
 def abi() -> int:
-    """The version this kernel speaks; 0 where there is none."""
+    """The ABI version of this kernel; 0 where there is none."""
     if sys.platform != "linux":
         return 0
     version: int = ctypes.CDLL(None, use_errno=True).syscall(444, None, ctypes.c_size_t(0), 1)
@@ -40,7 +39,7 @@ def abi() -> int:
 def rules(
     write: Sequence[Path], hidden: Sequence[Path], *, version: int, second_layer: bool
 ) -> dict[str, object]:
-    """The document the helper carries out. As ``second_layer`` reads are left to the mounts beneath it."""
+    """The rules for the helper. As ``second_layer``, reads are left to the mounts beneath it."""
     change = _WRITE_FILE | _CHANGE_NAMES
     change |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     handled = (
@@ -63,7 +62,7 @@ def rules(
 
 
 def _readable(write: Sequence[Path], hidden: Sequence[Path]) -> Iterable[Path]:
-    """Everything but ``hidden`` and the devices, as the smallest set of trees that leaves them out."""
+    """Everything but ``hidden`` and the devices, as the smallest set of trees."""
     left_out = [Path("/dev"), *hidden]
     for secret in hidden:
         for tree in write:
@@ -77,7 +76,7 @@ def _readable(write: Sequence[Path], hidden: Sequence[Path]) -> Iterable[Path]:
 
 
 class _ExclusionTree(dict[str, "_ExclusionTree"]):
-    """Names on the way to what is left out; one with nothing below it is left out itself."""
+    """Names along the excluded paths; one with nothing below it is itself excluded."""
 
 
 def _branches(left_out: Iterable[Path]) -> _ExclusionTree:
@@ -86,7 +85,7 @@ def _branches(left_out: Iterable[Path]) -> _ExclusionTree:
         branch = top
         for depth, name in enumerate(path.parts[1:], 2):
             if name in branch and not branch[name]:
-                break  # it lies inside something that is left out already
+                break  # inside something that is excluded already
             branch = branch.setdefault(name, _ExclusionTree())
             if depth == len(path.parts):
                 branch.clear()
@@ -103,7 +102,7 @@ def _without(tree: str, branches: _ExclusionTree) -> Iterable[str]:
     for entry in entries:
         branch = branches.get(entry.name)
         if entry.is_symlink():
-            continue  # a link grants nothing; what it names is named by its own path
+            continue  # a link grants nothing; its target has its own path
         if branch is None:
             yield entry.path
         elif branch:

@@ -1,8 +1,7 @@
-"""Starting one confined process: the helper, its orders, its answer.
+"""Starts one confined process through the helper.
 
-Everything is started from one thread that lives as long as this process: the
-kernel's "die with the parent" means the parent *thread*, and a server started from
-a short-lived worker would die with it.
+All processes are started from one thread that lives as long as this process: the kernel's "die with the
+parent" refers to the parent *thread*, so a server started from a short-lived worker would end with it.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from recollect.execution.proxy import PORT
 from recollect.execution.terms import Chosen, RunLimits
 
 HELPER = Path(__file__).resolve().with_name("confine.py")
-# Imported, not run as a script: then its compiled form is kept.
+# Imported, not run as a script, so that its compiled form is cached.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); import confine; confine.main(int(sys.argv[2]))"
 _ANSWER_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """One process to be started, with everything decided."""
+    """One process to start, with all settings decided."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -55,7 +54,7 @@ class LaunchSpec:
 
 @dataclass(slots=True)
 class LaunchedProcess:
-    """A process that runs: ``process`` is ours to wait for, ``root`` the one whose end ends all others."""
+    """A running process: wait for ``process``; when ``root`` ends, all others end."""
 
     process: subprocess.Popen[bytes]
     root: int | None
@@ -63,7 +62,7 @@ class LaunchedProcess:
 
 
 def launch(order: LaunchSpec, *, stdin: int | IO[bytes]) -> LaunchedProcess:
-    """Start it and return when the command itself is about to run; raises when it could not be confined."""
+    """Start it and return when the command is about to run; raises when it could not be confined."""
     ours, theirs = socket.socketpair()
     info_read, info_write = os.pipe() if order.backend == "bubblewrap" else (-1, -1)
     process = None
@@ -99,7 +98,7 @@ def launch(order: LaunchSpec, *, stdin: int | IO[bytes]) -> LaunchedProcess:
 
 
 def _argv(order: LaunchSpec, control: int, info: int) -> list[str]:
-    importlib.import_module("recollect.execution.confine")  # compiles it, where its directory can be written
+    importlib.import_module("recollect.execution.confine")  # compiles it, where its directory is writable
     helper = [
         interpreter(),
         "-I",
@@ -118,7 +117,7 @@ def _argv(order: LaunchSpec, control: int, info: int) -> list[str]:
 
 
 def interpreter() -> str:
-    """A Python for the helper, by its real path: a link in a writable tree could be turned elsewhere."""
+    """A Python for the helper, by its real path: a link in a writable tree could be changed."""
     for candidate in (getattr(sys, "_base_executable", ""), sys.executable, "/usr/bin/python3"):
         real = os.path.realpath(candidate) if candidate else ""
         if real and os.access(real, os.X_OK):
@@ -150,9 +149,9 @@ def _instructed(
 
 
 def _take_all(group: ControlGroup, pid: int) -> None:
-    """Put a process and its descendants into the group, and again those that were made meanwhile.
+    """Add a process and its descendants to the group, repeating for those started meanwhile.
 
-    Whoever is born to a member is a member; so when a look finds nobody new, nobody new can come.
+    Children of members become members, so when a pass finds no new process, none can appear.
     """
     taken: set[int] = set()
     while fresh := [one for one in (pid, *descendants(pid)) if one not in taken]:
@@ -161,7 +160,7 @@ def _take_all(group: ControlGroup, pid: int) -> None:
 
 
 def _root(info: int, process: subprocess.Popen[bytes]) -> int | None:
-    """The first process of the jail, as bubblewrap tells it; when that one is gone, all are."""
+    """The first process of the sandbox, as reported by bubblewrap; when it is gone, all are."""
     text = b""
     while not text.rstrip().endswith(b"}"):
         piece = os.read(info, 4096)
@@ -206,7 +205,9 @@ def _landlock(order: LaunchSpec) -> dict[str, object] | None:
 
 def _rlimits(order: LaunchSpec) -> dict[str, int]:
     limits = order.limits
-    others = 0 if order.backend == "bubblewrap" else tasks_of(os.getuid())  # a jail's user counts anew
+    others = (
+        0 if order.backend == "bubblewrap" else tasks_of(os.getuid())
+    )  # a sandbox user is counted separately
     numbers = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": limits.file_bytes,
@@ -238,7 +239,7 @@ def _line(ours: socket.socket) -> bytes:
 def _failed(order: LaunchSpec, process: subprocess.Popen[bytes], answer: bytes) -> NoSandbox:
     process.kill()
     said = answer or (process.stderr.read(4000) if process.stderr else b"")
-    reason = said.decode("utf-8", "replace").strip() or "it ended without a word"
+    reason = said.decode("utf-8", "replace").strip() or "it ended without an error message"
     return NoSandbox(f"{order.backend}: {ascii(reason)[1:-1]}")
 
 
@@ -278,4 +279,4 @@ def _start_what_is_asked(jobs: queue.SimpleQueue[_Job]) -> None:
             future.set_result(make())
         except BaseException as problem:  # noqa: BLE001 - it belongs to whoever asked
             future.set_exception(problem)
-        del make, future  # while we wait for the next, nothing of this one is kept alive
+        del make, future  # release this one while waiting for the next

@@ -1,8 +1,8 @@
-"""The directory that is HOME and TMPDIR of one run, for back ends without a /tmp of their own.
+"""HOME and TMPDIR of one run, for back ends without a /tmp of their own.
 
-Whoever made it holds a lock on it as long as he lives; the kernel lets go of it however he ends. So a
-directory nobody holds was left by a process that was killed, whatever its number is used for now, and the
-next process that makes one takes it away. Only directories of this user are looked at, and no link is followed.
+The process that creates the directory holds a lock on it, which the kernel releases however the process
+ends. So an unlocked directory was left by a killed process, and the next process that creates one
+removes it. Only directories of this user are considered, and no link is followed.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ _DIRECTORY = (
     os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )
 _swept: set[int] = set()
-"""Processes (this one, or one it was forked from) that have looked for leftovers already."""
+"""Processes (this one, or one it was forked from) that have already swept."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateDirectory:
-    """A directory of one run, held until it is removed."""
+    """A directory of one run, locked until it is removed."""
 
     path: Path
     _held: int
 
     def remove(self) -> None:
-        """Take it away with all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._held)
 
 
 def make() -> PrivateDirectory:
-    """A new one, with ``home`` and ``temporary`` in it; the first time, leftovers of the dead go away."""
+    """A new directory with ``home`` and ``temporary``; the first call removes what killed processes left."""
     if os.getpid() not in _swept:
         _swept.add(os.getpid())
         sweep(Path(tempfile.gettempdir()))
@@ -45,7 +44,7 @@ def make() -> PrivateDirectory:
         place = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
         held = _hold(place)
         if held is not None:
-            break  # else: another process swept it before we could say that it is ours
+            break  # else: another process swept it before it was locked
     for name in ("home", "temporary"):
         (place / name).mkdir(mode=0o700)
     return PrivateDirectory(place, held)
@@ -61,7 +60,7 @@ def sweep(parent: Path) -> None:
 
 
 def _hold(place: Path) -> int | None:
-    """Lock a directory of ours; None when somebody holds it, or it is not ours, or no longer there."""
+    """Lock a directory of ours; None when it is locked, not ours, or gone."""
     import fcntl
 
     try:

@@ -1,4 +1,4 @@
-"""Who descends from a process, and how much memory they hold together."""
+"""The descendants of a process, and how much memory they use together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ _PROC = Path("/proc")
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below ``pid``."""
     if (_PROC / str(pid) / "task" / str(pid) / "children").exists():
         return _below(pid, _children)
     below: dict[int, list[int]] = {}
@@ -33,7 +32,7 @@ def _below(pid: int, children_of: Callable[[int], list[int]]) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """From the lists the kernel keeps, where it was built to show them."""
+    """From the children lists in /proc, where the kernel has them."""
     found: list[int] = []
     try:
         for task in (_PROC / str(pid) / "task").iterdir():
@@ -52,7 +51,7 @@ def _parent(name: str) -> int | None:
 
 
 def own_memory(pids: list[int]) -> int:
-    """Bytes the processes hold that are not file pages: anonymous and shared memory."""
+    """Bytes of anonymous and shared memory of these processes; file pages are not counted."""
     return sum(map(_own_memory, pids))
 
 
@@ -79,7 +78,5 @@ def tasks_of(user: int) -> int:
         except OSError:
             continue
         if status.st_uid == user:
-            count += max(
-                status.st_nlink - 2, 1
-            )  # a directory has two links, and this one one more per thread
+            count += max(status.st_nlink - 2, 1)  # this directory has two links plus one per thread
     return count

@@ -1,20 +1,17 @@
-"""Names inside a writable tree that somebody outside will execute or believe (C05).
+"""Protects names inside a writable tree that other programs execute or trust (C05).
 
-A confined program may write to a project, and the project holds files that other
-programs run without asking: git hooks, editor tasks, MCP servers, shell start files.
-Three ways, by what is there:
+A confined program may write to a project, and the project holds files that other programs run without
+asking: git hooks, editor tasks, MCP servers, shell start files. There are three cases:
 
-- it exists: it is *held*, bound read-only inside the jail, and the directories on
-  the way are pinned as mount points, so that they cannot be moved aside;
-- it is missing: an empty directory takes its place for the time of the run (a
-  directory, because git does not see empty ones) and is removed after the last
-  run that needs it;
-- neither is possible (a link stands there, a placeholder would break git, or the
-  back end has no mounts): it is *watched*, compared after the run, and put back; what
-  the program had made of it is kept beside it under a name nothing executes.
+- it exists: it is *held*, bound read-only inside the sandbox; its parent directories become
+  mount points, so that they cannot be moved aside;
+- it is missing: an empty directory takes its place during the run (a directory, because git
+  ignores empty ones) and is removed after the last run that needs it;
+- neither is possible (it is a link, a placeholder would break git, or the back end has no
+  mounts): it is *watched*, compared after the run and restored; the changed version is kept
+  beside it under a name that nothing executes.
 
-Only names at the top of each writable tree are covered, not those of repositories
-nested deeper.
+Only names at the top of each writable tree are covered, not those of nested repositories.
 """
 
 from __future__ import annotations
@@ -33,8 +30,8 @@ from recollect.policy.protected import CONFIGURATION, names_in_tree
 from recollect.system.beneath import descend
 
 PROTECTED = names_in_tree()
-# Programs that run in a project read these at its top, and stumble over a directory where a file should be
-# (or could not use .config at all); so where they are missing they are watched.
+# Programs that run in a project read these at its top, and fail on a directory where a file should be (or
+# could not use .config at all); so where they are missing they are watched.
 _NO_PLACEHOLDER = frozenset(
     {
         ".claude.json",
@@ -47,7 +44,7 @@ _NO_PLACEHOLDER = frozenset(
         *CONFIGURATION,
     }
 )
-# Placeholders for these would break git itself; HEAD beside no .git would make the tree a bare repository.
+# Placeholders for these would break git; HEAD without .git would make the tree a bare repository.
 WATCHED = (".git/commondir", ".git/config.worktree", "HEAD")
 PLACEHOLDER_MODE = 0o555
 _MAX_FILES, _MAX_BYTES = 2_000, 16 * 1024 * 1024
@@ -55,7 +52,7 @@ _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLL
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 Stand = tuple[str, int, bytes] | None
-"""What stood under a name: kind, mode and content (a link's target, a file's bytes), or None for nothing."""
+"""The state of a name: kind, mode and content (a link's target, a file's bytes), or None if missing."""
 
 
 @dataclass
@@ -68,7 +65,7 @@ class ProtectedNames:
     placeholders: list[tuple[Path, int]] = field(default_factory=list)
 
     def settle(self) -> tuple[str, ...]:
-        """Put back what was changed, take the placeholders away; the names that had to be put back."""
+        """Restore what was changed and remove the placeholders; returns the names that were restored."""
         changed, failed = [], []
         for tree, name, before in self.watched:
             try:
@@ -80,13 +77,13 @@ class ProtectedNames:
             _take_away(path, descriptor)
         self.placeholders.clear()
         if failed:
-            hint = "a command changed it: look at it before anything else uses it"
+            hint = "a command changed it: inspect it before anything else uses it"
             raise StorageError("put back", *failed[0], hint=hint)
         return tuple(changed)
 
 
 def prepare(trees: Sequence[Path], *, has_mounts: bool) -> ProtectedNames:
-    """Look at every protected name of every tree; with mounts, make placeholders for the missing."""
+    """Check every protected name of every tree; with mounts, create placeholders for missing ones."""
     guarded = ProtectedNames()
     try:
         for tree in trees:
@@ -119,7 +116,7 @@ def _prepare(guarded: ProtectedNames, tree: Path, name: str, *, has_mounts: bool
                 _hold_missing(guarded, path)
             return
         except OSError:
-            return  # not ours to look into, so not the program's either
+            return  # unreadable for us, so for the program too
         if stat.S_ISLNK(mode):
             _watch(guarded, tree, "/".join(parts[:depth]))
             return
@@ -132,7 +129,7 @@ def _prepare(guarded: ProtectedNames, tree: Path, name: str, *, has_mounts: bool
 
 
 def _prepare_ourselves(guarded: ProtectedNames, tree: Path) -> None:
-    """recollect may live in the very tree (a project's .venv): nobody rewrites what confines him."""
+    """recollect may be installed in the tree (a project's .venv): the run must not change it."""
     for place in {Path(__file__).resolve().parents[1], Path(sys.prefix).resolve()}:
         if tree in place.parents and place not in guarded.held:
             guarded.held.append(place)
@@ -142,7 +139,7 @@ def _prepare_ourselves(guarded: ProtectedNames, tree: Path) -> None:
 def _hold(guarded: ProtectedNames, path: Path, mode: int) -> None:
     guarded.held.append(path)
     if stat.S_ISDIR(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE:
-        _share(guarded, path)  # another run's placeholder, or one a crash left: the last one removes it
+        _share(guarded, path)  # another run's placeholder, or left by a crash: the last run removes it
 
 
 def _hold_missing(guarded: ProtectedNames, path: Path) -> None:
@@ -154,11 +151,11 @@ def _hold_missing(guarded: ProtectedNames, path: Path) -> None:
         if _share(guarded, path) or path.exists():
             return
         guarded.held.pop()  # removed by another run between the two steps
-    raise OSError(errno.EBUSY, "cannot keep a placeholder", str(path))
+    raise OSError(errno.EBUSY, "cannot lock a placeholder", str(path))
 
 
 def _share(guarded: ProtectedNames, path: Path) -> bool:
-    """Say that we need a placeholder as well; False when it went away meanwhile."""
+    """Register as a further user of a placeholder; False when it was removed meanwhile."""
     import fcntl
 
     try:
@@ -177,7 +174,7 @@ def _share(guarded: ProtectedNames, path: Path) -> bool:
 
 
 def _take_away(path: Path, descriptor: int) -> None:
-    """Remove a placeholder, unless another run still counts on it or it is no longer empty."""
+    """Remove a placeholder, unless another run still needs it or it is no longer empty."""
     import fcntl
 
     with contextlib.suppress(OSError):
@@ -195,7 +192,7 @@ def _watch(guarded: ProtectedNames, tree: Path, name: str) -> None:
 
 
 def _stands(tree: Path, name: str) -> dict[str, Stand]:
-    """What stands under a name, and below it when it is a directory; nothing is followed."""
+    """The state of a name and, for a directory, of everything below; links are not followed."""
     found: dict[str, Stand] = {}
     with _parent(tree, name) as above:
         if above is not None:
@@ -251,7 +248,7 @@ def _bytes(above: int, name: str) -> bytes:
 
 
 def _put_back(tree: Path, name: str, before: dict[str, Stand]) -> bool:
-    """Whether it had changed. The change is moved aside, then what stood there is written anew."""
+    """Whether it had changed. The changed version is moved aside and the original written again."""
     if _stands_or_unknown(tree, name) == before:
         return False
     with _way_restored(tree, name) as above:
@@ -272,7 +269,7 @@ def _stands_or_unknown(tree: Path, name: str) -> dict[str, Stand] | None:
 
 @contextlib.contextmanager
 def _way_restored(tree: Path, name: str) -> Iterator[int]:
-    """The directory a name stands in. A link or a file on the way is moved aside, never followed."""
+    """The parent directory of a name. A link or file on the path is moved aside, never followed."""
     above = os.open(tree, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
         for part in name.split("/")[:-1]:

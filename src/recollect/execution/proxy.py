@@ -1,13 +1,12 @@
-"""The one way out of a jail: a CONNECT proxy that knows which hosts were named.
+"""A CONNECT proxy: the only network access of a sandbox, for the allowed hosts.
 
-It runs outside and accepts on a socket that was made inside the jail's own network
-(a socket keeps the network it was born in), so nothing of ours stands inside. Names
-are resolved here, and the address that was checked is the one that is dialled: a
-name that answers differently the second time gains nothing. Private, loopback and
-link-local addresses are refused unless named as such.
+It runs outside and accepts on a socket that was created inside the sandbox's network namespace. Names
+are resolved here, and the checked address is the one that is dialled, so a name that resolves
+differently the second time gains nothing. Private, loopback and link-local addresses are refused unless
+named explicitly.
 
-It sees host names, not what is said: a broad host or a front for others leaks, and
-whoever allows a host allows everything on it.
+It sees host names, not content: allowing a host allows everything on it, and a shared front end may
+lead to other hosts.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class ProxyRefused(Exception):
 
 
 class AllowList:
-    """The hosts that were named, compared by whole labels, never by the start or end of a text."""
+    """The allowed hosts, compared by whole labels, never by a text prefix or suffix."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._exact: dict[str, set[int]] = {}
@@ -59,7 +58,7 @@ class AllowList:
         table.setdefault(host, set()).update([port] if port else _USUAL_PORTS)
 
     def names(self, host: str, port: int) -> bool:
-        """Whether this host and port were named."""
+        """Whether this host and port are allowed."""
         if port in self._exact.get(host, ()):
             return True
         labels = host.split(".")
@@ -67,12 +66,12 @@ class AllowList:
         return any(port in self._below.get(parent, ()) for parent in above)
 
     def names_exactly(self, host: str, port: int) -> bool:
-        """Whether it was named without a wildcard."""
+        """Whether it is allowed without a wildcard."""
         return port in self._exact.get(host, ())
 
 
 def canonical(host: str) -> str | None:
-    """A host in lower case without the trailing dot; None for what is no plain host name or address."""
+    """A host in lower case without the trailing dot; None if it is not a plain host name or address."""
     text = host.strip("[]").lower().removesuffix(".")
     if ":" in text:
         with contextlib.suppress(ValueError):
@@ -103,7 +102,7 @@ class Proxy:
         threading.Thread(target=self._serve, name="recollect-proxy", daemon=True).start()
 
     def close(self) -> None:
-        """Take no more connections and cut those that are open."""
+        """Accept no more connections and close the open ones."""
         self._closed = True
         for connection in (self._listener, *list(self._open)):
             with contextlib.suppress(OSError):
@@ -165,7 +164,7 @@ class Proxy:
 
     def _dialled(self, host: str, port: int) -> socket.socket:
         if not self._allowed.names(host, port):
-            raise ProxyRefused(403, f"{host}:{port} was not named with --allow-net")
+            raise ProxyRefused(403, f"{host}:{port} was not allowed with --allow-net")
         address = checked_address(
             host, port, private=self._allowed.names_exactly(host, port) and _is_local(host)
         )
@@ -178,7 +177,7 @@ class Proxy:
 
 
 def _is_local(host: str) -> bool:
-    """Named as what it is: an address, or localhost."""
+    """Whether it is an address or localhost."""
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(host)
         return True
@@ -186,7 +185,7 @@ def _is_local(host: str) -> bool:
 
 
 def checked_address(host: str, port: int, *, private: bool) -> tuple[str, int]:
-    """The address to dial: one that was looked at, not the name once more."""
+    """The address to dial, checked: the name is not resolved again."""
     try:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as cause:

@@ -1,9 +1,8 @@
-"""A confined process while it runs, and until nothing of it is left.
+"""A confined process while it runs, and until all of its processes have ended.
 
-``run`` is for commands: it waits, keeps what was printed, and ends the command at
-its limits. ``start`` is for servers: the caller speaks with it over its pipes.
-Either way the end is the same: when ``end`` returns, no process of it is alive and
-the names it was not to touch stand as they stood.
+``run`` is for commands: it waits, keeps the output, and ends the command at its limits. ``start`` is
+for servers: the caller uses its pipes. In both cases, when the end is reached, no process is alive and
+protected names are unchanged or restored.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ class CapturedStream:
 
     @property
     def data(self) -> bytes:
-        """What was kept so far."""
+        """The bytes kept so far."""
         return b"".join(self._pieces)
 
     def finish(self) -> None:
-        """Wait for the end of the stream; every writer is gone by now."""
+        """Wait for the end of the stream; every writer has ended by now."""
         self._thread.join(_LAST_WORDS_SECONDS)
 
     def _read(self) -> None:
@@ -74,7 +73,7 @@ class CapturedStream:
 
 
 class RunningProcess:
-    """A started process. ``stdin`` and ``stdout`` are its pipes; its stderr is kept, up to the limit."""
+    """A started process. ``stdin`` and ``stdout`` are its pipes; stderr is kept, up to the limit."""
 
     def __init__(
         self,
@@ -96,26 +95,25 @@ class RunningProcess:
 
     @property
     def stdin(self) -> IO[bytes]:
-        """Where to write to it; only for processes started with ``start``."""
+        """Its standard input; only for processes started with ``start``."""
         if self.process.stdin is None:
             raise UsageError("this process has no stdin of its own", hint="use execution.start")
         return self.process.stdin
 
     @property
     def stdout(self) -> IO[bytes]:
-        """Where it writes to."""
         if self.process.stdout is None:
             raise UsageError("this process has no stdout of its own", hint="use execution.start")
         return self.process.stdout
 
     @property
     def stderr(self) -> bytes:
-        """What it said on stderr so far, up to the limit of a stream."""
+        """Its stderr so far, up to the limit of a stream."""
         return self._said.data if self._said else b""
 
     @property
     def not_held(self) -> tuple[str, ...]:
-        """What this back end could not promise here."""
+        """What this back end cannot enforce here."""
         return backends.not_held(self._order)
 
     def poll(self) -> int | None:
@@ -123,19 +121,19 @@ class RunningProcess:
         return _as_shells_say(self.process.poll())
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait for its end; None when it did not come in time. Then ``kill`` to take the rest away."""
+        """Wait for its end; None on timeout. Then call ``kill`` to end its remaining processes."""
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 _wait_for_end(self.process.pid, seconds)
         return self.poll()
 
     def kill(self) -> None:
-        """End it and all it started; returns when none of them is alive. Can be called again."""
+        """End it and all it started; returns when none is alive. May be called again."""
         with self._ending:
             if self._ended:
                 return
             self._ended = True
-            with contextlib.ExitStack() as last:  # each step is taken, also when one before it fails
+            with contextlib.ExitStack() as last:  # every step runs, even when an earlier one fails
                 if self.process.stdin is not None:
                     last.callback(_close_quietly, self.process.stdin)
                 if self._said is not None:
@@ -153,7 +151,7 @@ class RunningProcess:
         self.put_back = self._guarded.settle()
 
     def why_end(self) -> str | None:
-        """Which limit it is beyond: ``time``, ``memory`` or ``disk``; None when it is within all of them."""
+        """The limit it exceeds: ``time``, ``memory`` or ``disk``; None within all limits."""
         limits = self._order.limits
         if limits.seconds is not None and time.monotonic() - self._started >= limits.seconds:
             return "time"
@@ -164,7 +162,7 @@ class RunningProcess:
 
     def _end_processes(self) -> None:
         if self._root is not None:
-            # The first process of a namespace is reaped after all others: its end is theirs (SIGKILL cannot be held).
+            # The first process of a namespace is reaped after all others, so its end is theirs.
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._root, signal.SIGKILL)
             _wait_on(self._root, None)
@@ -173,14 +171,14 @@ class RunningProcess:
             self.process.wait()
             return
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)  # the supervisor ends all its descendants, then itself
+            self.process.send_signal(signal.SIGTERM)  # the supervisor kills all its descendants, then exits
         self.process.wait()
 
     def keep(self, stream: str, on_output: OnOutput | None = None) -> CapturedStream:
         """Read one of its streams from now on, up to the limit."""
         pipe = self.process.stdout if stream == "stdout" else self.process.stderr
         if pipe is None:
-            raise UsageError(f"this process has no {stream} of its own", hint="start it anew")
+            raise UsageError(f"this process has no {stream} of its own", hint="start it again")
         kept = CapturedStream(pipe, stream, self._order.limits.output_bytes, on_output)
         if stream == "stderr":
             self._said = kept
@@ -203,9 +201,9 @@ def start(
     limits: RunLimits | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> RunningProcess:
-    """Start a process that lives on: its stdin and stdout are pipes, its stderr is kept and capped.
+    """Start a process that keeps running: its stdin and stdout are pipes, its stderr is kept and capped.
 
-    Time limits are the caller's (``why_end`` says when one is passed); all others hold.
+    The caller enforces time limits (see ``why_end``); all others are enforced here.
     """
     own = limits or RunLimits(seconds=None)
     running = _started(argv, cwd, own, confinement, environment, stdin=subprocess.PIPE)
@@ -224,9 +222,9 @@ def run(
     cancelled: threading.Event | None = None,
     on_output: OnOutput | None = None,
 ) -> RunResult:
-    """Run a command to its end or its limits; nothing of it is alive afterwards.
+    """Run a command to its end or its limits; no process of it is alive afterwards.
 
-    ``on_output`` gets ("stdout" or "stderr", bytes) as they come, from another thread.
+    ``on_output`` is called from another thread with ("stdout" or "stderr", bytes) as output arrives.
     """
     own = limits or RunLimits()
     source = subprocess.PIPE if stdin else subprocess.DEVNULL
@@ -257,7 +255,7 @@ def run(
 
 
 def _wait_for_end(pid: int, seconds: float | None) -> None:
-    """Woken by the kernel, not by asking again and again."""
+    """Block until the kernel reports the end, without polling."""
     descriptor = os.pidfd_open(pid)
     try:
         _wait_on(descriptor, seconds)
@@ -366,7 +364,7 @@ def _checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     if not words or not words[0]:
         raise UsageError("no command to run", hint="write it after --")
     if any("\0" in word for word in words):
-        raise UsageError("the command has a NUL character", hint="take it out")
+        raise UsageError("the command has a NUL character", hint="remove the NUL character")
     return words
 
 
@@ -374,7 +372,7 @@ def _real_directory(path: Path, what: str) -> Path:
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as cause:
-        raise NotFound(f"{what} {path}: not there", hint="check the path") from cause
+        raise NotFound(f"{what} {path}: does not exist", hint="check the path") from cause
     if not real.is_dir():
         raise UsageError(f"{what} {path}: not a directory", hint="name a directory")
     return real
@@ -400,7 +398,7 @@ def _writable(path: Path) -> Path:
     inside_kernel = any(Path(place) in real.parents for place in ("/proc", "/sys", "/dev"))
     if str(real) in system or inside_kernel:
         raise UsageError(
-            f"writable directory {real}: the system itself lives there", hint="name a directory of yours"
+            f"writable directory {real}: it is a system directory", hint="name a directory of your own"
         )
     return real
 
@@ -414,7 +412,7 @@ def _free(tree: Path) -> float:
 
 
 def _floor(tree: Path, keep: int) -> float:
-    """What must stay free; on a disk that is nearly full already, half of what is left."""
+    """The bytes that must stay free; on a nearly full disk, half of what is left."""
     return min(keep, _free(tree) / 2)
 
 

@@ -1,11 +1,10 @@
-"""System calls a confined program has no business with, as a classic BPF filter.
+"""The system calls a confined program may not use, as a classic BPF filter.
 
-Namespaces and Landlock leave gaps: sockets that exist already, UDP, tracing, the
-kernel's rarer doors. This closes them. The filter is a plain list of refusals
-(EPERM, so that programs fall back instead of dying); it is written by hand because
-it is short, and built here, outside, so that the helper inside only installs bytes.
+Namespaces and Landlock leave gaps: existing sockets, UDP, tracing, rarely used kernel interfaces. The
+filter refuses those with EPERM, so that programs fall back instead of crashing. It is built here,
+outside, so the helper only installs bytes.
 
-Machines other than x86-64 and arm64 get None, and the caller says so.
+Machines other than x86-64 and arm64 get None, and the caller reports it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
-# Numbers both machines share (everything since 5.1 does).
+# Numbers that both machines share (all calls since 5.1).
 _NEW = {
     "pidfd_getfd": 438,
     "io_uring_setup": 425,
@@ -144,10 +143,10 @@ _SHARED_OBJECTS = frozenset(["shmget", "semget", "msgget", "mq_open"])
 
 
 def program(*, own_network: bool, machine: str | None = None) -> bytes | None:
-    """The filter's instructions, or None for a machine whose numbers we do not know.
+    """The filter's instructions, or None for an unknown machine.
 
-    With ``own_network`` the program lives in namespaces of its own: internet sockets and shared
-    objects are harmless there. Without, they are refused as well.
+    With ``own_network`` the program has its own namespaces, where internet sockets and shared objects
+    are harmless. Without it they are refused as well.
     """
     known = _MACHINES.get(machine or platform.machine())
     if known is None:
@@ -161,7 +160,9 @@ def program(*, own_network: bool, machine: str | None = None) -> bytes | None:
         code += [_test(_JGE, 0x40000000, 0, 1), _end(_UNKNOWN)]
     for number in sorted(refused):
         code += [_test(_JEQ, number, 0, 1), _end(_REFUSE)]
-    code += _when(numbers["clone3"], [_end(_UNKNOWN)])  # its flags lie in memory: libc falls back to clone
+    code += _when(
+        numbers["clone3"], [_end(_UNKNOWN)]
+    )  # its flags are in memory, out of the filter's reach: libc falls back to clone
     code += _when(numbers["clone"], [_load(_low(0)), _test(_JSET, _NAMESPACES, 0, 1), _end(_REFUSE)])
     code += _when(numbers["ioctl"], _none_of(1, (_TIOCSTI, _TIOCLINUX)))
     code += _when(numbers["prlimit64"], [_load(_low(0)), _test(_JEQ, 0, 1, 0), _end(_REFUSE)])
@@ -172,7 +173,7 @@ def program(*, own_network: bool, machine: str | None = None) -> bytes | None:
 
 
 def _families(*, own_network: bool) -> list[bytes]:
-    """Routing netlink is how programs list interfaces; Unix sockets would reach every daemon's door."""
+    """Routing netlink lists interfaces; Unix sockets could reach any daemon."""
     netlink = [_test(_JEQ, _AF_NETLINK, 0, 3), _load(_low(2)), _test(_JEQ, 0, 2, 0), _end(_REFUSE)]
     internet = [_test(_JEQ, family, 0, 1) for family in (_AF_INET, _AF_INET6)]
     code = [_load(_low(0))]
@@ -183,7 +184,8 @@ def _families(*, own_network: bool) -> list[bytes]:
 
 
 def _pairs() -> list[bytes]:
-    """A datagram pair can be pointed at any datagram socket of the machine; streams and packets cannot."""
+    """A datagram pair can be reconnected to any datagram socket of the machine; streams and packets
+    cannot."""
     mask = struct.pack("=HBBI", _AND, 0, 0, 0xF)  # the type without its flags
     return [
         _load(_low(1)),
@@ -202,12 +204,12 @@ def _none_of(argument: int, values: tuple[int, ...]) -> list[bytes]:
 
 
 def _when(number: int, block: list[bytes]) -> list[bytes]:
-    """``block`` for one call, which is allowed where the block does not end it."""
+    """``block`` for one call, which is allowed if the block does not return."""
     return [_test(_JEQ, number, 0, len(block) + 1), *block, _end(_ALLOW)]
 
 
 def _low(argument: int) -> int:
-    """Where the low half of an argument lies; both machines are little-endian."""
+    """The offset of the low half of an argument; both machines are little-endian."""
     return 16 + 8 * argument
 
 

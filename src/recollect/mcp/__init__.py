@@ -1,12 +1,12 @@
-"""The MCP host: tools of foreign servers, started only when trusted, called only when allowed.
+"""The MCP host: tools of external servers, started only when trusted, called only when allowed.
 
     async with recollect.mcp.Host(project) as host:
         for tool in (await host.tools()).tools: ...
         result = await host.call("mcp__github__get_issue", {"number": 7})
 
-The official SDK speaks the protocol; it takes most of a second to import, so it is imported when the first
-server is started and not before. What is ours is everything around it: who may be started, in which sandbox,
-how long and how much a server may talk, what its tools may be called, and the decision before every call.
+The official SDK implements the protocol. It takes most of a second to import, so it is imported when
+the first server starts. This package decides which servers may start, in which sandbox, within which
+limits, how tools are named, and whether each call is allowed.
 """
 
 from __future__ import annotations

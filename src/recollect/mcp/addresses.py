@@ -1,7 +1,7 @@
-"""Which addresses a server may be reached at: the public ones, and private ones only where the user said so.
+"""Which addresses a server may have: public ones, and private ones only where the user allowed it.
 
-A name is resolved once per connection, every address it has is looked at, and the connection goes to the address
-that was looked at, so that a name that points elsewhere a moment later (DNS rebinding) gains nothing.
+A name is resolved once per connection, every address is checked, and the connection goes to a checked
+address, so DNS rebinding gains nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from recollect.policy.host_rules import is_private_address
 
 
 class AddressRefused(Exception):
-    """The address may not be used; the text is ours and says why."""
+    """The address may not be used; the message is ours, not the server's."""
 
 
 class UrlOrigin(NamedTuple):
-    """Scheme, host and port: what a request must not leave."""
+    """Scheme, host and port; requests stay within it."""
 
     scheme: str
     host: str
@@ -28,12 +28,12 @@ class UrlOrigin(NamedTuple):
 
 
 async def usable_address(origin: UrlOrigin, *, private_allowed: bool) -> str:
-    """An address of the host that may be used; plain http never leaves for the public network."""
+    """An address of the host that may be used; plain http is never used for a public address."""
     addresses = await _resolved(origin)
     for address in addresses:
         private = is_private_address(address)
         if private and not private_allowed:
-            raise AddressRefused("it is at a private address, which this server was not given")
+            raise AddressRefused("it is at a private address, which was not allowed for this server")
         if not private and origin.scheme != "https":
             raise AddressRefused("plain http to a public address; use https")
     return addresses[0]

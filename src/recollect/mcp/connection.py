@@ -1,7 +1,7 @@
-"""One connection to one server: started or connected, greeted, and ended without leaving anything behind.
+"""One connection to one server: started or connected, initialised, and ended without leftovers.
 
-Everything a server can do wrong between its start and the greeting ends here as ``ServerFailed``; what it
-does wrong later is noticed by ``ConnectionFault``.
+Failures before initialisation completes become ``ServerFailed``; later ones are recorded in
+``ConnectionFault``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WATCH_SECONDS = 1.0
 async def connected(
     order: ProgramSpec, launch: Launch, fault: ConnectionFault, tools_changed: Notice
 ) -> AsyncIterator[ClientSession]:
-    """A greeted session; whatever happens inside, the program is gone when this ends. The time is the caller's."""
+    """An initialised session; the program has ended when this exits. The caller sets the timeout."""
     _keep_quiet()
     async with AsyncExitStack() as stack:
         streams = await stack.enter_async_context(_streams(order, launch, fault))
@@ -71,7 +71,7 @@ async def _streams(
 async def _running(
     order: ProgramSpec, launch: Launch, fault: ConnectionFault
 ) -> AsyncIterator[ServerProgram]:
-    # Shielded: a cancellation between the start and the ``try`` would leave the program behind.
+    # Shielded: a cancellation between the start and the ``try`` would leave the program running.
     with anyio.CancelScope(shield=True):
         program = await anyio.to_thread.run_sync(launch, order)
     try:
@@ -86,17 +86,17 @@ async def _running(
 
 
 async def _watch(program: ServerProgram, fault: ConnectionFault) -> None:
-    """Where the kernel does not hold a limit for us, somebody has to look."""
+    """Check limits that the kernel does not enforce."""
     while True:
         await anyio.sleep(_WATCH_SECONDS)
         limit = await anyio.to_thread.run_sync(program.beyond)
         if limit is not None:
-            fault.note(f"it used more {limit} than it may")
+            fault.note(f"it exceeded its {limit} limit")
             return
 
 
 async def _stopped(program: ServerProgram, seconds: float) -> None:
-    """As the protocol asks: close its input, give it a moment, then end it; its children end in any case."""
+    """As the protocol requires: close its input, wait a moment, then end it and its children."""
     with contextlib.suppress(OSError):
         program.stdin.close()
     deadline = anyio.current_time() + seconds
@@ -108,7 +108,7 @@ async def _stopped(program: ServerProgram, seconds: float) -> None:
 def _add_last_words(program: ServerProgram, fault: ConnectionFault) -> None:
     lines = plain(program.said(), 20_000).strip().splitlines()
     if lines and fault.why:
-        # The line that says what went wrong is seldom the last one.
+        # The line that explains the failure is rarely the last one.
         telling = next((line for line in reversed(lines) if "error" in line.lower()), lines[-1])
         fault.why += f"; on stderr it said: {telling.strip()[:300]}"
 
@@ -131,7 +131,8 @@ async def _session(streams: TransportStreams, tools_changed: Notice) -> AsyncIte
 
 
 def _keep_quiet() -> None:
-    """The SDK logs what servers send; without a handler Python would print it, escapes and all, to stderr."""
+    """Silence the SDK's logger: without a handler Python would print server text to stderr, escapes
+    included."""
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logger = logging.getLogger(name)
         if not logger.handlers:

@@ -1,8 +1,7 @@
-"""From a server's bytes to lines that are safe to parse: bounded in length, depth, values and rate.
+"""Splits a server's bytes into lines that are safe to parse: bounded in length, depth, values and rate.
 
-A server is not trusted to be short. A line that never ends is given up when it is too long, not when memory is;
-a message is counted before it is built, since parsing is where a small line becomes large. Pure: bytes and
-moments in, lines or ``BrokenFrame`` out.
+A line is refused as soon as it is too long, and a message is counted before it is parsed, since parsing
+multiplies its size. Pure: bytes and times in, lines or ``BrokenFrame`` out.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _OPENING_OR_CLOSING = re.compile(rb"[\[\]{}]")
 
 
 class BrokenFrame(Exception):
-    """The server broke a limit of the protocol; its connection ends. The text is ours, not the server's."""
+    """The server broke a limit, and its connection ends. The message is ours, not the server's."""
 
 
 class LineSplitter:
-    """Cuts a stream of bytes at its newlines."""
+    """Splits a stream of bytes at newlines."""
 
     def __init__(self, limits: McpLimits) -> None:
         self._most = limits.message_bytes
@@ -28,7 +27,7 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines these bytes complete, without their newline."""
+        """The lines that these bytes complete, without their newline."""
         *complete, rest = data.split(b"\n")
         lines: list[bytes] = []
         for piece in complete:
@@ -48,11 +47,11 @@ class LineSplitter:
 
 
 def require_small(message: bytes, limits: McpLimits) -> None:
-    """Refuse a message that is nested too deep or holds too many values, before anything is made of it."""
+    """Refuse a message with too much nesting or too many values, before it is parsed."""
     if len(message) > limits.message_bytes:
         raise BrokenFrame(f"a message of more than {limits.message_bytes:,} bytes")
     opened = message.count(b"[") + message.count(b"{")
-    # Counting what stands inside of texts too is fast and never too low; only a suspicious one is looked at closely.
+    # Counting inside strings too is fast and never too low; only a suspicious message is checked closely.
     if opened <= limits.depth and opened + message.count(b",") <= limits.values:
         return
     bare = _STRING.sub(b"", message)
@@ -66,14 +65,14 @@ def require_small(message: bytes, limits: McpLimits) -> None:
 
 
 def require_few_tools(result: object, limits: McpLimits) -> None:
-    """Refuse a list of tools that is too long before each of them becomes an object of the SDK."""
+    """Refuse a list with too many tools before they become SDK objects."""
     tools = result.get("tools") if isinstance(result, dict) else None
     if isinstance(tools, list) and len(tools) > limits.tools:
         raise BrokenFrame(f"more than {limits.tools:,} tools")
 
 
 class MessageRateLimit:
-    """Counts messages: so many at once, so many a second for good."""
+    """Limits messages to a burst and a steady rate per second."""
 
     def __init__(self, limits: McpLimits) -> None:
         self._per_second = limits.messages_per_second
@@ -82,7 +81,7 @@ class MessageRateLimit:
         self._last: float | None = None
 
     def count(self, now: float) -> None:
-        """One more message at this moment (seconds of a clock that only goes forward)."""
+        """Count one message at this time (seconds of a monotonic clock)."""
         if self._last is not None:
             self._left = min(self._burst, self._left + (now - self._last) * self._per_second)
         self._last = now

@@ -1,13 +1,13 @@
-"""The host: every server of a project behind one door, every call decided before it is made.
+"""The host: all MCP servers of a project, with a permission decision before every call.
 
     async with Host(project, engine=engine) as host:
         listing = await host.tools()
         result = await host.call("mcp__github__get_issue", {"number": 7})
 
-Nothing is started by making or entering a host. A server is started by the first question to it, and only if it is
-``READY`` (its content trusted, its workspace trusted, not disabled). A call is made only if the engine allows it;
-``ask`` is a refusal unless ``approve`` says yes to this very call; ``deny`` cannot be approved. Leaving the host ends
-every server and everything it started.
+Creating or entering a host starts nothing. The first request to a server starts it, and only if it is
+``READY`` (content and workspace trusted, not disabled). A call is made only if the engine allows it;
+``ask`` is refused unless ``approve`` accepts this call; ``deny`` cannot be approved. Leaving the host
+ends every server and everything it started.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 class Decider(Protocol):
     """The permission engine, as far as a host needs it."""
 
-    def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
-        """Whether this call may be made."""
+    def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision: ...
 
 
 Approve = Callable[[str, Mapping[str, object], Decision], Awaitable[bool]]
@@ -54,7 +53,7 @@ class ServerProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToolListing:
-    """The tools that may be asked for, those that are refused, and the servers that gave none."""
+    """The usable tools, the refused ones, and the servers that returned none."""
 
     tools: tuple[Tool, ...]
     refused: tuple[RefusedTool, ...]
@@ -104,17 +103,17 @@ class Host:
         try:
             return await tasks.__aexit__(kind, problem, trace)
         except BaseExceptionGroup as group:
-            if group.exceptions == (problem,):  # what was raised inside comes out as it was, not in a group
+            if group.exceptions == (problem,):  # an exception from inside is raised as it was, not in a group
                 return False
             raise
 
     @property
     def servers(self) -> tuple[KnownServer, ...]:
-        """All servers of the project, also those that may not be started."""
+        """All servers of the project, including those that may not be started."""
         return self.project.servers
 
     async def tools(self, *names: str) -> ToolListing:
-        """The tools of these servers, or of all; the servers are asked at the same time."""
+        """The tools of these servers, or of all; the servers are queried concurrently."""
         import anyio
 
         known = [self.project.named(name) for name in names] if names else list(self.servers)
@@ -140,7 +139,7 @@ class Host:
     async def call(
         self, name: str, arguments: Mapping[str, object], *, seconds: float | None = None
     ) -> CallResult:
-        """Call ``mcp__server__tool``: decided first, then made, within so many seconds."""
+        """Call ``mcp__server__tool`` after a permission decision, with a timeout in seconds."""
         server_name, tool_name = self._split(name)
         known = self.project.named(server_name)
         require_ready(known)
@@ -152,7 +151,7 @@ class Host:
         return await self._server(known).call(tool_name, arguments, seconds or self.limits.call_seconds)
 
     async def accept_tools(self, name: str) -> ToolListing:
-        """Accept the tools of a server as it describes them now; returns what was accepted."""
+        """Accept the tools of a server as currently described; returns what was accepted."""
         known = self.project.named(name)
         require_ready(known)
         tools, refused = await self._described(known)
@@ -161,7 +160,7 @@ class Host:
         return ToolListing(tools, refused, ())
 
     async def described(self, name: str) -> ToolListing:
-        """The tools of a server as it describes them now, accepted or not; for showing, not for calling."""
+        """The tools of a server as currently described, accepted or not; to show, not to call."""
         known = self.project.named(name)
         require_ready(known)
         tools, refused = await self._described(known)
@@ -183,7 +182,7 @@ class Host:
 
     async def _described(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
         server = self._server(known)
-        # Before the question: a notice of change that comes with the answer must not be lost.
+        # Before the request: a change notification that arrives with the answer must not be lost.
         await server.session()
         server.listing_is_current = True
         return judged(known.name, await server.list_tools(), self.limits)
@@ -209,7 +208,7 @@ class Host:
         if approvable and self._approve is not None and await self._approve(name, arguments, decision):
             return
         rule = f" by {decision.rule}" if decision.rule else ""
-        verb = "denied" if decision.verdict is Verdict.DENY else "not allowed without being asked"
+        verb = "denied" if decision.verdict is Verdict.DENY else "not allowed without approval"
         raise UsageError(
             f"{name}: {verb}{rule}: {decision.why}",
             hint=f"see `recollect perm explain '{name}'`; nothing was sent to the server",
@@ -235,7 +234,7 @@ class Host:
 
 
 def require_ready(known: KnownServer) -> None:
-    """Raise unless the server may be started, and say what would change that."""
+    """Raise unless the server may be started, with the step that would allow it."""
     if known.state is ServerState.READY:
         return
     hints = {
@@ -256,19 +255,18 @@ def _no_such_tool(name: str, tool_name: str, refused: Sequence[RefusedTool]) -> 
 
 
 class _StrictestDecider:
-    """Several engines as one, for a machine with several homes: the strictest answer counts."""
+    """Several engines as one, for a machine with several homes: the strictest decision wins."""
 
     def __init__(self, engines: Sequence[Decider]) -> None:
         self._engines = engines
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
-        """What the strictest of them says."""
         decisions = [engine.decide(tool, arguments) for engine in self._engines]
         return max(decisions, key=lambda decision: decision.verdict.strictness)
 
 
 def _engine(project: Path, homes: Sequence[HomeRoot], environ: Mapping[str, str] | None) -> Decider:
-    """The permission rules as they stand in the project; without any home those of the usual one."""
+    """The permission rules of the project; the default home is used when there is none."""
     from recollect.services.permissions.engine import permit
     from recollect.storage.home import ClaudeHome
 

@@ -1,7 +1,8 @@
-"""The one place where a server's program is started: through ``execution``, in its sandbox, never another way.
+"""The only place that starts a server's program: through ``execution``, in its sandbox.
 
-A clean environment with the variables of the entry, the project as the working directory, nothing writable and no
-network but what the user granted when he trusted the entry. stderr is kept, bounded, for messages.
+The program gets a clean environment with the entry's variables and the project as its working
+directory. It can write nothing and has no network, except what the user granted when trusting the
+entry. A bounded part of stderr is kept for messages.
 """
 
 from __future__ import annotations
@@ -30,18 +31,16 @@ class ProgramSpec:
 class RawFile(Protocol):
     """An unbuffered end of a pipe."""
 
-    def fileno(self) -> int:
-        """The descriptor."""
+    def fileno(self) -> int: ...
 
     def write(self, data: bytes, /) -> int | None:
         """Write what fits; None when nothing does."""
 
-    def close(self) -> None:
-        """Let the other end see the end."""
+    def close(self) -> None: ...
 
 
 class ServerProgram:
-    """A running server program: its pipes, what it said on stderr, and its end."""
+    """A running server program: its pipes, its stderr, and its end."""
 
     def __init__(self, running: RunningProcess) -> None:
         self._running = running
@@ -50,25 +49,25 @@ class ServerProgram:
         self.stdout = running.stdout.fileno()
 
     def has_ended(self) -> bool:
-        """Whether the program itself is gone; what it started may still be there."""
+        """Whether the program itself has ended; processes it started may still run."""
         return self._running.poll() is not None
 
     def beyond(self) -> str | None:
-        """Which of its limits it is beyond (``memory``, ``disk``), or None."""
+        """The limit it exceeds (``memory``, ``disk``), or None."""
         return self._running.why_end()
 
     def said(self) -> str:
-        """What it said on stderr, as far as it was kept."""
+        """Its stderr, as far as it was kept."""
         return self._running.stderr.decode("utf-8", "replace")
 
     def end(self) -> None:
-        """End it and everything it started; returns when nothing of it is alive. Can be called again."""
+        """End it and everything it started; returns when none is alive. May be called again."""
         self._running.kill()
         self._running.stdout.close()
 
 
 def start(order: ProgramSpec) -> ServerProgram:
-    """Start the program of a trusted entry. The caller has checked that it is trusted."""
+    """Start the program of an entry. The caller has checked that it is trusted."""
     from recollect import execution
 
     config, grants = order.server.config, order.server.grants

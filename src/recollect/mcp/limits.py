@@ -1,4 +1,4 @@
-"""How much a server may take: of time, of bytes, of messages. One place, so that a test can make all of it small."""
+"""Limits on what a server may use: time, bytes, messages. Tests can make all of them small."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class McpLimits:
-    """What a server that goes beyond is answered with: the connection ends, the others go on.
+    """Exceeding a limit ends that server's connection; other servers continue.
 
-    A line of stdio and an answer over HTTP have the same bound. ``values`` counts what a message holds
-    (list items, object members): a short line can be made of a million empty lists, and each costs memory.
+    A line over stdio and an answer over HTTP have the same bound. ``values`` counts list items and
+    object members: a short line can hold a million empty lists, and each costs memory.
     """
 
     start_seconds: float = 30.0
@@ -37,7 +37,7 @@ class McpLimits:
     backoff_most_seconds: float = 30.0
 
     def backoff(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row: doubled each time, with an upper bound."""
+        """Seconds to wait after this many consecutive failures: doubled each time, with an upper bound."""
         if failures <= 0:
             return 0.0
         return min(self.backoff_seconds * 2.0 ** min(failures - 1, 30), self.backoff_most_seconds)

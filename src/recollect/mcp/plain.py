@@ -1,7 +1,8 @@
-"""A server's text as plain data: nothing in it drives a terminal, turns a line around or hides from the eye.
+"""A server's text as plain data that cannot control a terminal, reorder text or hide characters.
 
-Controls (but tab and newline), bidirectional overrides, zero-width characters and the invisible "tag" letters
-become visible escapes. Letters of every language stay as they are. What is too long is cut, and says so.
+Controls (except tab and newline), bidirectional overrides, zero-width characters and invisible "tag"
+letters become visible escapes. Letters of every language stay. Text that is too long is cut, and says
+so.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _JOINERS = frozenset("\u200c\u200d")
 
 
 def plain(text: str, most: int) -> str:
-    """At most so many characters, each of them visible."""
+    """At most ``most`` characters, each of them visible."""
     cut = text[:most]
     if not (cut.isascii() and cut.isprintable()):
         cut = _UNUSUAL.sub(lambda run: "".join(map(_shown, run[0])), cut.replace("\r\n", "\n"))

@@ -1,6 +1,6 @@
-"""The SDK's own streams with our bounds in between: counts messages, notices the end.
+"""The SDK's streams with limits in between: counts messages, notices the end.
 
-For the transports whose bytes we do not read ourselves (HTTP, SSE); their sizes are bounded in ``web``.
+For transports whose bytes the SDK reads (HTTP, SSE); ``web`` bounds their sizes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a call came back with: the server's blocks as plain data, bounded, with the texts made visible."""
+"""The result of a call: the server's blocks as plain data, bounded, with invisible characters escaped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_=-]*+")
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """``content`` has the shape of the Messages API's blocks where it can: text, image, else as the server said."""
+    """``content`` has the shape of Messages API blocks where possible: text, image, else as received."""
 
     name: str
     content: tuple[dict[str, object], ...]
@@ -27,7 +27,7 @@ class CallResult:
 def call_result(
     name: str, blocks: Sequence[dict[str, object]], structured: object, is_error: bool, limits: McpLimits
 ) -> CallResult:
-    """The answer of a server, bounded: all texts together have at most ``limits.result_chars`` characters."""
+    """A server's answer, bounded: all texts together have at most ``limits.result_chars`` characters."""
     left = limits.result_chars
     content: list[dict[str, object]] = []
     texts: list[str] = []
@@ -47,7 +47,7 @@ def call_result(
 
 
 def _bounded(block: dict[str, object], most: int) -> dict[str, object]:
-    # Cutting base64 would break the image, and the message it came in was bounded as a whole.
+    # Cutting base64 would break the image, and its message was bounded as a whole.
     return {
         key: value if key in ("data", "blob") and _is_base64(value) else _plain_value(value, most)
         for key, value in block.items()
@@ -55,7 +55,7 @@ def _bounded(block: dict[str, object], most: int) -> dict[str, object]:
 
 
 def _plain_value(value: object, most: int) -> object:
-    """Texts anywhere inside are made plain. Depth was bounded when it was read."""
+    """Escape all texts inside. Depth was bounded when the message was read."""
     if isinstance(value, str):
         return plain(value, most)
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""One server's life: started when somebody needs it, restarted with growing pauses, given up in the end.
+"""The life of one server: started when needed, restarted with growing pauses, given up in the end.
 
-A task of its own (``keep``) owns the connection from start to end; callers only wait for it. Whatever goes wrong in
-there stays there and becomes the sentence of a ``ServerFailed``: the other servers, and the host, go on.
+The ``keep`` task owns the connection; callers only wait for it. A failure inside becomes the message of
+a ``ServerFailed``; other servers and the host continue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _ConnectionAttempt:
-    """One try to connect, which several callers may wait for."""
+    """One attempt to connect, which several callers may await."""
 
     def __init__(self) -> None:
         self.settled = anyio.Event()
@@ -36,13 +36,13 @@ class _ConnectionAttempt:
         self.problem: RecollectError | None = None
 
     def settle(self, session: ClientSession | None, problem: RecollectError | None = None) -> None:
-        """Tell those who wait how it went."""
+        """Give the waiting callers the result."""
         self.session, self.problem = session, problem
         self.settled.set()
 
 
 class McpServer:
-    """A server of the project that may be started; made inside a running event loop."""
+    """A server that may be started; create it inside a running event loop."""
 
     def __init__(self, order: ProgramSpec, launch: Launch) -> None:
         self.order = order
@@ -55,7 +55,7 @@ class McpServer:
         self._failures = 0
 
     async def keep(self) -> None:
-        """Connect whenever somebody waits; runs until it is cancelled."""
+        """Connect whenever a caller waits; runs until cancelled."""
         while True:
             await self._wanted.wait()
             await anyio.sleep(self.order.limits.backoff(self._failures))
@@ -66,15 +66,17 @@ class McpServer:
             self._failures += 1
             self.listing_is_current = False
             attempt.settle(None, problem)
-            # Errors and their frames hold each other, and with them what a hostile server sent: megabytes.
+            # Errors and their frames reference each other, and through them megabytes that a hostile server
+            # sent.
             gc.collect()
 
     async def _connection(self, attempt: _ConnectionAttempt) -> RecollectError:
-        """Serve one connection until it ends; says why it did."""
+        """Serve one connection until it ends; returns why."""
         fault = self._fault
         greeting = anyio.CancelScope(deadline=anyio.current_time() + self.order.limits.start_seconds)
         try:
-            # One scope around all of it, whose deadline is lifted: connecting opens scopes that outlive the greeting.
+            # One scope around all of it, with its deadline removed later: connecting opens scopes that
+            # outlive it.
             with greeting:
                 async with connected(self.order, self._launch, fault, self._tools_changed) as session:
                     greeting.deadline = math.inf
@@ -93,11 +95,11 @@ class McpServer:
         self.listing_is_current = False
 
     async def session(self) -> ClientSession:
-        """The greeted session; waits for a start, and says why there is none."""
+        """The initialised session; waits for a start, and raises the reason when there is none."""
         if self._attempt.session is not None and not self._fault.ended.is_set():
             return self._attempt.session
         if self._attempt.session is not None:
-            # It ended, and its keeper has not yet noticed.
+            # It ended, and its task has not noticed yet.
             attempt = self._attempt
             while self._attempt is attempt:
                 await anyio.sleep(0.005)
@@ -129,7 +131,8 @@ class McpServer:
         raise self._failed(f"its list of tools has more than {limits.pages} pages")
 
     async def call(self, tool: str, arguments: Mapping[str, object], seconds: float) -> CallResult:
-        """Call one tool. The session's own check against the server's schema is not made: its patterns are hostile."""
+        """Call one tool. The SDK's check against the server's schema is skipped: its patterns may be
+        hostile."""
         import mcp_types as types
 
         params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
@@ -139,7 +142,7 @@ class McpServer:
         return call_result(name, blocks, result.structured_content, bool(result.is_error), self.order.limits)
 
     async def _answer(self, request: Any, kind: type[Any], seconds: float) -> Any:
-        """A request's typed answer, or ``ServerFailed``. Typed as Any: the SDK's own types stay out of our signatures."""
+        """The answer to a request, or ``ServerFailed``. Any keeps the SDK's types out of our signatures."""
         from mcp import MCPError
         from pydantic import ValidationError
 
@@ -149,7 +152,7 @@ class McpServer:
         except MCPError as problem:
             raise await self._from_protocol(problem, fault, seconds) from problem
         except (ValidationError, RecursionError) as problem:
-            raise self._failed("its answer is not what the protocol says") from problem
+            raise self._failed("its answer does not follow the protocol") from problem
         self._failures = 0
         return answer
 
@@ -158,7 +161,7 @@ class McpServer:
 
         if problem.code == REQUEST_TIMEOUT:
             return self._failed(f"it did not answer within {seconds:g} s")
-        # Servers use this code for errors of their own too, so the SDK's own words have to be there.
+        # Servers use this code for their own errors too, so the SDK's message must match as well.
         closed = problem.code == CONNECTION_CLOSED and problem.message == "Connection closed"
         if closed or fault.ended.is_set():
             with anyio.move_on_after(self.order.limits.stop_seconds + 1):
@@ -179,7 +182,7 @@ def _described(tool: Any) -> ToolDescription:
 
 
 def _first(problem: BaseException) -> BaseException:
-    """The one error inside of groups of one, else the group's first."""
+    """The one error inside nested groups of one, else the group's first."""
     while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
         problem = problem.exceptions[0]
     return problem
@@ -192,7 +195,7 @@ def _said(problem: Exception) -> str:
     if isinstance(cause, BrokenFrame):
         return f"it sent {cause}"
     if type(cause).__name__ == "ValidationError":
-        return "its greeting is not what the protocol says"
+        return "its greeting does not follow the protocol"
     if isinstance(cause, TimeoutError):
         return "it did not greet in time"
     if isinstance(cause, OSError):

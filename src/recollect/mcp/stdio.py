@@ -1,8 +1,8 @@
-"""A program's pipes as the streams the SDK's session speaks over, with every bound of ``framing`` in between.
+"""A program's pipes as SDK streams, with every limit of ``framing`` in between.
 
-Ours instead of the SDK's own stdio transport because that one starts the process itself, outside of any sandbox,
-and reads lines of any length. What is not a JSON-RPC message is dropped (servers print to stdout by mistake);
-what breaks a bound ends the connection.
+The SDK's own stdio transport is not used: it starts the process itself, outside any sandbox, and reads
+lines of any length. A line that is not a JSON-RPC message is dropped (servers print to stdout by
+mistake); one that breaks a limit ends the connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 _CHUNK = 65_536
-# A server that does not read what it asked for would make the answers pile up here.
+# Bounded: a server that does not read would make messages pile up here.
 _WRITE_SECONDS = 10.0
 
 
@@ -114,7 +114,7 @@ async def _write(
                 with anyio.fail_after(_WRITE_SECONDS):
                     await _write_all(stdin, text.encode("utf-8", "replace") + b"\n")
         except TimeoutError:
-            fault.note("it does not read what it is sent")
+            fault.note("it does not read its input")
             to_session.close()
         except OSError:
             fault.note("it closed its input")

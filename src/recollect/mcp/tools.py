@@ -1,9 +1,9 @@
-"""What a server's list of tools becomes: names we can tell apart, descriptions we can recognise again.
+"""Checks a server's list of tools: usable names, and descriptions that have not changed.
 
-A name stands in ``mcp__server__tool``, so one with the separator, with anything but letters, digits and
-``_ - . /``, or that comes twice is refused with a sentence, all copies of it. The fingerprint of a tool covers
-everything a model is shown of it; a tool whose fingerprint is not the one that was accepted is *changed* and is
-neither listed nor called until the user accepts it again (the "rug pull").
+A name becomes ``mcp__server__tool``. One with the separator, with characters other than letters, digits
+and ``_ - . /``, or that occurs twice is refused, with all its copies. A tool's fingerprint covers
+everything a model is shown. If it differs from the accepted one, the tool is neither listed nor called
+until the user accepts it again (the "rug pull").
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREFIX = "mcp__"
 
 
 class ToolDescription(NamedTuple):
-    """A tool as the server describes it; hostile in every part."""
+    """A tool as the server describes it; untrusted in every part."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class ToolDescription(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that may be called: under our name, with its description as plain data."""
+    """A callable tool: our name for it, and its description as plain data."""
 
     name: str
     server: str
@@ -47,7 +47,7 @@ class Tool:
 
 
 class RefusedTool(NamedTuple):
-    """A tool that is not used, and why. ``name`` is the server's, made plain."""
+    """A tool that is not used, and why. ``name`` is the server's, with escapes."""
 
     server: str
     name: str
@@ -56,7 +56,7 @@ class RefusedTool(NamedTuple):
 
 
 def full_name(server: str, tool: str) -> str:
-    """The name rules and models use."""
+    """The name used in rules and by models."""
     return f"{PREFIX}{server}{SEPARATOR}{tool}"
 
 
@@ -71,7 +71,7 @@ def split_name(name: str) -> tuple[str, str] | None:
 def judged(
     server: str, described: Sequence[ToolDescription], limits: McpLimits
 ) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
-    """The tools with usable names, and those that are refused."""
+    """The tools with usable names, and the refused ones."""
     times = collections.Counter(one.name for one in described)
     tools: list[Tool] = []
     refused: dict[tuple[str, str], RefusedTool] = {}
@@ -88,7 +88,7 @@ def judged(
 def unpinned(
     tools: Sequence[Tool], pins: Mapping[str, str]
 ) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
-    """The tools that say what they said when they were accepted, and the others."""
+    """The tools that are unchanged since they were accepted, and the others."""
     kept: list[Tool] = []
     changed: list[RefusedTool] = []
     for tool in tools:

@@ -1,8 +1,8 @@
-"""Servers by address: streamable HTTP and SSE of the SDK, over connections that go where the user said.
+"""Servers by URL: the SDK's streamable HTTP and SSE, over restricted connections.
 
-Each request goes to the configured origin and to an address that was looked at; a redirect elsewhere is not
-followed. Only the configured headers are sent: no token of ours, no cookie of another server, no proxy from the
-environment. Answers are not decompressed and are bounded before anything is parsed.
+Each request goes to the configured origin at a checked address; a redirect elsewhere is not followed.
+Only the configured headers are sent: no tokens of ours, no cookies, no proxy from the environment.
+Answers are not decompressed, and are bounded before they are parsed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _IDLE_SECONDS = 300.0
 
 
 def origin_of(url: str) -> UrlOrigin:
-    """Scheme, host and port of a configured address, or why it is none."""
+    """Scheme, host and port of a configured URL, or an error."""
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError, UnicodeError) as cause:
-        raise AddressRefused("its url is not an address") from cause
+        raise AddressRefused("its url cannot be parsed") from cause
     if parsed.scheme not in _PORTS or not parsed.host:
         raise AddressRefused("its url is not an http or https address")
     if parsed.userinfo:
         raise AddressRefused("its url contains a login; use headers")
     port = parsed.port or _PORTS[parsed.scheme]
     if not 0 < port < 65_536:
-        raise AddressRefused("its port is none")
+        raise AddressRefused("its port is invalid")
     return UrlOrigin(parsed.scheme, parsed.host, port)
 
 
@@ -47,9 +47,8 @@ def origin_of(url: str) -> UrlOrigin:
 async def web_streams(
     config: ServerConfig, limits: McpLimits, fault: ConnectionFault, *, private_allowed: bool
 ) -> AsyncIterator[TransportStreams]:
-    """The streams of a server by address."""
     origin = origin_of(config.url)
-    # Refuse before the SDK starts its tasks, so that the reason is said and not wrapped in groups of errors.
+    # Refuse before the SDK starts its tasks, so that the reason is not wrapped in exception groups.
     await usable_address(origin, private_allowed=private_allowed)
 
     def client(
@@ -83,7 +82,7 @@ async def web_streams(
 
 
 class _GuardedTransport(httpx2.AsyncBaseTransport):
-    """Connects to a looked-at address of one origin, and bounds what comes back."""
+    """Connects to a checked address of one origin, and bounds the answers."""
 
     def __init__(
         self, origin: UrlOrigin, limits: McpLimits, fault: ConnectionFault, *, private_allowed: bool
@@ -103,7 +102,7 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         pinned = httpx2.Request(
             request.method,
             request.url.copy_with(host=address),
-            headers=request.headers,  # Host is in there already, and still the configured one
+            headers=request.headers,  # Host is included, and still the configured one
             stream=request.stream,
             extensions=extensions,
         )
@@ -118,7 +117,7 @@ def _bounded(response: httpx2.Response, limits: McpLimits, fault: ConnectionFaul
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     stream: httpx2.AsyncByteStream
     if encoding not in ("", "identity"):
-        stream = _RefusingStream(response, "a compressed answer nobody asked for", fault)
+        stream = _RefusingStream(response, "a compressed answer that was not requested", fault)
     else:
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         stream = _BoundedStream(response, limits, fault, is_events=is_events)
@@ -129,7 +128,7 @@ def _bounded(response: httpx2.Response, limits: McpLimits, fault: ConnectionFaul
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """Hands on whole answers, or whole events, after they were found small enough to parse."""
+    """Passes on whole answers, or whole events, after checking that they are small enough to parse."""
 
     def __init__(
         self, response: httpx2.Response, limits: McpLimits, fault: ConnectionFault, *, is_events: bool
@@ -142,7 +141,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             async for piece in self._small():
                 yield piece
         except BrokenFrame as broken:
-            # Said here: the SDK makes an error of its own of it.
+            # Recorded here: the SDK would replace the error by one of its own.
             self._fault.note(f"it sent {broken}")
             raise
 
@@ -165,7 +164,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise BrokenFrame("an answer that is not a stream")
         async for chunk in stream:
-            # Large chunks in small ones: the bound must hold for what is built of them.
+            # Large chunks are split: the bound must hold for what is built from them.
             for start in range(0, len(chunk), 65_536):
                 yield chunk[start : start + 65_536]
 

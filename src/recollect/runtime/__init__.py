@@ -1,12 +1,12 @@
-"""The tool cycle: a model asks for a call, it is decided, run, and written down as the client would.
+"""The tool cycle: a model requests a call, it is decided, run, and logged as the client would log it.
 
     runner = ToolRunner(log, permit, home=home)
     runner.run({"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}})
 
-``ToolRunner`` does one call; ``Agent`` is the headless loop around it. Every call is decided by
-the permission engine and the decision is held against the world once more right before it is carried out; a question
-nobody is there to answer is a no. What happened is in the log before anybody is told: results, refusals, failures and
-interruptions alike, in the client's shapes, so that the client can go on with the session.
+``ToolRunner`` runs one call; ``Agent`` is the headless loop around it. The permission engine decides
+every call, and the decision is checked again right before the call runs. Without a person to ask,
+``ask`` is a refusal. Results, refusals, failures and interruptions are logged before they are reported,
+in the client's format, so that the client can continue the session.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""A session's log as the runtime writes it: a straight chain of its own, with the client's further fields.
+"""A session's log as the runtime writes it: one straight chain, with the client's additional fields.
 
-Two things are added to ``SessionLog``. Each entry follows the last one *we* wrote, whatever another program
-appended meanwhile, so that a result never becomes the child of somebody else's prompt. And a ``MarkedDraft`` is a draft
-with fields that drafts have no name for (``toolDenialKind``, ``isApiErrorMessage``).
+Two things are added to ``SessionLog``. Each entry follows the last one *we* wrote, even if another
+program appended meanwhile, so a result never becomes the child of another program's prompt. And a
+``MarkedDraft`` is a draft with fields that drafts do not define (``toolDenialKind``,
+``isApiErrorMessage``).
 
-``HomeStore`` is a store whose logs lie in a Claude home: the same files, but the locks lie in our house (law 5).
+``HomeStore`` is a store whose logs are in a Claude home: the same files, with the locks in our own
+directory (law 5).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from recollect.system.refusals import as_storage_error
 
 
 class MarkedDraft(Draft, frozen=True, kw_only=True):
-    """A draft of one line with further top-level fields."""
+    """A draft of one line with additional top-level fields."""
 
     draft: Draft
     fields: dict[str, Raw]
@@ -44,20 +46,20 @@ def marked(draft: Draft, **fields: object) -> Draft:
 
 
 def milliseconds_now() -> dt.datetime:
-    """The time as a line can say it: two entries of one millisecond then differ, and times rise in file order."""
+    """The time in whole milliseconds: entries of one millisecond then differ, and times rise in file
+    order."""
     now = dt.datetime.now(dt.UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
 class HomeStore(Store):
-    """A Claude home as a store of sessions. ``data`` is our own directory, where the locks lie."""
+    """A Claude home as a store of sessions. ``data`` is our own directory, which holds the locks."""
 
     def __init__(self, root: Path, data: Path) -> None:
         super().__init__(root, clock=milliseconds_now)
         self._data = data
 
     def log_at(self, path: Path) -> Log:
-        """A durable log, locked from our own house."""
         self.paths.require_inside(path)
         return Log(path, lock_path=lock_path(path, self._data))
 
@@ -65,7 +67,7 @@ class HomeStore(Store):
 class AgentLog(SessionLog):
     """One session being written. ``tip`` is the entry the next one follows, None at the start.
 
-    ``turn`` is held until the log is closed: as long as it is, no other run of ours writes to the session.
+    ``turn`` is held until the log is closed: until then no other run of ours writes to the session.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class AgentLog(SessionLog):
         self._turn = turn
 
     def close(self) -> None:
-        """Sync what is left, let go of the file, and let others have their turn."""
+        """Sync what is left, close the file, and release the turn."""
         try:
             super().close()
         finally:
@@ -92,7 +94,7 @@ class AgentLog(SessionLog):
                 self._turn.close()
 
     def put(self, *drafts: Draft) -> list[str]:
-        """Store entries of one block each, with one write and one sync, behind the tip; returns their ids."""
+        """Store entries of one block each after the tip, with one write and one sync; returns their ids."""
         if not drafts:
             return []
         ids = self.append_many(_placed(drafts, self.tip))
@@ -107,17 +109,17 @@ class AgentLog(SessionLog):
     def _store_lines(self, lines: Sequence[tuple[bytes, str | None]]) -> None:
         """The first lines of a session appear together with its file.
 
-        Killed between making a file and writing to it, we would leave an empty log, and that is what
-        ``claude --continue`` picks up, silently, with no history.
+        If we were killed between creating the file and writing to it, an empty log would remain, and
+        ``claude --continue`` would pick it up with no history.
         """
         if not self.path.exists() and all(entry_id for _, entry_id in lines):
             with as_storage_error("create", self.path):
                 fsops.make_directories(self.path.parent)
                 fsops.replace_file(self.path, b"".join(line + b"\n" for line, _ in lines))
-        super()._store_lines(lines)  # finds them there already, by their ids
+        super()._store_lines(lines)  # finds them there by their ids
 
     def move_to(self, cwd: str) -> None:
-        """From here on entries say that they were written in this directory."""
+        """Later entries record this directory."""
         self.place = structs.replace(self.place, cwd=cwd)
 
     def _lines(self, draft: Draft, entry_id: str, parent: str | None, at: dt.datetime) -> list[bytes]:
@@ -128,14 +130,14 @@ class AgentLog(SessionLog):
 
 
 def put(log: SessionLog, *drafts: Draft) -> list[str]:
-    """Store entries in any session's log; one that is not ours to mark gets them without marks."""
+    """Store entries in any session's log; without marks if the log does not support them."""
     if isinstance(log, AgentLog):
         return log.put(*drafts)
     return log.append_many([draft.draft if isinstance(draft, MarkedDraft) else draft for draft in drafts])
 
 
 def _placed(drafts: Sequence[Draft], tip: str | None) -> list[Draft]:
-    """Only up to the first link is a parent named; what follows it follows it."""
+    """Only entries up to the first linked one name a parent; later ones follow in order."""
     placed: list[Draft] = []
     found = False
     for draft in drafts:
@@ -147,5 +149,5 @@ def _placed(drafts: Sequence[Draft], tip: str | None) -> list[Draft]:
 def _with(line: bytes, fields: dict[str, Raw]) -> bytes:
     entry = codec.decode(Line(line))
     if not isinstance(entry, Entry):
-        raise TypeError("a line of ours could not be read back")
+        raise TypeError("a line we wrote could not be read back")
     return codec.changed(entry, fields).raw

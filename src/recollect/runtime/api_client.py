@@ -1,9 +1,9 @@
-"""The Messages API through the official SDK: one question, one answer, or a failure that says whether to ask again.
+"""The Messages API through the official SDK: one request, one response, or a failure that says whether to
+retry.
 
-Key and address come from the environment and from nowhere else: settings of a repository cannot send the
-conversation to another host (E02). The SDK takes two seconds to import: that is done when the first question is
-asked and not before, and a stop is heard meanwhile. Its own retries are switched off, since each failure is to be
-written down.
+Key and address come only from the environment: settings of a repository cannot send the conversation to
+another host (E02). The SDK takes two seconds to import, so it is imported with the first request, which
+can be cancelled meanwhile. Its own retries are off, because each failure is logged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ModelResponse:
 
 
 class ApiFailed(Exception):
-    """The API did not answer. ``again``: asking once more may help."""
+    """The API did not answer. ``again``: a retry may help."""
 
     def __init__(
         self,
@@ -62,18 +62,19 @@ class ApiFailed(Exception):
 
 
 class Cancelled(Exception):
-    """We were told to stop while the answer was on its way."""
+    """The request was cancelled while waiting for the response."""
 
 
 class ApiClient:
-    """Asks the model. Threads must not share one. Without a ``client``, one is made from the environment."""
+    """Sends requests to the model. Not thread-safe. Without a ``client``, one is made from the
+    environment."""
 
     def __init__(self, client: anthropic.Anthropic | None = None) -> None:
         self._client = client
         self._closed = False
 
     def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> ModelResponse:
-        """One attempt. The answer is waited for in another thread, so that Ctrl-C is heard at once."""
+        """One attempt. Another thread waits for the response, so that Ctrl-C works at once."""
         answers: queue.SimpleQueue[ModelResponse | Exception] = queue.SimpleQueue()
         thread = threading.Thread(
             target=self._attempt, args=(request, answers), name="recollect-api", daemon=True
@@ -90,7 +91,6 @@ class ApiClient:
                 raise Cancelled
 
     def close(self) -> None:
-        """Let go of the connections; nothing is asked from now on."""
         self._closed = True
         if self._client is not None:
             self._client.close()
@@ -133,7 +133,6 @@ class ApiClient:
 
 
 def connected() -> ApiClient:
-    """A client for the address and key of the environment."""
     if not _installed():
         raise _no_sdk()
     if not os.environ.get("ANTHROPIC_API_KEY") and not os.environ.get("ANTHROPIC_AUTH_TOKEN"):
@@ -149,7 +148,7 @@ def _no_sdk() -> MissingExtra:
 
 
 def _installed() -> bool:
-    """Whether the SDK is there, without importing it."""
+    """Whether the SDK is installed, without importing it."""
     try:
         return importlib.util.find_spec("anthropic") is not None
     except (ImportError, ValueError):
@@ -157,7 +156,7 @@ def _installed() -> bool:
 
 
 def _transport() -> type[Exception]:
-    """What the HTTP library under the SDK raises while an answer comes in; its name changed once."""
+    """The exception that the HTTP library below the SDK raises while reading; its name changed once."""
     for name in ("httpx2", "httpx"):
         with contextlib.suppress(ImportError):
             found: type[Exception] = importlib.import_module(name).HTTPError
@@ -181,18 +180,18 @@ def _answer(message: Mapping[str, Any], request_id: str | None) -> ModelResponse
 
 
 def _says_nothing(block: Mapping[str, Any]) -> bool:
-    """The API sends empty texts and does not take them back."""
+    """The API sends empty texts but does not accept them back."""
     return block.get("type") == "text" and not block.get("text")
 
 
 def _sent_back(block: Mapping[str, Any]) -> dict[str, Any]:
-    """A block without the fields the SDK adds for itself and the API would refuse."""
+    """A block without the fields that the SDK adds and the API refuses."""
     dropped = ("parsed_output", "__json_buf") if block.get("type") in ("text", "tool_use") else ()
     return {name: _sound(value) for name, value in block.items() if name not in dropped and value is not None}
 
 
 def _sound(value: Any) -> Any:
-    """Half characters, which JSON can spell and no log can hold, replaced as the API itself would."""
+    """Replace lone surrogates, which JSON can express and no log can hold, as the API does."""
     if isinstance(value, str):
         return _HALF.sub("\ufffd", value)
     if isinstance(value, dict):

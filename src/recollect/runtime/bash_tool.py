@@ -1,8 +1,8 @@
-"""Bash: one command line in the sandbox, in the directory the last one left off in.
+"""Bash: one command line in the sandbox, in the directory where the last one ended.
 
-The shell that runs is given the very text that was decided about. Where it ended up is written, by the
-shell, to a file of ours that nothing else is read from; a directory outside the working directories is not kept.
-Nothing the model says can loosen the sandbox (E07): it names a command and a time, no more.
+The shell gets exactly the text that was decided. It writes its final directory to a private file; a
+directory outside the working directories is not kept. The model's input cannot loosen the sandbox
+(E07): it is only a command and a timeout.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ class BashTool:
         self.cwd = gate.root
 
     def run(self, call: ApprovedCall) -> ToolOutcome:
-        """Run the command, and answer as the client does."""
         command = call.arguments.get("command")
         if not isinstance(command, str) or "\0" in command:
             raise ToolFailed(
@@ -65,8 +64,8 @@ class BashTool:
 
     def _executed(self, call: ApprovedCall, command: str, place: Path, limits: RunLimits) -> RunResult:
         kept = shlex.quote(str(place / "cwd"))
-        # The path stands in the text, not in a variable: a command may change every variable there is.
-        # Both streams in one, as the client reads them: then what was printed stays in the order it came.
+        # The path is in the text, not in a variable: a command may change every variable. Both streams are
+        # one, as in the client, so that the output keeps its order.
         script = (
             f'exec 2>&1\neval "$1"\n__recollect_code=$?\nbuiltin pwd -P >| {kept}\nexit "$__recollect_code"'
         )
@@ -90,7 +89,7 @@ class BashTool:
         return self._limits.seconds
 
     def _follow(self, kept: Path) -> str:
-        """Take over the directory the command ended in; the words for one that is not kept, else nothing."""
+        """Take over the command's final directory; returns the message if it is not kept, else ""."""
         try:
             fd = fsops.open_nofollow(kept)
             try:
@@ -98,7 +97,7 @@ class BashTool:
             finally:
                 fsops.close_quietly(fd)
         except OSError:
-            return ""  # it left with exit, or was ended: the shell stays where it was
+            return ""  # it called exit, or was ended: the directory stays the same
         if not ended_in.startswith("/") or "\0" in ended_in or ended_in == self.cwd:
             return ""
         if Path(ended_in).is_dir() and self._gate.holds_directory(ended_in):
@@ -136,7 +135,7 @@ class BashTool:
     def _persisted(
         self, call: ApprovedCall, data: bytes, out: str, err: str, marks: dict[str, object]
     ) -> ToolOutcome:
-        """Long output goes to a file of the session; the model gets its start and the place."""
+        """Long output goes to a file of the session; the model gets its start and the path."""
         name = "".join(one for one in call.id if one.isascii() and (one.isalnum() or one in "_-"))[:80]
         path = self._results / f"{name or 'result'}.txt"
         try:
@@ -163,7 +162,7 @@ def _cut(text: str) -> str:
 
 def _failure(result: RunResult, limits: RunLimits, said: str) -> str:
     reasons = {
-        "memory": "Command was ended: it took too much memory",
+        "memory": "Command was ended: it used too much memory",
         "disk": "Command was ended: the disk is nearly full",
     }
     reason = (

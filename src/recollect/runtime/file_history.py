@@ -1,11 +1,11 @@
-"""Files as they were before a turn changed them, in the client's own layout, so that a rewind finds them.
+"""Backups of files before a turn changes them, in the client's layout, so that a rewind finds them.
 
-At each prompt a ``file-history-snapshot`` names every file this session has changed, with a backup of what it
-holds now; a file first changed during a turn is added by a second snapshot of the same prompt, which both
-client lines understand (2.0.76 knows no deltas). The bytes are stored before the line that names them, and
-both before the file is changed.
+At each prompt a ``file-history-snapshot`` names every file this session has changed, with a backup of
+its current content. A file first changed during a turn is added by a second snapshot of the same
+prompt, which both client lines understand (2.0.76 knows no deltas). The bytes are stored before the
+line that names them, and both before the file is changed.
 
-Paths in an old log are somebody's words: only files inside the working directories are backed up anew.
+Paths in an old log are not trusted: only files inside the working directories are backed up again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from recollect.storage.store import SessionLog
 
 
 class FileHistory:
-    """The backups of one session. Without a prompt of its own (``at_prompt``) nothing is put aside."""
+    """The backups of one session. Before the first ``at_prompt`` nothing is backed up."""
 
     def __init__(self, log: SessionLog, home: ClaudeHome, gate: PermissionGate) -> None:
         self._log, self._home, self._gate = log, home, gate
@@ -42,7 +42,7 @@ class FileHistory:
         self._taken_at = ""
 
     def at_prompt(self, prompt: str) -> None:
-        """A new turn begins: every file that was changed before is looked at again."""
+        """A new turn begins: every file changed before is backed up if it differs."""
         now = _now()
         for name, backup in list(self._tracked.items()):
             self._tracked[name] = self._renewed(name, backup, now)
@@ -50,7 +50,7 @@ class FileHistory:
         self._note(prompt, is_update=False)
 
     def before_change(self, path: str, data: bytes | None, asked_by: str | None) -> None:
-        """Put a file aside as it is before this turn changes it; None where there is no file yet."""
+        """Back up a file before this turn changes it; ``data`` is None where there is no file yet."""
         name = self._name(path)
         if self._prompt is None or name in self._tracked:
             return
@@ -67,7 +67,7 @@ class FileHistory:
             if data == self._body(backup):
                 return backup
             return self._stored(path, data, backup.version + 1, now)
-        except (ToolFailed, RecollectError):  # a file that cannot be read keeps the backup it has
+        except (ToolFailed, RecollectError):  # a file that cannot be read keeps its last backup
             return backup
 
     def _body(self, backup: FileBackup) -> bytes | None:
@@ -96,7 +96,7 @@ class FileHistory:
         )
 
     def _name(self, path: str) -> str:
-        """As the client tracks it: relative to the session's directory where it is inside."""
+        """As the client names it: relative to the session's directory where it is inside."""
         try:
             return str(Path(path).relative_to(self._gate.root))
         except ValueError:
@@ -104,7 +104,7 @@ class FileHistory:
 
 
 def _tracked_in(entries: Iterable[Entry | Damage]) -> dict[str, FileBackup]:
-    """The newest backup of every file the log names."""
+    """The newest backup of every file named in the log."""
     found: dict[str, FileBackup] = {}
     for item in entries:
         body = item.body if isinstance(item, Entry) else None

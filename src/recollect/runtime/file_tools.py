@@ -1,8 +1,8 @@
-"""Read, Write and Edit, with the client's rules and words.
+"""Read, Write and Edit, with the client's rules and messages.
 
-A file that exists is changed only if the session has seen it as it is; an edit replaces exactly the text it names.
-Files are UTF-8; line ends of a file that has CRLF throughout are kept and not shown. What cannot be read as
-text is not edited. Before the first change of a turn the file as it was goes to the file history.
+An existing file is changed only if the session has read its current content; an edit replaces exactly
+the given text. Files are UTF-8; CRLF is kept and not shown in a file that uses it throughout. A file
+that is not text is not edited. Before its first change in a turn, a file is saved to the file history.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IMAGES = {
 
 
 class FileTools:
-    """The files of one session: which it has seen, and in which state."""
+    """The files of one session: which were read, and in which state."""
 
     def __init__(self, gate: PermissionGate, history: FileHistory) -> None:
         self._gate, self._history = gate, history
@@ -37,7 +37,7 @@ class FileTools:
     # ---- Read --------------------------------------------------------------------------------------------
 
     def read(self, call: ApprovedCall) -> ToolOutcome:
-        """A file's text with line numbers, or a picture."""
+        """A file's text with line numbers, or an image."""
         path, real, seen = self._opened(call)
         if seen is None:
             raise ToolFailed(words.missing(call.cwd))
@@ -69,7 +69,6 @@ class FileTools:
     # ---- Write -------------------------------------------------------------------------------------------
 
     def write(self, call: ApprovedCall) -> ToolOutcome:
-        """A file with this content, new or in place of what was there."""
         content = _text(call, "content")
         path, real, before = self._opened(call)
         if before is not None:
@@ -91,7 +90,6 @@ class FileTools:
     # ---- Edit --------------------------------------------------------------------------------------------
 
     def edit(self, call: ApprovedCall) -> ToolOutcome:
-        """Exactly this text replaced by that one."""
         old, new = _text(call, "old_string"), _text(call, "new_string")
         everywhere = call.arguments.get("replace_all") is True
         if old == new:
@@ -137,7 +135,7 @@ class FileTools:
     # ---- both --------------------------------------------------------------------------------------------
 
     def _opened(self, call: ApprovedCall) -> tuple[str, str, FileSnapshot | None]:
-        """Path, resolved path and file; the decision is asked for once more when the file is at hand."""
+        """Path, resolved path and file; the decision is checked again after the file was opened."""
         path = _text(call, "file_path")
         real = self._gate.world.resolved(path)
         seen = guarded_files.read(real)
@@ -175,7 +173,7 @@ def _number(call: ApprovedCall, name: str, default: int) -> int:
 
 
 def _has_crlf(data: bytes) -> bool:
-    """Throughout: a file with both kinds of line ends is left as it is, byte for byte."""
+    """True only if all line ends are CRLF: a file with both kinds is left as it is."""
     return b"\r\n" in data and data.count(b"\r\n") == data.count(b"\n")
 
 
@@ -192,7 +190,9 @@ def _bytes(text: str, ending: str) -> bytes:
     try:
         return (text.replace("\r\n", "\n").replace("\n", ending) if ending != "\n" else text).encode()
     except UnicodeEncodeError:
-        raise ToolFailed("The text holds half a character, which no file can hold.", refused=True) from None
+        raise ToolFailed(
+            "The text has half a surrogate pair, which no file can hold.", refused=True
+        ) from None
 
 
 def _numbered(text: str, lines: list[str], first: int, total: int) -> str:

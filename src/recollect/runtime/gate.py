@@ -1,8 +1,8 @@
-"""The permission engine for a session whose directory changes as it goes.
+"""The permission engine for a session whose directory changes.
 
-A shell keeps its directory between calls, so each command is judged from where it will run. Rules that start at the
-working directory keep starting at the one the session began in: a deny or ask that holds there is not lost by a
-``cd`` in an earlier call.
+A shell keeps its directory between calls, so each command is judged from where it will run. Rules
+relative to the working directory stay relative to the session's first one: a deny or ask that applies
+there is not lost by a ``cd`` in an earlier call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from recollect.services.permissions.engine import ProjectEngine
 
 
 class PermissionGate:
-    """Decisions about calls, each for the directory it is made in."""
+    """Decisions about calls, each for the directory it runs in."""
 
     def __init__(self, engine: PolicyEngine | ProjectEngine) -> None:
         self._permit = engine if isinstance(engine, ProjectEngine) else None
@@ -31,12 +31,12 @@ class PermissionGate:
 
     @property
     def root(self) -> str:
-        """The directory the session began in, links followed."""
+        """The session's first directory, links followed."""
         return self.world.resolved(self.engine.workspace.cwd)
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The directories the session works in, links followed."""
+        """The working directories of the session, links followed."""
         return (self.root, *(self.world.resolved(one) for one in self.engine.workspace.directories))
 
     def holds_directory(self, path: str) -> bool:
@@ -45,19 +45,19 @@ class PermissionGate:
         return any(os.path.commonpath([root, real]) == root for root in self.roots)
 
     def offers(self, tool: str) -> bool:
-        """Whether the model is told of a tool: not where a rule denies every use of it."""
+        """Whether the model is offered a tool: not where a rule denies every use of it."""
         rules = self.engine.rules.rules
         return not any(
             rule.verdict is Verdict.DENY and not rule.specifiers and covers(rule.tool, tool) for rule in rules
         )
 
     def decide(self, tool: str, arguments: Mapping[str, Any], cwd: str) -> Decision:
-        """The decision about one call made in ``cwd``."""
+        """The decision about one call in ``cwd``."""
         found = self._asked(self._at(tool, cwd), tool, arguments)
         command = arguments.get("command")
         if tool != "Bash" or cwd == self.root or not isinstance(command, str):
             return found
-        # As one command that first goes there: now rules of the first directory see the paths they mean.
+        # As one command with a leading cd, so that rules of the first directory see the paths they cover.
         from_start = self._asked(
             self.engine, tool, {**arguments, "command": f"cd {shlex.quote(cwd)}\n{command}"}
         )
@@ -66,12 +66,12 @@ class PermissionGate:
         return found
 
     def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, Any], cwd: str) -> bool:
-        """Whether the decision was made for this very call and the files are still the same."""
+        """Whether the decision was made for this call and the files are still the same."""
         return self._at(tool, cwd).still_holds(decision, tool, arguments)
 
     def _at(self, tool: str, cwd: str) -> PolicyEngine:
         if tool != "Bash" or cwd == self.root:
-            return self.engine  # file tools name whole paths
+            return self.engine  # file tools name absolute paths
         if cwd not in self._moved:
             workspace = self.engine.workspace
             moved = replace(workspace, cwd=cwd, directories=(*workspace.directories, workspace.cwd))

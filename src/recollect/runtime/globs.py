@@ -1,8 +1,9 @@
-"""A glob of the Glob tool as a test of paths, as ripgrep reads it.
+"""A pattern of the Glob tool as a test of paths, with ripgrep's meaning.
 
-A pattern without a slash is met at any depth, one with a slash from the directory on. ``*`` and ``?`` stay inside
-a component, ``**`` crosses them, ``{a,b}`` is either, a backslash takes the meaning away, and a leading ``!``
-turns the whole around. A test takes time in proportion to the path, whatever the pattern: it comes from a model.
+A pattern without a slash matches at any depth, one with a slash from the directory on. ``*`` and ``?``
+stay inside a component, ``**`` crosses them, ``{a,b}`` is either, a backslash makes a character
+literal, and a leading ``!`` negates. Patterns come from a model, so a test takes time in proportion to
+the path, for any pattern.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ _SPECIAL = re.compile(r"[*?\[{\\!]")
 
 
 class BadGlob(ValueError):
-    """The pattern cannot be read, or means too much."""
+    """The pattern is invalid or too complex."""
 
 
 def split(pattern: str) -> tuple[str, str]:
-    """Of an absolute pattern: the directory before its first wildcard, and the rest."""
+    """For an absolute pattern: the directory before its first wildcard, and the rest."""
     found = _SPECIAL.search(pattern)
     end = pattern.rfind("/", 0, found.start() if found else len(pattern))
     return pattern[:end] or "/", pattern[end + 1 :]
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a path below the directory is meant."""
+    """A test for paths relative to the directory."""
     negated = pattern.startswith("!")
     body = pattern[1:] if negated else pattern
     if len(body) > _MOST_CHARACTERS:
@@ -38,7 +39,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _readings(pattern: str) -> Iterator[str]:
-    """The pattern with every choice of ``{a,b}`` made."""
+    """The pattern with every choice of ``{a,b}``."""
     waiting, count = [pattern], 0
     while waiting:
         text = waiting.pop()
@@ -50,7 +51,7 @@ def _readings(pattern: str) -> Iterator[str]:
             start, end, choices = braces
             waiting += [text[:start] + choice + text[end:] for choice in reversed(choices)]
         if count + len(waiting) > _MOST_READINGS:
-            raise BadGlob(f"the pattern has more than {_MOST_READINGS} readings")
+            raise BadGlob(f"the pattern has more than {_MOST_READINGS} alternatives")
 
 
 def _braces(text: str) -> tuple[int, int, list[str]] | None:
@@ -82,7 +83,7 @@ def _expression(pattern: str) -> str:
     anchored = "/" in pattern.rstrip("/")
     parts = pattern.lstrip("/").split("/")
     if parts.count("**") > _MOST_DEEP:
-        raise BadGlob(f"the pattern has more than {_MOST_DEEP} times **")
+        raise BadGlob(f"the pattern has ** more than {_MOST_DEEP} times")
     out = "" if anchored else "(?:[^/]+/)*"
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
@@ -94,7 +95,7 @@ def _expression(pattern: str) -> str:
 
 
 def _component(part: str) -> str:
-    """Pieces between stars are found one after the other and never looked for again: no pattern can take long."""
+    """Pieces between stars are matched in order without backtracking, so no pattern is slow."""
     first, *rest = list(_pieces(part))
     if not rest:
         return first
@@ -103,7 +104,7 @@ def _component(part: str) -> str:
 
 
 def _pieces(part: str) -> Iterator[str]:
-    """What stands between the stars; each as an expression of a fixed length."""
+    """The pieces between stars; each is an expression of fixed length."""
     piece, position = "", 0
     while position < len(part):
         char = part[position]

@@ -1,8 +1,8 @@
-"""Grep: lines of files, in the client's shape (its own answers are in the tests).
+"""Grep: lines of files, in the client's output format (its answers are in the tests).
 
-The client brings ripgrep along; here the machine's own ``grep -P`` looks, in the sandbox, under a time limit, over
-files that were listed without following a link. So patterns are Perl's, which is what models write anyway, and
-``multiline`` is not to be had. What a rule denies to be read is left out of the answer.
+The client ships ripgrep; here the system's ``grep -P`` runs in the sandbox, with a time limit, over
+files that were listed without following links. So patterns are Perl's, and ``multiline`` is not
+available. Files that a rule denies are left out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class _GrepLine:
-    """One line of the answer: of a match or beside one; ``file`` is None between groups."""
+    """One line of output: a match or its context; ``file`` is None between groups."""
 
     file: str | None
     number: str = ""
@@ -65,7 +65,7 @@ class _GrepLine:
 
 
 class GrepTool:
-    """Looking into the files of one session."""
+    """Searches the files of one session."""
 
     def __init__(self, gate: PermissionGate, confinement: Confinement, cancelled: threading.Event) -> None:
         self._gate, self._cancelled = gate, cancelled
@@ -73,14 +73,13 @@ class GrepTool:
 
     @staticmethod
     def available() -> bool:
-        """Whether the two programs that do it are there."""
+        """Whether the two programs it needs are installed."""
         return all(shutil.which(name) for name in ("grep", "xargs"))
 
     def run(self, call: ApprovedCall) -> ToolOutcome:
-        """Find it, and answer as the client does."""
         mode = call.arguments.get("output_mode") or "files_with_matches"
         if not isinstance(call.arguments.get("pattern"), str) or mode not in _MODES:
-            raise _invalid("The required parameter `pattern` is missing, or `output_mode` is none")
+            raise _invalid("The required parameter `pattern` is missing, or `output_mode` is not valid")
         if call.arguments.get("multiline") is True:
             raise _invalid("`multiline` is not available here")
         files = self._files(call)
@@ -101,7 +100,7 @@ class GrepTool:
             raise ToolFailed(f"Path does not exist: {path}. {here}")
         if not Path(real).is_dir():
             return [FileEntry(0, real)]
-        wanted = _wanted(call)
+        wanted = _file_filter(call)
         walk = FileWalk(real, self._cancelled)
         files = [
             FileEntry(file.modified, f"{real.rstrip('/')}/{file.path}")
@@ -138,15 +137,15 @@ class GrepTool:
         content = "\n".join(page)
         rich = {"mode": "content", "numFiles": 0, "filenames": [], "content": content}
         rich |= {"numLines": len(page), "totalLines": len(texts), **applied}
-        note = f"\n\n[Showing results with pagination = {_told(applied)}]" if applied else ""
+        note = f"\n\n[Showing results with pagination = {_limits_text(applied)}]" if applied else ""
         return ToolOutcome((content or "No matches found") + note, rich)
 
     def _may_be_shown(self, path: str) -> bool:
         return may_be_named(self._gate, path)
 
 
-def _wanted(call: ApprovedCall) -> Callable[[str], bool]:
-    """Files that one of the globs means, if there are any, and none of those with a ``!``."""
+def _file_filter(call: ApprovedCall) -> Callable[[str], bool]:
+    """A test for files that one of the globs matches, if there are any, and no glob with a ``!``."""
     given = list(_globs(call))
     try:
         some = [globs.matcher(glob) for glob in given if not glob.startswith("!")]
@@ -159,7 +158,7 @@ def _wanted(call: ApprovedCall) -> Callable[[str], bool]:
 def _globs(call: ApprovedCall) -> Iterator[str]:
     given, kind = call.arguments.get("glob"), call.arguments.get("type")
     if isinstance(given, str):
-        # Blanks and commas part patterns, commas in braces do not.
+        # Blanks and commas separate patterns, commas in braces do not.
         yield from given.split() if "{" in given else given.replace(",", " ").split()
     if isinstance(kind, str) and kind:
         if kind not in _TYPES:
@@ -193,7 +192,7 @@ def _checked(result: RunResult) -> bytes:
     if result.ended_by == "cancelled":
         raise Stopped
     if result.timed_out or result.truncated or result.ended_by is not None:
-        raise ToolFailed("The search found or took too much. Narrow the pattern, path or glob.")
+        raise ToolFailed("The search took too long or found too much. Narrow the pattern, path or glob.")
     said = result.stderr.decode("utf-8", "replace").strip()
     if said:
         raise ToolFailed(f"Search failed \u2014 the pattern was rejected:\n{said[:2_000]}")
@@ -253,7 +252,7 @@ def _names(call: ApprovedCall, found: list[str], modified: dict[str, int]) -> To
     if not page:
         return ToolOutcome("No files found", rich)
     head = f"Found {len(page)} file{'s' if len(page) != 1 else ''}"
-    return ToolOutcome("\n".join([f"{head} {_told(applied)}" if applied else head, *page]), rich)
+    return ToolOutcome("\n".join([f"{head} {_limits_text(applied)}" if applied else head, *page]), rich)
 
 
 def _count(call: ApprovedCall, found: list[tuple[str, int]]) -> ToolOutcome:
@@ -263,19 +262,19 @@ def _count(call: ApprovedCall, found: list[tuple[str, int]]) -> ToolOutcome:
     rich |= {"numMatches": total, **applied}
     files = f"{len(found)} file{'s' if len(found) != 1 else ''}"
     sum_up = f"Found {total} total occurrence{'s' if total != 1 else ''} across {files}."
-    paged = f" with pagination = {_told(applied)}" if applied else ""
+    paged = f" with pagination = {_limits_text(applied)}" if applied else ""
     return ToolOutcome(f"{content or 'No matches found'}\n\n{sum_up}{paged}", rich)
 
 
 def _page(call: ApprovedCall, entries: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """What is shown of it, and which bounds had to do with that."""
+    """The shown part of the entries, and the limits that applied."""
     limit, offset = _number(call, "head_limit", _LIMIT), _number(call, "offset", 0)
     rest = entries[offset:]
     applied = {"appliedLimit": limit} if limit and len(rest) > limit else {}
     return rest[:limit] if limit else rest, applied | ({"appliedOffset": offset} if offset else {})
 
 
-def _told(applied: dict[str, Any]) -> str:
+def _limits_text(applied: dict[str, Any]) -> str:
     named = {"appliedLimit": "limit", "appliedOffset": "offset"}
     return ", ".join(f"{named[name]}: {value}" for name, value in applied.items())
 

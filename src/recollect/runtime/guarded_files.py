@@ -1,8 +1,8 @@
-"""Files a call names, opened so that what was decided about is what is read and written (C02, C07, C09).
+"""Opens files so that what was decided is what is read and written (C02, C07, C09).
 
-A path is resolved once; the way there is then walked by descriptor and through no link, so a link that is swapped in
-afterwards leads to a refusal and nowhere else. Only regular files are opened. A written file appears whole:
-beside the old one first, then under its name, with the old one's mode.
+A path is resolved once and then walked by descriptor without following links, so a link swapped in
+later leads to a refusal. Only regular files are opened. A new content is written beside the old file
+and renamed over it, with the old file's mode.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from recollect.system import fsops, openat
 from recollect.system.beneath import open_beneath
 
 _ROOT = Path("/")
-_MADE_UP = ("/proc/", "/sys/", "/dev/")  # the key this process works with stands in /proc/self/environ
+_MADE_UP = ("/proc/", "/sys/", "/dev/")  # /proc/self/environ contains this process's API key
 MOST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class FileSnapshot:
-    """A file as it was when it was read."""
+    """A file's state when it was read."""
 
     data: bytes
     identity: tuple[int, int]
@@ -57,7 +57,7 @@ def read(real: str, most: int = MOST_BYTES) -> FileSnapshot | None:
 
 
 def write(real: str, data: bytes, before: FileSnapshot | None) -> FileSnapshot:
-    """Give the file at a resolved path these bytes, if it is still the one that was seen; and see it anew."""
+    """Write the file at a resolved path if it is still the one in ``before``; returns its new state."""
     *above, name = real.strip("/").split("/")
     temporary = f".recollect-{secrets.token_hex(8)}.tmp"
     try:
@@ -77,7 +77,7 @@ def write(real: str, data: bytes, before: FileSnapshot | None) -> FileSnapshot:
         raise ToolFailed(f"{real}: {problem.strerror or problem}. Nothing was written.") from problem
     seen = read(real)
     if seen is None:
-        raise ToolFailed(f"{real}: somebody removed the file right after it was written")
+        raise ToolFailed(f"{real}: the file was removed right after it was written")
     return seen
 
 
@@ -91,7 +91,7 @@ def _require_same(directory: int, name: str, real: str, before: FileSnapshot | N
 
 
 def _publish(directory: int, temporary: str, name: str, before: FileSnapshot | None) -> None:
-    # A rename would replace what somebody put there since we looked; a second name does not.
+    # A rename would replace a file created since the check; a hard link fails instead.
     if before is None and openat.give_second_name(directory, temporary, name):
         openat.remove(directory, temporary)
     else:

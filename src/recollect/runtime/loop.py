@@ -1,9 +1,9 @@
-"""The headless loop: ask the model, make its calls, tell it what came of them, until it is done.
+"""The headless loop: ask the model, make its calls, send the results, until it is done.
 
-Everything is in the log before the next step: the prompt before the question, the answer before its calls, each
-result as it comes. So whatever ends the loop (Ctrl-C, a failing API, a full disk, kill -9), the log is
-whole, and the client or this loop can go on with it. A failure of the API is asked again within bounds, and
-every one is written down as the client writes it.
+Each step is logged before the next: the prompt before the request, the response before its calls, each
+result as it arrives. So the log is complete however the loop ends (Ctrl-C, a failing API, a full disk,
+kill -9), and the client or this loop can continue it. API failures are retried within limits, and each
+is logged as the client logs it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CUT_CALL = "The call was cut off at the output limit before it was complete; it
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """How a run ended. ``text`` is the last thing the model said."""
+    """How a run ended. ``text`` is the model's last text."""
 
     ending: Ending
     text: str
@@ -55,7 +55,7 @@ class AgentResult:
 
     @property
     def is_error(self) -> bool:
-        """Whether the task was not brought to an end."""
+        """Whether the task was not completed."""
         return self.ending != "success"
 
 
@@ -97,7 +97,7 @@ class Agent:
         self._cancelled: threading.Event = runner.cancelled
 
     def run(self, prompt: str) -> AgentResult:
-        """Work on a prompt until the model is done, or something ends it."""
+        """Work on a prompt until the model is done or something ends the run."""
         began, before = time.monotonic(), self._log.spending
         run = _AgentRun(self._messages)
         (prompt_id,) = self._log.put(marked(draft.user(prompt), **{MARK: str(self._log.id)}))
@@ -133,7 +133,7 @@ class Agent:
                 return ending
 
     def _taken(self, run: _AgentRun, answer: ModelResponse) -> Ending | None:
-        """Write an answer down and do what it asks for; the ending, if there is nothing left to do."""
+        """Log a response and make its calls; returns the ending, if nothing is left to do."""
         run.stop_reason = answer.stop_reason
         ids = self._log.put(*_drafts(answer))
         if answer.content:
@@ -224,7 +224,7 @@ class Agent:
             raise Cancelled
 
     def _api_error(self, failure: ApiFailed) -> str:
-        """The line clients show and do not send again."""
+        """The line that clients show and do not send again."""
         text = f"API Error: {failure.message}"
         answer = draft.assistant(
             text,
@@ -246,7 +246,7 @@ class Agent:
 
 
 def _drafts(answer: ModelResponse) -> list[Draft]:
-    """One line for each block, as clients lay an answer out."""
+    """One line per block, as clients store a response."""
     return [
         draft.assistant(
             [block],
@@ -279,7 +279,7 @@ def _retry_note(failure: ApiFailed, attempt: int, most: int, wait: float) -> Dra
 
 
 def _with_cache_mark(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same messages, the last marked so that the next request finds all of this one in the cache."""
+    """The same messages, the last marked so that the next request finds this one in the cache."""
     *before, last = messages
     content = last["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

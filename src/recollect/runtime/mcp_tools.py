@@ -1,7 +1,7 @@
-"""The project's MCP servers for a loop that is not asynchronous: one event loop in a thread of its own.
+"""The project's MCP servers for synchronous code: one event loop in a thread.
 
-A server starts when its tools are first asked for, and only if it is trusted. Every call goes through the
-host's own decision once more; what a person approved is passed on for that very call and no other.
+A server starts when its tools are first requested, and only if it is trusted. The host decides every
+call again; a person's approval is passed on for that call only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class McpTools:
-    """MCP servers behind plain calls. A context manager: leaving ends every server."""
+    """MCP servers behind synchronous calls. A context manager: leaving ends every server."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class McpTools:
         return self._loop().call(self._host.tools)
 
     def offered(self) -> list[Tool]:
-        """The tools a model is told of."""
+        """The tools that a model is offered."""
         return [tool for tool in self.listing().tools if self._gate.offers(tool.name)]
 
     def call(self, call: ApprovedCall, decision: Decision, cancelled: threading.Event) -> ToolOutcome:
-        """Make a call that was allowed, and wait for it; cancelled calls are ended at the server too."""
+        """Make an allowed call and wait for it; cancelled calls are also cancelled at the server."""
         call.require_still_allowed()
         self._approved.add(decision.bound_to)
         future: Future[CallResult] = self._loop().start_task_soon(
@@ -107,7 +107,7 @@ class McpTools:
 
 
 class Stopped(Exception):
-    """We were told to stop while a call was out."""
+    """The run was cancelled during a call."""
 
 
 def _waited_for(future: Future[CallResult], cancelled: threading.Event) -> CallResult:
@@ -125,7 +125,7 @@ def _waited_for(future: Future[CallResult], cancelled: threading.Event) -> CallR
 
 
 def _outcome(result: CallResult) -> ToolOutcome:
-    """As the client stores it: structured content in place of the text, a single text as itself."""
+    """As the client stores it: structured content instead of the text, a single text as itself."""
     if result.is_error:
         text = result.text or "The server reported an error."
         return ToolOutcome(text, f"Error: {text}", True)
@@ -137,7 +137,7 @@ def _outcome(result: CallResult) -> ToolOutcome:
 
 
 def _block(given: Mapping[str, object]) -> dict[str, Any]:
-    """A block the Messages API takes; what it has no kind for becomes text."""
+    """A block the Messages API accepts; other kinds become text."""
     if given.get("type") == "text" and isinstance(given.get("text"), str):
         return {"type": "text", "text": given["text"]}
     data, kind = given.get("data"), given.get("mimeType")

@@ -1,4 +1,4 @@
-"""What goes through a tool cycle: the call, the question to a person, what came of it."""
+"""Values of a tool cycle: the call, the question to a person, the outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Arguments = Mapping[str, Any]
 
 
 class ToolFailed(Exception):
-    """A call that could not be carried out. ``refused``: it was never begun (the client marks those)."""
+    """A call that could not be made. ``refused``: it was never started (the client marks those)."""
 
     def __init__(self, text: str, *, refused: bool = False) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ class ToolFailed(Exception):
 class ToolOutcome:
     """The answer to a call: ``content`` for the model, ``rich`` for people (``toolUseResult``).
 
-    ``marks`` are further fields of the line. ``interrupted`` is about us being told to stop, not about limits.
+    ``marks`` are further fields of the line. ``interrupted`` means a request to stop, not a limit.
     """
 
     content: str | list[dict[str, Any]]
@@ -36,7 +36,7 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedCall:
-    """A decided call on its way: ``still_allowed`` asks again, about the world as it is at that moment."""
+    """A decided call: ``still_allowed`` checks again against the current files."""
 
     id: str
     tool: str
@@ -47,7 +47,7 @@ class ApprovedCall:
     """The entry that holds the call."""
 
     def require_still_allowed(self) -> None:
-        """The last thing before anything is done (E10, C07)."""
+        """The last check before anything is done (E10, C07)."""
         if not self.still_allowed():
             raise ToolFailed(
                 "The files this call names changed between the decision and the call. Nothing was done."
@@ -56,7 +56,7 @@ class ApprovedCall:
 
 @dataclass(frozen=True, slots=True)
 class PermissionQuestion:
-    """A call a rule wants a person to look at."""
+    """A call that a person must approve."""
 
     tool: str
     arguments: Arguments
@@ -69,7 +69,7 @@ Ask = Callable[[PermissionQuestion], bool]
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """A call that was answered: the entry that says so, and the block the model is sent."""
+    """An answered call: the entry with the result, and the block for the model."""
 
     entry_id: str
     block: dict[str, Any]

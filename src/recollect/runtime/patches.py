@@ -1,4 +1,4 @@
-"""What changed in a text, as the client's ``structuredPatch``: hunks with three lines around each change."""
+"""Differences between two texts as the client's ``structuredPatch``: hunks with three lines of context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_NEWLINE = "\\ No newline at end of file"
 
 
 def structured_patch(old: str, new: str) -> list[dict[str, Any]]:
-    """The hunks that lead from one text to the other."""
+    """The hunks from the old text to the new one."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     start, end = _common(before, after)
     left = max(start - _CONTEXT, 0)
@@ -21,7 +21,7 @@ def structured_patch(old: str, new: str) -> list[dict[str, Any]]:
 
 
 def _common(before: list[str], after: list[str]) -> tuple[int, int]:
-    """How many lines are the same at the start, and behind that at the end."""
+    """The number of equal lines at the start, and of the rest at the end."""
     most = min(len(before), len(after))
     start = next((at for at in range(most) if before[at] != after[at]), most)
     end = next((at for at in range(most - start) if before[-1 - at] != after[-1 - at]), most - start)
@@ -29,7 +29,7 @@ def _common(before: list[str], after: list[str]) -> tuple[int, int]:
 
 
 def _groups(before: list[str], after: list[str]) -> list[list[tuple[str, int, int, int, int]]]:
-    if len(before) + len(after) > _MOST_LINES:  # finding what two long texts share takes too long
+    if len(before) + len(after) > _MOST_LINES:  # a diff of two long texts takes too long
         return [[("replace", 0, len(before), 0, len(after))]]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     groups = [list(group) for group in matcher.get_grouped_opcodes(_CONTEXT)]

@@ -1,13 +1,13 @@
-"""One tool call from asking to answer: decide, run, write down.
+"""One tool call: decide, run, log.
 
     runner = ToolRunner(log, permit, home=home)
     ran = runner.run(block)          # the tool_use block of an answer
     messages.append({"role": "user", "content": [ran.block]})
 
-Deny is a no. Ask is a no too, as in the client's print mode, unless ``ask`` is given and says yes. Right before a
-tool acts, the decision is held against the call and the files once more. Whatever happens, one result is
-appended for the call: a call without a result makes the client invent one. Only failures of the log itself are
-raised.
+Deny is a refusal. Ask is a refusal too, as in the client's print mode, unless ``ask`` is given and
+approves. Right before a tool acts, the decision is checked against the call and the files again.
+Exactly one result is appended per call, because the client invents one for a call without a result.
+Only failures of the log itself are raised.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ToolRunner:
         limits: RunLimits | None = None,
         cancelled: threading.Event | None = None,
     ) -> None:
-        # A log of the claude layout lies at <root>/projects/<key>/<session>.jsonl.
+        # A log of the claude layout is at <root>/projects/<key>/<session>.jsonl.
         home = home or ClaudeHome(log.path.parents[2])
         self._log, self._ask, self._mcp = log, ask, mcp
         self.gate = engine if isinstance(engine, PermissionGate) else PermissionGate(engine)
@@ -100,15 +100,15 @@ class ToolRunner:
 
     @property
     def names(self) -> list[str]:
-        """The built-in tools a model may be told of."""
+        """The built-in tools that a model may be offered."""
         return [name for name in self._tools if self.gate.offers(name)]
 
     def begin_turn(self, prompt_id: str) -> None:
-        """The user said something new: from here on files can be taken back to how they are now."""
+        """A new prompt: files can be rewound to their state at this moment."""
         self.history.at_prompt(prompt_id)
 
     def run(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> AnsweredCall:
-        """Decide about a call, carry it out, and append its result. ``asked_by`` is the entry of the call."""
+        """Decide a call, run it, and append its result. ``asked_by`` is the entry of the call."""
         call_id, tool, arguments = _asked(block)
         cwd = self.cwd
         decision: Decision | None = None
@@ -126,14 +126,14 @@ class ToolRunner:
         return self._written(call_id, tool, outcome, decision, asked_by)
 
     def reject(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> AnsweredCall:
-        """Write down that a call was not made because somebody said stop."""
+        """Log that a call was not made because the run was stopped."""
         call_id, tool, _ = _asked(block)
         return self._written(call_id, tool, rejected(), None, asked_by)
 
     def fail(
         self, block: ToolUseBlock | Mapping[str, Any], why: str, *, asked_by: str | None = None
     ) -> AnsweredCall:
-        """Write down that a call could not be made."""
+        """Log that a call could not be made."""
         call_id, tool, _ = _asked(block)
         return self._written(call_id, tool, _failed(ToolFailed(why, refused=True)), None, asked_by)
 
@@ -152,7 +152,7 @@ class ToolRunner:
         if decision.verdict is Verdict.ALLOW:
             return None
         if decision.verdict is Verdict.ASK and self._ask is not None:
-            # Each tool asks the engine once more before it acts, since a person takes time (E10).
+            # Each tool checks the decision again before it acts, since approval takes time (E10).
             yes = self._ask(PermissionQuestion(call.tool, call.arguments, call.cwd, decision))
             return None if yes else rejected()
         return _denial(call, decision)
@@ -213,7 +213,7 @@ def _asked(block: ToolUseBlock | Mapping[str, Any]) -> tuple[str, str, Mapping[s
 
 
 def _checked(tool: str, arguments: Mapping[str, Any], cwd: str) -> Mapping[str, Any]:
-    """The arguments as they are decided about and carried out: plain JSON, with whole paths."""
+    """The arguments that are decided and used: plain JSON, with absolute paths."""
     try:
         json.dumps(arguments, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
@@ -227,5 +227,5 @@ def _checked(tool: str, arguments: Mapping[str, Any], cwd: str) -> Mapping[str, 
     if not path or "\0" in path:
         raise ToolFailed(words.invalid(tool, f"The parameter `{name}` names no file"), refused=True)
     whole = Path.home() / path[2:] if path.startswith("~/") else Path(cwd) / path
-    # ".." is taken by name, as the rules take it: a link before it must not lead us elsewhere than them (C03).
+    # ".." is resolved by name, as the rules do: a link before it must not lead elsewhere (C03).
     return {**arguments, name: os.path.normpath(whole)}

@@ -1,7 +1,7 @@
-"""Glob: the names of files, in the client's shape and order (its own answers are in the tests).
+"""Glob: file names, in the client's format and order (its answers are in the tests).
 
-Directories are walked by descriptor and no link is followed, so nothing outside of what was decided about is listed.
-What a rule denies to be read is not named either. Hidden and ignored files are, as in the client.
+Directories are walked by descriptor without following links, so nothing outside the decided directory
+is listed. Files that a rule denies are left out. Hidden and ignored files are listed, as in the client.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _MOST_MATCHES, _MOST_ENTRIES, _MOST_SECONDS = 10_000, 500_000, 20.0
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """When it was changed, and its path below the directory it was found in."""
+    """Modification time, and path below the searched directory."""
 
     modified: int
     path: str
 
 
 class SearchTools:
-    """Looking for files in the directories of one session."""
+    """Finds files in the directories of one session."""
 
     def __init__(self, gate: PermissionGate, cancelled: threading.Event) -> None:
         self._gate, self._cancelled = gate, cancelled
 
     def glob(self, call: ApprovedCall) -> ToolOutcome:
-        """The files that a pattern means, the one changed last at the end."""
+        """The files that a pattern matches, the most recently changed last."""
         began = time.monotonic()
         base, pattern = self._where(call)
         try:
@@ -86,22 +86,22 @@ class SearchTools:
 
 
 def may_be_named(gate: PermissionGate, path: str) -> bool:
-    """Whether no rule denies the file to be read."""
+    """Whether no rule denies reading the file."""
     return gate.decide("Read", {"file_path": path}, gate.root).verdict is not Verdict.DENY
 
 
 class FileWalk:
-    """All files below a directory, until somebody says stop or it takes too long."""
+    """All files below a directory, until cancelled or out of time."""
 
     def __init__(self, base: str, cancelled: threading.Event) -> None:
         self._base, self._cancelled, self._until = base, cancelled, time.monotonic() + _MOST_SECONDS
         self.complete = True
 
     def files(self, left_out: Collection[str] = ()) -> Iterator[FileEntry]:
-        """Each with the time it was changed, by its path below the directory; some directories are left out."""
+        """Files with modification time and relative path; ``left_out`` directories are skipped."""
         try:
             yield from self._files(left_out)
-        except RecursionError:  # a tree that somebody made deeper than Python can walk
+        except RecursionError:  # a tree deeper than Python can walk
             self.complete = False
 
     def _files(self, left_out: Collection[str]) -> Iterator[FileEntry]:
@@ -123,7 +123,7 @@ class FileWalk:
 
 
 def shown(path: str, cwd: str) -> str:
-    """As the client shows it: from the working directory on where it is below that."""
+    """As the client shows it: relative to the working directory where it is below that."""
     start = cwd.rstrip("/") + "/"
     return path[len(start) :] if path.startswith(start) else path
 

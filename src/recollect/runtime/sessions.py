@@ -1,8 +1,9 @@
-"""A session for the agent to write: a new one, or one to go on with.
+"""Opens a session for the agent to write: a new one, or one to continue.
 
-In a Claude home we only ever append to sessions of this runtime: its prompts carry a field that says so, which
-clients pass over. A session of the client's own is continued in a copy (``services.fork``), so its file stays as it is
-(law 5), and one that a running client has open is not touched. In a store of ours every session is ours.
+In a Claude home we append only to sessions of this runtime; a field in their prompts marks them, and
+clients ignore it. A client's own session is continued in a copy (``services.fork``), so its file is
+unchanged (law 5), and one that a running client has open is not touched. In a store of ours every
+session is ours.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MARK = "recollectAgent"
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """A session about to be written to, and what the model is to be reminded of."""
+    """A session about to be written, and the messages to send to the model."""
 
     log: AgentLog
     home: ClaudeHome
@@ -51,7 +52,7 @@ class AgentSession:
 
 
 def new_session(home: ClaudeHome, project: str | Path, *, data: Path | None) -> AgentSession:
-    """A session of a directory. ``data`` is our own directory, None where ``home`` is a store of ours."""
+    """A new session of a directory. ``data`` is our own directory, None where ``home`` is a store of ours."""
     store, cwd = _store(home, data), os.path.realpath(project)
     key = project_key(cwd)
     session = SessionId(store.new_id())
@@ -63,7 +64,7 @@ def new_session(home: ClaudeHome, project: str | Path, *, data: Path | None) -> 
 
 
 def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: Path | None) -> AgentSession:
-    """A session by id, start of an id, title or ``@last``; it must be one of this directory."""
+    """A session by id, start of an id, title or ``@last``; it must belong to this directory."""
     cwd = os.path.realpath(project)
     session = Home(home.root, data=data).own_session(name)
     _require_project(session, cwd)
@@ -74,18 +75,18 @@ def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: P
         copied_from = session.id
         session = Home(home.root, data=data).own_session(str(path))
     if session.session_id is None:
-        raise UsageError(f"session {session.id}: its name is no session id", hint="resume another one")
+        raise UsageError(f"session {session.id}: its name is not a session id", hint="resume another one")
     refuse_live(home, session.session_id)
     key = ProjectKey(session.path.parent.name)
     place = LogContext(session.path, key, session.session_id, cwd, _git_branch(cwd))
     turn = _turn(session.path, data)
-    turn.acquire()  # given back when the log is closed, or with this object
+    turn.acquire()  # released when the log is closed, or with this object
     leaf = session.conversation().leaf.uuid
     log = AgentLog(_store(home, data), place, SessionState.RESUMED, tip=leaf, turn=turn)
     _close_open_calls(session, log)
-    # Read anew: what was just added is part of the conversation.
+    # Read again: what was just added is part of the conversation.
     entries = Home(home.root, data=data).own_session(str(session.path)).conversation().entries()
-    # The client's own notes speak of its tools and in its name; whoever wrote the file wrote them too.
+    # Attachments are the client's notes about its own tools, and as untrusted as the file.
     messages = api_messages([entry for entry in entries if not isinstance(entry.body, Attachment)])
     return AgentSession(log, home, tuple(messages), copied_from=copied_from)
 
@@ -95,13 +96,13 @@ def _store(home: ClaudeHome, data: Path | None) -> Store:
 
 
 def _turn(log: Path, data: Path | None) -> FileLock:
-    """Whose turn it is to write a session: two runs at once would fork its conversation."""
+    """The lock for writing a session: two runs at once would fork its conversation."""
     lock = log.with_name(f"{log.name}.agent.lock") if data is None else lock_path(log, data)
     return FileLock(lock if data is None else lock.with_suffix(".agent.lock"), 0.0, guards=log)
 
 
 def _git_branch(cwd: str) -> str:
-    """The branch that is checked out, as git's own file names it; "" where that cannot be told."""
+    """The branch that is checked out, from git's HEAD file; "" where that is unknown."""
     top = repository_of(cwd)
     try:
         with open_regular(Path(top or cwd, ".git", "HEAD")) as file:
@@ -109,7 +110,7 @@ def _git_branch(cwd: str) -> str:
     except (OSError, ValueError):
         return ""
     if not Path(cwd).is_relative_to(top or cwd):
-        return ""  # a worktree has a HEAD of its own
+        return ""  # a worktree has its own HEAD
     name = text.partition("\n")[0]
     return name.removeprefix("ref: refs/heads/") if name.startswith("ref: refs/heads/") else "HEAD"
 
@@ -124,7 +125,7 @@ def _require_project(session: Session, cwd: str) -> None:
 
 
 def _is_ours(session: Session) -> bool:
-    """Whether one of its prompts came from here; a copy of such a line in another session does not count."""
+    """Whether one of its prompts came from here; a copied line in another session does not count."""
     sought = f'"{MARK}":"{session.id}"'.encode()
     for line in read_lines(session.path):
         if isinstance(line, Line) and sought in line.data and loose_object(line.data).get(MARK) == session.id:
@@ -133,7 +134,8 @@ def _is_ours(session: Session) -> bool:
 
 
 def _close_open_calls(session: Session, log: AgentLog) -> None:
-    """Calls whose results a crash took with it: said so in the client's words, so that no client has to guess."""
+    """Add results for calls that a crash left open, in the client's words, so that no client has to invent
+    them."""
     entries = session.conversation().entries()
     bodies = [entry.body for entry in entries]
     answered = [at for at, body in enumerate(bodies) if isinstance(body, Assistant)]

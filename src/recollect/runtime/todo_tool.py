@@ -22,7 +22,6 @@ class TodoTool:
         self._last: list[dict[str, object]] | None = None
 
     def write(self, call: ApprovedCall) -> ToolOutcome:
-        """Keep the list as the model gives it."""
         todos = call.arguments.get("todos")
         problem = _problem(todos)
         if problem or not isinstance(todos, list):
@@ -32,7 +31,7 @@ class TodoTool:
             before = self._before()
             self._files.write(self._session, decode_todos(json.dumps(todos).encode()))
         except RecollectError as failure:
-            raise ToolFailed(f"The todo list could not be kept: {failure.message}") from failure
+            raise ToolFailed(f"The todo list could not be saved: {failure.message}") from failure
         self._last = todos
         return ToolOutcome(words.TODOS_KEPT, {"oldTodos": before, "newTodos": todos})
 
@@ -52,5 +51,5 @@ def _problem(todos: object) -> str:
         if not isinstance(one, dict) or not isinstance(one.get("content"), str):
             return f"The todo {number} has no `content`"
         if one.get("status") not in _STATUSES:
-            return f"The todo {number} has none of the statuses {', '.join(_STATUSES)}"
+            return f"The todo {number} has no valid `status`; it is one of {', '.join(_STATUSES)}"
     return ""

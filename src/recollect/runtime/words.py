@@ -1,7 +1,7 @@
-"""What the client says in tool results, measured in its own transcripts (2.1.325 unless a version is named).
+"""The client's messages in tool results, measured in its transcripts (2.1.325 unless a version is named).
 
-A model was trained on these sentences and readers of logs know calls by them (``model.tool_calls``), so
-results of ours use the same ones. Nothing is decided here.
+Models were trained on these sentences, and readers recognise calls by them (``model.tool_calls``), so
+our results use the same ones.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ _KIB = 1024
 
 
 def denied(tool: str, command: str | None) -> str:
-    """A rule says no."""
     what = f"{tool} with command {command}" if command is not None else tool
     return f"Permission to use {what} has been denied."
 
 
 def not_granted(tool: str, path: str | None, *, writes: bool) -> str:
-    """Nobody was there to say yes."""
+    """No approval was given."""
     if path is None:
         return f"Claude requested permissions to use {tool}, but you haven't granted it yet."
     what = "write to" if writes else "read from"
@@ -58,43 +57,37 @@ def parts_not_granted(parts: Sequence[str]) -> str:
 
 
 def tool_error(text: str) -> str:
-    """How a call that could not be made at all is answered."""
+    """The answer to a call that could not be made at all."""
     return f"<tool_use_error>{text}</tool_use_error>"
 
 
 def no_such_tool(name: str) -> str:
-    """The model asked for something it was not offered."""
     return f"Error: No such tool available: {name}"
 
 
 def invalid(tool: str, problem: str) -> str:
-    """The arguments are not what the tool takes."""
     return f"InputValidationError: {tool} failed due to the following issue:\n{problem}"
 
 
 def created(path: str) -> str:
-    """A new file."""
     return f"File created successfully at: {path}{_CURRENT}"
 
 
 def updated(path: str, *, everywhere: bool = False, known: bool = True) -> str:
-    """A changed file; ``known``: the model has seen all of it."""
+    """``known``: the model has seen the whole file."""
     how = ". All occurrences were successfully replaced." if everywhere else " successfully."
     return f"The file {path} has been updated{how}{_CURRENT if known else ''}"
 
 
 def missing(cwd: str) -> str:
-    """There is no such file."""
     return f"File does not exist. Note: your current working directory is {cwd}."
 
 
 def not_found_in_file(text: str) -> str:
-    """The text to replace is not there."""
     return f"String to replace not found in file.\nString: {text}"
 
 
 def found_often(times: int, text: str) -> str:
-    """The text to replace is there more than once."""
     return (
         f"Found {times} matches of the string to replace, but replace_all is false. To replace all occurrences, "
         "set replace_all to true. To replace only one occurrence, please provide more context to uniquely identify "
@@ -103,18 +96,17 @@ def found_often(times: int, text: str) -> str:
 
 
 def timed_out(seconds: float) -> str:
-    """A command's time was up."""
     minutes, rest = divmod(round(seconds), 60)
     return f"Command timed out after {f'{minutes}m {rest}s' if minutes else f'{rest}s'}"
 
 
 def directory_reset(directory: str) -> str:
-    """The command had left the working directories."""
+    """The command ended outside the working directories."""
     return f"Shell cwd was reset to {directory}"
 
 
 def persisted(path: str, size: int, preview: str) -> str:
-    """Output too long for the conversation; the whole of it is in a file."""
+    """Output too long for the conversation; all of it is in a file."""
     return (
         f"<persisted-output>\nOutput too large ({size / _KIB:.1f}KB). Full output saved to: {path}\n\n"
         f"Preview (first 2KB):\n{preview}\n...\n</persisted-output>"

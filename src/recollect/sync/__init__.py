@@ -1,1 +1,1 @@
-"""Logs that travel between machines: what both ends must agree on, and the ends that are not the server."""
+"""Synchronises logs between machines: the wire protocol, and the client side."""

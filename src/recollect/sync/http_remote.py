@@ -1,13 +1,13 @@
-"""A team server as a remote, over one connection that stays open.
+"""A team server as a remote, over one persistent connection.
 
-The standard library's ``http.client`` does it: the protocol needs one request at a time, bodies that are bytes, and
-exact control over what is repeated, so an HTTP library would be a dependency of everybody's core without doing
-more. Bodies are zstd. Redirects are not followed and no proxy is asked: a token goes to the address it was
-given for and nowhere else; over plain ``http`` only to this machine, unless somebody insists.
+It uses ``http.client``: the protocol needs one request at a time, bodies of bytes, and exact control
+over retries, so an HTTP library would add a dependency and nothing else. Bodies are zstd. Redirects are
+not followed and no proxy is used: a token goes only to its own address; over plain ``http`` only to
+this machine, unless the caller insists.
 
-Every request may be repeated, and is: what breaks off, takes too long, or is answered with 408, 429 or 5xx is
-tried again for as long as ``patience`` says, with growing pauses. An answer that was cut off is never taken for a
-whole one: lines are counted and hashed against the position the server told.
+Every request is repeatable. A broken connection, a timeout, 408, 429 and 5xx are retried with growing
+pauses for as long as ``patience`` says. A truncated answer is never accepted: lines are counted and
+hashed against the server's position.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _PIECE = 1 << 20
 _SMALL = 512
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _LONGEST_ERROR = 300
-# More than any line or list the protocol has: whoever sends more has something else in mind.
+# More than any line or list of the protocol.
 _LARGEST = 64 << 20
 _LOCAL = frozenset(("localhost", "127.0.0.1", "::1"))
 Document = TypeVar("Document")
 
 
 class HttpReply(NamedTuple):
-    """A whole answer of the server."""
+    """A complete answer of the server."""
 
     status: int
     headers: Message
@@ -72,7 +72,7 @@ class HttpReply(NamedTuple):
 
 
 class HttpRemote:
-    """One server, as one member of an organisation sees it. Not for several threads at once."""
+    """One server, as one member of an organisation sees it. Not thread-safe."""
 
     def __init__(
         self,
@@ -85,7 +85,9 @@ class HttpRemote:
     ) -> None:
         self.url, self._host, self._port, self._path, self._is_tls = _address(url, allow_plain=allow_plain)
         if not token.isascii() or not token.isprintable() or not token or " " in token:
-            raise UsageError("token: is none", hint="it is one word, as `recollect admin token add` shows it")
+            raise UsageError(
+                "token: is not valid", hint="it is one word, as `recollect admin token add` shows it"
+            )
         self._token = token
         self._patience, self._timeout = patience, timeout
         self._connection: http.client.HTTPConnection | None = None
@@ -95,7 +97,7 @@ class HttpRemote:
     # --- the remote -----------------------------------------------------------------------------
 
     def limits(self) -> RemoteLimits:
-        """What the server told; asked once."""
+        """The server's limits; requested once."""
         if self._limits is None:
             told = self.whoami().limits
             self._limits = RemoteLimits()._replace(
@@ -104,11 +106,10 @@ class HttpRemote:
         return self._limits
 
     def whoami(self) -> WhoAmI:
-        """Whose token this is."""
         return self._document("GET", "/v1/whoami", WhoAmI)
 
     def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
-        """Page after page, newest first."""
+        """All pages, newest first."""
         query = {"limit": "1000", **filters}
         if since is not None:
             query["since"] = str(max(since, 100_000_000))
@@ -121,7 +122,6 @@ class HttpRemote:
             cursor = page.next
 
     def session(self, session: str) -> SessionDetail | None:
-        """One session with its logs and files."""
         try:
             return self._document("GET", _session(session), SessionDetail)
         except NotFound:
@@ -136,7 +136,7 @@ class HttpRemote:
         return Position.parse(answer.headers.get(POSITION, ""))
 
     def is_at(self, session: str, key: str, position: Position) -> bool:
-        """Whether the log came by this position."""
+        """Whether the log passed this position."""
         if not position.lines:
             return True
         answer = self._ask("HEAD", f"{_session(session)}/log", {**_key(key), "after": str(position)})
@@ -146,7 +146,7 @@ class HttpRemote:
         return True
 
     def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
-        """Add lines; repeated until there is an answer."""
+        """Append lines; retried until there is an answer."""
         headers = {POSITION: str(at)}
         for name, text in ((PROJECT, told.project), (REPOSITORY, told.repository), (MACHINE, told.machine)):
             if text:
@@ -158,7 +158,7 @@ class HttpRemote:
         return msgspec.json.decode(answer.body, type=AppendReply).position.position
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Lines as they come; where the connection breaks, it goes on behind the last whole line."""
+        """Lines as they arrive; after a broken connection it resumes after the last whole line."""
         pause = _RetryPauses(self._patience)
         while True:
             here = after
@@ -174,14 +174,12 @@ class HttpRemote:
                 pause.wait(cut.why)
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
-        """Keep a side file."""
         condition = {"If-None-Match": "*"} if known is None else {"If-Match": f'"{known}"'}
         answer = self._ask("PUT", f"{_session(session)}/file", {"key": key}, data, condition)
         self._require(answer)
         return msgspec.json.decode(answer.body, type=SideFile)
 
     def file(self, session: str, key: str) -> bytes | None:
-        """The bytes of a side file."""
         answer = self._ask("GET", f"{_session(session)}/file", {"key": key})
         if answer.status == 404:
             return None
@@ -189,7 +187,6 @@ class HttpRemote:
         return answer.body
 
     def delete(self, session: str) -> bool:
-        """Delete a session."""
         answer = self._ask("DELETE", _session(session))
         if answer.status == 404:
             return False
@@ -205,7 +202,7 @@ class HttpRemote:
         return answer.body
 
     def close(self) -> None:
-        """Close the connection; it is made again when it is needed."""
+        """Close the connection; the next request opens a new one."""
         self._drop()
 
     # --- one request ----------------------------------------------------------------------------
@@ -219,8 +216,8 @@ class HttpRemote:
             return msgspec.json.decode(answer.body, type=kind)
         except msgspec.DecodeError as problem:
             raise Busy(
-                f"{self.url}: answers with something else than its protocol ({problem})",
-                hint="is it a recollect server, of a version that goes with this one?",
+                f"{self.url}: the answer does not follow the protocol ({problem})",
+                hint="is it a recollect server of a compatible version?",
             ) from None
 
     def _ask(
@@ -231,7 +228,7 @@ class HttpRemote:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> HttpReply:
-        """The answer to one request, which is repeated until there is one."""
+        """The answer to one request, which is retried until there is one."""
         target = _target(self._path + path, query)
         sent, all_headers = self._packed(body, headers)
         pauses = _RetryPauses(self._patience)
@@ -271,11 +268,11 @@ class HttpRemote:
             return self._whole(response)
 
     def _whole(self, response: http.client.HTTPResponse) -> HttpReply:
-        """All of an answer. One whose headers were cut off looks like one without a length, and is none."""
+        """A complete answer. One with truncated headers looks like one without a length and is rejected."""
         data = response.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             self._drop()
-            raise DamagedData(f"{self.url}: an answer without end", hint="is it a recollect server?")
+            raise DamagedData(f"{self.url}: the answer is too long", hint="is it a recollect server?")
         told = response.headers.get("Content-Length")
         is_chunked = "Transfer-Encoding" in response.headers
         if response.status != 204 and not is_chunked and (told is None or len(data) != _length(told)):
@@ -283,7 +280,7 @@ class HttpRemote:
         return HttpReply(response.status, response.headers, data)
 
     def _read_once(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Lines of one answer, up to where it breaks off; ``_ReplyCutOff`` where that is before the end."""
+        """Lines of one answer; ``_ReplyCutOff`` where it ends too early."""
         target = _target(f"{self._path}{_session(session)}/log", {**_key(key), "after": str(after)})
         try:
             connection = self._connected()
@@ -304,11 +301,11 @@ class HttpRemote:
         finally:
             response.close()
             if not is_read:
-                # What is left of this answer would be taken for the next one, and lines are anybody's words.
+                # The rest of this answer would be taken for the next one, and lines are untrusted.
                 self._drop()
 
     def _not_read(self, response: http.client.HTTPResponse) -> NoReturn:
-        """Why there are no lines to read."""
+        """Raise the reason why there are no lines to read."""
         try:
             answer = self._whole(response)
         except _BROKEN as problem:
@@ -342,7 +339,7 @@ class HttpRemote:
                 connection.close()
 
     def _require(self, answer: HttpReply) -> None:
-        """Nothing where all is well; else what the server said, as the error that fits."""
+        """Raise the error for an unsuccessful answer."""
         if answer.status < 300:
             return
         try:
@@ -364,7 +361,7 @@ class HttpRemote:
 
 
 def _position(response: http.client.HTTPResponse) -> Position:
-    """The position an answer tells; one that tells none was cut off within its headers."""
+    """The position in an answer; without one its headers were truncated."""
     try:
         return Position.parse(response.headers.get(POSITION, ""))
     except UsageError:
@@ -372,7 +369,7 @@ def _position(response: http.client.HTTPResponse) -> Position:
 
 
 class _ReplyCutOff(Exception):
-    """An answer that ended before its end, and why."""
+    """An answer that ended too early, and why."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -392,7 +389,7 @@ class _RetryPauses:
         if time.monotonic() + pause > self._end:
             raise Busy(
                 f"the server does not answer: {why[:_LONGEST_ERROR]}",
-                hint="is it running, and the address right? Nothing is lost: the next try goes on from here",
+                hint="is it running, and is the address right? Nothing is lost: the next attempt continues from here",
             )
         time.sleep(pause)
         self._next = min(self._next * 2, _LONGEST_PAUSE)
@@ -413,10 +410,10 @@ def _whole_lines(response: http.client.HTTPResponse, at: Position, end: Position
             whole, rest = rest[:cut], rest[cut:]
             at = at.after(lines_of(whole))
             if at.lines >= end.lines and at != end:
-                raise _ReplyCutOff("the lines are not those the server told of")
+                raise _ReplyCutOff("the lines do not match the server's position")
             yield whole
         elif len(rest) > _LARGEST:
-            raise DamagedData("the remote has a line longer than any log's", hint="it is left where it is")
+            raise DamagedData("the remote has a line longer than the limit", hint="it stays on the remote")
     response.read(1)
 
 
@@ -430,7 +427,7 @@ def _address(url: str, *, allow_plain: bool) -> tuple[str, str, int | None, str,
         raise UsageError(f"address {url[:200]!a}: not understood", hint="write https://server.example")
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            "address: holds a name or a password", hint="leave it out: the token says who you are"
+            "address: contains a user name or a password", hint="leave it out: the token identifies you"
         )
     if parts.scheme == "http" and parts.hostname not in _LOCAL and not allow_plain:
         raise UsageError(
@@ -473,9 +470,9 @@ def _refused(url: str, status: int, problem: Problem | None) -> NoReturn:
     said = problem.error.message[:_LONGEST_ERROR] if problem is not None else f"HTTP {status}"
     hint = problem.error.hint[:_LONGEST_ERROR] if problem is not None else "is it a recollect server?"
     if status == 404:
-        raise NotFound(f"{url}: {said}", hint=hint or "look at the name")
+        raise NotFound(f"{url}: {said}", hint=hint or "check the name")
     if status == 401:
         raise UsageError(
             f"{url}: the token is not accepted", hint="ask for a new one, then `recollect sync login URL`"
         )
-    raise UsageError(f"{url}: {said}", hint=hint or "look at the request")
+    raise UsageError(f"{url}: {said}", hint=hint or "check the request")

@@ -1,8 +1,9 @@
 """File names as keys of a remote, and back.
 
-A remote's key takes letters, digits and ``_ . -`` only. Every other byte is written ``_XX`` in upper-case hex, and so is
-whatever would be misread or refused: an underscore before two such digits, a dot at the end or behind another. So
-every name has one key, and no key leads out of its directory: what ``names_of`` gives back is checked again.
+A key has only letters, digits and ``_ . -``. Every other byte is written ``_XX`` in upper-case hex, and
+so is what would be ambiguous or refused: an underscore before two such digits, a dot at the end or
+after another. So every name has one key, and no key leads out of its directory: ``names_of`` checks its
+result again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def key_of(*names: str) -> str:
 
 
 def names_of(key: str) -> list[str]:
-    """The names a key was made of; ``InvalidId`` where one could not be a file's."""
+    """The names in a key; ``InvalidId`` where one is not a valid file name."""
     names = [_plain(part) for part in checked_key(key).split("/")]
     for name in names:
         if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name:

@@ -1,11 +1,12 @@
-"""What can keep logs for several machines, whatever it is: a server, a shared folder, a dictionary in a test.
+"""The interface of a place that stores logs for several machines: a server, or a fake in a test.
 
-A remote holds logs and side files of sessions. An append names the position it believes the log to be at; at any
-other it is refused with the position the log has (``PositionConflict``), unless these very lines are there already. So every
-call may be repeated after any failure, and two who append at once cannot both win.
+A remote holds logs and side files of sessions. An append names the expected position of the log; at any
+other position it is refused with the actual one (``PositionConflict``), unless the same lines are
+already there. So every call may be repeated after any failure, and of two concurrent appends only one
+succeeds.
 
-The three control-flow exceptions here say what a remote found; everything else that can go wrong is an error
-of ``recollect.errors``: ``Busy`` for what may work later, ``UsageError`` for what will not.
+The three exceptions here are results that callers handle. Other failures are errors of
+``recollect.errors``: ``Busy`` for what may work later, ``UsageError`` for what will not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from recollect.sync.wire import Head, Position, RemoteSession, SessionDetail, Si
 
 
 class PositionConflict(Exception):
-    """The log does not end, or does not go on, where it was believed to; ``head`` is where it ends."""
+    """The log is not at the expected position; ``head`` is where it ends."""
 
     def __init__(self, head: Head) -> None:
         super().__init__(f"the log is at {head.lines} lines")
@@ -25,15 +26,15 @@ class PositionConflict(Exception):
 
 
 class SessionGone(Exception):
-    """The session was deleted there."""
+    """The session was deleted on the remote."""
 
 
 class SideFileChanged(Exception):
-    """A side file is there already, and is not the one that was named."""
+    """The side file exists and differs from the expected version."""
 
 
 class SessionDescription(NamedTuple):
-    """What is said of a session beside its lines."""
+    """Information about a session beside its lines."""
 
     project: str | None = None
     repository: str | None = None
@@ -45,7 +46,7 @@ NOTHING_TOLD = SessionDescription()
 
 
 class RemoteLimits(NamedTuple):
-    """How much a remote takes at once."""
+    """How much a remote accepts at once."""
 
     body_bytes: int = 16 << 20
     line_bytes: int = 16 << 20
@@ -53,11 +54,9 @@ class RemoteLimits(NamedTuple):
 
 
 class Remote(Protocol):
-    """One place that keeps sessions for several machines."""
+    """One place that stores sessions for several machines."""
 
-    def limits(self) -> RemoteLimits:
-        """How much it takes at once."""
-        ...
+    def limits(self) -> RemoteLimits: ...
 
     def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
         """The sessions that changed at or after a time (milliseconds), newest first."""
@@ -72,35 +71,32 @@ class Remote(Protocol):
         ...
 
     def is_at(self, session: str, key: str, position: Position) -> bool:
-        """Whether a log is at this position, or was on its way."""
+        """Whether a log is at this position, or passed it."""
         ...
 
     def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
-        """Add whole lines durably; where the log is after them. ``PositionConflict``, ``SessionGone``."""
+        """Append whole lines durably; returns the new position. ``PositionConflict``, ``SessionGone``."""
         ...
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Whole lines after a position, in pieces. ``PositionConflict`` where the log never was there, ``SessionGone`` where it is not."""
+        """Whole lines after a position, in pieces. ``PositionConflict`` if the log never was there,
+        ``SessionGone``."""
         ...
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
-        """Keep a side file; ``known`` is the sha256 it should have there now, None where it should be new.
+        """Store a side file; ``known`` is its expected current sha256, None where it should be new.
 
-        The same bytes again are no conflict. ``SideFileChanged``, ``SessionGone``.
+        Storing the same bytes again is no conflict. ``SideFileChanged``, ``SessionGone``.
         """
         ...
 
-    def file(self, session: str, key: str) -> bytes | None:
-        """The bytes of a side file."""
-        ...
+    def file(self, session: str, key: str) -> bytes | None: ...
 
     def delete(self, session: str) -> bool:
         """Delete a session there; False where there is none."""
         ...
 
-    def close(self) -> None:
-        """Let go of connections."""
-        ...
+    def close(self) -> None: ...
 
 
 def lines_of(data: bytes) -> Iterator[bytes]:

@@ -1,12 +1,12 @@
-"""Lines that only the holder of a key can read (extra ``[encrypt]``).
+"""Encrypts lines so that only the holder of a key can read them (extra ``[encrypt]``).
 
-Each line becomes another: ``{"sealed":1,"data":"<base64>"}``. The cipher is AES-SIV (RFC 5297), which is
-deterministic: the same line at the same place gives the same bytes, so that a push that was cut off finds its own lines
-again, and nothing depends on a counter or on luck. Session, key and line number are sealed with it: a server can
-drop the end of a log, but not move, swap or change a line unnoticed. It sees how many lines there are, how long they
-are, and when they came.
+Each line becomes ``{"sealed":1,"data":"<base64>"}``. The cipher is AES-SIV (RFC 5297), which is
+deterministic: the same line at the same place gives the same bytes, so an interrupted push finds its
+own lines again without a counter or random values. Session, key and line number are authenticated: a
+server can drop the end of a log, but not move, swap or change a line unnoticed. It sees the number,
+length and time of lines.
 
-The key never leaves the machine by our doing; who wants to read elsewhere carries the key file there.
+recollect never sends the key; to read on another machine, copy the key file there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Cipher(Protocol):
 
 
 class Sealer:
-    """Seals and opens lines and files with one key."""
+    """Encrypts and decrypts lines and files with one key."""
 
     def __init__(self, key: bytes) -> None:
         try:
@@ -44,7 +44,7 @@ class Sealer:
         return _START + b64encode(data) + _END
 
     def open_line(self, line: bytes, session: str, key: str, number: int) -> bytes:
-        """What ``seal_line`` was given; a line that was never sealed comes out as it is."""
+        """The inverse of ``seal_line``; a line that was never sealed is returned unchanged."""
         if not is_sealed(line):
             return line
         place = _place("line", session, key, number)
@@ -55,7 +55,7 @@ class Sealer:
         return _START + b64encode(self._cipher.encrypt(data, _place("file", session, key, 0))) + _END
 
     def open_file(self, data: bytes, session: str, key: str) -> bytes:
-        """What ``seal_file`` was given; a file that was never sealed comes out as it is."""
+        """The inverse of ``seal_file``; a file that was never sealed is returned unchanged."""
         if not is_sealed(data):
             return data
         return self._opened(data[len(_START) : -len(_END)], _place("file", session, key, 0), session)
@@ -65,7 +65,7 @@ class Sealer:
             return self._cipher.decrypt(b64decode(text, validate=True), place)
         except (self._broken, ValueError):
             raise DamagedData(
-                f"{what}: cannot be opened: it was sealed with another key, or changed",
+                f"{what}: cannot be decrypted: it was sealed with another key, or changed",
                 hint="copy the key file of the machine that sealed it",
             ) from None
 

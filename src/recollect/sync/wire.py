@@ -1,11 +1,10 @@
-"""What client and server say to each other: positions, documents, names of headers.
+"""What client and server exchange: positions, documents, names of headers.
 
-The one idea is the position: a count of lines and a hash that runs over all of them. Each line's hash covers the
-hash before it, so that two logs at one position have the same bytes, and an append that names a position
-can be decided by comparing 40 bytes. The hash after some lines also proves that they are those lines: a
-repeated request is recognised without looking at what it sent.
+A position is a count of lines and a chained hash over all of them. Two logs at one position have the
+same bytes, so an append at a position is decided by comparing 40 bytes, and a repeated request is
+recognised by the hash after its lines.
 
-Nothing here opens a connection or a file. What a number or a name may be is checked once, on the way in.
+Nothing here opens a connection or a file. Numbers and names are validated once, when they are received.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LONGEST_DESCRIPTION = 1_024
 
 
 class Position(NamedTuple):
-    """How far a log goes: so many lines, and the hash that runs over them."""
+    """The end of a log: the number of lines, and the chained hash over them."""
 
     lines: int
     hash: bytes
@@ -50,7 +49,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A position as it stands in a header."""
+        """A position from a header."""
         found = _POSITION.fullmatch(text)
         lines = int(found[1]) if found is not None else MOST_LINES + 1
         if found is None or lines > MOST_LINES:
@@ -60,7 +59,7 @@ class Position(NamedTuple):
         return cls(lines, bytes.fromhex(found[2]))
 
     def after(self, lines: Iterable[bytes]) -> Position:
-        """Where a log is that was here and then got these lines, each with its newline."""
+        """The position after these further lines, each with its newline."""
         count, running = self.lines, self.hash
         for line in lines:
             running = sha256(running + line).digest()
@@ -72,7 +71,7 @@ START = Position(0, EMPTY_HASH)
 
 
 def checked_key(key: str) -> str:
-    """The key of a log or file within its session, refused where it could be no relative path. Empty: the session's own log."""
+    """The validated key of a log or file within its session. Empty: the session's own log."""
     if not key:
         return key
     parts = key.split("/")
@@ -85,17 +84,17 @@ def checked_key(key: str) -> str:
 
 
 def described(text: str) -> str:
-    """A description (project, repository, machine) as it may stand in a header."""
+    """A description (project, repository, machine) encoded for a header."""
     return quote(text, safe="/:@ ~")
 
 
 def description(text: str) -> str:
-    """A description out of a header; what no database would store is replaced."""
+    """A description from a header; characters that a database refuses are replaced."""
     return plain_text(unquote(text, errors="replace"), _LONGEST_DESCRIPTION)
 
 
 def plain_text(text: str, longest: int) -> str:
-    """A text that every database takes: no NUL, no half of a surrogate pair, not longer than allowed."""
+    """A text that every database accepts: no NUL, no lone surrogate, not longer than allowed."""
     if len(text) <= longest and text.isascii() and "\0" not in text:
         return text
     return text[:longest].replace("\0", "\ufffd").encode(errors="replace").decode()
@@ -105,7 +104,7 @@ def plain_text(text: str, longest: int) -> str:
 
 
 class Head(Struct, frozen=True):
-    """The end of a log as documents tell it."""
+    """The end of a log in documents."""
 
     lines: int
     bytes: int
@@ -114,12 +113,11 @@ class Head(Struct, frozen=True):
 
     @property
     def position(self) -> Position:
-        """As headers have it."""
         return Position(self.lines, bytes_of_hex(self.hash))
 
 
 class AppendReply(Struct, frozen=True):
-    """The answer to an append: where the log is after these lines."""
+    """The answer to an append: the position after these lines."""
 
     position: Head
     stored: int
@@ -127,7 +125,7 @@ class AppendReply(Struct, frozen=True):
 
 
 class Fault(Struct, frozen=True):
-    """What was wrong, in a word for programs and a sentence for people, and what to do."""
+    """An error: a code for programs, a sentence for people, and a next step."""
 
     code: str
     message: str
@@ -135,7 +133,7 @@ class Fault(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Every answer that is no success. ``position``: the server's, where the client's was another."""
+    """Every unsuccessful answer. ``position``: the server's, where the client's differs."""
 
     error: Fault
     position: Head | UnsetType = UNSET
@@ -154,7 +152,6 @@ class LogHead(Struct, frozen=True):
 
     @property
     def position(self) -> Position:
-        """As headers have it."""
         return Position(self.lines, bytes_of_hex(self.hash))
 
 
@@ -175,7 +172,8 @@ class SideFile(Struct, frozen=True):
 
 
 class RemoteSession(Struct, frozen=True):
-    """What a list shows of a session. Times are milliseconds since 1970; ``created`` and ``changed`` are the server's."""
+    """A session in a list. Times are milliseconds since 1970; ``created`` and ``changed`` are the
+    server's."""
 
     id: str
     project: str | None
@@ -211,7 +209,7 @@ class SessionDetail(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
-    """The data of one server-sent event: lines as text, or as base64 where they are no UTF-8."""
+    """The data of one server-sent event: lines as text, or as base64 where they are not UTF-8."""
 
     position: str
     text: str | None = None
@@ -219,7 +217,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
 
 
 class WhoAmI(Struct, frozen=True):
-    """Whose token this is and what the server allows."""
+    """Whose token this is, and the server's limits."""
 
     organization: str
     organization_name: str
@@ -244,12 +242,11 @@ class LineHit(Struct, frozen=True):
 
 
 class LineHits(Struct, frozen=True):
-    """What a search found, newest first; ``more`` where there was more than the limit."""
+    """Search results, newest first; ``more`` where there were more than the limit."""
 
     hits: list[LineHit]
     more: bool
 
 
 def bytes_of_hex(text: str) -> bytes:
-    """The bytes that hex digits spell."""
     return bytes.fromhex(text)

@@ -1,1 +1,1 @@
-"""The operating system in one place: durable writes, locks, paths, files opened without following links."""
+"""The operating system: durable writes, locks, paths, files opened without following links."""

@@ -1,13 +1,11 @@
-"""Opening a file below a directory, in one step that no link can turn elsewhere.
+"""Opens a file below a directory in one step, without following links.
 
-A confined program may plant a link and wait for us, who are not confined, to write
-through it (C07: neither could do the harm alone). So what we open in a tree such a
-program can write to is resolved by the kernel beneath one directory, without links
-(``openat2``); where the kernel has no such call, component by component.
+A confined program may plant a link and wait for this unconfined process to write through it (C07). So
+the kernel resolves paths in such trees beneath one directory, without links (``openat2``); where it has
+no such call, they are opened component by component.
 
-It answers with a descriptor. What is not a regular file (a FIFO that hangs, a
-device, a socket) is refused (C09). ``system/openat.py`` builds whole-file reads and
-durable writes on the same rule.
+The result is a descriptor. Anything but a regular file (a FIFO that hangs, a device, a socket) is
+refused (C09). ``system/openat.py`` builds whole-file reads and durable writes on the same rule.
 """
 
 from __future__ import annotations
@@ -27,7 +25,9 @@ _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 _PATH = getattr(os, "O_PATH", 0)
-_FALL_BACK = frozenset([errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP])  # EPERM: containers that do not know it
+_FALL_BACK = frozenset(
+    [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP]
+)  # EPERM: some containers do not know the call
 
 
 class _OpenHow(ctypes.Structure):
@@ -35,10 +35,10 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_beneath(root: Path, relative: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """A descriptor of a regular file (or, with ``O_DIRECTORY``, a directory) below ``root``, through no link.
+    """A descriptor of a regular file (or, with ``O_DIRECTORY``, a directory) below ``root``.
 
-    ``root`` itself may be reached through links; choosing it is its owner's business. ``O_TRUNC`` is
-    refused: what is opened must be looked at before it is emptied.
+    ``root`` itself may be reached through links. ``O_TRUNC`` is refused: a file must be checked before
+    it is emptied.
     """
     if flags & os.O_TRUNC:
         raise UsageError(f"open {relative!a}: truncate through the descriptor", hint="leave O_TRUNC out")
@@ -58,7 +58,7 @@ def open_beneath(root: Path, relative: str, flags: int = os.O_RDONLY, mode: int 
 
 
 def descend(top: int, parts: tuple[str, ...], flags: int, mode: int = 0) -> int:
-    """Open ``parts`` below an open directory, through no link; raises ``OSError`` as ``os.open`` does."""
+    """Open ``parts`` below an open directory without links; raises ``OSError`` as ``os.open`` does."""
     opened = _by_kernel(top, "/".join(parts), flags, mode) if sys.platform == "linux" else None
     return _by_steps(top, parts, flags, mode) if opened is None else opened
 
@@ -98,5 +98,5 @@ def _looked_at(opened: int, *, directory: bool) -> int:
 
 def _refused(path: Path, cause: OSError) -> StorageError:
     if cause.errno in (errno.ELOOP, errno.EXDEV):
-        cause = OSError(errno.ELOOP, "a link stands on the way, and links are not followed")
-    return StorageError("open", path, cause, hint="check what stands there; only plain files are opened")
+        cause = OSError(errno.ELOOP, "there is a link on the path, and links are not followed")
+    return StorageError("open", path, cause, hint="check the path; only plain files are opened")

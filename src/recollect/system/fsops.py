@@ -1,15 +1,14 @@
-"""The calls that make bytes durable, each in one place.
+"""The system calls that make bytes durable, each in one place.
 
-Logs, locks and the small files beside them are written through here, so that what is
-assumed of an operating system can be read on one page and failed on purpose in one sweep.
+Logs, locks and small files are written through here, so that every assumption about the operating
+system is in one module and tests can fail each call.
 
-The promise: files are 0600 and directories 0700 under any umask, because a
-transcript holds secrets; a descriptor never survives an ``exec``; a symbolic
-link or a pipe in the place of a file is refused, not followed; a sync that
-fails is an error, never a warning.
+Files are 0600 and directories 0700 under any umask, because a transcript holds secrets. A descriptor
+never survives an ``exec``. A symbolic link or a pipe in place of a file is refused, not followed. A
+failed sync is an error, never a warning.
 
-Nothing here locks, retries a failed sync or knows what a line is. Every function raises
-the plain ``OSError``: its caller knows whether an entry is at stake.
+Nothing here locks, retries a failed sync or knows what a line is. Every function raises plain
+``OSError``: the caller knows whether an entry is at risk.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import NamedTuple
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
-# Flags that some systems lack are nought there; O_NONBLOCK keeps a planted pipe from hanging an open.
+# Flags that some systems lack are 0 there; O_NONBLOCK keeps a planted pipe from blocking an open.
 _SAFE = (
     getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_NOFOLLOW", 0)
@@ -46,36 +45,36 @@ _NEXT_STEP = {
     errno.EROFS: "the file system is read-only: mount it for writing, or use another directory",
     errno.EACCES: "check owner and mode of the file and its directory",
     errno.EPERM: "check owner, mode and attributes of the file and its directory",
-    errno.EIO: "the disk reports an error: look at the system log, then {again}",
-    errno.ELOOP: "a symbolic link stands there: name the file itself",
+    errno.EIO: "the disk reports an error: check the system log, then {again}",
+    errno.ELOOP: "it is a symbolic link: name the file itself",
     errno.EMFILE: "close other files or raise the limit of open files (ulimit -n)",
     errno.ENFILE: "the whole system has too many open files: close some",
     errno.ENAMETOOLONG: "use a shorter directory name",
-    errno.EISDIR: "a directory stands there: use another name",
-    errno.ENOTDIR: "a file stands where a directory should be: use another directory",
+    errno.EISDIR: "it is a directory: use another name",
+    errno.ENOTDIR: "there is a file where a directory should be: use another directory",
 }
 
 
 class NetworkFileSystem(RuntimeWarning):
-    """A log lies on a network file system, where appends of two machines can overlap (S1)."""
+    """A log is on a network file system, where appends of two machines can overlap (S1)."""
 
 
 class OpenedFile(NamedTuple):
-    """A fresh descriptor, and whether this call created its file."""
+    """A new descriptor, and whether this call created the file."""
 
     fd: int
     created: bool
 
 
 class FileIdentity(NamedTuple):
-    """What stays the same while a file is open and changes when another takes its name (S6)."""
+    """Stays the same while a file is open and changes when another file takes its name (S6)."""
 
     device: int
     inode: int
 
 
 def next_step(cause: OSError | None, again: str = "append again") -> str:
-    """What a person can do about this failure; ``again`` is what failed, as one would ask for it."""
+    """What a person can do about this failure; ``again`` says how to repeat what failed."""
     step = _NEXT_STEP.get((cause and cause.errno) or 0, "{again} once the cause is gone")
     return step.format(again=again)
 
@@ -84,7 +83,7 @@ def next_step(cause: OSError | None, again: str = "append again") -> str:
 
 
 def open_append(path: Path) -> OpenedFile:
-    """Open for reading and for appending; create the file when there is none."""
+    """Open for reading and appending; create the file when there is none."""
     return _open_or_create(path, os.O_RDWR | os.O_APPEND)
 
 
@@ -107,7 +106,7 @@ def _open_or_create(path: Path, flags: int) -> OpenedFile:
     while True:
         with contextlib.suppress(FileNotFoundError):
             return OpenedFile(_open_regular(path, flags), created=False)
-        # O_EXCL tells us that we made the file, so a mode someone chose is never changed.
+        # O_EXCL shows that we created the file, so a mode set by someone else is never changed.
         with contextlib.suppress(FileExistsError):
             return OpenedFile(_create(path, flags), created=True)
 
@@ -128,7 +127,7 @@ def _open_regular(path: Path, flags: int) -> int:
 def _create(path: Path, flags: int) -> int:
     fd = os.open(path, flags | _SAFE | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
-        # A umask can only take bits away; put back those it took from the owner.
+        # A umask can only clear bits; set those that it cleared for the owner.
         if hasattr(os, "fchmod") and stat.S_IMODE(os.fstat(fd).st_mode) != FILE_MODE:
             os.fchmod(fd, FILE_MODE)
     except BaseException:
@@ -138,7 +137,7 @@ def _create(path: Path, flags: int) -> int:
 
 
 def make_directories(path: Path) -> list[Path]:
-    """Create what is missing of ``path``, outermost first, each name durable before the next (S5)."""
+    """Create the missing parts of ``path``, outermost first, each name durable before the next (S5)."""
     missing: list[Path] = []
     while not path.is_dir():
         missing.append(path)
@@ -161,12 +160,11 @@ def make_directories(path: Path) -> list[Path]:
 
 
 def close(fd: int) -> None:
-    """Close; whatever comes back, the descriptor is gone afterwards."""
     os.close(fd)
 
 
 def close_quietly(fd: int) -> None:
-    """Close where nothing hangs on the answer: all that was promised is synced already."""
+    """Close and ignore errors: everything that matters is synced already."""
     with contextlib.suppress(OSError):
         os.close(fd)
 
@@ -175,13 +173,12 @@ def close_quietly(fd: int) -> None:
 
 
 def identity_of(fd: int) -> FileIdentity:
-    """Device and inode of an open file."""
     found = os.fstat(fd)
     return FileIdentity(found.st_dev, found.st_ino)
 
 
 def identity_at(path: str) -> tuple[int, int] | None:
-    """Device and inode the path names now, not following a link; None where there is nothing."""
+    """Device and inode of the path, links not followed; None where there is nothing."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -190,17 +187,16 @@ def identity_at(path: str) -> tuple[int, int] | None:
 
 
 def size_of(fd: int) -> int:
-    """Length of an open file."""
     return os.fstat(fd).st_size
 
 
 def go_to_end(fd: int) -> int:
-    """Move to the end and say where that is."""
+    """Move to the end and return its offset."""
     return os.lseek(fd, 0, os.SEEK_END)
 
 
 def position(fd: int) -> int:
-    """Where the descriptor stands: after an append, the end of what it wrote."""
+    """The current offset: after an append, the end of what it wrote."""
     return os.lseek(fd, 0, os.SEEK_CUR)
 
 
@@ -220,7 +216,8 @@ def pread(fd: int, length: int, offset: int) -> bytes:
 if sys.platform == "win32":
 
     def _pread(fd: int, length: int, offset: int) -> bytes:
-        """Windows has no positioned read; the move is harmless, since writes there append or seek."""
+        """Windows has no positioned read; moving the offset is harmless, since writes there append or
+        seek."""
         os.lseek(fd, offset, os.SEEK_SET)
         return os.read(fd, length)
 
@@ -232,7 +229,7 @@ else:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte; a short write is normal and goes on where it stopped (S2)."""
+    """Write every byte; a short write is normal and continues where it stopped (S2)."""
     written = os.write(fd, data)
     if written == len(data):
         return
@@ -245,7 +242,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def overwrite_start(fd: int, data: bytes) -> None:
-    """Put ``data`` at the start of the file, in one call, without a sync: for hints only."""
+    """Write ``data`` at the start of the file, in one call, without a sync: for hints only."""
     os.lseek(fd, 0, os.SEEK_SET)
     os.write(fd, data)
 
@@ -256,7 +253,7 @@ def truncate(fd: int, size: int) -> None:
 
 
 def sync_data(fd: int) -> None:
-    """Return when the bytes, and the length needed to find them again, are on the disk."""
+    """Return when the bytes, and the length needed to read them again, are on the disk."""
     if not _full_sync(fd):
         _sync_data(fd)
 
@@ -293,7 +290,7 @@ def sync_dir(path: Path) -> None:
     try:
         os.fsync(fd)
     except OSError as cause:
-        # Some file systems cannot sync a directory and say so; every other answer is a failure.
+        # Some file systems cannot sync a directory and say so; every other error is a failure.
         if cause.errno not in {errno.EINVAL, errno.ENOTSUP}:
             raise
     finally:
@@ -303,8 +300,8 @@ def sync_dir(path: Path) -> None:
 def replace_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
     """Give ``path`` new content: a crash leaves the old or the new, never a mixture.
 
-    For small files that are read as a whole. Never for a log: a writer that has the old file open would
-    go on writing to a file without a name (S6).
+    For small files that are read as a whole. Never for a log: a writer with the old file open would
+    continue to write to a deleted file (S6).
     """
     temporary = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.tmp")
     fd = _create(temporary, os.O_WRONLY)
@@ -326,10 +323,10 @@ def replace_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Give a file or directory another name on the same file system, durably; nothing is overwritten.
+    """Rename a file or directory on the same file system, durably; nothing is overwritten.
 
-    The caller holds the lock of whatever it moves: between the look and the
-    rename nobody of ours may create the target.
+    The caller holds the lock of what it moves, so that no other process of ours creates the target
+    between the check and the rename.
     """
     make_directories(target.parent)
     if target.exists() or target.is_symlink():
@@ -341,11 +338,12 @@ def move(source: Path, target: Path) -> None:
 
 # --- names -------------------------------------------------------------------
 #
-# None of these syncs a directory: several changes of names can share one ``sync_dir``, which the caller owes (S5).
+# None of these syncs a directory: several changes can share one ``sync_dir``, which the caller must make (S5).
 
 
 def link(source: Path, target: Path) -> bool:
-    """A second name for a file, never over something; False where that cannot be had (another file system)."""
+    """A second name for a file, never over an existing one; False where that is impossible (another file
+    system)."""
     try:
         os.link(source, target, follow_symlinks=os.link not in os.supports_follow_symlinks)
     except OSError as cause:
@@ -356,15 +354,15 @@ def link(source: Path, target: Path) -> bool:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two names swap their files in one step; False where the system cannot.
+    """Swap two names in one step; False where the system cannot.
 
-    What stood at ``other`` is not gone but at ``one``, whoever put it there at the last moment.
+    A file that was put at ``other`` at the last moment is not lost but at ``one``.
     """
     return _rename_with(_EXCHANGE, one, other)
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Rename; ``FileExistsError`` where ``target`` is taken. Without the system's help, a look comes first."""
+    """Rename; ``FileExistsError`` where ``target`` exists. Without system support, by a check first."""
     if _rename_with(_NO_REPLACE, source, target):
         return
     if target.exists() or target.is_symlink():
@@ -373,17 +371,16 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def rename_over(source: Path, target: Path) -> None:
-    """Rename over whatever stands at ``target``; a link there is replaced, not followed."""
+    """Rename over anything at ``target``; a link there is replaced, not followed."""
     source.replace(target)
 
 
 def unlink(path: Path) -> None:
-    """Take a name away."""
     path.unlink()
 
 
 def remove_directory(path: Path) -> bool:
-    """Remove a directory if it is empty; False where it is not, or is none."""
+    """Remove a directory if it is empty; False where it is not empty or not a directory."""
     try:
         path.rmdir()
     except OSError as cause:
@@ -394,13 +391,13 @@ def remove_directory(path: Path) -> bool:
 
 
 def give_mode(fd: int, mode: int) -> None:
-    """Set the permissions of an open file, where the system has such."""
+    """Set the permissions of an open file, where the system supports them."""
     if hasattr(os, "fchmod"):
         os.fchmod(fd, mode)
 
 
 def give_owner(fd: int, user: int, group: int) -> None:
-    """Let a file belong to somebody else, where we may: root must not take a user's files away."""
+    """Change the owner, where permitted: a copy made by root must stay the user's."""
     if not hasattr(os, "fchown"):
         return
     found = os.fstat(fd)
@@ -410,7 +407,7 @@ def give_owner(fd: int, user: int, group: int) -> None:
 
 
 def give_time(path: Path, mtime_ns: int) -> None:
-    """Set when a file was last written, and read."""
+    """Set access and modification time."""
     os.utime(path, ns=(mtime_ns, mtime_ns))
 
 
@@ -422,7 +419,7 @@ _WORKING_DIRECTORY = -100  # AT_FDCWD
 
 
 def _rename_with(flag: int, source: Path, target: Path) -> bool:
-    """Linux's rename that takes conditions; False where kernel, C library or file system lack it."""
+    """Linux's rename with flags; False where kernel, C library or file system lack it."""
     call = _renameat2()
     if call is None:
         return False
@@ -436,7 +433,7 @@ def _rename_with(flag: int, source: Path, target: Path) -> bool:
 
 @functools.cache
 def _renameat2() -> Callable[[bytes, bytes, int], int] | None:
-    """The call, answering with an error number; None where the C library has no such function."""
+    """The call, returning an error number; None where the C library lacks it."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes
@@ -455,11 +452,11 @@ def _renameat2() -> Callable[[bytes, bytes, int], int] | None:
     return call
 
 
-# --- where are we ------------------------------------------------------------
+# --- file systems -------------------------------------------------------------
 
 
 def network_file_system(place: Path | int) -> str | None:
-    """The type of the network file system that holds a path or descriptor; None when local or not known."""
+    """The type of the network file system of a path or descriptor; None when local or unknown."""
     found = os.fstat(place) if isinstance(place, int) else place.stat()
     kind = _file_system_type(found.st_dev) or ""
     return kind if _NETWORK_TYPES.fullmatch(kind.removeprefix("fuse.")) else None
@@ -477,7 +474,7 @@ def _file_system_type(device: int) -> str | None:
 
 
 def type_of_device(mountinfo: str, major: int, minor: int) -> str | None:
-    """Look a device up in the text of /proc/self/mountinfo (proc(5): the type follows a lone dash)."""
+    """Find a device in the text of /proc/self/mountinfo (proc(5): the type follows a lone dash)."""
     wanted = f"{major}:{minor}"
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

@@ -1,8 +1,8 @@
 """Where things are on this machine, as ``Path`` objects; ``system.paths`` has the rules.
 
-Every function takes the environment as a mapping (``os.environ`` if none is given), so
-``--data DIR`` is ``{**os.environ, "RECOLLECT_DATA": DIR}``. Asking creates nothing; the first
-writer makes the directory, with mode 0700.
+Every function takes the environment as a mapping (``os.environ`` by default), so ``--data DIR`` is
+``{**os.environ, "RECOLLECT_DATA": DIR}``. Nothing is created here; the first writer creates the
+directory, with mode 0700.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from recollect.system import paths
 
 
 class HomeRoot(msgspec.Struct, frozen=True):
-    """One Claude home: its directory, the global config file that goes with it, who named it.
+    """One Claude home: its directory, its global config file, and what named it.
 
-    A home that was named but is not there is listed all the same, with
-    ``exists`` false: a misspelt variable must not look like an empty machine.
+    A named home that is missing is still listed, with ``exists`` false: a misspelt variable must not
+    look like an empty machine.
     """
 
     path: Path
@@ -30,10 +30,9 @@ class HomeRoot(msgspec.Struct, frozen=True):
 
 
 def claude_homes(environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
-    """The homes of this user: those ``$CLAUDE_CONFIG_DIR`` names, else the usual ones that exist.
+    """The homes of this user: those that ``$CLAUDE_CONFIG_DIR`` names, else the usual ones that exist.
 
-    Several may be named, separated by commas, as other readers allow. Two
-    names of one directory are one home.
+    Several may be named, separated by commas. Two names of one directory are one home.
     """
     env = _given(environ)
     named = [Path(path) for path in paths.named_homes(env)]
@@ -46,7 +45,7 @@ def claude_homes(environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
 
 
 def home_at(directory: str | Path, environ: Mapping[str, str] | None = None) -> HomeRoot:
-    """The home a user points at with ``--home``; its config file lies inside, or beside as ``.claude.json``."""
+    """The home of ``--home``; its config file is inside, or beside it as ``.claude.json``."""
     path = Path(paths.absolute(str(directory), _given(environ)))
     inside, beside = path / ".claude.json", path.parent / ".claude.json"
     is_beside = path.name == ".claude" and beside.is_file() and not inside.is_file()
@@ -54,12 +53,12 @@ def home_at(directory: str | Path, environ: Mapping[str, str] | None = None) -> 
 
 
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Our own store, archive, trash and undo."""
+    """Our own store, archive, trash and undo data."""
     return Path(paths.data_dir(_given(environ)))
 
 
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """The index and whatever else can be rebuilt; inside the data directory where that is overridden."""
+    """The index and other rebuildable data; inside the data directory where that is overridden."""
     return Path(paths.cache_dir(_given(environ)))
 
 

@@ -1,21 +1,17 @@
-"""One writer at a time: a lock that the kernel keeps and a dead process cannot.
+"""One writer at a time: a kernel lock, which a dead process cannot keep.
 
-The lock is ``flock`` on a file of its own that is never removed. Removing it
-would let two processes hold "the" lock: one on the file that lost its name, one
-on the file that took it (S8). Should somebody else remove it all the same, the
-holder notices: after locking, descriptor and path must be the same file, or
-the attempt starts over.
+The lock is ``flock`` on a separate file that is never removed. Removing it would let two processes hold
+the lock: one on the deleted file, one on its successor (S8). If another program removes it, the holder
+notices: after locking, descriptor and path must be the same file, or the attempt starts over.
 
-``flock`` belongs to the open file, so threads of one process would share it
-(S7): a thread lock stands in front of it. A forked child would share it too,
-and keep it after its parent's death: the child closes its copy at once and opens
-its own when it needs one.
+``flock`` belongs to the open file, so threads of one process would share it (S7): a thread lock comes
+first. A forked child would share it too, and keep it after its parent's death: the child closes its
+copy and opens its own when needed.
 
-The file holds one line that says who took the lock. It is a hint for the
-message a person reads. Nothing is ever decided by it: a process id proves
-nothing after a restart (S14).
+The file holds one line about the holder. It is a hint for messages and decides nothing: a process id
+proves nothing after a restart (S14).
 
-This lock binds only those who take it. Claude Code does not (S9).
+The lock binds only programs that take it. Claude Code does not (S9).
 """
 
 from __future__ import annotations
@@ -35,13 +31,13 @@ from recollect.system import fsops
 
 _FIRST_SLEEP = 0.0001
 _LONGEST_SLEEP = 0.01
-# Fixed length: one write replaces a predecessor's line whole, with nothing of it left over.
+# Fixed length: one write replaces the previous line completely.
 _HOLDER_BYTES = 160
 
 if sys.platform == "win32":
     import msvcrt
 
-    # Locked bytes cannot be read by others there, so lock one far behind the holder's line.
+    # Locked bytes cannot be read by others there, so lock one far beyond the holder's line.
     _LOCKED_BYTE = 1 << 20
 
     def _try_lock(fd: int) -> bool:
@@ -75,8 +71,8 @@ else:
 class FileLock:
     """Exclusive among processes and among the threads that share this object. Not reentrant.
 
-    ``guards`` is the file the lock protects, for the message when it cannot be had. The descriptor stays
-    open between two acquisitions; ``close`` or the garbage collector closes it.
+    ``guards`` is the file the lock protects, for the message on failure. The descriptor stays open
+    between two acquisitions; ``close`` or the garbage collector closes it.
     """
 
     def __init__(self, path: Path, timeout: float = 10.0, *, guards: Path | None = None) -> None:
@@ -87,7 +83,7 @@ class FileLock:
         self._fd = -1
         self._identity: tuple[int, int] | None = None
         self._holder_line = b""
-        # Reentrant only because the system then checks for us that a release comes from the holder.
+        # Reentrant only because the system then checks that a release comes from the holder.
         self._threads = threading.RLock()
         self._owner: int | None = None
         _live.add(self)
@@ -96,7 +92,7 @@ class FileLock:
         """Take the lock, or raise LogLocked after ``timeout`` seconds; StorageError if the file system refuses."""
         me = threading.get_ident()
         if self._owner == me:
-            raise LogLocked(self._guards, 0, "this very thread")
+            raise LogLocked(self._guards, 0, "this same thread")
         deadline = time.monotonic() + self.timeout
         try:
             if not self._threads.acquire(blocking=False):
@@ -112,26 +108,26 @@ class FileLock:
             raise
 
     def release(self) -> None:
-        """Give the lock back; does nothing in a thread that does not hold it.
+        """Release the lock; does nothing in a thread that does not hold it.
 
-        An interrupt can end this half way. Doing it again finishes it, so the places that must be sure do
-        it in a ``finally``, and once more if they did not get past it.
+        An interrupt can stop this half way. A second call finishes it, so callers that must be sure use
+        a ``finally`` and call it again if it did not complete.
         """
         if self._owner == threading.get_ident():
             if self._fd >= 0:
                 try:
                     _unlock(self._fd)
                 except OSError:
-                    # Closing gives the lock back too, and what was written under it is not in doubt.
+                    # Closing releases the lock too, and what was written under it is safe.
                     self._close_file()
             self._owner = None
         try:
             self._threads.release()
         except RuntimeError:
-            return  # not ours, or given back already
+            return  # not ours, or released already
 
     def close(self) -> None:
-        """Close the descriptor, which gives back a lock still held. The file stays (S8)."""
+        """Close the descriptor, which releases a lock still held. The file stays (S8)."""
         self._close_file()
         self.release()
 
@@ -168,7 +164,7 @@ class FileLock:
             if _try_lock(self._fd):
                 if self._identity is not None and fsops.identity_at(self._name) == self._identity:
                     return
-                self._close_file()  # the name has gone to another file: that one is the lock now
+                self._close_file()  # the name now belongs to another file, which is the lock
                 continue
             left = deadline - time.monotonic()
             if left <= 0:
@@ -191,7 +187,7 @@ class FileLock:
             fsops.close_quietly(fd)
 
     def _say_who(self) -> None:
-        """Leave our name, unless it stands there already; a full disk must not stop us (S12)."""
+        """Write our name, unless it is there already; a full disk must not stop us (S12)."""
         try:
             if self._holder_line and fsops.pread(self._fd, _HOLDER_BYTES, 0) == self._holder_line:
                 return
@@ -201,7 +197,7 @@ class FileLock:
             return
 
     def _holder(self) -> str:
-        """Who seems to hold the lock. The file may say anything: keep what is printable, and little of it."""
+        """Who seems to hold the lock. The content is untrusted: keep a short printable part."""
         if self._fd < 0:
             return "another process"
         try:
@@ -212,8 +208,8 @@ class FileLock:
         return " ".join(text.split()) or "another process"
 
     def forget_parent(self) -> None:
-        """In a forked child: let go of the parent's descriptor without unlocking it."""
-        self._close_file()  # never _unlock: that would take the lock from the parent as well (S7)
+        """In a forked child: close the parent's descriptor without unlocking it."""
+        self._close_file()  # never _unlock: that would release the parent's lock as well (S7)
         self._threads = threading.RLock()
         self._owner = None
         self._holder_line = b""

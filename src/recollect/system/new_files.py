@@ -1,4 +1,4 @@
-"""Copies of small files into a new directory, each complete and synced under its name."""
+"""Copies small files into a new directory, each complete and synced under its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recollect.system import fsops
 
 
 def regular_files(directory: Path) -> list[Path]:
-    """The files in a directory, by name; links and directories are left out, a missing directory is empty."""
+    """The files in a directory, by name, without links and directories; a missing directory is empty."""
     try:
         found = sorted(directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -20,7 +20,7 @@ def regular_files(directory: Path) -> list[Path]:
 
 
 def copy_regular_files(sources: Iterable[Path], target: Path) -> None:
-    """Copy files with their times; the directory is made if it is missing."""
+    """Copy files with their times; the directory is created if missing."""
     fsops.make_directories(target)
     for source in sources:
         fd = fsops.open_nofollow(source)

@@ -1,14 +1,12 @@
-"""Files below one directory, reached without ever following a link.
+"""Files below one directory, reached without following links.
 
-A path that comes out of a transcript is a wish, not a fact: it may hold ``..``,
-and between a check and a use somebody may put a link where a directory was
-(C07). So the way down is walked with descriptors, one component at a time, each
-opened relative to the one before and none of them through a link. Whatever is
-swapped in meanwhile, nothing outside the chosen directory is read or written.
+A path from a transcript is not trusted: it may hold ``..``, and a directory may be replaced by a link
+between check and use (C07). So the path is walked with descriptors, one component at a time, none of
+them through a link. Nothing outside the chosen directory is read or written, even when names are
+swapped meanwhile.
 
-The directory itself may be reached through links: choosing it is its owner's
-business. Systems without descriptor-relative calls (Windows) can read here, with
-each component checked by name; writing is refused there.
+The directory itself may be reached through links. Systems without descriptor-relative calls (Windows)
+can read here, with each component checked by name; writing is refused there.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _HINT = "nothing was written; name a plain path below the directory"
 
 
 def components(name: str) -> tuple[str, ...]:
-    """The parts of a relative path that stays below where it starts; ``UsageError`` for every other."""
+    """The parts of a relative path that stays below its start; ``UsageError`` for any other."""
     parts = name.replace("\\", "/").split("/") if os.name == "nt" else name.split("/")
     fault = _fault(name, parts)
     if fault:
@@ -53,9 +51,9 @@ def _fault(name: str, parts: list[str]) -> str | None:
 
 @contextlib.contextmanager
 def opened(directory: Path, parts: tuple[str, ...] = (), *, create: bool = False) -> Iterator[int]:
-    """A descriptor of the directory ``parts`` below ``directory``; with ``create``, made where it is missing.
+    """A descriptor of the directory ``parts`` below ``directory``; with ``create``, created if missing.
 
-    What is made gets the mode the user's umask leaves, as any new directory of theirs.
+    New directories get the mode of the user's umask.
     """
     fd = _open(directory, directory, None)
     try:
@@ -88,7 +86,7 @@ def read_at(above: int, name: str) -> bytes:
 
 
 def require_no_link(directory: Path, parts: tuple[str, ...]) -> Path:
-    """The path ``parts`` below ``directory``, unless a link stands on it; what is not there yet is fine.
+    """The path ``parts`` below ``directory``; raises if a link is on it. Missing parts are fine.
 
     A check by name, for places that only their owner can write to.
     """
@@ -106,7 +104,7 @@ def require_no_link(directory: Path, parts: tuple[str, ...]) -> Path:
 
 
 def status(above: int, name: str) -> os.stat_result | None:
-    """What stands under ``name``, not followed; None where nothing does."""
+    """The status of ``name``, links not followed; None where it is missing."""
     try:
         return os.stat(name, dir_fd=above, follow_symlinks=False)
     except FileNotFoundError:
@@ -126,7 +124,7 @@ def create_file(above: int, name: str, data: bytes, mode: int | None = None) -> 
 
 
 def give_second_name(above: int, name: str, second: str) -> bool:
-    """A hard link; ``FileExistsError`` where ``second`` is taken, False where there are no hard links."""
+    """A hard link; ``FileExistsError`` where ``second`` exists, False where hard links are not supported."""
     try:
         os.link(name, second, src_dir_fd=above, dst_dir_fd=above, follow_symlinks=False)
     except OSError as cause:
@@ -137,12 +135,11 @@ def give_second_name(above: int, name: str, second: str) -> bool:
 
 
 def replace(above: int, name: str, target: str) -> None:
-    """Rename over whatever stands at ``target``; a link there is replaced, not followed."""
+    """Rename over anything at ``target``; a link there is replaced, not followed."""
     os.replace(name, target, src_dir_fd=above, dst_dir_fd=above)
 
 
 def remove(above: int, name: str) -> None:
-    """Take a name away."""
     os.unlink(name, dir_fd=above)
 
 
@@ -163,8 +160,8 @@ def require_walk(path: Path) -> None:
 
 
 def refused_link(path: Path) -> OSError:
-    """What we answer when a link, or anything but a file, stands where a file should be written."""
-    return OSError(errno.ELOOP, "a link or a special file stands there, and it is not followed", str(path))
+    """The error for a link, or anything but a file, where a file should be written."""
+    return OSError(errno.ELOOP, "it is a link or a special file, which is not followed", str(path))
 
 
 def _open(name: Path | str, path: Path, above: int | None, flags: int = 0) -> int:
@@ -184,14 +181,14 @@ def _step(above: int, part: str, path: Path, *, create: bool) -> int:
             raise
     with contextlib.suppress(FileExistsError):
         os.mkdir(part, dir_fd=above)
-        sync(above)  # the name must be there before anything inside it is promised (S5)
+        sync(above)  # the name must be durable before anything inside it (S5)
     return _open(part, path, above, _NO_LINK)
 
 
 def _refused(operation: str, path: Path, cause: OSError) -> StorageError:
     if cause.errno in (errno.ELOOP, errno.ENOTDIR):
-        cause = OSError(errno.ELOOP, "a link or a file stands on the way, and links are not followed")
-    return StorageError(operation, path, cause, hint="check what stands there and who may use it")
+        cause = OSError(errno.ELOOP, "there is a link or a file on the path, and links are not followed")
+    return StorageError(operation, path, cause, hint="check the path and its permissions")
 
 
 def _read_by_name(directory: Path, parts: tuple[str, ...]) -> bytes:

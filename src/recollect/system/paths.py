@@ -1,11 +1,11 @@
 """Where things are on this machine, according to the environment, as plain text.
 
-Two kinds of places. *Theirs*: the Claude homes, one or several directories that clients
-write and we read. *Ours*: data, cache and configuration, in the XDG directories or all under
-``$RECOLLECT_DATA``; never inside a Claude home. Asking creates nothing.
+The Claude homes are one or several directories that clients write and we read. Our own data, cache and
+configuration are in the XDG directories or all under ``$RECOLLECT_DATA``, never inside a Claude home.
+Nothing is created here.
 
-The status line loads this module at every turn, so it imports nothing but ``os``;
-``system.locations`` gives the same answers as ``Path`` objects.
+The status line loads this module at every turn, so it imports only ``os``; ``system.locations`` gives
+the same answers as ``Path`` objects.
 """
 
 # pathlib is what this module exists to avoid.
@@ -23,16 +23,16 @@ OUR_NAME = "recollect"
 
 
 def named_homes(environ: Mapping[str, str]) -> list[str]:
-    """The directories ``$CLAUDE_CONFIG_DIR`` names, there or not; several are separated by commas."""
+    """The directories in ``$CLAUDE_CONFIG_DIR``, existing or not, separated by commas."""
     value = environ.get("CLAUDE_CONFIG_DIR", "")
-    # The client takes the whole value as one directory, so a comma in a real name is not a separator.
+    # The client takes the whole value as one directory, so a comma in an existing name is not a separator.
     if value.strip() and os.path.isdir(absolute(value, environ)):
         return [absolute(value, environ)]
     return [absolute(part.strip(), environ) for part in value.split(",") if part.strip()]
 
 
 def usual_homes(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where clients keep a home that no variable names, there or not; each with its name for people."""
+    """The default homes of clients, existing or not; each with a label."""
     user = user_home(environ)
     return {
         os.path.join(user, ".claude"): "~/.claude",
@@ -42,12 +42,12 @@ def usual_homes(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def existing_homes(environ: Mapping[str, str]) -> list[str]:
-    """The Claude homes of this user that are there; two names of one directory are one home."""
+    """The existing Claude homes of this user; two names of one directory are one home."""
     return existing(named_homes(environ) or usual_homes(environ))
 
 
 def existing(directories: Iterable[str]) -> list[str]:
-    """Those that are there, each real directory once, under its first name."""
+    """The existing ones, each real directory once, under its first name."""
     by_real_path: dict[str, str] = {}
     for directory in directories:
         if os.path.isdir(directory):
@@ -56,12 +56,12 @@ def existing(directories: Iterable[str]) -> list[str]:
 
 
 def data_dir(environ: Mapping[str, str]) -> str:
-    """Our own store, archive, trash and undo."""
+    """Our own store, archive, trash and undo data."""
     return _override(environ) or os.path.join(_xdg(environ, "XDG_DATA_HOME", ".local", "share"), OUR_NAME)
 
 
 def cache_dir(environ: Mapping[str, str]) -> str:
-    """The index and whatever else can be rebuilt; inside the data directory where that is overridden."""
+    """The index and other rebuildable data; inside the data directory where that is overridden."""
     override = _override(environ)
     if override:
         return os.path.join(override, "cache")
@@ -74,7 +74,7 @@ def config_file(environ: Mapping[str, str]) -> str:
 
 
 def absolute(text: str, environ: Mapping[str, str]) -> str:
-    """A path a person wrote, from the root on; a leading ``~`` is the user's home."""
+    """A path that a person wrote as an absolute path; a leading ``~`` is the user's home."""
     if os.path.isabs(text):
         return text
     separated = text.replace(os.altsep, os.sep) if os.altsep else text
@@ -107,5 +107,5 @@ def _override(environ: Mapping[str, str]) -> str | None:
 
 def _xdg(environ: Mapping[str, str], name: str, *default: str) -> str:
     value = environ.get(name, "")
-    # The XDG specification: a relative path is invalid and to be ignored.
+    # The XDG specification says to ignore a relative path.
     return value if os.path.isabs(value) else os.path.join(user_home(environ), *default)

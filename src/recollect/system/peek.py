@@ -1,13 +1,11 @@
-"""Look at other people's directories and files without touching, waiting or raising.
+"""Reads directories and files of other programs without changing, blocking or raising.
 
-A Claude home is written by others while we read it: entries vanish between two
-calls, a directory may be closed to us, a name may be a pipe that nobody ever
-writes to. Everything here answers with what could be seen and puts the rest
-into ``ReadProblems``, so that one bad name never hides the next one.
+A Claude home is written by others while we read it: entries vanish between two calls, a directory may
+be unreadable, a name may be a pipe without a writer. Functions here return what could be read and add
+the rest to ``ReadProblems``, so one bad name never hides the next.
 
-``peek_lines`` reads from the head of a log only as far as the caller asks and
-decodes only the handful of fields that say what a line is. It is no parser of
-entries: whoever wants the entry reads the log with the tolerant reader.
+``peek_lines`` reads the head of a log only as far as the caller asks and decodes only the few fields
+that classify a line. To parse entries, use the tolerant reader.
 """
 
 from __future__ import annotations
@@ -46,19 +44,19 @@ class ReadProblem(msgspec.Struct, frozen=True):
 
 
 class ReadProblems:
-    """What could not be read at the last try, each path once."""
+    """Paths that could not be read at the last attempt, each once."""
 
     def __init__(self) -> None:
         self._by_path: dict[Path, ReadProblem] = {}
 
     def note(self, path: Path, reason: str | OSError) -> None:
-        """Remember why ``path`` is missing from the answer."""
+        """Record why ``path`` is missing from the result."""
         if isinstance(reason, OSError):
             reason = reason.strerror or type(reason).__name__
         self._by_path[path] = ReadProblem(path, reason)
 
     def solved(self, path: Path) -> None:
-        """Forget ``path``: this time it could be read."""
+        """Remove ``path``: this time it could be read."""
         self._by_path.pop(path, None)
 
     def __iter__(self) -> Iterator[ReadProblem]:
@@ -69,7 +67,7 @@ class ReadProblems:
 
 
 def list_directory(path: Path, problems: ReadProblems) -> list[os.DirEntry[str]]:
-    """The entries of ``path`` by name; none where it is missing or closed to us."""
+    """The entries of ``path`` by name; none where it is missing or unreadable."""
     try:
         with os.scandir(path) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -83,7 +81,7 @@ def list_directory(path: Path, problems: ReadProblems) -> list[os.DirEntry[str]]
 
 
 def is_directory(entry: os.DirEntry[str] | Path, problems: ReadProblems, *, follow: bool = True) -> bool:
-    """Whether a directory is there; with ``follow``, also behind a link."""
+    """Whether the entry is a directory; with ``follow``, also a link to one."""
     try:
         return stat.S_ISDIR(entry.stat(follow_symlinks=follow).st_mode)
     except FileNotFoundError:
@@ -94,7 +92,7 @@ def is_directory(entry: os.DirEntry[str] | Path, problems: ReadProblems, *, foll
 
 
 def is_link(entry: os.DirEntry[str]) -> bool:
-    """Whether the entry itself is a link, as far as the system lets us see."""
+    """Whether the entry itself is a link; False if that cannot be determined."""
     try:
         return entry.is_symlink()
     except OSError:
@@ -104,12 +102,12 @@ def is_link(entry: os.DirEntry[str]) -> bool:
 def regular_file(
     entry: os.DirEntry[str], problems: ReadProblems, *, follow: bool = True
 ) -> os.stat_result | None:
-    """The status of a file; with ``follow``, of the one behind a link. None if it is no regular file."""
+    """The status of a regular file, else None; with ``follow``, of a link's target."""
     try:
         found = entry.stat(follow_symlinks=follow)
     except FileNotFoundError:
         if is_link(entry):
-            problems.note(Path(entry.path), "link to a file that is not there")
+            problems.note(Path(entry.path), "link to a missing file")
         return None
     except OSError as cause:
         problems.note(Path(entry.path), cause)
@@ -117,13 +115,13 @@ def regular_file(
     if not stat.S_ISREG(found.st_mode):
         problems.note(Path(entry.path), "not a regular file")
         return None
-    if problems:  # a path costs more than all the rest, and ten thousand files have none
+    if problems:  # a Path costs more than all the rest, and most files need none
         problems.solved(Path(entry.path))
     return found
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open for reading; an OSError for anything but a regular file, at once even for a pipe."""
+    """Open for reading; an OSError for anything but a regular file, immediately even for a pipe."""
     descriptor = os.open(path, _OPEN_FLAGS)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
@@ -134,7 +132,7 @@ def open_regular(path: Path) -> BinaryIO:
 def peek_lines(path: Path, *, within: int | None = None) -> Iterator[Envelope]:
     """The readable lines from the head of a log, none that starts after byte ``within``.
 
-    The unterminated last line counts if it reads as a whole, as it does for the client.
+    An unterminated last line counts if it parses, as for the client.
     """
     from recollect.model.line_views.scan import envelope_of
 
@@ -149,7 +147,7 @@ def peek_lines(path: Path, *, within: int | None = None) -> Iterator[Envelope]:
 
 
 def _next_line(log: BinaryIO) -> bytes | None:
-    """The next line, empty instead of one over the limit (rule L3); None at the end."""
+    """The next line, empty if it is over the limit (rule L3); None at the end."""
     longest = DEFAULT_LIMITS.line_bytes
     line = log.readline(longest + 1)
     if not line:

@@ -1,6 +1,6 @@
 """Values between our own processes: length-prefixed ``marshal``, as both ends are the same interpreter.
 
-Imports nothing of ours, because a search that starts no process must not pay for one.
+Imports nothing of ours, so that a search without worker processes does not pay for them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ _LENGTH = 8
 
 
 def send(stream: IO[bytes], value: Any) -> None:
-    """Write one value."""
     data = marshal.dumps(value)
     stream.write(len(data).to_bytes(_LENGTH, "big"))
     stream.write(data)
@@ -27,6 +26,6 @@ def receive(stream: IO[bytes]) -> Any:
     length = int.from_bytes(prefix, "big")
     data = stream.read(length)
     if len(data) < length:
-        return None  # whoever wrote it died in the middle
-    # Whatever comes here was written by the other end of our own pipe.
+        return None  # the writer died in the middle
+    # Only the other end of our own pipe writes here.
     return marshal.loads(data)  # noqa: S302

@@ -1,4 +1,4 @@
-"""What the file system refuses, as the error of ours that says what to do next."""
+"""Turns file system errors into our own errors with a next step."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def as_storage_error(operation: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        hint = "check the disk and who may write there, then try again"
+        hint = "check the disk and its permissions, then try again"
         raise StorageError(operation, path, cause, hint=hint) from cause

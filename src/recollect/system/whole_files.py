@@ -1,8 +1,8 @@
-"""Whole files, piece by piece: hashed, written, copied, in constant memory.
+"""Hashes, writes and copies whole files piece by piece, in constant memory.
 
-A file that is written here is complete, synced and has its mode and time before the call
-returns; its name is durable once the caller has synced the directory (S5). A copy is read back
-and compared. A call that fails may leave part of a file: the caller chose its name and removes it.
+A written file is complete, synced and has its mode and time when the call returns; its name is durable
+once the caller has synced the directory (S5). A copy is read back and compared. A call that fails may
+leave part of a file: the caller chose its name and removes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 
 
 def pieces(fd: int, size: int) -> Iterator[bytes]:
-    """The first ``size`` bytes of an open file, or as many as there are."""
+    """The first ``size`` bytes of an open file, or fewer if it is shorter."""
     offset = 0
     while offset < size and (piece := fsops.pread(fd, min(_CHUNK, size - offset), offset)):
         offset += len(piece)
@@ -52,7 +52,7 @@ def write_new(
     owner: tuple[int, int] | None = None,
     mtime_ns: int | None = None,
 ) -> str:
-    """Make a file of these bytes and say their hash; ``FileExistsError`` where the name is taken."""
+    """Create a file with these bytes and return their hash; ``FileExistsError`` where the name exists."""
     fd = fsops.create_new(path)
     try:
         sha = hashlib.sha256()
@@ -79,7 +79,7 @@ def copy_verified(
     owner: tuple[int, int] | None = None,
     mtime_ns: int | None = None,
 ) -> str:
-    """Copy a file as long as it is now, read the copy back, and say the hash of both."""
+    """Copy a file at its current length, read the copy back, and return the hash of both."""
     fd = fsops.open_nofollow(source)
     try:
         size = fsops.size_of(fd)
@@ -87,12 +87,12 @@ def copy_verified(
     finally:
         fsops.close_quietly(fd)
     if digest_at(target, size + 1) != sha:
-        raise OSError(errno.EIO, "the copy is not what was written", str(target))
+        raise OSError(errno.EIO, "the copy differs from the source", str(target))
     return sha
 
 
 def tree_digest(directory: Path) -> str:
-    """A hash of names, sizes and times of all that is in a directory; no file is read."""
+    """A hash of names, sizes and times of everything in a directory; file contents are not read."""
     sha = hashlib.sha256()
     for line in _described(directory, ""):
         sha.update(line)
@@ -112,7 +112,7 @@ def _described(directory: Path, prefix: str) -> Iterator[bytes]:
 
 
 def _large(data: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces worth a write: a stream of lines would be a system call for each."""
+    """The same bytes in larger pieces: a stream of lines would be one system call each."""
     waiting: list[bytes] = []
     length = 0
     for piece in data:
