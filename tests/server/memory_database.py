@@ -403,7 +403,7 @@ class MemoryDatabase:
         if before is not None and before.sha256 == digest:
             return _side_file(before)
         if only_if is not None and only_if != (before.sha256 if before else ""):
-            raise Taken("the side file is not the one that was named")
+            raise Taken("the side file differs from the expected version")
         known.files[key] = FileBytes(key, digest, now_ms(), data)
         self._note(org, author, "file.put", f"{session}/{key}", f"{len(data)} {digest}")
         return _side_file(known.files[key])

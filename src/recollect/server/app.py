@@ -1,7 +1,7 @@
-"""The door: every request comes through here, is counted and bounded, and gets its caller before a route sees it.
+"""The application: every request is counted, bounded and authenticated here before a route sees it.
 
-``ROUTES`` is the one table of what there is and which scope it takes; the application, the OpenAPI document and the
-tests of refusals are made from it, so that no route can be added beside the door.
+``ROUTES`` is the only table of routes and their scopes. The application, the OpenAPI document and the
+tests of refusals are made from it, so no route can bypass these checks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _log = logging.getLogger("recollect.server")
 
 
 class Endpoint(NamedTuple):
-    """One thing the server does. ``scope`` None: for everybody. ``is_stream``: lasts as long as the reader likes."""
+    """One route. ``scope`` None: no token needed. ``is_stream``: lasts until the reader disconnects."""
 
     method: str
     path: str
@@ -53,10 +53,9 @@ class Endpoint(NamedTuple):
 
 
 class PageApp(Protocol):
-    """A page for members, which stands beside the routes of this table and has a gate of its own."""
+    """A page for members, served beside the routes of this table with its own access checks."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def start(self) -> None:
         """Called on the event loop, before any request."""
@@ -65,18 +64,17 @@ class PageApp(Protocol):
         """Once an hour: drop copies of what was deleted."""
 
     def stop(self) -> None:
-        """Let go of whoever follows something."""
+        """End all open streams."""
 
 
 async def _openapi(ask: ServerRequest) -> Response:
-    """GET /openapi.json."""
     from recollect.server.openapi import document
 
     return answer(document(ask.service.limits))
 
 
 _LOG, _FILE = "/v1/sessions/{session_id}/log", "/v1/sessions/{session_id}/file"
-# The first ones are found first.
+# Routes are matched in this order, so the busiest come first.
 ROUTES = (
     Endpoint("PUT", _LOG, routes_log.append, WRITE),
     Endpoint("GET", _LOG, routes_log.read, READ, is_stream=True),
@@ -110,7 +108,7 @@ ROUTES = (
 
 
 def make_app(service: Service, *, is_owner: bool = True, page: PageApp | None = None) -> ASGIApp:
-    """The application. ``is_owner``: opens and closes the database with its own life. ``page``: has every other path."""
+    """The application. ``is_owner``: it opens and closes the database. ``page``: it gets all other paths."""
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in ROUTES:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -157,7 +155,7 @@ def _dispatch(service: Service, by_method: dict[str, Endpoint]) -> Callable[[Req
 
 
 async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) -> Response:
-    """What a route says, or why it does not."""
+    """The answer of a route, or the refusal."""
     try:
         if endpoint.scope is not None:
             ask.admitted(await _admit(service, ask, endpoint.scope))
@@ -171,11 +169,11 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
         return busy("the request took too long").response()
     except Unavailable as problem:
         _log.warning("database", extra={"fields": {"problem": str(problem)[:200]}})
-        return busy("the database does not answer", 2).response()
+        return busy("the database is not available", 2).response()
 
 
 async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
-    """Who asks over HTTP: by the header and nothing else, so that no browser sends it unasked."""
+    """Authenticate by the header only, which no browser sends by itself."""
     address = (ask.scope.get("client") or ("",))[0]
     caller = await _believed(service, ask.header(b"authorization") or "", address)
     ask.scope["recollect.token"] = caller.token.id
@@ -188,12 +186,12 @@ async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
 async def admitted(
     service: Service, authorization: str, address: str, scope: str, *, is_fresh: bool = False
 ) -> Caller:
-    """Who asks, if they may. ``is_fresh``: believes nothing it remembers."""
+    """The authenticated caller. ``is_fresh``: without cached tokens."""
     return _allowed(await _believed(service, authorization, address, is_fresh=is_fresh), scope)
 
 
 async def _believed(service: Service, authorization: str, address: str, *, is_fresh: bool = False) -> Caller:
-    """The only way to a caller: the token is good, and asks neither too often nor from where too many were bad."""
+    """The only way to a caller: the token is valid, and neither token nor address exceeds its rate."""
     if service.failures.is_empty(address):
         raise too_many(1.0)
     caller = None if is_fresh else service.doorkeeper.remembered(authorization)
@@ -220,13 +218,13 @@ async def _http_problem(_: Request, problem: Exception) -> Response:
     headers = getattr(problem, "headers", None)
     if status == 405:
         return RequestRefused(
-            405, "method", "the route does not do that", "see /openapi.json", headers=headers
+            405, "method", "the route does not support this method", "see /openapi.json", headers=headers
         ).response()
     return not_found().response()
 
 
 async def _sweep_forever(service: Service, page: PageApp | None) -> None:
-    """Retention and purges, an hour after the start and every hour; any server may do it, and none has to."""
+    """Retention and purges, every hour; any server may do them."""
     while True:
         await asyncio.sleep(_SWEEP_EVERY)
         try:
@@ -239,15 +237,15 @@ async def _sweep_forever(service: Service, page: PageApp | None) -> None:
 
 
 class _RequestMiddleware:
-    """Gives every request an id, counts it, and has one line written about it.
+    """Gives every request an id, counts it, and logs it.
 
-    Appends are most of what a server is asked, and go to their route from here: finding it among the others would
-    cost as much again as the append.
+    Appends are the most frequent requests and are dispatched here: route matching would cost as much
+    again as the append.
     """
 
     def __init__(self, app: ASGIApp, service: Service, page: PageApp | None = None) -> None:
         self._app, self._service, self._page = app, service, page
-        # Ids of this process: a word of its own, and a number.
+        # Ids of this process: a random prefix and a number.
         self._word, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -285,7 +283,7 @@ class _RequestMiddleware:
 
 
 class _RequestNote:
-    """What is written down of one request; its answer gets the id."""
+    """The log record of one request; its answer gets the id."""
 
     __slots__ = ("id", "route", "sent", "started", "status")
 
@@ -294,14 +292,14 @@ class _RequestNote:
         self.route, self.status, self.sent = "other", 500, 0
 
     async def send(self, response: Response, send: Send) -> None:
-        """An answer that is whole."""
+        """Send a complete answer."""
         self.status, self.sent = response.status_code, len(response.body)
         headers = [*response.raw_headers, (_REQUEST_ID, self.id.encode()), _NO_SNIFFING]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 
     def marking(self, send: Send) -> Send:
-        """An answer that comes in parts."""
+        """Wrap ``send`` for an answer in parts."""
 
         async def marked(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -321,7 +319,7 @@ _BEFORE, _AFTER = _LOG.split("{session_id}")
 
 
 def _appended_to(scope: Scope) -> str | None:
-    """The session of an append; None where the request is something else."""
+    """The session of an append; None for any other request."""
     path: str = scope["path"]
     if scope["method"] != "PUT" or not path.startswith(_BEFORE) or not path.endswith(_AFTER):
         return None
@@ -333,7 +331,7 @@ _OWN_PATHS = frozenset(endpoint.path for endpoint in ROUTES if not endpoint.path
 
 
 def _is_ours(path: str) -> bool:
-    """Whether a path is the server's own, and no page's."""
+    """Whether a path belongs to the server and not to the page."""
     return path in _OWN_PATHS or path == "/v1" or path.startswith("/v1/")
 
 
@@ -345,7 +343,7 @@ def _method_name(method: str) -> str:
 
 
 def _route_name(scope: Scope) -> str:
-    """The route as it is written in the table: session ids are nobody's business."""
+    """The route as in the table: session ids are not logged."""
     path = getattr(scope.get("route"), "path", None)
     return path if isinstance(path, str) else "other"
 
@@ -354,12 +352,11 @@ class JsonLineFormatter(logging.Formatter):
     """One JSON object a line, for machines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As it is written."""
         fields: dict[str, object] = getattr(record, "fields", {})
         event = (record.getMessage().splitlines() or [""])[0][:200]
         told = {"at": now_ms(), "level": record.levelname.lower(), "event": event, **fields}
         if record.exc_info and record.exc_info[0] is not None:
-            # The type and the place alone: a message or a traceback may hold somebody's words.
+            # Only the type and the place: a message or a traceback may contain user data.
             told["problem"] = record.exc_info[0].__name__
             frames = traceback.extract_tb(record.exc_info[2])
             told["where"] = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-4:]]

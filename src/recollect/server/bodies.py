@@ -1,7 +1,7 @@
-"""Reading a body that may be too large, too slow, a bomb, or not what it says.
+"""Reads a body that may be too large, too slow, a decompression bomb, or mislabelled.
 
-What is held is bounded at every moment: on the wire, decompressed, and over all requests together. A body earns its
-time by its bytes: it gets some seconds at first, and more only as fast as it comes.
+Memory is bounded at every moment: on the wire, decompressed, and over all requests together. A body
+gets some seconds at first, and more only in proportion to the bytes received.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from recollect.server.service import ServerRequest
 _ZSTD_STEP = 64
 _STEP = 64 * 1024
 _WINDOW = 1 << 23
-# Above this, work on a body is not done in the loop that answers everybody else.
+# Larger bodies are not processed in the event loop.
 SMALL = 64 * 1024
 _FEW = 4 * 1024
 
@@ -33,8 +33,8 @@ async def read_body(ask: ServerRequest, share: BudgetShare) -> bytes:
     limits = ask.service.limits
     encoding = (ask.header(b"content-encoding") or "").strip().lower() or "identity"
     if encoding not in ("identity", "gzip", "zstd"):
-        raise bad_encoding(f"Content-Encoding {encoding[:40]!a} is not known")
-    # What comes out is held beside what went in; how much that will be is known afterwards.
+        raise bad_encoding(f"Content-Encoding {encoding[:40]!a} is not supported")
+    # The output is held beside the input; its size is known only afterwards.
     unpacked = 0 if encoding == "identity" else limits.body_bytes
     raw = await _raw_body(ask, limits, share, unpacked)
     if encoding == "identity":
@@ -43,7 +43,8 @@ async def read_body(ask: ServerRequest, share: BudgetShare) -> bytes:
     if len(raw) < _FEW:
         with contextlib.suppress(_BodyTooLarge):
             return unpack(raw, min(SMALL, limits.body_bytes))
-    # Room first, then the one place: who has the place and waits for room would wait for those who need the place.
+    # Memory first, then the lock: a holder of the lock waiting for memory would block those that need the
+    # lock.
     if not await share.hold(len(raw) + unpacked, len(raw) + unpacked):
         raise busy("too many large requests at once", 3)
     async with ask.service.large:
@@ -56,7 +57,7 @@ async def read_body(ask: ServerRequest, share: BudgetShare) -> bytes:
 
 
 class _BodyTooLarge(Exception):
-    """More comes out of it than was allowed."""
+    """The output exceeds the limit."""
 
 
 async def _raw_body(ask: ServerRequest, limits: ServerLimits, share: BudgetShare, unpacked: int) -> bytes:
@@ -85,7 +86,7 @@ async def _received(
     ask: ServerRequest, share: BudgetShare, first: tuple[bytes, bool], expected: int
 ) -> bytes:
     limits = ask.service.limits
-    # Not a list that is joined at the end, nor a bytearray: both hold everything twice. This grows where it is.
+    # Not a list that is joined at the end, nor a bytearray: both hold everything twice. This grows in place.
     most, size, received = limits.body_bytes, 0, BytesIO()
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -96,7 +97,7 @@ async def _received(
             raise too_large("body", most)
         received.write(chunk)
         if size > BudgetShare.FREE:
-            # Waiting for room is not the sender's slowness.
+            # Waiting for memory does not count as the sender's slowness.
             waited = loop.time()
             ask.service.impatience.until(math.inf)
             if not await share.hold(size, expected):
@@ -114,10 +115,10 @@ def _gunzipped(raw: bytes, most: int) -> bytes:
     machine = zlib.decompressobj(31)
     found, size = BytesIO(), 0
     try:
-        # At the end once more with nothing: what was read may still have something to come out.
+        # Once more with nothing at the end: output may still be pending.
         for piece in (*_pieces(raw, _STEP), b""):
             if machine.eof and piece:
-                raise bad_encoding("the gzip body goes on after its end")
+                raise bad_encoding("the gzip body continues after its end")
             waiting = piece
             while not machine.eof:
                 out = machine.decompress(waiting, _STEP)
@@ -130,7 +131,7 @@ def _gunzipped(raw: bytes, most: int) -> bytes:
     except zlib.error:
         raise bad_encoding("the body is not gzip") from None
     if not machine.eof or machine.unused_data:
-        raise bad_encoding("the gzip body is cut off, or goes on after its end")
+        raise bad_encoding("the gzip body is cut off, or continues after its end")
     return found.getvalue()
 
 
@@ -140,14 +141,14 @@ def _unzstd(raw: bytes, most: int) -> bytes:
     try:
         for piece in _pieces(raw, _ZSTD_STEP):
             if machine.eof:
-                raise bad_encoding("the zstd body goes on after its end")
+                raise bad_encoding("the zstd body continues after its end")
             size += found.write(machine.decompress(piece))
             if size > most:
                 raise _BodyTooLarge
     except zstandard.ZstdError:
         raise bad_encoding("the body is not zstd") from None
     if not machine.eof or machine.unused_data:
-        raise bad_encoding("the zstd body is cut off, or goes on after its end")
+        raise bad_encoding("the zstd body is cut off, or continues after its end")
     return found.getvalue()
 
 

@@ -1,7 +1,8 @@
-"""From the bytes of an append to what the database keeps of them, by the code that fills the local index.
+"""Extracts from an append what the database stores, with the code of the local index.
 
-Reading never refuses: a line that is no JSON, too deep or of an unknown kind is kept and means nothing. What is
-read is made fit for every database (no NUL, bounded length), the lines themselves are not touched.
+Reading never fails: a line that is not JSON, too deep or of an unknown kind is stored without facts.
+Extracted values are made valid for every database (no NUL, bounded length); the lines themselves are
+unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LATEST = 1 << 50
 
 
 def lines_of(data: bytes) -> Iterator[bytes]:
-    """The lines of a text that ends with a newline, each with its own."""
+    """The lines of a text that ends with a newline, each with its newline."""
     start = 0
     while end := data.find(b"\n", start) + 1:
         yield data[start:end]
@@ -35,10 +36,10 @@ def lines_of(data: bytes) -> Iterator[bytes]:
 
 
 def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool = False) -> PreparedLines:
-    """Everything there is to know of these lines before they are written at ``expected`` of the log ``path``."""
+    """Everything about these lines before they are written at ``expected`` of the log ``path``."""
     count, running = 0, expected.hash
     gathered = _AppendFacts(expected.lines, path)
-    # Of one line no copy is made.
+    # A single line is not copied.
     for line in lines_of(data) if data.find(b"\n") + 1 < len(data) else (data,):
         running = sha256(running + line).digest()
         count += 1
@@ -119,11 +120,11 @@ class _AppendFacts:
 
     def _take_usage(self, facts: LineFacts) -> None:
         row = usage_row(facts, None)
-        # A response without an id is one of its own: the place of its line is its name.
+        # A response without an id is unique: its line's position is its name.
         message = plain_text(row.message, _LONGEST_NAME) if row.message else f"#{self._path}#{self._line}"
         request, at = plain_text(row.request, _LONGEST_NAME), _time(row.at)
         model, branch = _name(row.model), _name(row.branch)
-        # Nearly always they are fit as they stand, and a new row costs more than the rest of this.
+        # Values are almost always valid already, and a new row costs more than the rest.
         if (message, request, at, model, branch) != (row.message, row.request, row.at, row.model, row.branch):
             row = row._replace(message=message, request=request, at=at, model=model, branch=branch)
         place = (message, row.request, row.speaker)
@@ -138,7 +139,7 @@ def speaks_for(row: UsageRow, known: UsageRow) -> bool:
 
 
 def copy_of(row: UsageRow, path: str) -> ResponseCopy:
-    """A row as the ledger compares it; no time is the oldest."""
+    """A row as the copy rules compare it; no time counts as the oldest."""
     return ResponseCopy(
         row.request, row.speaker, row.output, bool(row.has_stop), row.at or 0, bool(row.forked), path
     )
@@ -152,7 +153,7 @@ def _name(text: str | None) -> str | None:
 
 @lru_cache(maxsize=1_024)
 def _short_name(text: str) -> str:
-    """Branches, models and directories come again and again."""
+    """Interned: branches, models and directories recur."""
     return plain_text(text, _LONGEST_NAME)
 
 

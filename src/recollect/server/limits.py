@@ -1,6 +1,6 @@
-"""How much, how fast, how long: every bound of the server in one place, and the counters that hold them.
+"""Every limit of the server, and the counters that enforce them.
 
-Counters live in one process. Behind several servers a caller may have the rate of each of them; memory and time are
+Counters are per process. With several servers a caller has the rate of each; memory and time are
 bounded in every one.
 """
 
@@ -19,19 +19,19 @@ from msgspec import Struct
 
 _MIB = 1 << 20
 _MOST_BUCKETS = 10_000
-_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # glibc's names for them, in malloc.h
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # glibc constants from malloc.h
 
 
 class ServerLimits(Struct, frozen=True):
-    """The bounds, as ``GET /v1/whoami`` tells them."""
+    """The limits, as shown by ``GET /v1/whoami``."""
 
     body_bytes: int = 16 * _MIB  # of a request, before and after decompression
     line_bytes: int = 16 * _MIB
     lines: int = 50_000  # of one append
-    line_depth: int = 512  # brackets within brackets: no reader's parser gives up before that
+    line_depth: int = 512  # nesting: all parsers of readers accept this depth
     document_bytes: int = 64 * 1024  # of a JSON document
-    buffered_bytes: int = 24 * _MIB  # of all bodies that come in or go out, together
-    requests_per_second: int = 500  # of one token, with as many again as a burst
+    buffered_bytes: int = 24 * _MIB  # of all bodies received or sent, together
+    requests_per_second: int = 500  # of one token, with a burst of the same size
     failures_per_second: int = 20  # refused tokens from one address
     followers: int = 1_000
     connections: int = 2_000
@@ -40,10 +40,10 @@ class ServerLimits(Struct, frozen=True):
     follow_seconds: int = 3_600
     slow_grace_seconds: int = 10
     slow_bytes_per_second: int = 16 * 1024
-    slow_reading_bytes_per_second: int = 256 * 1024  # of what is held for one reader
+    slow_reading_bytes_per_second: int = 256 * 1024  # held for one reader
 
     def told(self) -> dict[str, int]:
-        """Those that a client can do something about."""
+        """The limits that matter to a client."""
         names = (
             "body_bytes",
             "line_bytes",
@@ -56,7 +56,7 @@ class ServerLimits(Struct, frozen=True):
 
 
 class RateLimiter:
-    """A bucket of requests for every name, refilled as time passes."""
+    """A bucket of requests for every name, refilled over time."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
@@ -64,7 +64,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, name: str, cost: float = 1.0) -> float:
-        """Take from the bucket; seconds to wait where it is empty, 0 where it was not."""
+        """Take from the bucket; seconds to wait where it is empty, else 0."""
         now = time.monotonic()
         left, since = self._buckets.pop(name, (self._most, now))
         left = min(self._most, left + (now - since) * self._per_second)
@@ -81,35 +81,34 @@ class RateLimiter:
 
 
 class ByteBudget:
-    """Bytes that all requests together may hold; who finds none left waits a moment for others to finish."""
+    """Bytes that all requests together may hold; a request waits a moment when none are left."""
 
     def __init__(self, total: int, patience: float = 15.0) -> None:
         _give_large_blocks_back()
         self.total, self._patience = total, patience
         self._used = 0
         self._freed = asyncio.Event()
-        # What may be large, and whose size is known only when it is there, is fetched one at a time.
+        # Objects of unknown size that may be large are fetched one at a time.
         self.fetching = asyncio.Semaphore(1)
 
     def share(self) -> BudgetShare:
-        """A part of the budget, given back at the end of its ``with`` whatever happens."""
+        """A part of the budget, returned at the end of its ``with`` block."""
         return BudgetShare(self)
 
     def give_back(self, amount: int) -> None:
-        """Room for others."""
         self._used -= amount
         self._freed.set()
         self._freed = asyncio.Event()
 
     def take_now(self, amount: int) -> bool:
-        """False where there is not so much left."""
+        """False where there is not enough left."""
         if self._used + amount > self.total:
             return False
         self._used += amount
         return True
 
     async def take(self, amount: int) -> bool:
-        """False where there was nothing left for too long."""
+        """False where nothing was available for too long."""
         if self._used + amount > self.total:
             try:
                 async with asyncio.timeout(self._patience):
@@ -123,10 +122,10 @@ class ByteBudget:
 
 @cache
 def _give_large_blocks_back() -> None:
-    """What was held and is let go leaves the process.
+    """Return freed memory to the system.
 
-    glibc keeps large blocks once a few were freed, in as many heaps as there are threads, and a bound on what is
-    held is then no bound on the process. Elsewhere than on glibc nothing happens.
+    glibc keeps large freed blocks, in as many heaps as there are threads, so bounding what is held
+    would not bound the process. Does nothing without glibc.
     """
     if sys.platform != "linux":
         return
@@ -137,11 +136,11 @@ def _give_large_blocks_back() -> None:
 
 
 class BudgetShare:
-    """What one request holds of the budget."""
+    """The part of the budget that one request holds."""
 
-    # So little is free: a thousand small requests are no burden, and need not wait for a large one.
+    # This much is free of charge: a thousand small requests need not wait for a large one.
     FREE = 16 * 1024
-    # What is larger than this gets all it may need at once: two that each hold half and wait would wait for ever.
+    # A larger body reserves its maximum at once: two that each hold half and wait would wait forever.
     _STEP = 1 << 20
 
     def __init__(self, budget: ByteBudget) -> None:
@@ -155,11 +154,11 @@ class BudgetShare:
         self.shrink(0)
 
     async def hold(self, size: int, most: int) -> bool:
-        """Make sure that ``size`` bytes are covered, of a body that may become ``most``; False where there is no room."""
+        """Reserve ``size`` bytes of a body that may grow to ``most``; False where there is no room."""
         if size <= max(self.FREE, self.taken):
             return True
         wanted = min(self._STEP, most) if size <= self._STEP else most
-        # More than all there is cannot be had: then this one is alone with what it has.
+        # A reservation above the whole budget takes all of it.
         missing = min(max(wanted, size), self._budget.total) - self.taken
         if missing > 0 and not await self._budget.take(missing):
             return False
@@ -177,14 +176,15 @@ class BudgetShare:
         return True
 
     def shrink(self, size: int) -> None:
-        """No more than ``size`` bytes are held from now on."""
+        """Reduce the reservation to ``size`` bytes."""
         if self.taken > size:
             self._budget.give_back(self.taken - size)
             self.taken = size
 
 
 class TaskTimeouts:
-    """Ends waits that take too long. One timer looks at all of them: one for each would cost more than a small body."""
+    """Ends waits that take too long. One timer checks all of them: one each would cost more than a small
+    body."""
 
     _LOOK_EVERY = 0.25
 
@@ -194,7 +194,7 @@ class TaskTimeouts:
         self._is_looking = False
 
     def until(self, deadline: float) -> asyncio.Task[Any]:
-        """From now on this task is ended at ``deadline`` (of the loop's clock), until ``over``."""
+        """Cancel this task at ``deadline`` (of the loop's clock), unless ``over`` is called before."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("only a task can be waited for")
@@ -205,7 +205,7 @@ class TaskTimeouts:
         return task
 
     def over(self, task: asyncio.Task[Any]) -> bool:
-        """The wait has ended; True where it was ended from here."""
+        """The wait has ended; True where the deadline ended it."""
         self._deadlines.pop(task, None)
         if task not in self._late:
             return False

@@ -1,4 +1,4 @@
-"""Counts for Prometheus, in its text format. No names of organisations, users or sessions are among them."""
+"""Counts for Prometheus, in its text format, without names of organisations, users or sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Metrics:
-    """What happened since the process started."""
+    """Counts since the process started."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, str, int], int] = {}
@@ -17,7 +17,6 @@ class Metrics:
         self.gauges: dict[str, int] = {"in_flight": 0, "followers": 0}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
         key = (method, route, status)
         self._requests[key] = self._requests.get(key, 0) + 1
         row = self._seconds.get(route)
@@ -27,19 +26,16 @@ class Metrics:
         row[-1] += seconds
 
     def count(self, name: str, amount: int = 1) -> None:
-        """Something happened."""
         self._counters[name] = self._counters.get(name, 0) + amount
 
     def move(self, name: str, by: int) -> None:
-        """Something began or ended."""
+        """Change a gauge."""
         self.gauges[name] = self.gauges.get(name, 0) + by
 
     def value(self, name: str) -> int:
-        """A gauge as it stands."""
         return self.gauges.get(name, 0)
 
     def text(self, batches: tuple[int, int]) -> str:
-        """All of it, as Prometheus reads it."""
         lines = ["# TYPE recollect_requests_total counter"]
         lines += [
             f'recollect_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'

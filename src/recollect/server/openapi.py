@@ -1,4 +1,4 @@
-"""The protocol for machines, made from the table of routes and the types of the documents. Tests hold it true."""
+"""The OpenAPI document, made from the table of routes and the document types. Tests keep it correct."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ _TYPES = (
 
 
 def document(limits: ServerLimits) -> Schema:
-    """The whole document."""
     _, named = schemas(_TYPES)
     info = {
         "title": "recollect team server",
         "version": __version__,
-        "description": "Logs of coding-agent sessions: appended exactly once, given back byte for byte."
+        "description": "Logs of coding-agent sessions: appended exactly once, returned byte for byte."
         f" A body has at most {limits.body_bytes} bytes. See docs/design/server.md.",
     }
     security = {"token": {"type": "http", "scheme": "bearer"}}
@@ -56,17 +55,17 @@ def _answer(name: str) -> Schema:
 
 _PROBLEM = _answer("Problem")
 _WORDS = {
-    400: "the request itself is wrong",
-    401: "no good token",
+    400: "the request is invalid",
+    401: "no valid token",
     403: "the token does not allow this",
-    404: "no such thing for you",
-    406: "not in that format",
+    404: "not found, or not visible to you",
+    406: "the format is not available",
     408: "the body came too slowly",
-    409: "the state is another; about a log, with the server's position",
+    409: "the state differs; for a log, with the server's position",
     410: "the session was deleted",
     413: "over a limit",
-    415: "Content-Encoding not known or not true",
-    428: "an append must say where it believes the log ends",
+    415: "Content-Encoding unknown or wrong",
+    428: "an append needs the expected end of the log",
     429: "too many requests",
     503: "busy: repeat the same request",
 }
@@ -166,7 +165,7 @@ def _paths() -> Schema:
 
 def _log_paths() -> Schema:
     append = _operation(
-        "Add lines at the end of a log",
+        "Append lines to a log",
         {"content": _answer("AppendReply")},
         parameters=[
             _SESSION,
@@ -188,13 +187,13 @@ def _log_paths() -> Schema:
     head = {**read, "summary": "Where a log ends"}
     head["responses"] = {code: {"description": one["description"]} for code, one in read["responses"].items()}
     follow = _operation(
-        "New lines as they come",
+        "New lines as they arrive",
         {"content": {"text/event-stream": {"schema": _EVENT}}},
         parameters=[_SESSION, _LOG_KEY, _AFTER, _header("Last-Event-ID", _AFTER["schema"])],
         statuses=(409,),
     )
     heads = _operation(
-        "Where all logs end",
+        "The ends of all logs",
         {"content": _answer("LogHeads")},
         parameters=[_CURSOR, _query("limit", _number(1, 5000))],
     )
@@ -209,7 +208,7 @@ def _session_paths() -> Schema:
     detail = {"content": _answer("SessionDetail")}
     filters = [_query(name, _text()) for name in ("project", "repository", "machine", "person")]
     put = _operation(
-        "Keep a side file",
+        "Store a side file",
         {"content": _answer("SideFile")},
         parameters=[
             _SESSION,
@@ -231,7 +230,7 @@ def _session_paths() -> Schema:
         "/v1/sessions/{session_id}": {
             "get": _operation("One session", detail, parameters=[_SESSION]),
             "patch": _operation(
-                "Say something of a session",
+                "Change the description of a session",
                 detail,
                 parameters=[_SESSION],
                 body=_answer("_SessionChange"),
@@ -265,7 +264,7 @@ def _team_paths() -> Schema:
     return {
         "/v1/cost": {
             "get": _operation(
-                "What it cost",
+                "The cost report",
                 {
                     "content": {
                         **_answer("TeamCostReport"),
@@ -279,7 +278,7 @@ def _team_paths() -> Schema:
         },
         "/v1/search": {
             "get": _operation(
-                "Lines that say something",
+                "Lines that match a search",
                 {"content": _answer("LineHits")},
                 parameters=[
                     parameter(
@@ -345,7 +344,7 @@ def _admin_paths() -> Schema:
         },
         "/v1/audit": {
             "get": _operation(
-                "Who did what",
+                "The audit log",
                 {"content": _answer("_AuditPage")},
                 parameters=[_CURSOR, _query("limit", _number(1, 1000))],
             )
@@ -355,7 +354,7 @@ def _admin_paths() -> Schema:
                 "Counts for Prometheus", {"content": {"text/plain": {"schema": {"type": "string"}}}}
             )
         },
-        "/healthz": {"get": _open("Whether the process lives", _STATUS)},
+        "/healthz": {"get": _open("Whether the process is alive", _STATUS)},
         "/readyz": {"get": _open("Whether requests would be served", _STATUS, (503,))},
         "/openapi.json": {"get": _open("This document", {"content": json_content({"type": "object"})})},
     }

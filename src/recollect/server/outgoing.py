@@ -1,8 +1,8 @@
-"""Sending bytes to readers who may be slow, or stop in the middle: what is held for all of them together is bounded.
+"""Sends bytes to readers that may be slow or stop; memory for all of them together is bounded.
 
-What is large leaves in small pieces, and is held out of the same budget as bodies that come in. Whoever does not take
-a piece in time is let go: readers go on later behind the last whole line they have. So a thousand readers
-that take nothing cost a thousand small pieces, and not a thousand logs.
+Large answers are sent in small pieces, out of the same budget as received bodies. A reader that does
+not take a piece in time is disconnected, and can resume after its last whole line. So a thousand
+stalled readers cost a thousand small pieces, not a thousand logs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from recollect.server.database.records import FileBytes, Segment
 from recollect.server.facts import lines_of
 from recollect.server.limits import ByteBudget, ServerLimits
 
-# Small, because a connection that is closed keeps its last piece until the other side is gone, too; divisible by three, so
-# that pieces of base64 can be put together.
+# Small, because a closed connection keeps its last piece until the peer is gone; divisible by three, so that
+# pieces of base64 can be joined.
 PIECE = 12 * 1024
-# A database gives so much at a time, in small segments or one that is larger.
+# The database returns this much at a time, in small segments or one larger one.
 _FETCHED_AT_ONCE = 1 << 20
 _encode = msgspec.json.Encoder().encode
 
 
 class TooSlow(Exception):
-    """The reader does not take what it asked for, or there is no room for it."""
+    """The reader does not read, or there is no memory for its answer."""
 
 
 class TimedStreamingResponse(StreamingResponse):
-    """An answer in pieces, each of which must be taken within some seconds. At its end the share is given back."""
+    """An answer in pieces, each with a timeout. At its end the reservation is released."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class TimedStreamingResponse(StreamingResponse):
         self._pieces, self._outlet = pieces, outlet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; whatever happens, also before the first piece, nothing stays held."""
+        """Send it; the reservation is released in any case, even before the first piece."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -57,7 +57,7 @@ class TimedStreamingResponse(StreamingResponse):
             self._outlet.keep(0)
 
     async def stream_response(self, send: Send) -> None:
-        """All of it, or as much as there was: the connection is then closed before the announced end."""
+        """Send all of it, or close the connection before the announced end."""
 
         async def timely(message: Message) -> None:
             async with asyncio.timeout(self._outlet.limits.slow_grace_seconds):
@@ -68,26 +68,26 @@ class TimedStreamingResponse(StreamingResponse):
 
 
 class OutgoingBuffer:
-    """What one reader holds, until it was taken."""
+    """What is held for one reader until it was sent."""
 
     def __init__(self, budget: ByteBudget, limits: ServerLimits) -> None:
         self._share, self.fetching, self.limits = budget.share(), budget.fetching, limits
 
     async def has_room(self, size: int) -> bool:
-        """Whether there is room for so much, after a wait perhaps. What was held before is let go."""
+        """Reserve this much, after a wait if needed. The previous reservation is released."""
         self._share.shrink(0)
         return await self._share.hold(size, size)
 
     def has_room_now(self, size: int) -> bool:
-        """Whether there is room for so much, without a wait."""
+        """Reserve this much without waiting."""
         return self._share.hold_now(size)
 
     def keep(self, size: int) -> None:
-        """No more than so much is held from now on."""
+        """Reduce the reservation to this much."""
         self._share.shrink(size)
 
     async def pieces(self, parts: Iterator[bytes], size: int) -> AsyncGenerator[bytes, None]:
-        """These parts of something of ``size`` bytes; ``TooSlow`` where taking them takes too long."""
+        """The parts of an object of ``size`` bytes; ``TooSlow`` where the reader takes too long."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.limits.slow_grace_seconds + size / self.limits.slow_reading_bytes_per_second
         for part in parts:
@@ -97,7 +97,7 @@ class OutgoingBuffer:
 
 
 class LineRange(NamedTuple):
-    """Which lines of a log are wanted, how many bytes they have, and how many the whole log."""
+    """A range of lines, its bytes, and the bytes of the whole log."""
 
     first: int
     until: int
@@ -108,7 +108,7 @@ class LineRange(NamedTuple):
 async def lines_within(
     outlet: OutgoingBuffer, span: LineRange, segments_from: Callable[[int], AsyncIterator[Segment]]
 ) -> AsyncIterator[bytes]:
-    """These lines, a segment's at a time; each is fetched when there is room for it, and then nothing else is held."""
+    """These lines, one segment at a time; each is fetched when there is memory for it, and held alone."""
     first, until, left, of_bytes = span
     segments = segments_from(first)
     # In a small log no segment is large.
@@ -119,7 +119,7 @@ async def lines_within(
         async with turn:
             data, first, is_large = await _next(segments, first, until)
         if is_large:
-            # What the old one still holds must not wait for the reader.
+            # The old segment must be released before waiting for the reader.
             segments = segments_from(first)
         outlet.keep(max(len(data), min(left, _FETCHED_AT_ONCE)))
         yield data
@@ -127,8 +127,8 @@ async def lines_within(
 
 
 async def _next(segments: AsyncIterator[Segment], first: int, until: int) -> tuple[bytes, int, bool]:
-    """The wanted part of the next segment, where the one after it begins, and whether it is a large one."""
-    # Not anext(segments, None): with a default, Python 3.11 may crash where the loop is closed meanwhile.
+    """The requested part of the next segment, the start of the one after it, and whether it is large."""
+    # Not anext(segments, None): with a default, Python 3.11 may crash if the loop is closed meanwhile.
     try:
         segment = await anext(segments)
     except StopAsyncIteration:
@@ -144,7 +144,7 @@ async def _next(segments: AsyncIterator[Segment], first: int, until: int) -> tup
 async def fetched(
     outlet: OutgoingBuffer, fetch: Callable[[], Awaitable[FileBytes | None]]
 ) -> FileBytes | None:
-    """A file, for which there is room; ``TooSlow`` where there was none for too long."""
+    """A file, with memory reserved for it; ``TooSlow`` where there was none for too long."""
     try:
         while True:
             async with outlet.fetching:
@@ -152,7 +152,7 @@ async def fetched(
                 size = 0 if found is None else len(found.data)
                 if outlet.has_room_now(size):
                     return found
-            # Its bytes are let go: now that its size is known, it can wait for room without them.
+            # Release its bytes: now that the size is known, wait for memory without them.
             del found
             if not await outlet.has_room(size):
                 raise TooSlow  # noqa: TRY301 - what was held is let go below
@@ -162,7 +162,7 @@ async def fetched(
 
 
 def pieces_of(data: bytes) -> Iterator[bytes]:
-    """Bytes, a piece at a time; what is small as it is."""
+    """Bytes in pieces; small ones whole."""
     if len(data) <= PIECE:
         yield data
         return
@@ -171,7 +171,8 @@ def pieces_of(data: bytes) -> Iterator[bytes]:
 
 
 def event_pieces(position: str, data: bytes) -> Iterator[bytes]:
-    """One server-sent event with these lines: its text, or base64 where they are no UTF-8, never whole in memory."""
+    """One server-sent event with these lines: text, or base64 where they are not UTF-8, never whole in
+    memory."""
     head = b'id: %b\nevent: lines\ndata: {"position":"%b",' % (position.encode(), position.encode())
     name, inside = (b'"text":"', _text(data)) if _is_text(data) else (b'"base64":"', _base64(data))
     if len(data) <= PIECE:
@@ -194,7 +195,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _text(data: bytes) -> Iterator[bytes]:
-    """The inside of a JSON string, piece by piece."""
+    """The content of a JSON string, in pieces."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for piece in pieces_of(data):
         yield _encode(decoder.decode(piece))[1:-1]

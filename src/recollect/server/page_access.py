@@ -1,8 +1,8 @@
-"""What a page for members needs of this server: a door that lets them in, and the sessions of one organisation.
+"""What a page for members needs of this server: authentication, and the sessions of one organisation.
 
-The door is the one that requests to /v1 go through, with the same limits, but nothing is remembered: a revoked token
-is refused with the next request. The sessions are read from threads; every question is asked on the server's
-own event loop, and none of them can name another organisation.
+Authentication is that of /v1, with the same limits but without a cache: a revoked token is refused at
+the next request. Sessions are read from threads; every query runs on the server's event loop, and
+cannot name another organisation.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _AT_ONCE, _BYTES_AT_ONCE = 1_000, 4 << 20
 
 
 class TokenAuthenticator:
-    """Lets in whoever holds a token that may read."""
+    """Admits holders of a token that may read."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Remember where questions are answered: called on the event loop."""
+        """Remember the event loop; called on it."""
         self._loop = asyncio.get_running_loop()
 
     def sessions_of(self, org: str) -> OrganizationSource:
-        """The sessions of somebody who was let in."""
+        """The sessions of an admitted member's organisation."""
         if self._loop is None:
             raise _no_answer()
         return OrganizationSource(self._service.database, org, self._loop)
 
     async def admitted(self, secret: str, address: str) -> Member | AccessDenial:
-        """Who it is, asked anew every time."""
+        """The member, looked up each time."""
         self.start()
         try:
             caller = await admitted(self._service, f"Bearer {secret}", address, READ, is_fresh=True)
@@ -57,7 +57,7 @@ class TokenAuthenticator:
                 refused.status, refused.message, refused.hint, refused.headers.get("Retry-After")
             )
         except Unavailable:
-            return AccessDenial(503, "the database does not answer", "ask again in a moment", "2")
+            return AccessDenial(503, "the database is not available", "try again in a moment", "2")
         org, user = caller.org, caller.user
         return Member(org.id, org.name, user.name, user.role, caller.token.id, org.retention_days)
 
@@ -69,7 +69,7 @@ class OrganizationSource:
         self._database, self._org, self._loop = database, org, loop
 
     def sessions(self) -> Iterator[RemoteSession]:
-        """All of them, the newest change first."""
+        """Newest change first."""
         page = self._page(None)
         while page:
             yield from page
@@ -79,7 +79,6 @@ class OrganizationSource:
         return self._asked(lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE))
 
     def session(self, session: str) -> SessionDetail | None:
-        """One with its logs and files."""
         return self._asked(lambda: self._database.session(self._org, session))
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
@@ -90,7 +89,7 @@ class OrganizationSource:
             data = self._asked(lambda: _gathered(segments))
 
     async def _begun(self, session: str, key: str, after: Position) -> tuple[AsyncIterator[bytes], bytes]:
-        """The first lines after a position that the log was at once, and how to go on: each question is a journey."""
+        """The first lines after a former position of the log, and the rest: each query is a round trip."""
         head = await self._database.head(self._org, session, key)
         if head is None:
             raise SessionGone
@@ -107,12 +106,11 @@ class OrganizationSource:
             yield _cut(segment, after, until)
 
     def file(self, session: str, key: str) -> bytes | None:
-        """The bytes of a side file."""
         found = self._asked(lambda: self._database.file(self._org, session, key))
         return None if found is None else found.data
 
     def _asked(self, question: Callable[[], Awaitable[_T]]) -> _T:
-        """An answer from the event loop; it may end at any time, and then nothing of the question is left over."""
+        """A result from the event loop, which may end at any time; then the query is cancelled."""
         answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
         try:
             self._loop.call_soon_threadsafe(_begin, question, answer)
@@ -154,7 +152,7 @@ def _settle(asked: asyncio.Future[_T], answer: concurrent.futures.Future[_T]) ->
 
 
 def _no_answer() -> Busy:
-    return Busy("the database does not answer", hint="ask again in a moment")
+    return Busy("the database is not available", hint="try again in a moment")
 
 
 def _cut(segment: Segment, after: int, until: int) -> bytes:

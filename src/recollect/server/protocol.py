@@ -1,7 +1,7 @@
-"""HTTP as uvicorn and httptools speak it, with a bound on what comes before a body: so many bytes, so many seconds.
+"""HTTP by uvicorn and httptools, with limits on the size and time of request headers.
 
-uvicorn bounds headers only with its slower parser. Without a bound, anybody without a token may fill the memory with one
-request that never gets as far as the door.
+uvicorn bounds headers only with its slower parser. Without a bound, a client without a token could fill
+the memory with one endless request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOO_LARGE = (
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection whose headers are too large, or do not end in time."""
+    """Closes a connection whose headers are too large or too slow."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -28,18 +28,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Somebody came, and has some seconds to say what for."""
         super().connection_made(transport)
         self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """They are gone."""
         self._in_time()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """The next bytes, of a head or of a body."""
-        # Asked before: the piece that ends a body leaves us waiting for a head, and is none.
+        # Checked before: the piece that ends a body leaves us waiting for headers, but contains none.
         was_head, heads = self._is_head, self._heads
         super().data_received(data)
         if not was_head or heads != self._heads or self.transport.is_closing():
@@ -49,18 +46,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.write(_TOO_LARGE)
             self.transport.close()
         elif self._late is None and self._received:
-            # Most heads come whole: only the others need a clock.
+            # Most headers arrive whole: only the others need a timer.
             self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def on_headers_complete(self) -> None:
-        """What follows is a body, and is bounded elsewhere."""
+        """The body that follows is bounded elsewhere."""
         self._is_head, self._received = False, 0
         self._heads += 1
         self._in_time()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """What follows is another request."""
         self._is_head = True
         super().on_message_complete()
 

@@ -1,4 +1,4 @@
-"""Every answer that is no success, as an exception with a status, a code for programs and a next step for people."""
+"""Every unsuccessful answer: an exception with a status, a code for programs and a next step for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recollect.sync.wire import POSITION, Fault, Head, Problem
 
 
 class RequestRefused(Exception):
-    """A request that is not carried out."""
+    """A request that is refused."""
 
     def __init__(
         self,
@@ -29,7 +29,6 @@ class RequestRefused(Exception):
         self.headers = dict(headers or {})
 
     def response(self) -> Response:
-        """As it goes out."""
         fault = Fault(self.code, self.message, self.hint)
         problem = Problem(fault) if self._head is None else Problem(fault, self._head)
         headers = self.headers
@@ -41,17 +40,16 @@ class RequestRefused(Exception):
 
 
 def invalid(message: str, hint: str = "see /openapi.json") -> RequestRefused:
-    """The request itself is wrong."""
     return RequestRefused(400, "invalid", message, hint)
 
 
 def not_found() -> RequestRefused:
-    """No such thing, or not yours: the two are not told apart."""
-    return RequestRefused(404, "not_found", "there is no such thing", "look at GET /v1/sessions")
+    """Missing, or not visible to the caller: the two are not distinguished."""
+    return RequestRefused(404, "not_found", "not found", "GET /v1/sessions lists what there is")
 
 
 def unauthorized() -> RequestRefused:
-    """No good token; which of the reasons it was is nobody's business."""
+    """No valid token; the reason is not revealed."""
     return RequestRefused(
         401,
         "unauthorized",
@@ -62,46 +60,42 @@ def unauthorized() -> RequestRefused:
 
 
 def forbidden(what: str = "the token does not allow this") -> RequestRefused:
-    """A good token, but not for this."""
+    """A valid token without this permission."""
     return RequestRefused(
         403, "forbidden", what, "ask an admin of your organisation for a token with that scope"
     )
 
 
 def too_large(what: str, most: int) -> RequestRefused:
-    """Over a limit."""
     return RequestRefused(
         413,
         "too_large",
         f"{what} over the limit of {most}",
-        "send less at once; GET /v1/whoami tells the limits",
+        "send less at once; GET /v1/whoami shows the limits",
     )
 
 
 def too_deep(most: int) -> RequestRefused:
-    """A line that no reader could open."""
+    """A line too deep for readers to parse."""
     return RequestRefused(
         413,
         "too_deep",
         f"a line is nested more than {most} levels deep",
-        "leave that line out; GET /v1/whoami tells the limits",
+        "leave that line out; GET /v1/whoami shows the limits",
     )
 
 
 def bad_encoding(what: str) -> RequestRefused:
-    """The body is not what its header says."""
     return RequestRefused(
-        415, "encoding", what, "send identity, gzip or zstd, and what Content-Encoding says"
+        415, "encoding", what, "send identity, gzip or zstd, and name it in Content-Encoding"
     )
 
 
 def busy(what: str, seconds: int = 1) -> RequestRefused:
-    """Not now."""
     return RequestRefused(503, "busy", what, "repeat the same request", headers={"Retry-After": str(seconds)})
 
 
 def too_many(seconds: float) -> RequestRefused:
-    """Slow down."""
     wait = str(max(1, round(seconds + 0.5)))
     return RequestRefused(
         429, "rate", "too many requests", "wait as long as Retry-After says", headers={"Retry-After": wait}

@@ -1,7 +1,7 @@
-"""One JSON line a request, for machines: never its query, headers or contents.
+"""One JSON line per request, without its query, headers or contents.
 
-Lines are gathered for a moment and written together: a write for each would cost more than the rest of a small
-request. Who ends the server writes what is left.
+Lines are buffered for a moment: a write for each would cost more than the rest of a small request.
+Closing the server writes the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOMENT = 0.05
 
 
 class RequestLine(Struct):
-    """What is told of a request; ``at`` in milliseconds since 1970."""
+    """The log record of a request; ``at`` in milliseconds since 1970."""
 
     id: str
     method: str
@@ -39,14 +39,13 @@ class RequestLog:
         self._lines: list[RequestLine] = []
 
     def add(self, line: RequestLine) -> None:
-        """Tell of a request, soon."""
+        """Write a line soon."""
         line.at = time.time_ns() // 1_000_000
         if not self._lines:
             asyncio.get_running_loop().call_later(_MOMENT, self.flush)
         self._lines.append(line)
 
     def flush(self) -> None:
-        """Write what was gathered."""
         lines, self._lines = self._lines, []
         if lines:
             self._stream.write(msgspec.json.Encoder().encode_lines(lines))

@@ -1,6 +1,7 @@
-"""Start the server and let it end well: no new connections, open requests finish, followers are let go, then the database.
+"""Starts the server and stops it in order: no new connections, finish requests, end streams, close the
+database.
 
-Also the one place that knows what a database address means.
+It also parses database addresses.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ServerSettings(NamedTuple):
 
 
 def open_database(address: str, replica: str | None = None, connections: int = 10) -> Database:
-    """The database an address means: ``memory:``, ``sqlite:///path`` or ``postgresql://…``."""
+    """The database at an address: ``memory:``, ``sqlite:///path`` or ``postgresql://…``."""
     kind, _, rest = address.partition(":")
     if kind in ("postgresql", "postgres"):
         try:
@@ -46,7 +47,7 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
             raise MissingExtra("PostgreSQL", "asyncpg", "server", "pg") from None
         return PostgresDatabase(address, replica=replica, connections=connections)
     if replica is not None:
-        raise UsageError("a replica is for PostgreSQL only", hint="leave --replica out")
+        raise UsageError("a replica needs PostgreSQL", hint="leave --replica out")
     if kind == "memory" and not rest:
         return _database_for_a_try()
     if kind == "sqlite" and rest.startswith("///") and len(rest) > 3:
@@ -54,13 +55,13 @@ def open_database(address: str, replica: str | None = None, connections: int = 1
 
         return SqliteDatabase(Path(rest[3:]))
     raise UsageError(
-        "database: the address was not understood",
+        "database: the address is not valid",
         hint="write sqlite:////var/lib/recollect/team.sqlite, postgresql://user@host/name, or memory:",
     )
 
 
 def _database_for_a_try() -> Database:
-    """SQLite in a directory that goes away with the process."""
+    """SQLite in a directory that is removed with the process."""
     import tempfile
     import weakref
 
@@ -73,12 +74,12 @@ def _database_for_a_try() -> Database:
 
 
 def check_listening(settings: ServerSettings) -> None:
-    """Tokens and conversations cross no network in the clear by accident."""
+    """Refuse to send tokens and conversations unencrypted over a network."""
     if settings.host in _LOOPBACK or settings.is_behind_proxy or settings.certificate:
         return
     raise UsageError(
-        f"{settings.host}: others could listen: it is not this machine alone, and there is no TLS",
-        hint="give --tls-certificate and --tls-key, or --behind-proxy where a proxy before it does TLS",
+        f"{settings.host}: reachable from other machines without TLS",
+        hint="give --tls-certificate and --tls-key, or --behind-proxy where a proxy does TLS",
     )
 
 
@@ -89,7 +90,7 @@ def run(
     prices: PriceList | None = None,
     page_of: Callable[[Service], PageApp] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; with a page for members where one is made."""
+    """Serve until SIGTERM or SIGINT; with a page for members if ``page_of`` is given."""
     try:
         import uvicorn
 
@@ -129,7 +130,7 @@ def run(
         ws="none",
     )
     server = TeamServer(config)
-    # uvicorn sends itself the signal once more when all is done; that must not turn an orderly end into a death.
+    # uvicorn raises the signal again after shutdown; that must not turn an orderly end into a kill.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         server.run()
@@ -138,11 +139,11 @@ def run(
         if service.request_log is not None:
             service.request_log.flush()
     if not server.started:
-        raise UsageError("the server did not start", hint="its log on stderr says why")
+        raise UsageError("the server did not start", hint="see its log on stderr")
 
 
 async def _check(database: Database) -> None:
-    """That it can be opened, while there is still somebody to tell in plain words."""
+    """Open it once, so that a failure is reported in plain words."""
     await database.open()
     await database.close()
 

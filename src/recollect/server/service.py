@@ -1,4 +1,4 @@
-"""What every route has at hand, and the small things they all need of a request."""
+"""The shared parts of the server, and helpers to read a request."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ _MOST_MS = 1 << 50
 
 
 class Wakeups:
-    """Who follows a log in this process is woken when this process adds to it; others look once a second."""
+    """Wakes followers of a log when this process appends to it; otherwise they poll once a second."""
 
     def __init__(self) -> None:
-        # Held by those who wait and nobody else.
+        # Referenced only by those who wait.
         self._waiting: WeakValueDictionary[_LongKey, asyncio.Event] = WeakValueDictionary()
 
     def wake(self, place: _LongKey) -> None:
-        """Lines were added."""
         event = self._waiting.pop(place, None)
         if event is not None:
             event.set()
 
     async def wait(self, place: _LongKey, seconds: float) -> None:
-        """Until lines are added, or for so long."""
+        """Wait until lines are added, or for this many seconds."""
         event = self._waiting.get(place)
         if event is None:
             event = self._waiting[place] = asyncio.Event()
@@ -58,7 +57,7 @@ class Wakeups:
 
 
 class Service:
-    """The server's parts, made once."""
+    """The server's parts, created once."""
 
     def __init__(
         self,
@@ -78,32 +77,31 @@ class Service:
         self.failures = RateLimiter(self.limits.failures_per_second)
         self.impatience = TaskTimeouts()
         self.wakeups = Wakeups()
-        # Where a line about every request goes; None: nowhere.
+        # Where request lines are logged; None: nowhere.
         self.request_log: RequestLog | None = None
-        # Set when the server goes down: whoever follows a log is let go, and comes back to another server.
+        # Set at shutdown: followers are disconnected and reconnect to another server.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
 
 
 class ServerRequest:
-    """One request, and who makes it."""
+    """One request and its caller."""
 
     def __init__(self, service: Service, scope: Scope, receive: Receive, session: str | None = None) -> None:
         self.service, self.scope, self.receive = service, scope, receive
         self._session = session
         self._caller: Caller | None = None
-        # As bytes: most of them nobody asks for.
+        # As bytes: most headers are never read.
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        # Most requests have no query, and looking into one costs as much as the rest of their reading.
+        # Most requests have no query, and parsing one costs as much as the rest of the request.
         self._query = QueryParams(scope["query_string"]) if scope["query_string"] else None
 
     def admitted(self, caller: Caller) -> None:
-        """The door let them in."""
         self._caller = caller
 
     @property
     def caller(self) -> Caller:
-        """Whoever asks; only routes without a scope may be asked by nobody."""
+        """The caller; only routes without a scope have none."""
         if self._caller is None:
             raise RequestRefused(401, "unauthorized", "a valid token is needed", "send one")
         return self._caller
@@ -115,7 +113,6 @@ class ServerRequest:
 
     @property
     def session(self) -> str:
-        """The session in the path."""
         try:
             return _checked_session(self._session or self.parameter("session_id"))
         except InvalidId as problem:
@@ -127,7 +124,7 @@ class ServerRequest:
         return text
 
     def header(self, name: bytes) -> str | None:
-        """A header, by its name in small letters."""
+        """A header, by its lower-case name."""
         value = self._headers.get(name)
         return None if value is None else str(value, "latin-1")
 
@@ -135,14 +132,14 @@ class ServerRequest:
         """The log or file within the session."""
         given = (self.one("key") or "") if self._query is not None else ""
         if is_needed and not given:
-            raise invalid("key: is needed", "name the file with ?key=")
+            raise invalid("key: is missing", "name the file with ?key=")
         try:
             return checked_key(given)
         except InvalidId as problem:
             raise invalid(problem.message, problem.hint) from None
 
     def one(self, name: str) -> str | None:
-        """A value of the query, where it was given; never twice."""
+        """A value of the query, if given; refused when given twice."""
         values = self._query.getlist(name) if self._query is not None else []
         if not values:
             return None
@@ -151,7 +148,7 @@ class ServerRequest:
         return values[0]
 
     def only(self, *names: str) -> None:
-        """Refuse what this route does not know: a misspelt filter must not look like an answer."""
+        """Refuse unknown parameters: a misspelt filter must not be ignored."""
         unknown = sorted(set(self._query) - set(names)) if self._query is not None else []
         if unknown:
             raise invalid(f"{unknown[0][:40]!a} is not known here", f"known: {', '.join(names) or 'nothing'}")
@@ -166,7 +163,6 @@ class ServerRequest:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """Yes or no."""
         text = self.one(name)
         if text not in (None, "true", "false"):
             raise invalid(f"{name}: write true or false")
@@ -208,7 +204,7 @@ class ServerRequest:
         return message.get("body", b""), message.get("more_body", False)
 
     async def document(self, kind: type[Document]) -> Document:
-        """The JSON document of a small request; its type bounds how deep it may go."""
+        """The JSON document of a small request; its type bounds the depth."""
         most = self.service.limits.document_bytes
         data = bytearray()
         is_more = True
@@ -230,7 +226,7 @@ def _checked_session(text: str) -> str:
 
 
 class PreparedResponse(Response):
-    """An answer whose headers are made already."""
+    """An answer with prepared headers."""
 
     def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         self.status_code, self.background = 200, None
@@ -238,18 +234,17 @@ class PreparedResponse(Response):
 
 
 def answer(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON answer."""
     return Response(msgspec.json.encode(document), status, headers=headers, media_type="application/json")
 
 
 def cursor_of(*parts: object) -> str:
-    """Where the next page begins, as one word."""
+    """The start of the next page, as one word."""
     return urlsafe_b64encode(msgspec.json.encode(parts)).decode()
 
 
 def parts_of(cursor: str, kind: type[Document]) -> Document:
-    """What ``cursor_of`` was given."""
+    """The inverse of ``cursor_of``."""
     try:
         return msgspec.json.decode(urlsafe_b64decode(cursor.encode("ascii")), type=kind)
     except (ValueError, msgspec.DecodeError, UnicodeError):
-        raise invalid("cursor: not one that was given out", "begin without a cursor") from None
+        raise invalid("cursor: not valid", "start without a cursor") from None

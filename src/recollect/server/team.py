@@ -1,4 +1,4 @@
-"""What the team's work cost: sums put under the keys that were asked for, priced by the code that prices locally."""
+"""The team's cost report: sums grouped by the requested keys, priced by the local code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = ("person", "repository", "branch", "model", "project", "machine", "sessio
 ALIASES = {"repo": "repository", "user": "person"}
 _NOT_SAID = "(none)"
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
-# A cell that begins so would be a formula to a spreadsheet, and branch names come from anybody.
+# A spreadsheet would treat such a cell as a formula, and branch names are untrusted.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -36,7 +36,7 @@ class TeamCostRow(Struct, frozen=True):
 
 
 class TeamCostReport(Struct, frozen=True):
-    """The dearest first, and everything together."""
+    """Rows, the most expensive first, and the total."""
 
     by: list[str]
     rows: list[TeamCostRow]
@@ -44,7 +44,6 @@ class TeamCostReport(Struct, frozen=True):
 
 
 def cost_report(sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList) -> TeamCostReport:
-    """Sums priced, put under their keys and added up."""
     found: dict[tuple[str, ...], tuple[int, Spending]] = {}
     everything, responses = Spending(), 0
     for one in sums:
@@ -73,7 +72,6 @@ def _named(one: UsageSum, name: str) -> str:
 
 
 def as_csv(report: TeamCostReport) -> str:
-    """Comma-separated, one row a line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*report.by, "responses", *_COUNTS, "usd", "unpriced"])

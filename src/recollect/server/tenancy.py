@@ -1,8 +1,8 @@
-"""Who may do what: tokens, scopes, roles, and the one place where a request gets its organisation.
+"""Tokens, scopes and roles, and the only place where a request gets its organisation.
 
-A token is 256 random bits behind a prefix that leak scanners know. It is shown once and stored as its SHA-256: for a
-secret of that length a fast hash is right, and what a dump holds cannot be used. Missing, malformed, unknown, revoked
-and expired tokens get one and the same answer.
+A token is 256 random bits after a prefix that leak scanners recognise. It is shown once and stored as
+its SHA-256: for a secret of that length a fast hash is enough, and a database dump cannot be used.
+Missing, malformed, unknown, revoked and expired tokens get the same answer.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from recollect.sync.wire import TOKEN_PREFIX
 
 READ, WRITE, DELETE, ADMIN, METRICS = "read", "write", "delete", "admin", "metrics"
 SCOPES = (READ, WRITE, DELETE, ADMIN, METRICS)
-# What an organisation's own admin may give to a token; the server's metrics are the operator's.
+# Scopes that an organisation's admin may grant; the server's metrics are for the operator.
 GRANTABLE = (READ, WRITE, DELETE, ADMIN)
 ROLES = {
     "viewer": frozenset((READ, METRICS)),
     "member": frozenset((READ, WRITE, DELETE, METRICS)),
     "admin": frozenset(SCOPES),
 }
-# A clock that is a little off must not lock anybody out.
+# Tolerance for clocks that are slightly off.
 SKEW_MS = 300_000
 _BEARER = re.compile(r"[Bb]earer +(" + TOKEN_PREFIX + r"[A-Za-z0-9_-]{43})", re.ASCII)
 _MOST_CACHED = 4_096
-# A revocation through another server takes so long at most; one question a second for each token in use costs little.
+# A revocation through another server takes at most this long; one lookup per second and token costs little.
 _LONGEST_MS = 1_000
 _USED_EVERY_MS = 60_000
 
 
 class Caller(Struct, frozen=True):
-    """Who asks, after the token was believed. ``author``: as the audit log names them."""
+    """An authenticated caller. ``author``: for the audit log."""
 
     org: Org
     user: OrgUser
@@ -49,18 +49,16 @@ class Caller(Struct, frozen=True):
 
 
 def new_secret() -> tuple[str, bytes]:
-    """A token as it is shown, once, and the hash that is stored."""
+    """A new token, to be shown once, and the hash to store."""
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     return secret, secret_hash(secret)
 
 
 def secret_hash(secret: str) -> bytes:
-    """What is stored of a token."""
     return sha256(secret.encode()).digest()
 
 
 def new_id() -> str:
-    """An id for an organisation, user or token."""
     return str(uuid.uuid4())
 
 
@@ -75,21 +73,21 @@ def is_current(token: ApiToken, now: int) -> bool:
 
 
 class CallerAuthenticator:
-    """Turns an Authorization header into a caller. Remembers tokens for a moment, so that not every request asks."""
+    """Turns an Authorization header into a caller. Caches tokens briefly."""
 
     def __init__(self, database: Database, remember_ms: int = _LONGEST_MS) -> None:
         self._database = database
         self._remember_ms = min(remember_ms, _LONGEST_MS)
-        # By the hash of the header, and since when: what is remembered holds no secret.
+        # By the hash of the header, with the time: the cache holds no secret.
         self._known: OrderedDict[bytes, tuple[int, Caller]] = OrderedDict()
         self._noted: dict[str, int] = {}
 
     def forget(self) -> None:
-        """After a change of users or tokens: ask again."""
+        """Clear the cache after a change of users or tokens."""
         self._known.clear()
 
     def remembered(self, authorization: str) -> Caller | None:
-        """Who it is, where that is known without asking and nothing is to be written down."""
+        """The caller from the cache, if no lookup and no write is needed."""
         known = self._known.get(secret_hash(authorization))
         now = now_ms()
         if known is None or now - known[0] >= self._remember_ms:
@@ -99,17 +97,17 @@ class CallerAuthenticator:
         return known[1] if is_noted and is_current(token, now) else None
 
     async def still(self, authorization: str, scope: str) -> bool:
-        """Whether somebody who was let in for something that lasts would be let in again."""
+        """Whether the caller of a long request would still be admitted."""
         caller = self.remembered(authorization) or await self.caller(authorization)
         return caller is not None and scope in caller.scopes
 
     async def caller(self, authorization: str) -> Caller | None:
-        """Who it is; None for everything that is not a good token."""
+        """The caller; None without a valid token."""
         found = _BEARER.fullmatch(authorization)
         if found is None:
             return None
         now, place = now_ms(), secret_hash(authorization)
-        # Looked up by the hash: comparing secrets in time that depends on them would need the hash's preimage.
+        # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
         grant = await self._database.grant(secret_hash(found[1]))
         if grant is None or not is_good(grant, now):
             self._known.pop(place, None)
@@ -132,7 +130,7 @@ class CallerAuthenticator:
 
 
 def caller_of(grant: Grant) -> Caller:
-    """What a good token allows: what both its own scopes and its user's role do."""
+    """A valid token's permissions: those in both its scopes and its user's role."""
     token, user = grant.token, grant.user
     scopes = frozenset(token.scopes) & ROLES.get(user.role, frozenset())
     return Caller(grant.org, user, token, scopes, Author(user.id, token.id, token.machine))
@@ -147,7 +145,7 @@ async def issued(
     machine: str | None = None,
     lasting_ms: int | None = None,
 ) -> tuple[str, ApiToken]:
-    """A new token of a member: the secret, to be shown once, and what was stored."""
+    """A new token of a member: the secret, to be shown once, and the stored record."""
     now = now_ms()
     expires = None if lasting_ms is None else now + lasting_ms
     token = ApiToken(new_id(), user.org, user.id, scopes, machine, now, expires)
@@ -157,7 +155,7 @@ async def issued(
 
 
 async def founded(database: Database, org_name: str, user_name: str, scopes: tuple[str, ...]) -> str:
-    """A new organisation with one admin; the secret of that admin's token."""
+    """A new organisation with one admin; returns the secret of the admin's token."""
     author = Author("operator", "command line")
     org = Org(new_id(), org_name, now_ms())
     await database.add_org(org, author)

@@ -1,1 +1,1 @@
-"""Where the team server keeps its data: one contract, SQLite and PostgreSQL."""
+"""The database of the team server: one contract, implemented by SQLite and PostgreSQL."""

@@ -1,10 +1,10 @@
-"""What the server asks of a database. Three keep this contract: in memory, SQLite, PostgreSQL.
+"""What the server needs of a database; SQLite and PostgreSQL implement it.
 
-An append is decided by the database and nobody else: it compares the position and adds the lines in one step that
-either happened durably or did not. Every method that takes an organisation sees that organisation only.
-Every write leaves a row in the audit log within the same transaction.
+The database decides an append: it compares the position and adds the lines in one durable step. A
+method that takes an organisation sees that organisation only. Every write adds a row to the audit log
+in the same transaction.
 
-A database that cannot answer now raises ``Unavailable``; the same request may always be made again.
+A database that cannot answer raises ``Unavailable``; every request may be repeated.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from recollect.sync.wire import Head, LogHead, RemoteSession, SessionDetail, Sid
 
 
 class Unavailable(Exception):
-    """The database does not answer; nothing is known about a write that was under way."""
+    """The database does not answer; a write under way may or may not have happened."""
 
 
 class Taken(Exception):
-    """The name, or the file, is there already, or is not the one that was named."""
+    """The name or file already exists, or differs from the expected version."""
 
 
 class Held(Exception):
@@ -46,20 +46,20 @@ class Held(Exception):
 
 
 class Forbidden(Exception):
-    """Not this user's to do."""
+    """The user may not do this."""
 
 
 class Database(Protocol):
-    """Where everything is kept."""
+    """Stores all data of the server."""
 
     async def open(self) -> None:
-        """Connect. Refuses a database whose tables are not those of this version."""
+        """Connect; refuses tables of another version."""
 
     async def close(self) -> None:
-        """Finish what was begun, then let go."""
+        """Finish pending work, then disconnect."""
 
     async def migrate(self) -> int:
-        """Bring the tables to this version; how many steps that took. May be repeated."""
+        """Bring the tables to this version; returns the number of steps. May be repeated."""
 
     async def ready(self) -> str | None:
         """None where reads and writes would work, else the reason."""
@@ -70,7 +70,7 @@ class Database(Protocol):
         """A new tenant; ``Taken`` where the name is in use."""
 
     async def orgs(self) -> list[Org]:
-        """All tenants. For the operator only; no route asks this."""
+        """All tenants. For the operator only; no route uses this."""
 
     async def set_retention(self, org: str, days: int | None, author: Author) -> None:
         """How long sessions are kept after their last change."""
@@ -84,63 +84,65 @@ class Database(Protocol):
     async def change_user(
         self, org: str, user: str, role: str | None, disabled: bool | None, author: Author
     ) -> OrgUser | None:
-        """Another role, or a member disabled; None where there is no such member."""
+        """Change a member's role or disable it; None where there is no such member."""
 
     async def add_token(self, token: ApiToken, secret_hash: bytes, author: Author) -> None:
         """A new token, by the hash of its secret."""
 
     async def tokens(self, org: str) -> list[ApiToken]:
-        """All tokens, revoked ones too."""
+        """All tokens, including revoked ones."""
 
     async def revoke_token(self, org: str, token: str, author: Author) -> bool:
-        """End a token for good; False where there is none."""
+        """Revoke a token permanently; False where there is none."""
 
     async def grant(self, secret_hash: bytes) -> Grant | None:
-        """The token with this hash, its user and organisation, whatever their state."""
+        """The token with this hash, its user and organisation, in any state."""
 
     async def used(self, token: ApiToken, now: int) -> None:
-        """Remember that a token was used."""
+        """Record that a token was used."""
 
     # --- logs ------------------------------------------------------------------------------------
 
     async def append(self, ask: AppendRequest) -> Outcome:
-        """Add lines at the end of a log if it is where ``ask.expected`` says."""
+        """Append lines to a log if it is at ``ask.expected``."""
 
     async def head(self, org: str, session: str, key: str) -> Head | None:
         """Where a log ends, from the primary; None where there is no such log."""
 
     async def place(self, org: str, session: str, key: str, lines: int) -> LogPlace | None:
-        """The position after so many lines; None where the log is shorter."""
+        """The position after this many lines; None where the log is shorter."""
 
     def segments(self, org: str, session: str, key: str, after: int, until: int) -> AsyncIterator[Segment]:
-        """The runs that hold the lines ``after`` to ``until``, in order; the first may begin before."""
+        """The segments with the lines ``after`` to ``until``, in order; the first may begin earlier."""
 
     async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
-        """All logs by session and key, from the one after ``after`` on."""
+        """All logs by session and key, starting behind ``after``."""
 
     # --- sessions and files ----------------------------------------------------------------------
 
     async def sessions(
         self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
     ) -> list[RemoteSession]:
-        """Newest change first; ``before`` is the change and id of the last one seen."""
+        """Newest change first; ``before`` is the change and id of the last one returned."""
 
     async def session(self, org: str, session: str) -> SessionDetail | None:
         """One session with its logs and files; None where there is none."""
 
     async def describe(self, org: str, session: str, changes: SessionChanges, author: Author) -> bool:
-        """Change what is said of a session; False where there is none."""
+        """Change the description of a session; False where there is none."""
 
     async def delete(self, org: str, session: str, *, purge: bool, only_own: bool, author: Author) -> bool:
-        """Hide a session, or remove its bytes; ``Held`` and ``Forbidden`` where it may not be."""
+        """Hide a session, or remove its bytes; raises ``Held`` or ``Forbidden``."""
 
     async def sweep(self, now: int, grace_ms: int) -> tuple[int, int]:
-        """Delete by retention, then purge what was deleted longer ago than ``grace_ms``: how many of each."""
+        """Delete by retention, then purge what was deleted more than ``grace_ms`` ago; returns both
+        counts."""
 
     async def put_file(
         self, org: str, session: str, key: str, data: bytes, *, only_if: str | None, author: Author
     ) -> SideFile | None:
-        """Keep a side file. ``only_if``: the sha256 it must have now, "" for none; ``Taken`` otherwise. None: deleted session."""
+        """Store a side file. ``only_if``: its expected sha256, "" for none, else ``Taken``. None: deleted
+        session."""
 
     async def file(self, org: str, session: str, key: str) -> FileBytes | None:
         """A side file with its bytes."""
@@ -151,7 +153,7 @@ class Database(Protocol):
     # --- the team's questions --------------------------------------------------------------------
 
     async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
-        """Counted usage, in quarters of an hour from ``since`` up to ``until`` (milliseconds)."""
+        """Usage in quarters of an hour from ``since`` up to ``until`` (milliseconds)."""
 
     async def search(
         self,
@@ -167,4 +169,4 @@ class Database(Protocol):
         """Lines that match, newest first."""
 
     async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
-        """Who did what, newest first."""
+        """Audit rows, newest first."""

@@ -1,12 +1,12 @@
-"""The contract on PostgreSQL, for teams: any number of servers before one primary, with or without replicas.
+"""The contract on PostgreSQL, for teams: any number of servers on one primary, with or without replicas.
 
-Appends that come together share a transaction: while one commits, the next gathers. A connection that breaks, a primary
-that becomes a standby, a deadlock: the work is done again on whatever answers, until the time is up. That is
-safe, because an append that was stored after all is recognised by its position. Reads may go to a replica; what
-decides something is asked of the primary.
+Concurrent appends share a transaction: while one commits, the next batch collects. After a broken
+connection, a failover or a deadlock the work is repeated until a timeout. That is safe, because a
+stored append is recognised by its position. Reads may use a replica; whatever decides something uses
+the primary.
 
-Every statement runs with the organisation in ``recollect.org``, and row-level security compares it again. That holds
-for every role but superusers and those with BYPASSRLS: ``ready`` says so where the server runs as one.
+Every statement runs with the organisation in ``recollect.org``, and row-level security compares it
+again, except for superusers and roles with BYPASSRLS; ``ready`` reports those.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _log = logging.getLogger("recollect.server")
 _MOST_AT_ONCE = 256
 _RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
 _MIGRATION_LOCK = 0x7265636F6C6C
-# Above this many responses one lock for the organisation is cheaper than one for each.
+# Above this many responses one lock for the organisation is cheaper than one each.
 _MANY_RESPONSES, _RESPONSE_LOCKS = 256, 4_096
-# Worth doing again: the connection is gone, the server is starting, stopping or a standby, or two writers crossed.
+# Worth retrying: a lost connection, a server that starts, stops or is a standby, or a deadlock.
 _PASSING = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a connection that died in the middle of a word
+    asyncpg.InternalClientError,  # a connection that died in the middle of a message
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -71,7 +71,7 @@ _encode = msgspec.json.Encoder().encode
 
 @cache
 def _put(put: BulkStatement) -> str:
-    """Rows come as one JSON document, which costs the driver least."""
+    """Rows are passed as one JSON document, which costs the driver least."""
     return put.sql.format(rows=f"SELECT * FROM json_to_recordset($1::JSON) AS t({', '.join(put.columns)})")  # noqa: S608 - names of columns
 
 
@@ -103,7 +103,7 @@ class _PostgresTransaction:
         return await self.rows(USAGE_OF, org, messages)
 
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
-        """Shared by those with few responses, who then lock each; alone for those with many."""
+        """With few responses a shared lock plus one each; with many an exclusive lock."""
         own = crc32(org.encode()) & 0x7FFFFFFF
         places = sorted({crc32(message.encode()) % _RESPONSE_LOCKS for message in messages})
         if len(places) > _MANY_RESPONSES:
@@ -116,7 +116,8 @@ class _PostgresTransaction:
 
 
 def tsquery(query: WordQuery) -> str:
-    """The query as PostgreSQL writes it. FTS5's NOT and AND bind as ``& !`` and ``&`` do, and everything is quoted."""
+    """The query in PostgreSQL's syntax. FTS5's NOT and AND bind as ``& !`` and ``&`` do; every word is
+    quoted."""
     parts: list[str] = []
     for phrase, star, bracket, operator in _FTS_PART.findall(query.fts()):
         if operator:
@@ -134,7 +135,7 @@ def _unreachable(problem: BaseException) -> Unavailable:
 
 
 class PostgresDatabase(SqlDatabase):
-    """The contract on one PostgreSQL database, and perhaps a replica of it for reads."""
+    """The contract on one PostgreSQL database, with an optional replica for reads."""
 
     def __init__(
         self,
@@ -155,12 +156,11 @@ class PostgresDatabase(SqlDatabase):
         self._waiting: dict[str, deque[tuple[AppendRequest, asyncio.Future[Moved | None]]]] = {}
         self._committing: dict[str, asyncio.Task[None]] = {}
         self._closing = False
-        # How many appends shared a commit of late.
+        # Recent number of appends per commit.
         self._busy = 0
         self.batches = (0, 0)
 
     async def open(self) -> None:
-        """Connect; the tables must be those of this version."""
         self._closing = False
         self._pool = await self._made(self._dsn)
         try:
@@ -171,19 +171,19 @@ class PostgresDatabase(SqlDatabase):
         if version != len(postgres_steps()):
             await self._pool.close()
             raise UsageError(
-                f"the database has tables of version {version}, this is for {len(postgres_steps())}",
+                f"the database has tables of version {version}, this recollect needs version {len(postgres_steps())}",
                 hint="bring them up to date: recollect serve --migrate",
             )
         if await self.bypasses_row_security():
             _log.warning(
-                "the role sees through row-level security: use one that is neither superuser nor BYPASSRLS"
+                "the role bypasses row-level security: use one that is neither superuser nor BYPASSRLS"
             )
         if self._replica_dsn is not None:
             self._replica = await self._made(self._replica_dsn)
 
     async def _made(self, dsn: str) -> Any:
         async def keep(connection: Any) -> None:
-            """Nothing to reset: the organisation is set anew whenever a connection is taken."""
+            """Nothing to reset: the organisation is set whenever a connection is taken."""
 
         try:
             return await asyncpg.create_pool(
@@ -200,7 +200,6 @@ class PostgresDatabase(SqlDatabase):
             raise _unreachable(problem) from problem
 
     async def close(self) -> None:
-        """Finish the appends that were taken, then disconnect."""
         self._closing = True
         while self._committing:
             await asyncio.gather(*self._committing.values(), return_exceptions=True)
@@ -213,7 +212,7 @@ class PostgresDatabase(SqlDatabase):
         self._pool = self._replica = None
 
     async def migrate(self) -> int:
-        """Apply the steps that are missing, one server at a time."""
+        """Apply the missing steps, one server at a time."""
         try:
             connection = await asyncpg.connect(self._dsn, timeout=10.0)
         except (*_PASSING, asyncpg.PostgresError) as problem:
@@ -228,7 +227,7 @@ class PostgresDatabase(SqlDatabase):
                 steps = postgres_steps()
                 if version > len(steps):
                     raise UsageError(
-                        f"the database was made by a newer recollect (tables {version}, this knows {len(steps)})",
+                        f"the database was made by a newer recollect (tables {version}, this version knows {len(steps)})",
                         hint="use that version",
                     )
                 for number, step in enumerate(steps[version:], version + 1):
@@ -239,7 +238,6 @@ class PostgresDatabase(SqlDatabase):
             await connection.close()
 
     async def ready(self) -> str | None:
-        """None where reads and writes would work."""
         try:
             rows = await asyncio.wait_for(
                 self._read_now(
@@ -252,7 +250,7 @@ class PostgresDatabase(SqlDatabase):
         return "the database is read-only" if rows[0][0] else None
 
     async def bypasses_row_security(self) -> bool:
-        """Whether the role sees through row-level security, so that the second line is not there."""
+        """Whether the role bypasses row-level security, the second check of the organisation."""
         rows = await self._read_now(
             EVERY_ORG, "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
         )
@@ -264,12 +262,12 @@ class PostgresDatabase(SqlDatabase):
         if self._replica is not None:
             try:
                 return await self._fetched(self._replica, org, sql, values)
-            except _PASSING:  # a replica that is gone is no reason not to answer
+            except _PASSING:  # an unavailable replica is no reason to fail
                 pass
         return await self._read_now(org, sql, *values)
 
     async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
-        return await self._again_and_again(lambda: self._fetched(self._pool, org, sql, values))
+        return await self._retried(lambda: self._fetched(self._pool, org, sql, values))
 
     @staticmethod
     async def _fetched(pool: Any, org: str, sql: str, values: tuple[object, ...]) -> Sequence[Row]:
@@ -283,7 +281,7 @@ class PostgresDatabase(SqlDatabase):
             async with self._transaction(org) as tx:
                 return await work(tx)
 
-        return await self._again_and_again(once)
+        return await self._retried(once)
 
     @contextlib.asynccontextmanager
     async def _transaction(self, org: str) -> AsyncIterator[Transaction]:
@@ -292,8 +290,8 @@ class PostgresDatabase(SqlDatabase):
             async with connection.transaction():
                 yield _PostgresTransaction(connection)
 
-    async def _again_and_again(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Until it works or patience is at its end; a failover takes some seconds."""
+    async def _retried(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Retry until it works or a timeout; a failover takes some seconds."""
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._patience, _RETRY_FIRST
         while True:
@@ -306,7 +304,7 @@ class PostgresDatabase(SqlDatabase):
                     raise Unavailable(f"the database does not answer: {type(problem).__name__}") from problem
             if self._pool is not None:
                 await self._let_go()
-                # What is idle may be connected to a server that is no longer the primary.
+                # Idle connections may lead to a server that is no longer the primary.
                 await self._pool.expire_connections()
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MOST)
@@ -323,11 +321,11 @@ class PostgresDatabase(SqlDatabase):
         return await future
 
     async def _commit_all(self, org: str) -> None:
-        """Commit what waits for one organisation, batch after batch, until nothing does."""
+        """Commit the pending appends of one organisation, batch by batch."""
         try:
             while waiting := self._waiting.get(org):
                 if self._busy >= BUSY:
-                    # Others are on their way: what is gathered for a moment shares one journey and one commit.
+                    # More are on their way: a short wait lets them share one round trip and one commit.
                     await asyncio.sleep(GATHER_SECONDS)
                 batch = self._batch(waiting)
                 self._busy = max(len(batch), self._busy // 2)
@@ -341,7 +339,7 @@ class PostgresDatabase(SqlDatabase):
     def _batch(
         waiting: deque[tuple[AppendRequest, asyncio.Future[Moved | None]]],
     ) -> list[tuple[AppendRequest, asyncio.Future[Moved | None]]]:
-        """The next ones, each for a log of its own; a second one for the same log stays for the next batch."""
+        """The next batch: at most one append per log; others stay for the next batch."""
         batch: dict[tuple[str, str], tuple[AppendRequest, asyncio.Future[Moved | None]]] = {}
         later: list[tuple[AppendRequest, asyncio.Future[Moved | None]]] = []
         while waiting and len(batch) < _MOST_AT_ONCE:
@@ -360,10 +358,10 @@ class PostgresDatabase(SqlDatabase):
         appends = [ask for ask, _ in batch]
         self.batches = (self.batches[0] + 1, self.batches[1] + len(batch))
         try:
-            results = await self._again_and_again(lambda: self._stored(org, appends))
+            results = await self._retried(lambda: self._stored(org, appends))
         except Exception as problem:  # noqa: BLE001 - handed to those who wait
             if len(batch) > 1 and isinstance(problem, asyncpg.PostgresError):
-                # One of them is at fault; the others must not suffer for it.
+                # One of them failed; retry each alone, so that the others succeed.
                 for one in batch:
                     await self._commit_batch(org, [one])
                 return
@@ -377,7 +375,7 @@ class PostgresDatabase(SqlDatabase):
 
     @contextlib.asynccontextmanager
     async def _writer(self) -> AsyncIterator[Any]:
-        """A connection for a batch. One is kept at hand: giving it back each time would cost a third of a small batch."""
+        """A connection for a batch, kept: returning it each time would cost a third of a small batch."""
         connection, self._spare = self._spare, None
         if connection is None:
             connection = await self._pool.acquire(timeout=10.0)
@@ -396,7 +394,7 @@ class PostgresDatabase(SqlDatabase):
             await self._pool.release(spare)
 
     async def _confirm(self, org: str) -> None:
-        """A commit whose wait for a standby was cut off can be seen all the same; one that comes after it waits again."""
+        """A commit may be visible while it still waits for a standby; a commit after it waits again."""
 
         async def work(tx: Transaction) -> None:
             await tx.rows("SELECT pg_logical_emit_message(true, 'recollect', '')")
@@ -404,7 +402,7 @@ class PostgresDatabase(SqlDatabase):
         await self._write(org, work)
 
     async def _stored(self, org: str, appends: list[AppendRequest]) -> list[Moved | None]:
-        """One transaction: with usage to be counted a whole conversation, else one statement that is its own."""
+        """One transaction where usage is counted, else a single statement."""
         async with self._writer() as connection:
             if any(ask.prepared.usage for ask in appends):
                 async with connection.transaction():
@@ -434,12 +432,12 @@ class PostgresDatabase(SqlDatabase):
 
 
 async def _prepared(connection: Any) -> None:
-    # A yes must survive a crash of the database, whatever its own settings say.
+    # An acknowledged append must survive a crash of the database, under any of its settings.
     await connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
 
 
 async def _as_org(connection: Any, org: str) -> None:
-    """Whose rows this connection sees, until it is said again."""
+    """Set the organisation whose rows this connection sees."""
     await connection.fetch("SELECT set_config('recollect.org', $1, false)", org)

@@ -1,4 +1,4 @@
-"""Appends as PostgreSQL takes them: a batch is one call of ``recollect_append`` (postgres_function.py)."""
+"""Appends on PostgreSQL: a batch is one call of ``recollect_append`` (postgres_function.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _AppendRow(Struct, omit_defaults=True):
-    """One append without its bytes; hashes as PostgreSQL writes them."""
+    """One append without its bytes; hashes in PostgreSQL's notation."""
 
     ref: str
     key: str
@@ -60,7 +60,7 @@ class _LineWords(Struct, omit_defaults=True):
 
 
 async def move(connection: Any, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
-    """Carry out appends to different logs; None for those whose log is elsewhere."""
+    """Make appends to different logs; None for those at another position."""
     rows, data, texts = list[_AppendRow](), list[bytes](), list[_LineWords]()
     for place, (ref, ask) in enumerate(asks, 1):
         codec, stored = packed(ask.prepared.data)
@@ -101,5 +101,5 @@ def _row(ref: str, ask: AppendRequest, codec: int) -> _AppendRow:
 
 
 def words_of(text: str) -> str:
-    """A text in the letters of our own tokenizer, so that both databases know the same words."""
+    """A text in the letters of our tokenizer, so that both databases index the same words."""
     return folded(indexed_text(text)).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The function that carries out a batch of appends within PostgreSQL: one journey and one commit for all of them.
+"""The PostgreSQL function that makes a batch of appends: one round trip and one commit for all.
 
 It runs with the rights of its caller, under row-level security. Appends come as one JSON document beside their bytes
 (PostgreSQL reads that faster than a driver writes an array for every column), ordered by log, so that two servers wait
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from recollect.server.database.records import LIVE, PURGED
 
-# What is said of an append, and of the words of a line; ``place`` is the append they belong to, from 1.
+# The columns of an append, and of the words of a line; ``place`` is the append's number, from 1.
 _ROW = (
     "ref BYTEA, key TEXT, id TEXT, fresh BOOLEAN, new_machine TEXT, encrypted INTEGER, before BIGINT, before_hash BYTEA,"
     " after BIGINT, after_hash BYTEA, size BIGINT, uuid TEXT, user_id TEXT, token TEXT, codec INTEGER, first_at BIGINT,"
@@ -20,7 +20,7 @@ _ROW = (
 _TEXT = "place INTEGER, ref BYTEA, key TEXT, line BIGINT, at BIGINT, type TEXT, words TEXT"
 _NAMES = ", ".join(column.split()[0] for column in _ROW.split(", "))
 
-# One append of a batch: its log is made where it is new, compared and moved. Part of released steps: never changed.
+# One append of a batch: its log is created if new, compared and moved. Part of released steps: never changed.
 _COMPARED = f"""\
     IF one.fresh THEN
       INSERT INTO sessions AS known(ref, org, id, machine, user_id, created, changed, encrypted)

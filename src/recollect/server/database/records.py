@@ -1,4 +1,4 @@
-"""Values that pass between the routes and a database. Nothing here does anything."""
+"""Values exchanged between the routes and a database."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Grant(Struct, frozen=True):
 
 
 class Author(NamedTuple):
-    """Who writes: for the audit log and for the person that usage belongs to."""
+    """The author of a write: for the audit log and for usage per person."""
 
     user: str
     token: str
@@ -97,7 +97,7 @@ class PreparedLines(Struct, frozen=True):
 
 
 class ClientDescription(NamedTuple):
-    """What the client says of a session beside its lines. None: not said."""
+    """What the client says about a session beside its lines. None: not given."""
 
     project: str | None = None
     repository: str | None = None
@@ -106,7 +106,7 @@ class ClientDescription(NamedTuple):
 
 
 class AppendRequest(Struct, frozen=True):
-    """Lines for the end of one log, on the condition that it is where the client believes."""
+    """Lines to append to one log, if it is at the client's expected position."""
 
     org: str
     session: str
@@ -122,7 +122,7 @@ Moved = tuple[int, str | None]
 
 
 class SessionAppend(NamedTuple):
-    """An append beside the name its session has in the tables."""
+    """An append, with its session's name in the tables."""
 
     ref: bytes
     ask: AppendRequest
@@ -136,7 +136,7 @@ class StoredAppend(Struct, frozen=True):
 
 
 class AppendConflict(Struct, frozen=True):
-    """The log ends elsewhere."""
+    """The log is at another position."""
 
     head: Head
 
@@ -149,7 +149,7 @@ Outcome = StoredAppend | AppendConflict | DeletedSession
 
 
 class Segment(Struct, frozen=True):
-    """A run of lines as they were sent; ``before`` is the hash before its first line."""
+    """Lines as they were sent together; ``before`` is the hash before the first."""
 
     first_line: int
     lines: int
@@ -178,7 +178,7 @@ class SessionFilter(NamedTuple):
 
 
 class SessionChanges(NamedTuple):
-    """What is to be changed of a session; None leaves it."""
+    """Changes to a session; None leaves a field as it is."""
 
     project: str | None = None
     repository: str | None = None
@@ -197,7 +197,7 @@ class FileBytes(Struct, frozen=True):
 
 
 class UsageSum(NamedTuple):
-    """Counted usage that is alike in everything a report may ask for."""
+    """Usage summed over all columns that a report may group by."""
 
     quarter: int
     session: str
@@ -218,7 +218,7 @@ class UsageSum(NamedTuple):
 
 
 class LineMatch(NamedTuple):
-    """A line that a search found."""
+    """A line that matches a search."""
 
     session: str
     key: str

@@ -1,7 +1,7 @@
-"""The contract of database.py in SQL that SQLite and PostgreSQL both speak.
+"""The contract in SQL that SQLite and PostgreSQL share.
 
-Two things are left to each of them: how a read and a transaction are carried out, and how words are searched. Values
-are ``$1``, ``$2`` …; truth is 0 or 1; times are milliseconds.
+Each implements how a read and a transaction run, and how words are searched. Values are ``$1``, ``$2``
+…; booleans are 0 or 1; times are milliseconds.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from recollect.server.facts import lines_of
 from recollect.sync.wire import START, Head, LogHead, Position, RemoteSession, SessionDetail, SideFile
 
 Result = TypeVar("Result")
-# The server itself, where no organisation is known yet or all of them are meant.
+# The server itself, where no organisation is known yet or all are meant.
 EVERY_ORG = "*"
-# How much of a log is taken from the database at once.
+# Bytes of a log that are read from the database at once.
 _BYTES_AT_ONCE = 1 << 20
 _SEGMENTS_AT_ONCE = 256
 
@@ -74,20 +74,19 @@ _TOTALS = ", ".join(f"sum({name})" for name in ("messages", *COUNTS))
 
 
 def now_ms() -> int:
-    """The server's time."""
     return time.time_ns() // 1_000_000
 
 
 class SqlDatabase(ABC):
-    """Everything that is the same in both databases."""
+    """Everything that both databases share."""
 
     def __init__(self) -> None:
-        # Questions about tokens that are under way: a busy client asks the same one from all its connections.
+        # Pending token lookups: a busy client needs the same one on all its connections.
         self._asked: dict[bytes, asyncio.Task[Grant | None]] = {}
 
     @abstractmethod
     async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
-        """Rows of a query, as of some moment not long ago."""
+        """Rows of a query; may be slightly out of date."""
 
     @abstractmethod
     async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
@@ -99,30 +98,28 @@ class SqlDatabase(ABC):
 
     @abstractmethod
     async def _commit(self, ask: AppendRequest) -> Moved | None:
-        """One append, together with others that come at the same time; None where its log is elsewhere."""
+        """One append, batched with concurrent ones; None where its log is at another position."""
 
     @abstractmethod
     async def _confirm(self, org: str) -> None:
-        """Make sure that what can be seen is durable, before an append is said to have been stored earlier."""
+        """Make visible data durable, before an append is reported as stored earlier."""
 
     @abstractmethod
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
-        """Take the words of a session out of the search index."""
+        """Remove the words of a session from the search index."""
 
     @abstractmethod
     async def _found(
         self, org: str, query: WordQuery, conditions: list[str], values: list[object], limit: int
     ) -> Sequence[Row]:
-        """Session, key, line, time and type of lines that match, newest first; conditions begin at ``$3``."""
+        """Session, key, line, time and type of matching lines, newest first; conditions begin at ``$3``."""
 
     # --- tenants ---------------------------------------------------------------------------------
 
     async def add_org(self, org: Org, author: Author) -> None:
-        """A new tenant."""
-
         async def work(tx: Transaction) -> None:
             if await tx.rows("SELECT 1 FROM orgs WHERE name = $1", org.name):
-                raise Taken(f"an organisation {org.name!a} is there already")
+                raise Taken(f"an organisation {org.name!a} already exists")
             sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4)"
             await tx.rows(sql, org.id, org.name, org.created, org.retention_days)
             await _note(tx, org.id, author, "org.add", org.id)
@@ -130,13 +127,10 @@ class SqlDatabase(ABC):
         await self._write(EVERY_ORG, work)
 
     async def orgs(self) -> list[Org]:
-        """All tenants."""
         rows = await self._read_now(EVERY_ORG, f"SELECT {_ORG} FROM orgs ORDER BY name")  # noqa: S608 - names of columns
         return [_org(row) for row in rows]
 
     async def set_retention(self, org: str, days: int | None, author: Author) -> None:
-        """How long sessions are kept."""
-
         async def work(tx: Transaction) -> None:
             await tx.rows("UPDATE orgs SET retention_days = $2 WHERE id = $1", org, days)
             await _note(tx, org, author, "org.retention", org, str(days))
@@ -144,11 +138,9 @@ class SqlDatabase(ABC):
         await self._write(org, work)
 
     async def add_user(self, user: OrgUser, author: Author) -> None:
-        """A new member."""
-
         async def work(tx: Transaction) -> None:
             if await tx.rows("SELECT 1 FROM users WHERE org = $1 AND name = $2", user.org, user.name):
-                raise Taken(f"a member {user.name!a} is there already")
+                raise Taken(f"a member {user.name!a} already exists")
             sql = f"INSERT INTO users({_USER}) VALUES($1,$2,$3,$4,$5,$6)"
             await tx.rows(sql, user.id, user.org, user.name, user.role, int(user.disabled), user.created)
             await _note(tx, user.org, author, "user.add", user.id, user.role)
@@ -156,15 +148,12 @@ class SqlDatabase(ABC):
         await self._write(user.org, work)
 
     async def users(self, org: str) -> list[OrgUser]:
-        """All members."""
         rows = await self._read_now(org, f"SELECT {_USER} FROM users WHERE org = $1 ORDER BY name", org)  # noqa: S608 - names of columns
         return [_user(row) for row in rows]
 
     async def change_user(
         self, org: str, user: str, role: str | None, disabled: bool | None, author: Author
     ) -> OrgUser | None:
-        """Another role, or a member disabled."""
-
         async def work(tx: Transaction) -> OrgUser | None:
             rows = await tx.rows(
                 "UPDATE users SET role = coalesce($3, role), disabled = coalesce($4, disabled)"  # noqa: S608 - names of columns
@@ -183,14 +172,12 @@ class SqlDatabase(ABC):
         return await self._written_for_tokens(org, work)
 
     async def _written_for_tokens(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """A write after which tokens may mean something else: nobody gets an answer that was asked for before."""
+        """A write that may change what tokens mean: lookups begun before it are not used after it."""
         result = await self._write(org, work)
         self._asked.clear()
         return result
 
     async def add_token(self, token: ApiToken, secret_hash: bytes, author: Author) -> None:
-        """A new token."""
-
         async def work(tx: Transaction) -> None:
             await tx.rows(
                 f"INSERT INTO tokens({_TOKEN}, hash) VALUES($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)",
@@ -210,7 +197,6 @@ class SqlDatabase(ABC):
         await self._write(token.org, work)
 
     async def tokens(self, org: str) -> list[ApiToken]:
-        """All tokens."""
         rows = await self._read_now(
             org,
             f"SELECT {_TOKEN} FROM tokens WHERE org = $1 ORDER BY created, id",  # noqa: S608 - names of columns
@@ -219,8 +205,6 @@ class SqlDatabase(ABC):
         return [_token(row) for row in rows]
 
     async def revoke_token(self, org: str, token: str, author: Author) -> bool:
-        """End a token for good."""
-
         async def work(tx: Transaction) -> bool:
             rows = await tx.rows(
                 "UPDATE tokens SET revoked = coalesce(revoked, $3) WHERE org = $1 AND id = $2 RETURNING id",
@@ -235,12 +219,11 @@ class SqlDatabase(ABC):
         return await self._written_for_tokens(org, work)
 
     async def grant(self, secret_hash: bytes) -> Grant | None:
-        """The token with this hash, its user and organisation."""
         asked = self._asked.get(secret_hash)
         if asked is None:
             asked = self._asked[secret_hash] = asyncio.create_task(self._granted(secret_hash))
             asked.add_done_callback(lambda done: self._answered(secret_hash, done))
-        return await asyncio.shield(asked)  # whoever hangs up does so alone
+        return await asyncio.shield(asked)  # a caller that disconnects cancels only its own wait
 
     def _answered(self, secret_hash: bytes, asked: asyncio.Task[Grant | None]) -> None:
         if self._asked.get(secret_hash) is asked:
@@ -263,8 +246,6 @@ class SqlDatabase(ABC):
         return Grant(_token(row[:9]), _user(row[9:15]), _org(row[15:]))
 
     async def used(self, token: ApiToken, now: int) -> None:
-        """Remember that a token was used."""
-
         async def work(tx: Transaction) -> None:
             await tx.rows("UPDATE tokens SET last_used = $2 WHERE id = $1", token.id, now)
 
@@ -273,7 +254,6 @@ class SqlDatabase(ABC):
     # --- logs ------------------------------------------------------------------------------------
 
     async def append(self, ask: AppendRequest) -> Outcome:
-        """Add lines at the end of a log if it is where the client believes."""
         moved = await self._commit(ask)
         after = ask.prepared.after
         if moved is not None:
@@ -281,7 +261,7 @@ class SqlDatabase(ABC):
         return await self._refusal(ask)
 
     async def _refusal(self, ask: AppendRequest) -> Outcome:
-        """Why an append was not carried out: it was before, or the log is elsewhere, or gone."""
+        """Why an append was not made: it is already stored, or the log is at another position, or deleted."""
         ref = session_ref(ask.org, ask.session)
         rows = await self._read_now(ask.org, "SELECT state FROM sessions WHERE ref = $1", ref)
         if rows and rows[0][0] == DELETED:
@@ -292,7 +272,7 @@ class SqlDatabase(ABC):
         after = ask.prepared.after
         if head.lines >= after.lines:
             place = await self.place(ask.org, ask.session, ask.key, after.lines)
-            # The hash runs over everything before: where it is the same, so are the lines and the place they were put.
+            # The hash covers everything before it: where it is equal, so are the lines and their position.
             if place is not None and place.position == after:
                 await self._confirm(ask.org)
                 return StoredAppend(
@@ -301,7 +281,6 @@ class SqlDatabase(ABC):
         return AppendConflict(head)
 
     async def head(self, org: str, session: str, key: str) -> Head | None:
-        """Where a log ends."""
         rows = await self._read_now(
             org,
             "SELECT lines, bytes, hash, last_uuid FROM logs WHERE ref = $1 AND key = $2 AND closed = 0 AND lines > 0",
@@ -311,7 +290,6 @@ class SqlDatabase(ABC):
         return _head(rows[0]) if rows else None
 
     async def place(self, org: str, session: str, key: str, lines: int) -> LogPlace | None:
-        """The position after so many lines."""
         if lines == 0:
             return LogPlace(START, 0)
         rows = await self._read_now(
@@ -327,7 +305,7 @@ class SqlDatabase(ABC):
     async def segments(
         self, org: str, session: str, key: str, after: int, until: int
     ) -> AsyncIterator[Segment]:
-        """The runs that hold these lines, about a megabyte from the database at a time."""
+        """The segments with these lines, read about a megabyte at a time."""
         ref = session_ref(org, session)
         wanted = "ref = $1 AND key = $2 AND first_line + lines > $3 AND first_line < $4"
         while after < until:
@@ -370,7 +348,6 @@ class SqlDatabase(ABC):
             after = end
 
     async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
-        """All logs by session and key."""
         rows = await self._read(
             org,
             "SELECT sessions.id, logs.key, logs.lines, logs.bytes, logs.hash, logs.last_uuid, logs.changed"  # noqa: S608 - constants
@@ -388,7 +365,6 @@ class SqlDatabase(ABC):
     async def sessions(
         self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
     ) -> list[RemoteSession]:
-        """Newest change first."""
         conditions, values = ["sessions.org = $1", f"state = {LIVE}"], [org]
         texts = {
             "project": wanted.project,
@@ -418,7 +394,6 @@ class SqlDatabase(ABC):
         return [_session(row) for row in rows]
 
     async def session(self, org: str, session: str) -> SessionDetail | None:
-        """One session with its logs and files."""
         ref = session_ref(org, session)
         rows = await self._read_now(org, f"SELECT {_SESSION} WHERE ref = $1 AND state = {LIVE}", ref)
         if not rows:
@@ -438,7 +413,6 @@ class SqlDatabase(ABC):
         )
 
     async def describe(self, org: str, session: str, changes: SessionChanges, author: Author) -> bool:
-        """Change what is said of a session."""
         rank = BY_REQUEST if changes.title is not None else 0
         held = None if changes.held is None else int(changes.held)
 
@@ -465,11 +439,10 @@ class SqlDatabase(ABC):
         return await self._write(org, work)
 
     async def delete(self, org: str, session: str, *, purge: bool, only_own: bool, author: Author) -> bool:
-        """Hide a session, or remove its bytes."""
         ref = session_ref(org, session)
 
         async def work(tx: Transaction) -> bool:
-            # Touched before it is looked at: an append to a new log of this session waits here, or we wait for it.
+            # Updated before it is read: an append to a new log of this session waits here, or we wait for it.
             rows = await tx.rows(
                 "UPDATE sessions SET state = state WHERE ref = $1 RETURNING state, held, user_id", ref
             )
@@ -496,7 +469,7 @@ class SqlDatabase(ABC):
         await tx.rows("UPDATE logs SET closed = 1 WHERE ref = $1", ref)
 
     async def _purge(self, tx: Transaction, ref: bytes) -> None:
-        """The bytes go; what the session cost, and which repository it was, stays for the accounts."""
+        """Remove the bytes; the cost and the repository stay for reports."""
         await self._delete_texts(tx, ref)
         for table in ("segments", "logs", "files"):
             await tx.rows(f"DELETE FROM {table} WHERE ref = $1", ref)  # noqa: S608 - names of tables
@@ -508,7 +481,7 @@ class SqlDatabase(ABC):
         )
 
     async def sweep(self, now: int, grace_ms: int) -> tuple[int, int]:
-        """Delete by retention, then purge what was deleted long ago; each session for itself."""
+        """Each session in its own transaction."""
         day = 86_400_000
         old = await self._read_now(
             EVERY_ORG,
@@ -532,13 +505,12 @@ class SqlDatabase(ABC):
         author = Author("retention", "retention")
         try:
             return await self.delete(org, session, purge=purge, only_own=False, author=author)
-        except Held:  # put under hold since we looked
+        except Held:  # put under hold since the query
             return False
 
     async def put_file(
         self, org: str, session: str, key: str, data: bytes, *, only_if: str | None, author: Author
     ) -> SideFile | None:
-        """Keep a side file."""
         ref, digest, now = session_ref(org, session), sha256(data).hexdigest(), now_ms()
         codec, stored = packed(data)
 
@@ -563,7 +535,7 @@ class SqlDatabase(ABC):
             if before is not None and before.sha256 == digest:
                 return before
             if only_if is not None and only_if != (before.sha256 if before else ""):
-                raise Taken("the side file is not the one that was named")
+                raise Taken("the side file differs from the expected version")
             await tx.rows(
                 "INSERT INTO files(ref, key, org, size, sha256, changed, codec, data) VALUES($1,$2,$3,$4,$5,$6,$7,$8)"
                 " ON CONFLICT (ref, key) DO UPDATE SET size = excluded.size, sha256 = excluded.sha256,"
@@ -583,7 +555,6 @@ class SqlDatabase(ABC):
         return await self._write(org, work)
 
     async def file(self, org: str, session: str, key: str) -> FileBytes | None:
-        """A side file with its bytes."""
         rows = await self._read_now(
             org,
             "SELECT sha256, files.changed, codec, data FROM files JOIN sessions ON sessions.ref = files.ref"  # noqa: S608 - constants
@@ -597,7 +568,6 @@ class SqlDatabase(ABC):
         return FileBytes(key, digest, changed, unpacked(codec, bytes(data)))
 
     async def delete_file(self, org: str, session: str, key: str, author: Author) -> bool:
-        """Remove a side file."""
         ref = session_ref(org, session)
 
         async def work(tx: Transaction) -> bool:
@@ -619,7 +589,7 @@ class SqlDatabase(ABC):
     # --- the team's questions --------------------------------------------------------------------
 
     async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
-        """Sums from the roll-ups; the parts of quarters at both ends response by response."""
+        """Sums from the roll-ups; partial quarters at both ends response by response."""
         parts, values = usage_parts(since, until)
         rows = await self._read(
             org,
@@ -643,7 +613,6 @@ class SqlDatabase(ABC):
         until: int | None,
         limit: int,
     ) -> list[LineMatch]:
-        """Lines that match, newest first."""
         conditions: list[str] = []
         values: list[object] = []
         for condition, value in (
@@ -659,7 +628,6 @@ class SqlDatabase(ABC):
         return [LineMatch(*row) for row in rows]
 
     async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
-        """Who did what."""
         rows = await self._read_now(
             org,
             "SELECT id, at, user_id, token, act, target, detail FROM audit WHERE org = $1 AND id < $2"
@@ -683,7 +651,7 @@ def usage_parts(since: int | None, until: int | None) -> tuple[list[str], list[o
         f" AND (own.speaker <> {MAIN} OR said.request = own.request)"
         " WHERE own.org = $1 AND own.counted % 2 = 1 AND own.at >= {since} AND own.at < {until}"
     )
-    # What has no time is in quarter 0, and neither before nor after anything.
+    # Usage without a time is in quarter 0, and neither before nor after anything.
     timed = " AND quarter <> 0" if since is not None or until is not None else ""
     whole = rolled + timed
     whole += f" AND quarter >= {first}" if first is not None else ""
@@ -699,7 +667,7 @@ def usage_parts(since: int | None, until: int | None) -> tuple[list[str], list[o
 
 
 def place_in(segment: Segment, lines: int) -> LogPlace | None:
-    """The position after so many lines, somewhere in a segment."""
+    """The position after this many lines, if it is in the segment."""
     inside = lines - segment.first_line
     if inside > segment.lines:
         return None
@@ -714,7 +682,7 @@ def place_in(segment: Segment, lines: int) -> LogPlace | None:
 
 
 async def _note(tx: Transaction, org: str, author: Author, act: str, *names: str) -> None:
-    """A row of the audit log; ``names``: what it was done to, and more about it."""
+    """A row of the audit log; ``names``: the objects of the act."""
     target, detail = (*names, "")[:2]
     await tx.rows(AUDIT, org, now_ms(), author.user, author.token, act, target, detail)
 
@@ -760,7 +728,7 @@ def _file(row: Row) -> SideFile:
 
 def _usage_sum(row: Row) -> UsageSum:
     values: list[Any] = list(row)
-    # PostgreSQL adds big numbers as decimals.
+    # PostgreSQL returns sums of big integers as decimals.
     counts = [int(value) for value in values[9:]]
     names = [value or None if isinstance(value, str) else value for value in values[:9]]
     return UsageSum._make([*names, *counts])

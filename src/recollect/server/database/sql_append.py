@@ -1,9 +1,10 @@
-"""Many appends, one transaction: compare each head with what its client expects and move it, in one statement.
+"""Many appends in one transaction: compare each log's head with the expected one and move it, in one
+statement.
 
-Whoever finds its log elsewhere changes nothing and is told after the transaction where the log is. There is no
-look-then-write anywhere: the comparison is part of the update, and the primary key of ``segments`` would refuse a
-second writer even if it were not. How many appends become few statements is each database's own art (``move``); what
-they say of usage is decided here for both.
+An append whose log is at another position changes nothing, and is told the position after the
+transaction. The comparison is part of the update, and the primary key of ``segments`` would refuse a
+second writer anyway. Each database batches the statements in its own way (``move``); usage is handled
+here for both.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Transaction, count_usage
 
 RAW, ZSTD = 0, 1
-# A kilobyte of JSON compresses badly by itself, and most appends are that small.
+# A kilobyte of JSON compresses badly, and most appends are that small.
 _WORTH_COMPRESSING = 4_096
-# Where so many shared a commit of late, the next one waits a moment for more; whoever is alone never waits.
+# With this many appends in recent commits, the next one waits a moment for more; a single writer never waits.
 BUSY, GATHER_SECONDS = 4, 0.003
 
 AUDIT = "INSERT INTO audit(org, at, user_id, token, act, target, detail) VALUES($1,$2,$3,$4,$5,$6,$7)"
 
 
 def in_order(appends: list[AppendRequest]) -> tuple[list[int], list[SessionAppend]]:
-    """Appends by log, so that two servers' transactions wait for each other and do not cross; and which they were."""
+    """Appends sorted by log, so that two servers wait instead of deadlocking; with their original indexes."""
     asks = [SessionAppend(session_ref(ask.org, ask.session), ask) for ask in appends]
     order = sorted(range(len(asks)), key=lambda place: (asks[place].ref, asks[place].ask.key))
     return order, [asks[place] for place in order]
@@ -35,7 +36,7 @@ def in_order(appends: list[AppendRequest]) -> tuple[list[int], list[SessionAppen
 async def commit_appends(
     tx: Transaction, org: str, appends: list[AppendRequest], now: int
 ) -> list[Moved | None]:
-    """Carry out appends to different logs of one organisation; None for those whose log is elsewhere."""
+    """Make appends to different logs of one organisation; None for those at another position."""
     order, asks = in_order(appends)
     moved = await tx.move(org, asks, now)
     told = [asked.ask for asked, one in zip(asks, moved, strict=True) if one is not None]
@@ -44,7 +45,7 @@ async def commit_appends(
 
 
 def unordered(order: list[int], moved: list[Moved | None]) -> list[Moved | None]:
-    """Results as the appends came."""
+    """Results in the original order of the appends."""
     results: list[Moved | None] = [None] * len(order)
     for place, result in zip(order, moved, strict=True):
         results[place] = result
@@ -52,12 +53,12 @@ def unordered(order: list[int], moved: list[Moved | None]) -> list[Moved | None]
 
 
 def is_fresh(ask: AppendRequest) -> bool:
-    """Whether the client believes that there is no such log yet."""
+    """Whether the client expects a new log."""
     return ask.expected.lines == 0 and not any(ask.expected.hash)
 
 
 class SessionUpdate(NamedTuple):
-    """What an append says of its session."""
+    """What an append changes in its session."""
 
     first_at: int | None
     last_at: int | None
@@ -84,7 +85,7 @@ def what_is_told(ask: AppendRequest) -> SessionUpdate:
 
 
 def packed(data: bytes) -> tuple[int, bytes]:
-    """Bytes as they are stored: compressed where that pays."""
+    """Bytes as stored: compressed where that pays."""
     if len(data) < _WORTH_COMPRESSING:
         return RAW, data
     small = zstandard.ZstdCompressor(level=1).compress(data)
@@ -92,5 +93,5 @@ def packed(data: bytes) -> tuple[int, bytes]:
 
 
 def unpacked(codec: int, data: bytes) -> bytes:
-    """What ``packed`` was given."""
+    """The inverse of ``packed``."""
     return zstandard.ZstdDecompressor().decompress(data) if codec == ZSTD else data

@@ -1,11 +1,12 @@
-"""The tables, as data: one description for SQLite and PostgreSQL, and the steps that lead to it.
+"""The tables, as data: one description for SQLite and PostgreSQL, and the migration steps.
 
-``ref`` stands for a session: 16 bytes of a hash over organisation and session id, so that a row is found without
-asking for a number first, and PostgreSQL can divide its large tables by it. ``segments`` has one row for each append:
-its primary key is what lets only one of two racers in. ``usage`` and ``rollup`` are those of the local index
-(index/schema.py), with the organisation in front: ``rollup`` is always the sum of the counted rows of ``usage``.
+``ref`` identifies a session: 16 bytes of a hash over organisation and session id, so that a row is
+found without a lookup, and PostgreSQL can partition its large tables by it. ``segments`` has one row
+per append: its primary key admits only one of two concurrent writers. ``usage`` and ``rollup`` are
+those of the local index (index/schema.py), with the organisation first: ``rollup`` is always the sum of
+the counted rows of ``usage``.
 
-A step that has been released is never changed; a change is a new step.
+A released step is never changed; a change is a new step.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from recollect.model.titles import TITLE_PARTS
 from recollect.server.database.postgres_function import BY_BATCH, BY_PART, BY_ROW
 
 PARTITIONS = 16
-# Every table has an organisation, and on PostgreSQL a policy that compares it. ``orgs`` is one by its id.
+# Every table has an organisation, and on PostgreSQL a policy that compares it; in ``orgs`` it is the id.
 TENANT_TABLES = {
     "orgs": "id",
     "users": "org",
@@ -108,8 +109,8 @@ CREATE TABLE texts(
 CREATE INDEX texts_by_word ON texts USING gin(words);
 """
 
-# Only of what counts, which is what costs are asked of: the append path looks for responses by their message, and took
-# this index instead of its own where the plan was made for an empty table.
+# Partial, for cost queries: the append path looks up responses by message, and used this index instead of its
+# own where the plan was made for an empty table.
 _USAGE_BY_TIME = """
 DROP INDEX usage_by_time;
 CREATE INDEX usage_by_time ON usage(org, at) WHERE counted = 1;
@@ -146,13 +147,13 @@ ALTER TABLE usage ADD PRIMARY KEY (org, message, session, key, request, speaker)
 
 
 def sqlite_steps() -> list[str]:
-    """What each version adds, on SQLite."""
+    """The steps on SQLite."""
     words = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "by_ref": ""}
     return [_SHARED.format(**words) + _SQLITE_TEXTS, _SQLITE_COPIES + _COPIES_MARKED + _TITLE_COLUMNS]
 
 
 def postgres_steps() -> list[str]:
-    """What each version adds, on PostgreSQL: the same tables, divided, and closed to other tenants."""
+    """The steps on PostgreSQL: the same tables, partitioned, and protected by row-level security."""
     words = {
         "blob": "BYTEA",
         "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -163,7 +164,7 @@ def postgres_steps() -> list[str]:
         for table in PARTITIONED
         for part in range(PARTITIONS)
     )
-    # Compressed by us where it pays; PostgreSQL must not try again.
+    # Already compressed where it pays; PostgreSQL must not try again.
     storage = "".join(
         f"ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL;\n" for table in ("segments", "files")
     )
@@ -176,7 +177,8 @@ def postgres_steps() -> list[str]:
 
 
 def _policies() -> str:
-    """The second line: a query that forgot the tenant finds nothing. ``*`` is the server itself (tokens, sweeps)."""
+    """The second check: a query without the organisation finds nothing. ``*`` is the server itself
+    (tokens, sweeps)."""
     named = "current_setting('recollect.org', true)"
     return "".join(
         f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\n"
@@ -188,5 +190,5 @@ def _policies() -> str:
 
 @lru_cache(maxsize=16_384)
 def session_ref(org: str, session: str) -> bytes:
-    """How rows name a session."""
+    """The id of a session in all tables."""
     return sha256(f"{org}\0{session}".encode()).digest()[:16]

@@ -1,8 +1,8 @@
-"""Roll-ups kept by the append path: which copies of a response count, decided anew whenever one arrives.
+"""Roll-ups maintained by appends: which copies of a response count, decided again whenever one arrives.
 
-The rules are those of model/cost/copies.py and nothing else, so the sums are the same as on one machine that holds all these
-logs, in whatever order they came. A response's rows are locked before they are read: of two servers
-that learn of one response at the same time, the second sees what the first wrote.
+The rules are those of model/cost/copies.py, so the sums equal those of one machine that holds all these
+logs, in any order of arrival. A response's rows are locked before they are read: of two servers that
+receive one response at the same time, the second sees what the first wrote.
 """
 
 from __future__ import annotations
@@ -21,34 +21,33 @@ Row = Sequence[Any]
 
 
 class BulkStatement(NamedTuple):
-    """Rows for a table: ``{rows}`` stands for them in the statement, ``columns`` are their names and types."""
+    """Rows for a table: ``{rows}`` is their place in the statement, ``columns`` are their names and types."""
 
     sql: str
     columns: tuple[str, ...]
 
 
 class Transaction(Protocol):
-    """All or nothing, on either database. Values are ``$1``, ``$2`` … in the text."""
+    """A transaction on either database. Values are ``$1``, ``$2`` … in the text."""
 
-    async def rows(self, sql: str, *values: object) -> Sequence[Row]:
-        """What a statement gives."""
+    async def rows(self, sql: str, *values: object) -> Sequence[Row]: ...
 
     async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
-        """One statement with many values; everything it gives, one after the other."""
+        """One statement for many values; all resulting rows, in order."""
 
     async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
-        """Many rows, few statements; in this order."""
+        """Many rows in few statements; in this order."""
 
     async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
-        """The rows of ``usage`` that speak of these responses, with the columns ``USAGE``."""
+        """The rows of ``usage`` about these responses, with the columns ``USAGE``."""
 
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
         """Keep others from deciding about these responses until this transaction ends."""
 
     async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
-        """Carry out appends to different logs of one organisation, ordered by log, but for what they say of usage.
+        """Make appends to different logs of one organisation, ordered by log, without their usage.
 
-        None for those whose log is elsewhere; of them nothing is kept.
+        None for those at another position; they change nothing.
         """
 
 
@@ -124,7 +123,7 @@ _RollupKey = tuple[int, str, str, str, str, int]
 
 
 async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest]) -> None:
-    """Add what the lines of these appends say of responses; the sums are right when this returns."""
+    """Add the usage in these appends; the sums are right when this returns."""
     new: dict[str, list[_UsageTableRow]] = defaultdict(list)
     for ask in appends:
         for row in ask.prepared.usage:
@@ -178,7 +177,7 @@ def _settle(
     now = dict(before)
     for row in new:
         known = now.get(row.place)
-        # Of one log the later line speaks, unless it knows less (as within one append).
+        # Within one log the later line wins, unless it knows less (as within one append).
         if known is None or preference(row.copy())[:4] >= preference(known.copy())[:4]:
             now[row.place] = row
     chosen = marks([row.copy() for row in now.values()])
@@ -205,7 +204,7 @@ def _add(sums: dict[_RollupKey, list[int]], row: _UsageTableRow, said: _UsageTab
 
 
 async def _write_sums(tx: Transaction, org: str, sums: dict[_RollupKey, list[int]]) -> None:
-    # In one order everywhere: two transactions that touch the same sums wait, and do not block each other.
+    # The same order everywhere: two transactions on the same sums wait instead of deadlocking.
     changes = [(org, *key, *amounts) for key, amounts in sorted(sums.items()) if any(amounts)]
     if not changes:
         return

@@ -1,8 +1,8 @@
 """The contract on one SQLite file: the default, for one machine or a small team.
 
-One thread writes. What comes while it commits shares the next commit, so that a sync, which ``synchronous=FULL`` asks
-for before every yes, is paid once for many appends. A piece of work that fails is taken back to its savepoint and
-disturbs nobody else's. Readers have their own threads and connections and never wait for the writer (WAL).
+One thread writes. Work that arrives during a commit shares the next one, so that the sync of
+``synchronous=FULL`` is paid once for many appends. Failed work is rolled back to its savepoint and does
+not affect the rest. Readers have their own threads and connections and never wait for the writer (WAL).
 
 Several server processes may use one file; they take turns.
 """
@@ -42,13 +42,13 @@ _USAGE = f"SELECT {USAGE} FROM usage WHERE org = ?1 AND message IN (SELECT value
 
 
 @lru_cache(maxsize=512)
-def _marked(sql: str) -> str:
-    """``$1`` is a name to SQLite; ``?1`` is a place."""
+def _numbered(sql: str) -> str:
+    """``$1`` is a name in SQLite; ``?1`` is a position."""
     return _MARK.sub(r"?\1", sql)
 
 
 def _finished(work: Awaitable[Result]) -> Result:
-    """Run something asynchronous that never waits: on SQLite every answer is there at once."""
+    """Run a coroutine that never waits: on SQLite every result is available at once."""
     assert isinstance(work, Coroutine)  # noqa: S101 - for the type checker
     try:
         work.send(None)
@@ -64,10 +64,10 @@ class _SqliteTransaction:
         self._connection = connection
 
     async def rows(self, sql: str, *values: object) -> Sequence[Row]:
-        return list(self._run(_marked(sql), values))
+        return list(self._run(_numbered(sql), values))
 
     async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
-        return list(self._connection.executemany(_marked(sql), values))
+        return list(self._connection.executemany(_numbered(sql), values))
 
     async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
         list(all_rows(self._connection, put.sql.replace("{rows}", "VALUES {rows}"), rows))
@@ -76,14 +76,14 @@ class _SqliteTransaction:
         return list(self._run(_USAGE, (org, msgspec.json.encode(messages).decode())))
 
     async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
-        """There is one writer."""
+        """Not needed: there is one writer."""
 
     async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
         return move(self._connection, org, asks, now)
 
 
 class _WriteJob:
-    """One append, or one piece of work; ``result`` or ``problem`` once it was done."""
+    """One append, or one piece of work, with its ``result`` or ``problem``."""
 
     __slots__ = ("append", "future", "problem", "result", "work")
 
@@ -98,7 +98,7 @@ class _WriteJob:
         self.problem: BaseException | None = None
 
     def answer(self) -> None:
-        """Tell whoever waits; in the loop's own thread."""
+        """Resolve the waiting future; runs in the loop's thread."""
         if self.future.done():
             return
         if self.problem is None:
@@ -108,7 +108,7 @@ class _WriteJob:
 
 
 class _WriterThread(threading.Thread):
-    """The only one that writes."""
+    """The only thread that writes."""
 
     def __init__(self, path: str) -> None:
         super().__init__(name="recollect-writer", daemon=True)
@@ -116,14 +116,14 @@ class _WriterThread(threading.Thread):
         self._connection = opened(path)
         self._transaction = _SqliteTransaction(self._connection)
         self.batches = self.batched = 0
-        # How many shared a commit of late.
+        # Recent number of jobs per commit.
         self._busy = 0
 
     def give(self, job: _WriteJob) -> None:
         self._jobs.put(job)
 
     def stop(self) -> None:
-        """After everything that was given before."""
+        """Stop after all jobs given so far."""
         self._jobs.put(None)
         self.join()
         self._connection.close()
@@ -132,7 +132,7 @@ class _WriterThread(threading.Thread):
         while True:
             jobs = [self._jobs.get()]
             if self._busy >= BUSY:
-                # Others are on their way; and the loop has the interpreter to itself meanwhile.
+                # More are on their way; and the loop has the interpreter meanwhile.
                 time.sleep(GATHER_SECONDS)
             while len(jobs) < _MOST_AT_ONCE:
                 try:
@@ -158,7 +158,7 @@ class _WriterThread(threading.Thread):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             for job in jobs:
-                job.problem = Unavailable(f"the database file refused: {problem}")
+                job.problem = Unavailable(f"SQLite error: {problem}")
 
     def _all(self, jobs: list[_WriteJob]) -> None:
         appends = [job for job in jobs if job.append is not None]
@@ -176,7 +176,7 @@ class _WriterThread(threading.Thread):
             appends = rest
 
     def _together(self, jobs: list[_WriteJob]) -> None:
-        """Appends to different logs; where one of them fails, each is tried for itself."""
+        """Appends to different logs together; if one fails, each is tried alone."""
         by_org: dict[str, list[_WriteJob]] = {}
         for job in jobs:
             assert job.append is not None  # noqa: S101 - for the type checker
@@ -216,7 +216,7 @@ class _WriterThread(threading.Thread):
         for loop, done in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_answer_all, done)
-            except RuntimeError:  # the loop has ended; nobody waits any more
+            except RuntimeError:  # the loop has ended; no one waits for the result
                 continue
 
 
@@ -238,20 +238,19 @@ class SqliteDatabase(SqlDatabase):
 
     @property
     def batches(self) -> tuple[int, int]:
-        """How many commits were made, and for how many writes."""
+        """The number of commits, and of writes in them."""
         return (self._writer.batches, self._writer.batched) if self._writer else (0, 0)
 
     async def open(self) -> None:
-        """Open the file; its tables must be those of this version."""
         if not Path(self._path).exists():
             raise UsageError(
-                f"{self._path}: there is no database",
-                hint="make it: recollect serve --migrate, or recollect admin org add",
+                f"{self._path}: the database does not exist",
+                hint="create it: recollect serve --migrate, or recollect admin org add",
             )
         version = await asyncio.to_thread(_version, self._path)
         if version != len(sqlite_steps()):
             raise UsageError(
-                f"{self._path}: the tables have version {version}, this is for {len(sqlite_steps())}",
+                f"{self._path}: the tables have version {version}, this recollect needs version {len(sqlite_steps())}",
                 hint="bring them up to date: recollect serve --migrate",
             )
         self._writer = _WriterThread(self._path)
@@ -259,7 +258,6 @@ class SqliteDatabase(SqlDatabase):
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recollect-reader")
 
     async def close(self) -> None:
-        """Finish what was given, then close."""
         writer, readers = self._writer, self._readers
         self._writer = self._readers = None
         if readers is not None:
@@ -272,11 +270,9 @@ class SqliteDatabase(SqlDatabase):
         self._own = threading.local()
 
     async def migrate(self) -> int:
-        """Make the file, or add what it lacks."""
         return await asyncio.to_thread(_migrate, self._path)
 
     async def ready(self) -> str | None:
-        """None where reads and writes would work."""
         try:
             await self._write("*", _nothing)
         except (Unavailable, apsw.Error) as problem:
@@ -288,9 +284,9 @@ class SqliteDatabase(SqlDatabase):
             raise Unavailable("the server is closing")
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._readers, self._rows, _marked(sql), values)
+            return await loop.run_in_executor(self._readers, self._rows, _numbered(sql), values)
         except apsw.Error as problem:
-            raise Unavailable(f"the database file refused: {problem}") from problem
+            raise Unavailable(f"SQLite error: {problem}") from problem
 
     _read_now = _read
 
@@ -319,7 +315,7 @@ class SqliteDatabase(SqlDatabase):
         return await future
 
     async def _confirm(self, org: str) -> None:
-        """What can be seen was synced before."""
+        """Not needed: visible data is already synced."""
 
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
@@ -346,14 +342,14 @@ async def _nothing(tx: Transaction) -> None:
 
 
 def opened(path: str, *, read_only: bool = False) -> apsw.Connection:
-    """A connection with the habits of this database."""
+    """A connection with the settings of this database."""
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(path, flags=flags, statementcachesize=512)
     connection.set_busy_timeout(_BUSY_MS)
     connection.pragma("cache_size", -16_000)
     if not read_only:
         connection.pragma("journal_mode", "wal")
-        # A yes must survive a power cut; NORMAL may lose the last commits.
+        # An acknowledged append must survive a power cut; NORMAL may lose the last commits.
         connection.pragma("synchronous", "full")
     return connection
 
@@ -367,7 +363,7 @@ def _version(path: str) -> int:
 
 
 def _migrate(path: str) -> int:
-    # The file will hold everybody's conversations; it is made before SQLite would, with its own rights.
+    # The file will hold everyone's conversations; create it with our own mode before SQLite would.
     Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     Path(path).touch(mode=0o600)
     connection = opened(path)
@@ -378,7 +374,7 @@ def _migrate(path: str) -> int:
         if version > len(steps):
             connection.execute("ROLLBACK")
             raise UsageError(
-                f"{path}: made by a newer recollect (tables {version}, this knows {len(steps)})",
+                f"{path}: made by a newer recollect (tables {version}, this version knows {len(steps)})",
                 hint="use that version",
             )
         for step in steps[version:]:

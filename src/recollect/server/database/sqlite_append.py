@@ -1,7 +1,7 @@
-"""Appends on SQLite, many rows a statement.
+"""Appends on SQLite, many rows per statement.
 
-Whenever a statement runs, its thread gives the interpreter to the others and must get it back; with the loop busy that
-costs more than the statement. So a batch of appends is four statements, whatever its size, and not four for each.
+Every statement releases the interpreter lock and must regain it, which costs more than the statement
+when the loop is busy. So a batch of appends is four statements, whatever its size.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _spread(sql: str, rows: int, width: int) -> str:
 
 
 def all_rows(connection: apsw.Connection, sql: str, rows: Sequence[Values]) -> Iterator[tuple[Any, ...]]:
-    """What a statement gives for many rows, which stand where it says ``{rows}``."""
+    """The results of a statement for many rows, which replace ``{rows}`` in it."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         some = rows[start : start + _ROWS_AT_ONCE]
         yield from connection.execute(_spread(sql, len(some), len(some[0])), tuple(chain.from_iterable(some)))
@@ -72,7 +72,7 @@ def all_rows(connection: apsw.Connection, sql: str, rows: Sequence[Values]) -> I
 def move(
     connection: apsw.Connection, org: str, asks: Sequence[SessionAppend], now: int
 ) -> list[Moved | None]:
-    """Carry out appends to different logs; None for those whose log is elsewhere."""
+    """Make appends to different logs; None for those at another position."""
     _make_logs(connection, org, [asked for asked in asks if is_fresh(asked.ask)], now)
     found = {
         (ref, key): (size, last_uuid)
@@ -92,7 +92,7 @@ def move(
 
 
 def _make_logs(connection: apsw.Connection, org: str, fresh: Sequence[SessionAppend], now: int) -> None:
-    """Rows for logs that begin."""
+    """Rows for new logs."""
     sessions = [_new_session(asked, now) for asked in fresh]
     live = {ref for ref, state in all_rows(connection, _NEW_SESSION, sessions) if state == LIVE}
     logs = [(ref, ask.key, org, 0, 0, bytes(32), now) for ref, ask in fresh if ref in live]
@@ -115,7 +115,7 @@ def _add_texts(connection: apsw.Connection, won: Sequence[SessionAppend]) -> Non
     texts = [(asked, row) for asked in won for row in asked.ask.prepared.texts]
     if not texts:
         return
-    # Nobody else writes before this is committed: the next numbers are ours.
+    # There is no other writer before the commit: the next numbers are ours.
     last: Any = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchall()[0][0]
     places, words = list[Values](), list[Values]()
     for number, ((ref, ask), row) in enumerate(texts, last + 1):

@@ -1,4 +1,5 @@
-"""An organisation's own affairs over HTTP: members, tokens, retention, the audit log; and the server's state."""
+"""Administration of an organisation over HTTP: members, tokens, retention, the audit log; and the server's
+state."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class _UserChange(Struct, forbid_unknown_fields=True):
     disabled: bool | UnsetType = UNSET
 
 
-# For the document: what is not among them is refused below, with a hint.
+# For the document only: other values are refused below, with a hint.
 _Scope = Annotated[str, Meta(extra_json_schema={"enum": list(GRANTABLE)})]
 
 
@@ -49,7 +50,7 @@ class _NewToken(Struct, forbid_unknown_fields=True):
 
 
 class _TokenDocument(Struct, frozen=True):
-    """A token without its secret; ``token`` is there once, in the answer that made it."""
+    """A token without its secret; ``token`` is only in the answer that created it."""
 
     id: str
     user: str
@@ -139,7 +140,7 @@ async def add_token(ask: ServerRequest) -> Response:
     given = await ask.document(_NewToken)
     scopes = tuple(dict.fromkeys(given.scopes))
     if not set(scopes) <= set(GRANTABLE):
-        raise invalid("scopes: not understood", f"write some of {', '.join(GRANTABLE)}")
+        raise invalid("scopes: not valid", f"write some of {', '.join(GRANTABLE)}")
     known = await ask.service.database.users(ask.org)
     if given.user not in {user.id for user in known}:
         raise not_found()
@@ -168,7 +169,7 @@ async def audit(ask: ServerRequest) -> Response:
     cursor = ask.one("cursor")
     before = None if cursor is None else parts_of(cursor, tuple[int])[0]
     if before is not None and abs(before) > _MOST:
-        raise invalid("cursor: not one that was given out")
+        raise invalid("cursor: not valid")
     found = await ask.service.database.audit(ask.org, before, limit + 1)
     page = found[:limit]
     more = cursor_of(page[-1].id) if len(found) > limit else None
@@ -203,7 +204,7 @@ def _path_id(ask: ServerRequest, name: str) -> str:
 
 def _role(name: str) -> str:
     if name not in ROLES:
-        raise invalid("role: not understood", f"write one of {', '.join(ROLES)}")
+        raise invalid("role: not valid", f"write one of {', '.join(ROLES)}")
     return name
 
 

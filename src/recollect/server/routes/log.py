@@ -1,4 +1,4 @@
-"""Logs over HTTP: append, read, follow, and where they all end."""
+"""Logs over HTTP: append, read, follow, and the ends of all logs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def append(ask: ServerRequest) -> Response:
         raise RequestRefused(
             428,
             "precondition",
-            "an append must say where it believes the log ends",
+            "an append needs the expected end of the log",
             f"send {POSITION} or {LAST_UUID}",
         )
     service = ask.service
@@ -106,8 +106,8 @@ async def append(ask: ServerRequest) -> Response:
 
 
 def elsewhere(head: Head) -> RequestRefused:
-    """The log does not end, or does not go on, where the client believes."""
-    hint = "compare with your own chain: go on from the server's position, or branch off"
+    """The log does not end, or never was, at the client's position."""
+    hint = "compare with your own chain: continue from the server's position, or branch off"
     return RequestRefused(409, "position", "the log is at another position", hint, head=head)
 
 
@@ -129,10 +129,10 @@ def _check_lines(data: bytes, limits: ServerLimits) -> None:
 
 
 def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
-    """Most bodies have fewer brackets than a line may have levels, and are not looked at further."""
+    """Most bodies have fewer brackets than the allowed depth, and are not checked further."""
     if is_opaque or data.count(b"{") + data.count(b"[") <= most:
         return
-    # Of one line no copy is made.
+    # A single line is not copied.
     lines = lines_of(data) if data.count(b"\n") > 1 else (data,)
     if any(deeper_than(line, most) for line in lines):
         raise too_deep(most)
@@ -141,7 +141,8 @@ def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
 async def _agreed(
     ask: ServerRequest, place: tuple[str, str], given: Position | None, last_uuid: str, data: bytes
 ) -> Position:
-    """The position the append depends on. With ``Last-Uuid`` alone that is the log's end, if its last uuid is that one."""
+    """The position the append depends on. With ``Last-Uuid`` alone: the log's end, if its last uuid
+    matches."""
     head = await ask.service.database.head(ask.org, *place) or Head(0, 0, START.hash.hex())
     if (head.last_uuid or "") == last_uuid.strip():
         return given or head.position
@@ -149,7 +150,7 @@ async def _agreed(
         if head.position == given:
             raise elsewhere(head)
         return given
-    # These lines may be there already: then the uuid before them is the one that was named.
+    # These lines may be stored already: then the uuid before them is the one that was named.
     before = head.lines - data.count(b"\n")
     known = await ask.service.database.place(ask.org, *place, before) if before >= 0 else None
     if known is not None and known.position.after(lines_of(data)) == head.position:
@@ -195,14 +196,14 @@ async def read(ask: ServerRequest) -> Response:
         return Response(headers=headers, media_type=NDJSON)
     outlet = OutgoingBuffer(ask.service.budget, ask.service.limits)
     span = LineRange(after.position.lines, head.lines, head.bytes - after.bytes, head.bytes)
-    # While it can still be said: later the answer can only break off.
+    # While a status can still be sent: later the answer can only break off.
     if not await outlet.has_room(min(span.bytes, ask.service.limits.body_bytes)):
         raise busy("too many large answers at once", 3)
     return TimedStreamingResponse(_lines(ask, session, key, span, outlet), outlet, headers, NDJSON)
 
 
 async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: str | None = None) -> LogPlace:
-    """Where a reader wants to go on: after so many lines, or at a position that must be the log's own."""
+    """Where a reader continues: after a number of lines, or at a former position of the log."""
     text = text or ask.one("after") or "0"
     try:
         wanted = Position.parse(text) if ":" in text else None
@@ -290,10 +291,10 @@ async def heads(ask: ServerRequest) -> Response:
     ask.only("cursor", "limit")
     limit = ask.number("limit", _HEADS_AT_ONCE, 1, _HEADS_AT_ONCE)
     cursor = ask.one("cursor")
-    # Before every session id there is: no id is empty.
+    # Before every session id: no id is empty.
     after = ("", "") if cursor is None else parts_of(cursor, tuple[str, str])
     if any("\0" in part for part in after):
-        raise invalid("cursor: not one that was given out")
+        raise invalid("cursor: not valid")
     found = await ask.service.database.heads(ask.org, after, limit + 1)
     page = found[:limit]
     more = cursor_of(page[-1].session, page[-1].key) if len(found) > limit else None

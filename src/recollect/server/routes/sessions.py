@@ -1,4 +1,4 @@
-"""Sessions and their side files over HTTP: list, describe, keep, delete."""
+"""Sessions and their side files over HTTP: list, describe, store, delete."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def sessions(ask: ServerRequest) -> Response:
     cursor = ask.one("cursor")
     before = None if cursor is None else parts_of(cursor, tuple[int, str])
     if before is not None and (abs(before[0]) > _MOST or "\0" in before[1]):
-        raise invalid("cursor: not one that was given out")
+        raise invalid("cursor: not valid")
     found = await ask.service.database.sessions(ask.org, wanted, before, limit + 1)
     page = found[:limit]
     more = cursor_of(page[-1].changed, page[-1].id) if len(found) > limit else None
@@ -99,14 +99,13 @@ async def delete(ask: ServerRequest) -> Response:
     except Held:
         raise held() from None
     except Forbidden:
-        raise forbidden("only an admin may delete what somebody else created") from None
+        raise forbidden("only an admin may delete a session of another member") from None
     if not done:
         raise not_found()
     return Response(status_code=204)
 
 
 def held() -> RequestRefused:
-    """Nothing of it may go."""
     return RequestRefused(409, "held", "the session is under legal hold", "an admin can end the hold")
 
 
@@ -133,11 +132,11 @@ async def put_file(ask: ServerRequest) -> Response:
 
 
 def _only_if(ask: ServerRequest) -> str | None:
-    """The sha256 the file must have now; "" where it must not be there, None where it does not matter."""
+    """The expected sha256 of the file; "" where it must not exist, None for no condition."""
     new, known = ask.header(b"if-none-match"), ask.header(b"if-match")
     if new is not None:
         if new.strip() != "*" or known is not None:
-            raise invalid("If-None-Match: only * is understood, and not beside If-Match")
+            raise invalid("If-None-Match: only * is supported, and not with If-Match")
         return ""
     if known is None:
         return None

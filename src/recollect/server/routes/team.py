@@ -1,4 +1,4 @@
-"""The team's questions over HTTP: what it cost, where something was said, who I am."""
+"""Queries of a team over HTTP: cost, search, and the caller's own token."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def cost(ask: ServerRequest) -> Response:
         raise RequestRefused(
             406,
             "format",
-            "this server writes no Parquet",
+            "this server cannot write Parquet",
             "ask for csv or json, or install pyarrow on the server",
         ) from None
     return Response(table, media_type="application/vnd.apache.parquet")
@@ -51,7 +51,7 @@ def _keys(ask: ServerRequest) -> list[str]:
     asked = ["person"] if text is None else text.split(",")
     by = [ALIASES.get(name, name) for name in asked]
     if len(set(by)) != len(by) or not set(by) <= set(KEYS):
-        raise invalid("by: not understood", f"write some of {', '.join(KEYS)}, with commas between")
+        raise invalid("by: not valid", f"write one or more of {', '.join(KEYS)}, separated by commas")
     return by
 
 
@@ -78,7 +78,7 @@ async def search(ask: ServerRequest) -> Response:
 
 
 async def _hit(ask: ServerRequest, found: LineMatch, query: WordQuery) -> LineHit | None:
-    """With the words around it, taken from the line itself; None where it was removed since."""
+    """A match with the words around it, from the line itself; None where it was removed meanwhile."""
     line = None
     wanted = found.line - 1
     async with ask.service.budget.fetching:
