@@ -44,7 +44,7 @@ from recollect.server.database.records import (
     UsageSum,
 )
 from recollect.server.database.sql import now_ms, place_in
-from recollect.server.facts import copy_of, speaks_for
+from recollect.server.facts import copy_of, replaces
 from recollect.sync.wire import START, Head, LogHead, RemoteSession, SessionDetail, SideFile
 
 
@@ -227,7 +227,7 @@ class MemoryDatabase:
         for row in new.usage:
             place_of_row = (row.message or "", ask.key, row.request, row.speaker)
             said = session.usage.get(place_of_row)
-            if said is None or speaks_for(row, said[0]):
+            if said is None or replaces(row, said[0]):
                 session.usage[place_of_row] = row, ask.author.user
         target = f"{ask.session}/{ask.key}" if ask.key else ask.session
         self._note(ask.org, ask.author, "append", target, f"{before.lines}+{new.lines}")

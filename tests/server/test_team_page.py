@@ -97,7 +97,7 @@ def test_every_route_refuses_whoever_is_no_member(kind: Kind, tmp_path: Path) ->
         return found
 
     assert on_page(kind, tmp_path, scene, is_signed_in=False) == {
-        (401, "nobody is signed in"),
+        (401, "not signed in"),
         (401, "a valid token is needed"),
     }
 

@@ -71,7 +71,9 @@ class MemoryRemote:
         known = kept.positions.get(key, [START]) if kept is not None else [START]
         return position.lines < len(known) and known[position.lines] == position
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
+    def append(
+        self, session: str, key: str, at: Position, data: bytes, description: SessionDescription
+    ) -> Position:
         """Add lines where the log ends."""
         with self._lock:
             if session in self._deleted:
@@ -91,10 +93,10 @@ class MemoryRemote:
                 kept.logs.setdefault(key, []).append(line)
                 positions.append(positions[-1].after((line,)))
             kept.told = SessionDescription(
-                told.project or kept.told.project,
-                told.repository or kept.told.repository,
-                told.machine or kept.told.machine,
-                told.encrypted,
+                description.project or kept.told.project,
+                description.repository or kept.told.repository,
+                description.machine or kept.told.machine,
+                description.encrypted,
             )
             kept.changed = max(kept.changed + 1, time.time_ns() // 1_000_000)
             return after
@@ -144,12 +146,12 @@ class MemoryRemote:
     def _shown(name: str, kept: _Kept) -> RemoteSession:
         lines = sum(len(log) for log in kept.logs.values())
         size = sum(len(line) for log in kept.logs.values() for line in log)
-        told = kept.told
+        description = kept.told
         return RemoteSession(
             id=name,
-            project=told.project,
-            repository=told.repository,
-            machine=told.machine,
+            project=description.project,
+            repository=description.repository,
+            machine=description.machine,
             person=None,
             title=None,
             branch=None,
@@ -161,7 +163,7 @@ class MemoryRemote:
             lines=lines,
             bytes=size,
             held=False,
-            encrypted=told.encrypted,
+            encrypted=description.encrypted,
         )
 
 

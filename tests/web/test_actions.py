@@ -197,7 +197,7 @@ def test_a_version_of_a_file_is_restored_to_a_chosen_place(home: Path, data: Pat
 def test_the_sample_is_never_changed(home: Path, data: Path) -> None:
     """Every change of the built-in sample is refused, with or without apply."""
     page = served(home, data)
-    page.page.desk.is_sample = True
+    page.page.backend.is_sample = True
     with Browser(page) as browser:
         for path, body in PLANS:
             assert browser.ask("POST", path, body={**body, "apply": True}).status_code == 409

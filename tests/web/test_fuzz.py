@@ -85,7 +85,7 @@ def test_no_question_breaks_the_page(sample: Browser) -> None:
 
 def test_no_body_breaks_the_page(sample: Browser) -> None:
     """Objects of any values to every changing route of the sample, which is never changed: refusals, no defects."""
-    sample.page.page.desk.is_sample = True
+    sample.page.page.backend.is_sample = True
     values: Any = st.one_of(
         _text, st.integers(), st.booleans(), st.none(), st.lists(st.integers(), max_size=2)
     )

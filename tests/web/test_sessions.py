@@ -141,7 +141,7 @@ def test_what_expires_is_found(browser: Browser, home: Path) -> None:
 def test_a_new_session_is_listed_before_it_is_indexed(home: Path, data: Path) -> None:
     """Without an index: titles, times and sizes from the logs, nothing made up about costs."""
     with Browser(served(home, data, is_built=False)) as browser:
-        browser.page.page.desk.index.refresh = lambda: None  # type: ignore[method-assign]
+        browser.page.page.backend.index.refresh = lambda: None  # type: ignore[method-assign]
         found = browser.get("/api/sessions")
         assert found["index"] == "none"
         rows = {row["id"]: row for row in found["sessions"]}
@@ -160,7 +160,7 @@ def test_what_is_added_later_is_in_the_next_answers(browser: Browser, home: Path
         [{**entry, "uuid": entry["uuid"].replace("8000", "9000", 1)} for entry in TALK],
         cwd="/srv/new",
     )
-    desk = browser.page.page.desk
+    desk = browser.page.page.backend
     desk.changed()
     assert new in _ids(browser, "")
     desk.index._rests_until = 0.0
@@ -194,7 +194,7 @@ def test_an_index_that_is_broken_is_built_anew(browser: Browser, data: Path) -> 
     for side in (data / "cache").glob("index-*.sqlite-*"):
         side.unlink()
     index.write_bytes(b"not a database" * 1000)
-    desk = browser.page.page.desk
+    desk = browser.page.page.backend
     desk.kept.clear()
     assert browser.get("/api/sessions")["total"] == 3
     desk.index._rests_until = 0.0

@@ -45,19 +45,19 @@ def available() -> BackendAvailability:
 
 def chosen(confinement: Confinement) -> Chosen:
     """The back end for a run, or an error that says what is missing."""
-    wanted = confinement.backend
-    if wanted == "unconfined":
+    requested = confinement.backend
+    if requested == "unconfined":
         return "unconfined"
-    if wanted in ("auto", "bubblewrap") and _why_not("bubblewrap") is None:
+    if requested in ("auto", "bubblewrap") and _why_not("bubblewrap") is None:
         return "bubblewrap"
-    if wanted in ("auto", "landlock") and _why_not("landlock") is None:
+    if requested in ("auto", "landlock") and _why_not("landlock") is None:
         if confinement.allow_hosts:
             raise UsageError(
                 "Landlock allows ports, not hosts: --allow-net needs bubblewrap here",
                 hint="install bubblewrap, or run it without network",
             )
         return "landlock"
-    names = ("bubblewrap", "landlock") if wanted == "auto" else (wanted,)
+    names = ("bubblewrap", "landlock") if requested == "auto" else (requested,)
     reasons = "; ".join(f"{name}: {_why_not(name)}" for name in names)
     raise NoSandbox(reasons)
 

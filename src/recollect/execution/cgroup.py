@@ -91,8 +91,8 @@ def _version_2(directory: Path, memory_bytes: int, processes: int) -> ControlGro
 def _version_1(places: dict[str, str], name: str, memory_bytes: int, processes: int) -> ControlGroup | None:
     made: list[Path] = []
     bounds: set[str] = set()
-    wanted = (("memory", "memory.limit_in_bytes", memory_bytes), ("pids", "pids.max", processes))
-    for controller, file, value in wanted:
+    controllers = (("memory", "memory.limit_in_bytes", memory_bytes), ("pids", "pids.max", processes))
+    for controller, file, value in controllers:
         directory = _MOUNT / controller / places.get(controller, "/").lstrip("/") / name
         _sweep(directory.parent)
         try:

@@ -78,7 +78,7 @@ def main(control: int) -> "NoReturn":
         if spec["supervise"]:
             _supervise(control, spec)
         _give_up_rights(spec)
-    except Exception as problem:  # noqa: BLE001 - whatever it is, the command must not start
+    except Exception as problem:  # noqa: BLE001 - on any failure the command must not start
         _tell(control, f"{type(problem).__name__}: {problem}".encode())
         os._exit(SETUP_FAILED)
     _become(control, spec)

@@ -50,12 +50,16 @@ _SYSTEM_SECRETS = (
 
 def clean(requested: Mapping[str, str] | None, private: str, proxy: str | None) -> dict[str, str]:
     """The command's variables: allowed ones of ours, a private HOME and TMPDIR, then the requested ones."""
-    kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")}
-    kept.setdefault("PATH", _FALLBACK_PATH)
-    kept |= {"HOME": f"{private}/home", "TMPDIR": f"{private}/temporary"}
+    variables = {
+        name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")
+    }
+    variables.setdefault("PATH", _FALLBACK_PATH)
+    variables |= {"HOME": f"{private}/home", "TMPDIR": f"{private}/temporary"}
     if proxy:
-        kept |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), proxy)
-    return kept | dict(requested or {})
+        variables |= dict.fromkeys(
+            ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), proxy
+        )
+    return variables | dict(requested or {})
 
 
 def helper() -> dict[str, str]:

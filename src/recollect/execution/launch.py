@@ -258,7 +258,7 @@ _starter_lock = threading.Lock()
 
 
 def _from_long_lived_thread(make: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    global _starter, _jobs  # noqa: PLW0603 - one thread per process, made anew after a fork
+    global _starter, _jobs  # noqa: PLW0603 - one thread per process, created again after a fork
     with _starter_lock:
         if _starter is None or _starter[0] != os.getpid():
             _jobs = queue.SimpleQueue()
@@ -277,6 +277,6 @@ def _start_what_is_asked(jobs: queue.SimpleQueue[_Job]) -> None:
         make, future = jobs.get()
         try:
             future.set_result(make())
-        except BaseException as problem:  # noqa: BLE001 - it belongs to whoever asked
+        except BaseException as problem:  # noqa: BLE001 - raised again in the caller
             future.set_exception(problem)
         del make, future  # release this one while waiting for the next

@@ -150,7 +150,7 @@ class Proxy:
             return
         host, port, path = _absolute(target)
         with self._dialled(host, port) as server:
-            kept = [
+            forwarded = [
                 h
                 for h in headers.split(b"\r\n")
                 if not h.lower().startswith((b"proxy-", b"connection:", b"host:"))
@@ -160,7 +160,7 @@ class Proxy:
                 f"Host: {host}".encode(),
                 b"Connection: close",
             ]
-            _relay(client, server, b"\r\n".join([*own, *kept]) + b"\r\n\r\n" + rest)
+            _relay(client, server, b"\r\n".join([*own, *forwarded]) + b"\r\n\r\n" + rest)
 
     def _dialled(self, host: str, port: int) -> socket.socket:
         if not self._allowed.names(host, port):

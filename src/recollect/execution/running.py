@@ -179,10 +179,10 @@ class RunningProcess:
         pipe = self.process.stdout if stream == "stdout" else self.process.stderr
         if pipe is None:
             raise UsageError(f"this process has no {stream} of its own", hint="start it again")
-        kept = CapturedStream(pipe, stream, self._order.limits.output_bytes, on_output)
+        captured = CapturedStream(pipe, stream, self._order.limits.output_bytes, on_output)
         if stream == "stderr":
-            self._said = kept
-        return kept
+            self._said = captured
+        return captured
 
     def __enter__(self) -> RunningProcess:
         return self

@@ -176,8 +176,8 @@ class Host:
         pins = self.project.store.pin(
             known.hash, {tool.tool: tool.fingerprint for tool in tools}, only_first=True
         )
-        kept, changed = unpinned(tools, pins)
-        self._accepted[known.name] = kept, refused + changed
+        unchanged, changed = unpinned(tools, pins)
+        self._accepted[known.name] = unchanged, refused + changed
         return self._accepted[known.name]
 
     async def _described(self, known: KnownServer) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:

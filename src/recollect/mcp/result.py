@@ -34,13 +34,13 @@ def call_result(
     for block in blocks:
         text = block.get("text")
         is_text = block.get("type") == "text" and isinstance(text, str)
-        kept = _bounded({**block, "text": ""} if is_text else block, limits.result_chars)
+        bounded = _bounded({**block, "text": ""} if is_text else block, limits.result_chars)
         if is_text and isinstance(text, str):
             shown = plain(text, left)
-            kept["text"] = shown
+            bounded["text"] = shown
             texts.append(shown)
             left = max(left - len(text), 0)
-        content.append(kept)
+        content.append(bounded)
     return CallResult(
         name, tuple(content), is_error, _plain_value(structured, limits.result_chars), "\n".join(texts)
     )

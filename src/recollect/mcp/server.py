@@ -49,7 +49,7 @@ class McpServer:
         self.name = order.server.name
         self.listing_is_current = False
         self._launch = launch
-        self._wanted = anyio.Event()
+        self._requested = anyio.Event()
         self._attempt = _ConnectionAttempt()
         self._fault = ConnectionFault()
         self._failures = 0
@@ -57,12 +57,12 @@ class McpServer:
     async def keep(self) -> None:
         """Connect whenever a caller waits; runs until cancelled."""
         while True:
-            await self._wanted.wait()
+            await self._requested.wait()
             await anyio.sleep(self.order.limits.backoff(self._failures))
             attempt, self._fault = self._attempt, ConnectionFault()
             problem = await self._connection(attempt)
             self._fault.settled.set()
-            self._wanted, self._attempt = anyio.Event(), _ConnectionAttempt()
+            self._requested, self._attempt = anyio.Event(), _ConnectionAttempt()
             self._failures += 1
             self.listing_is_current = False
             attempt.settle(None, problem)
@@ -84,7 +84,7 @@ class McpServer:
                     await fault.ended.wait()
             if greeting.cancelled_caught:
                 fault.note("it did not greet in time")
-        except Exception as cause:  # noqa: BLE001 - whatever a foreign server causes is its own failure, not the host's
+        except Exception as cause:  # noqa: BLE001 - any failure of a server is reported as its own
             fault.note(_said(cause))
             known = _first(cause)
             if isinstance(known, RecollectError):
@@ -106,7 +106,7 @@ class McpServer:
         if self._failures > self.order.limits.restarts:
             raise self._failed(f"it failed {self._failures} times and is not started again")
         attempt = self._attempt
-        self._wanted.set()
+        self._requested.set()
         await attempt.settled.wait()
         if attempt.session is None:
             raise attempt.problem or self._failed("it ended")

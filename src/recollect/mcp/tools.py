@@ -89,17 +89,17 @@ def unpinned(
     tools: Sequence[Tool], pins: Mapping[str, str]
 ) -> tuple[tuple[Tool, ...], tuple[RefusedTool, ...]]:
     """The tools that are unchanged since they were accepted, and the others."""
-    kept: list[Tool] = []
+    unchanged: list[Tool] = []
     changed: list[RefusedTool] = []
     for tool in tools:
         if pins.get(tool.tool) == tool.fingerprint:
-            kept.append(tool)
+            unchanged.append(tool)
         else:
             what = "its description changed" if tool.tool in pins else "it is new"
             changed.append(
                 RefusedTool(tool.server, tool.tool, f"{what} since its server was accepted", changed=True)
             )
-    return tuple(kept), tuple(changed)
+    return tuple(unchanged), tuple(changed)
 
 
 def _fault(one: ToolDescription, times: int, limits: McpLimits) -> str | None:

@@ -314,7 +314,7 @@ class BashJudge:
             suspects = set(analysis.suspects) | (readings.words if readings else set())
             programs = {name for suspect in suspects for name in _names(suspect)}
             for _, rule, pattern in index.for_programs(programs) if index.any_command else ():
-                named = pattern.speaks_of_program_only and (opaque or pattern.exact is None)
+                named = pattern.covers_program_only and (opaque or pattern.exact is None)
                 if named and any(map(pattern.names_program, programs)):
                     yield by_rule(rule, "a word of the text could become this command")
                     return

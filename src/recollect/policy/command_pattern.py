@@ -43,7 +43,7 @@ class CommandPattern:
         return words[0] if words and ends else None
 
     @cached_property
-    def speaks_of_program_only(self) -> bool:
+    def covers_program_only(self) -> bool:
         """True for ``rm``, ``rm *`` and ``rm*``: the pattern covers the bare program or any use of it."""
         return bool(self.literal_start.strip()) and " " not in self._core.strip()
 

@@ -100,14 +100,15 @@ class PolicyEngine:
         self._paths = PathJudge.of(self._indexes, workspace, world)
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
-        glance = MemoizedWorld(self.world)
+        """The verdict for one call, with the rule behind it. Never raises."""
+        world = MemoizedWorld(self.world)
         try:
-            judge = ToolJudge(self._indexes, self._paths.seeing(glance), self.workspace.cwd, self.mode)
+            judge = ToolJudge(self._indexes, self._paths.seeing(world), self.workspace.cwd, self.mode)
             judged = judge.judged(tool, arguments)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong in judging, the answer is no
+        except Exception as error:  # noqa: BLE001 - any failure here must deny the call
             why = f"the call could not be judged ({type(error).__name__})"
             judged = ToolJudgement(((str(tool), by_nature(Verdict.DENY, "not judged", why)),))
-        return self._decision(str(tool), arguments, judged, glance)
+        return self._decision(str(tool), arguments, judged, world)
 
     def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
         """The decision, and whether each rule matches the call on its own."""
@@ -134,7 +135,7 @@ class PolicyEngine:
         )
 
     def _decision(
-        self, tool: str, arguments: Mapping[str, object], judged: ToolJudgement, glance: MemoizedWorld
+        self, tool: str, arguments: Mapping[str, object], judged: ToolJudgement, world: MemoizedWorld
     ) -> Decision:
         findings = [finding for _, finding in judged.parts]
         decisive = strictest(findings) or by_nature(Verdict.DENY, "not judged", "nothing was found")
@@ -151,7 +152,7 @@ class PolicyEngine:
                 for text, found in judged.parts
             ),
             unanalysable=judged.unanalysable,
-            bound_to=seal(tool, arguments, cwd, judged.files, glance),
+            bound_to=seal(tool, arguments, cwd, judged.files, world),
         )
 
 
@@ -161,9 +162,9 @@ def combine_hook(decision: Decision, hook: Verdict | None) -> Decision:
         return decision
     if hook.strictness > decision.verdict.strictness:
         return replace(decision, verdict=hook, rule=None, source=None, why=f"a hook says {hook.value}")
-    spoken = decision.rule is not None or any(
+    covered = decision.rule is not None or any(
         part.rule and part.verdict is not Verdict.ALLOW for part in decision.parts
     )
-    if decision.verdict is Verdict.DENY or spoken or hook is not Verdict.ALLOW:
+    if decision.verdict is Verdict.DENY or covered or hook is not Verdict.ALLOW:
         return decision
     return replace(decision, verdict=Verdict.ALLOW, why="a hook allows it, and no rule forbids it")

@@ -63,9 +63,9 @@ class PathJudge:
         forms = {form for root in roots for form in (root, collapsed(world.resolved(root)))}
         return cls(place, indexes, world, tuple(forms))
 
-    def seeing(self, glance: MemoizedWorld) -> PathJudge:
+    def seeing(self, world: MemoizedWorld) -> PathJudge:
         """The same rules for one decision: each file is looked up once."""
-        return replace(self, _world=glance, _files={})
+        return replace(self, _world=world, _files={})
 
     def file(self, path: str, cwd: str | None = None) -> NamedFile:
         """The file that the argument names, relative to the working directory or to ``cwd``."""

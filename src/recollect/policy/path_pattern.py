@@ -120,16 +120,16 @@ def path_pattern(text: str) -> PathPattern | str:
 
 def _climbed(body: str) -> tuple[str, int]:
     """Resolve ``a/../b`` to ``b``; count the steps above the anchor."""
-    kept: list[str] = []
+    resolved: list[str] = []
     climbs = 0
     for part in body.split("/"):
         if part != "..":
-            kept.append(part)
-        elif kept:
-            kept.pop()
+            resolved.append(part)
+        elif resolved:
+            resolved.pop()
         else:
             climbs += 1
-    return "/".join(kept), climbs
+    return "/".join(resolved), climbs
 
 
 def _expression(body: str, floating: bool) -> str:

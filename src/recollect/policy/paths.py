@@ -46,13 +46,13 @@ def collapsed(path: str) -> str:
     """An absolute path without empty, ``.`` and ``..`` components."""
     if path[:1] == "/" and not _UNCOLLAPSED.search(path):
         return path
-    kept: list[str] = []
+    result: list[str] = []
     for component in path.split("/"):
         if component == "..":
-            del kept[-1:]
+            del result[-1:]
         elif component not in ("", "."):
-            kept.append(component)
-    return "/" + "/".join(kept)
+            result.append(component)
+    return "/" + "/".join(result)
 
 
 def absolute(path: str, place: PathBase) -> str:

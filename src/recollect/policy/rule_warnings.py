@@ -147,7 +147,7 @@ def _of_command(rule: Rule, pattern: CommandPattern) -> Iterable[RuleWarning]:
         why = f"{pattern.first_word} runs another command; only a rule for one exact command covers it"
         yield RuleWarning(rule, WarningKind.NEVER_COVERS, why)
     if pattern.exact is None and (pattern.first_word is None or pattern.first_word in _RUNS_ANYTHING):
-        only = pattern.speaks_of_program_only or pattern.first_word is None
+        only = pattern.covers_program_only or pattern.first_word is None
         if only:
             yield RuleWarning(rule, WarningKind.TOO_WIDE, "it lets any program run")
 

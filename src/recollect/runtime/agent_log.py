@@ -41,8 +41,8 @@ class MarkedDraft(Draft, frozen=True, kw_only=True):
 
 def marked(draft: Draft, **fields: object) -> Draft:
     """The draft with these fields; without any, the draft itself."""
-    told = {name: json_of(name, value) for name, value in fields.items() if value is not None}
-    return MarkedDraft(draft=draft, fields=told) if told else draft
+    present = {name: json_of(name, value) for name, value in fields.items() if value is not None}
+    return MarkedDraft(draft=draft, fields=present) if present else draft
 
 
 def milliseconds_now() -> dt.datetime:

@@ -100,7 +100,7 @@ class ApiClient:
     ) -> None:
         try:
             answers.put(self._asked(request))
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the waiting thread must hear of it
+        except Exception as problem:  # noqa: BLE001 - passed to the waiting thread
             answers.put(problem)
 
     def _asked(self, request: Mapping[str, Any]) -> ModelResponse:

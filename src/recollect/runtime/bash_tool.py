@@ -63,12 +63,10 @@ class BashTool:
         return self._answer(call, result, limits, note)
 
     def _executed(self, call: ApprovedCall, command: str, place: Path, limits: RunLimits) -> RunResult:
-        kept = shlex.quote(str(place / "cwd"))
+        directory_file = shlex.quote(str(place / "cwd"))
         # The path is in the text, not in a variable: a command may change every variable. Both streams are
         # one, as in the client, so that the output keeps its order.
-        script = (
-            f'exec 2>&1\neval "$1"\n__recollect_code=$?\nbuiltin pwd -P >| {kept}\nexit "$__recollect_code"'
-        )
+        script = f'exec 2>&1\neval "$1"\n__recollect_code=$?\nbuiltin pwd -P >| {directory_file}\nexit "$__recollect_code"'
         writable = (*map(Path, self._gate.roots), place, *self._confinement.write)
         call.require_still_allowed()
         try:
@@ -88,10 +86,10 @@ class BashTool:
             return min(asked / 1000, _MOST_SECONDS)
         return self._limits.seconds
 
-    def _follow(self, kept: Path) -> str:
+    def _follow(self, directory_file: Path) -> str:
         """Take over the command's final directory; returns the message if it is not kept, else ""."""
         try:
-            fd = fsops.open_nofollow(kept)
+            fd = fsops.open_nofollow(directory_file)
             try:
                 ended_in = fsops.pread(fd, 8192, 0).decode("utf-8", "surrogateescape").removesuffix("\n")
             finally:

@@ -111,21 +111,22 @@ def _tracked_in(entries: Iterable[Entry | Damage]) -> dict[str, FileBackup]:
         if isinstance(body, FileHistorySnapshot):
             value = loose_value(body.snapshot)
             named = value.get("trackedFileBackups") if isinstance(value, dict) else None
-            found |= {name: _backup(given) for name, given in _items(named)}
+            found |= {name: _backup(record) for name, record in _items(named)}
         elif isinstance(body, FileHistoryDelta) and not isinstance(body.backup, UnsetType):
             found |= {
-                name: _backup(given) for name, given in _items({body.tracking_path: loose_value(body.backup)})
+                name: _backup(record)
+                for name, record in _items({body.tracking_path: loose_value(body.backup)})
             }
     return found
 
 
 def _items(value: object) -> list[tuple[str, dict[str, object]]]:
     items = value.items() if isinstance(value, dict) else ()
-    return [(name, given) for name, given in items if isinstance(name, str) and isinstance(given, dict)]
+    return [(name, record) for name, record in items if isinstance(name, str) and isinstance(record, dict)]
 
 
-def _backup(given: dict[str, object]) -> FileBackup:
-    name, version = given.get("backupFileName"), given.get("version")
+def _backup(record: dict[str, object]) -> FileBackup:
+    name, version = record.get("backupFileName"), record.get("version")
     number = version if isinstance(version, int) and version > 0 else 1
     return FileBackup(name if isinstance(name, str) else None, number, None)
 

@@ -100,12 +100,12 @@ class GrepTool:
             raise ToolFailed(f"Path does not exist: {path}. {here}")
         if not Path(real).is_dir():
             return [FileEntry(0, real)]
-        wanted = _file_filter(call)
+        matches = _file_filter(call)
         walk = FileWalk(real, self._cancelled)
         files = [
             FileEntry(file.modified, f"{real.rstrip('/')}/{file.path}")
             for file in walk.files(_KEPT_BY_PROGRAMS)
-            if "\n" not in file.path and wanted(file.path)
+            if "\n" not in file.path and matches(file.path)
         ]
         if self._cancelled.is_set():
             raise Stopped
@@ -131,8 +131,8 @@ class GrepTool:
 
     def _content(self, call: ApprovedCall, said: bytes) -> ToolOutcome:
         single = Path(str(call.arguments["path"])).is_file()
-        kept = [line for line in _lines(said) if line.file is None or self._may_be_shown(line.file)]
-        texts = [_text(line, call, single=single) for line in _without_stray_separators(kept)]
+        visible = [line for line in _lines(said) if line.file is None or self._may_be_shown(line.file)]
+        texts = [_text(line, call, single=single) for line in _without_stray_separators(visible)]
         page, applied = _page(call, texts)
         content = "\n".join(page)
         rich = {"mode": "content", "numFiles": 0, "filenames": [], "content": content}
@@ -146,20 +146,20 @@ class GrepTool:
 
 def _file_filter(call: ApprovedCall) -> Callable[[str], bool]:
     """A test for files that one of the globs matches, if there are any, and no glob with a ``!``."""
-    given = list(_globs(call))
+    patterns = list(_globs(call))
     try:
-        some = [globs.matcher(glob) for glob in given if not glob.startswith("!")]
-        all_of = [globs.matcher(glob) for glob in given if glob.startswith("!")]
+        some = [globs.matcher(glob) for glob in patterns if not glob.startswith("!")]
+        all_of = [globs.matcher(glob) for glob in patterns if glob.startswith("!")]
     except ValueError as problem:
         raise _invalid(f"The parameter `glob`: {problem}") from None
     return lambda path: (not some or any(test(path) for test in some)) and all(test(path) for test in all_of)
 
 
 def _globs(call: ApprovedCall) -> Iterator[str]:
-    given, kind = call.arguments.get("glob"), call.arguments.get("type")
-    if isinstance(given, str):
+    patterns, kind = call.arguments.get("glob"), call.arguments.get("type")
+    if isinstance(patterns, str):
         # Blanks and commas separate patterns, commas in braces do not.
-        yield from given.split() if "{" in given else given.replace(",", " ").split()
+        yield from patterns.split() if "{" in patterns else patterns.replace(",", " ").split()
     if isinstance(kind, str) and kind:
         if kind not in _TYPES:
             raise ToolFailed(f"Search failed \u2014 unrecognized file type: {kind}. Use `glob` instead.")

@@ -136,11 +136,11 @@ def _outcome(result: CallResult) -> ToolOutcome:
     return ToolOutcome(blocks or "", blocks or "")
 
 
-def _block(given: Mapping[str, object]) -> dict[str, Any]:
+def _block(block: Mapping[str, object]) -> dict[str, Any]:
     """A block the Messages API accepts; other kinds become text."""
-    if given.get("type") == "text" and isinstance(given.get("text"), str):
-        return {"type": "text", "text": given["text"]}
-    data, kind = given.get("data"), given.get("mimeType")
-    if given.get("type") == "image" and isinstance(data, str) and isinstance(kind, str):
+    if block.get("type") == "text" and isinstance(block.get("text"), str):
+        return {"type": "text", "text": block["text"]}
+    data, kind = block.get("data"), block.get("mimeType")
+    if block.get("type") == "image" and isinstance(data, str) and isinstance(kind, str):
         return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
-    return {"type": "text", "text": json.dumps(given, ensure_ascii=False)}
+    return {"type": "text", "text": json.dumps(block, ensure_ascii=False)}

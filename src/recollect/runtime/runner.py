@@ -206,8 +206,8 @@ def _failed(failure: ToolFailed) -> ToolOutcome:
 
 def _asked(block: ToolUseBlock | Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
     if isinstance(block, ToolUseBlock):
-        given = loose_value(block.input)
-        return block.id, block.name, given if isinstance(given, dict) else {}
+        raw = loose_value(block.input)
+        return block.id, block.name, raw if isinstance(raw, dict) else {}
     arguments = block.get("input")
     return str(block.get("id")), str(block.get("name")), arguments if isinstance(arguments, Mapping) else {}
 

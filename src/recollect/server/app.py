@@ -354,10 +354,10 @@ class JsonLineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = getattr(record, "fields", {})
         event = (record.getMessage().splitlines() or [""])[0][:200]
-        told = {"at": now_ms(), "level": record.levelname.lower(), "event": event, **fields}
+        line = {"at": now_ms(), "level": record.levelname.lower(), "event": event, **fields}
         if record.exc_info and record.exc_info[0] is not None:
             # Only the type and the place: a message or a traceback may contain user data.
-            told["problem"] = record.exc_info[0].__name__
+            line["problem"] = record.exc_info[0].__name__
             frames = traceback.extract_tb(record.exc_info[2])
-            told["where"] = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-4:]]
-        return msgspec.json.encode(told, enc_hook=str).decode()
+            line["where"] = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-4:]]
+        return msgspec.json.encode(line, enc_hook=str).decode()

@@ -62,8 +62,8 @@ class _BodyTooLarge(Exception):
 
 async def _raw_body(ask: ServerRequest, limits: ServerLimits, share: BudgetShare, unpacked: int) -> bytes:
     most = limits.body_bytes
-    told = ask.header(b"content-length") or ""
-    length = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
+    header = ask.header(b"content-length") or ""
+    length = int(header) if header.isascii() and header.isdigit() and len(header) < 19 else None
     if length is not None and length > most:
         raise too_large("body", most)
     impatience = ask.service.impatience

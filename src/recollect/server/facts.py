@@ -38,14 +38,14 @@ def lines_of(data: bytes) -> Iterator[bytes]:
 def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool = False) -> PreparedLines:
     """Everything about these lines before they are written at ``expected`` of the log ``path``."""
     count, running = 0, expected.hash
-    gathered = _AppendFacts(expected.lines, path)
+    collected = _AppendFacts(expected.lines, path)
     # A single line is not copied.
     for line in lines_of(data) if data.find(b"\n") + 1 < len(data) else (data,):
         running = sha256(running + line).digest()
         count += 1
         if not is_opaque:
-            gathered.take(line)
-    return gathered.prepared(data, count, Position(expected.lines + count, running))
+            collected.take(line)
+    return collected.prepared(data, count, Position(expected.lines + count, running))
 
 
 class _AppendFacts:

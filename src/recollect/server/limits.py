@@ -42,7 +42,7 @@ class ServerLimits(Struct, frozen=True):
     slow_bytes_per_second: int = 16 * 1024
     slow_reading_bytes_per_second: int = 256 * 1024  # held for one reader
 
-    def told(self) -> dict[str, int]:
+    def for_clients(self) -> dict[str, int]:
         """The limits that matter to a client."""
         names = (
             "body_bytes",
@@ -157,9 +157,9 @@ class BudgetShare:
         """Reserve ``size`` bytes of a body that may grow to ``most``; False where there is no room."""
         if size <= max(self.FREE, self.taken):
             return True
-        wanted = min(self._STEP, most) if size <= self._STEP else most
+        target = min(self._STEP, most) if size <= self._STEP else most
         # A reservation above the whole budget takes all of it.
-        missing = min(max(wanted, size), self._budget.total) - self.taken
+        missing = min(max(target, size), self._budget.total) - self.taken
         if missing > 0 and not await self._budget.take(missing):
             return False
         self.taken += max(missing, 0)

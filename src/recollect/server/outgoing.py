@@ -155,7 +155,7 @@ async def fetched(
             # Release its bytes: now that the size is known, wait for memory without them.
             del found
             if not await outlet.has_room(size):
-                raise TooSlow  # noqa: TRY301 - what was held is let go below
+                raise TooSlow  # noqa: TRY301 - the reservation is released below
     except BaseException:
         outlet.keep(0)
         raise

@@ -76,17 +76,17 @@ class OrganizationSource:
             page = self._page((page[-1].changed, page[-1].id)) if len(page) == _AT_ONCE else []
 
     def _page(self, before: tuple[int, str] | None) -> list[RemoteSession]:
-        return self._asked(lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE))
+        return self._on_loop(lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE))
 
     def session(self, session: str) -> SessionDetail | None:
-        return self._asked(lambda: self._database.session(self._org, session))
+        return self._on_loop(lambda: self._database.session(self._org, session))
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
         """Whole lines after a position, some megabytes at a time."""
-        segments, data = self._asked(lambda: self._begun(session, key, after))
+        segments, data = self._on_loop(lambda: self._begun(session, key, after))
         while data:
             yield data
-            data = self._asked(lambda: _gathered(segments))
+            data = self._on_loop(lambda: _next_megabytes(segments))
 
     async def _begun(self, session: str, key: str, after: Position) -> tuple[AsyncIterator[bytes], bytes]:
         """The first lines after a former position of the log, and the rest: each query is a round trip."""
@@ -99,17 +99,17 @@ class OrganizationSource:
         if place is None or place.position != after:
             raise PositionConflict(head)
         segments = self._lines(session, key, after.lines, head.lines)
-        return segments, await _gathered(segments)
+        return segments, await _next_megabytes(segments)
 
     async def _lines(self, session: str, key: str, after: int, until: int) -> AsyncIterator[bytes]:
         async for segment in self._database.segments(self._org, session, key, after, until):
             yield _cut(segment, after, until)
 
     def file(self, session: str, key: str) -> bytes | None:
-        found = self._asked(lambda: self._database.file(self._org, session, key))
+        found = self._on_loop(lambda: self._database.file(self._org, session, key))
         return None if found is None else found.data
 
-    def _asked(self, question: Callable[[], Awaitable[_T]]) -> _T:
+    def _on_loop(self, question: Callable[[], Awaitable[_T]]) -> _T:
         """A result from the event loop, which may end at any time; then the query is cancelled."""
         answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
         try:
@@ -126,7 +126,7 @@ class OrganizationSource:
             raise _no_answer() from None
 
 
-async def _gathered(pieces: AsyncIterator[bytes]) -> bytes:
+async def _next_megabytes(pieces: AsyncIterator[bytes]) -> bytes:
     """The next few megabytes; empty at the end."""
     found: list[bytes] = []
     async for piece in pieces:

@@ -130,11 +130,11 @@ class ServerRequest:
 
     def key(self, *, is_needed: bool = False) -> str:
         """The log or file within the session."""
-        given = (self.one("key") or "") if self._query is not None else ""
-        if is_needed and not given:
+        text = (self.one("key") or "") if self._query is not None else ""
+        if is_needed and not text:
             raise invalid("key: is missing", "name the file with ?key=")
         try:
-            return checked_key(given)
+            return checked_key(text)
         except InvalidId as problem:
             raise invalid(problem.message, problem.hint) from None
 
@@ -216,8 +216,8 @@ class ServerRequest:
         try:
             return msgspec.json.decode(bytes(data), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            told = str(problem).encode("ascii", "backslashreplace").decode()
-            raise invalid(f"document: {told[:200]}") from None
+            message = str(problem).encode("ascii", "backslashreplace").decode()
+            raise invalid(f"document: {message[:200]}") from None
 
 
 @lru_cache(maxsize=4_096)

@@ -99,9 +99,9 @@ class HttpRemote:
     def limits(self) -> RemoteLimits:
         """The server's limits; requested once."""
         if self._limits is None:
-            told = self.whoami().limits
+            limits = self.whoami().limits
             self._limits = RemoteLimits()._replace(
-                **{name: told[name] for name in RemoteLimits._fields if isinstance(told.get(name), int)}
+                **{name: limits[name] for name in RemoteLimits._fields if isinstance(limits.get(name), int)}
             )
         return self._limits
 
@@ -145,13 +145,19 @@ class HttpRemote:
         self._require(answer)
         return True
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
+    def append(
+        self, session: str, key: str, at: Position, data: bytes, description: SessionDescription
+    ) -> Position:
         """Append lines; retried until there is an answer."""
         headers = {POSITION: str(at)}
-        for name, text in ((PROJECT, told.project), (REPOSITORY, told.repository), (MACHINE, told.machine)):
+        for name, text in (
+            (PROJECT, description.project),
+            (REPOSITORY, description.repository),
+            (MACHINE, description.machine),
+        ):
             if text:
                 headers[name] = described(text)
-        if told.encrypted:
+        if description.encrypted:
             headers[ENCRYPTED] = "1"
         answer = self._ask("PUT", f"{_session(session)}/log", _key(key), data, headers)
         self._require(answer)
@@ -273,9 +279,9 @@ class HttpRemote:
         if len(data) > _LARGEST:
             self._drop()
             raise DamagedData(f"{self.url}: the answer is too long", hint="is it a recollect server?")
-        told = response.headers.get("Content-Length")
+        length = response.headers.get("Content-Length")
         is_chunked = "Transfer-Encoding" in response.headers
-        if response.status != 204 and not is_chunked and (told is None or len(data) != _length(told)):
+        if response.status != 204 and not is_chunked and (length is None or len(data) != _length(length)):
             raise http.client.IncompleteRead(data)
         return HttpReply(response.status, response.headers, data)
 

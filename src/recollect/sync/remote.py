@@ -74,7 +74,9 @@ class Remote(Protocol):
         """Whether a log is at this position, or passed it."""
         ...
 
-    def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
+    def append(
+        self, session: str, key: str, at: Position, data: bytes, description: SessionDescription
+    ) -> Position:
         """Append whole lines durably; returns the new position. ``PositionConflict``, ``SessionGone``."""
         ...
 

@@ -475,10 +475,10 @@ def _file_system_type(device: int) -> str | None:
 
 def type_of_device(mountinfo: str, major: int, minor: int) -> str | None:
     """Find a device in the text of /proc/self/mountinfo (proc(5): the type follows a lone dash)."""
-    wanted = f"{major}:{minor}"
+    device = f"{major}:{minor}"
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split()
-        if len(fields) > 2 and fields[2] == wanted and after:
+        if len(fields) > 2 and fields[2] == device and after:
             return after.split()[0]
     return None

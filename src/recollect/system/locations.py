@@ -34,7 +34,7 @@ def claude_homes(environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
 
     Several may be named, separated by commas. Two names of one directory are one home.
     """
-    env = _given(environ)
+    env = _environment(environ)
     named = [Path(path) for path in paths.named_homes(env)]
     if named:
         return _distinct(_root(path, path / ".claude.json", "$CLAUDE_CONFIG_DIR") for path in named)
@@ -46,7 +46,7 @@ def claude_homes(environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
 
 def home_at(directory: str | Path, environ: Mapping[str, str] | None = None) -> HomeRoot:
     """The home of ``--home``; its config file is inside, or beside it as ``.claude.json``."""
-    path = Path(paths.absolute(str(directory), _given(environ)))
+    path = Path(paths.absolute(str(directory), _environment(environ)))
     inside, beside = path / ".claude.json", path.parent / ".claude.json"
     is_beside = path.name == ".claude" and beside.is_file() and not inside.is_file()
     return _root(path, beside if is_beside else inside, "--home")
@@ -54,20 +54,20 @@ def home_at(directory: str | Path, environ: Mapping[str, str] | None = None) -> 
 
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Our own store, archive, trash and undo data."""
-    return Path(paths.data_dir(_given(environ)))
+    return Path(paths.data_dir(_environment(environ)))
 
 
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
     """The index and other rebuildable data; inside the data directory where that is overridden."""
-    return Path(paths.cache_dir(_given(environ)))
+    return Path(paths.cache_dir(_environment(environ)))
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> Path:
     """Our settings. ``$RECOLLECT_DATA`` moves data, not settings."""
-    return Path(paths.config_file(_given(environ)))
+    return Path(paths.config_file(_environment(environ)))
 
 
-def _given(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+def _environment(environ: Mapping[str, str] | None) -> Mapping[str, str]:
     return os.environ if environ is None else environ
 
 

@@ -1,4 +1,4 @@
-"""How the page answers: JSON documents, refusals, files, all without a byte that a browser would run."""
+"""The page's answers: JSON documents, refusals and files, none of which a browser would execute."""
 
 from __future__ import annotations
 
@@ -25,29 +25,27 @@ _BLOB_POLICY = "default-src 'none'; sandbox"
 
 
 def answer(document: object, status: int = 200) -> Response:
-    """A document."""
     return Response(encoded(document), status, media_type="application/json")
 
 
 def refusal(status: int, error: str, hint: str) -> Response:
-    """Why not, and what to do."""
     return answer(ErrorDocument(error, hint), status)
 
 
 def failure(problem: RecollectError) -> Response:
-    """One of our errors."""
+    """The answer for one of our errors."""
     status = next((code for kind, code in _STATUS if isinstance(problem, kind)), 500)
     return refusal(status, problem.message, problem.hint)
 
 
 def download(pieces: Iterable[bytes], name: str, media_type: str) -> StreamingResponse:
-    """A file to be saved, never shown."""
+    """A file to save, never displayed."""
     headers = {"Content-Disposition": _attachment(name), "Content-Security-Policy": _BLOB_POLICY}
     return StreamingResponse(pieces, media_type=media_type, headers=headers)
 
 
 def blob(data: bytes, media_type: str, name: str) -> Response:
-    """Bytes of a transcript: a picture at most, in a sandbox, as an attachment."""
+    """Bytes from a transcript: at most an image, in a sandbox, as an attachment."""
     headers = {"Content-Disposition": _attachment(name), "Content-Security-Policy": _BLOB_POLICY}
     return Response(data, media_type=media_type, headers=headers)
 
@@ -58,7 +56,6 @@ def _attachment(name: str) -> str:
 
 
 def events(source: AsyncIterator[bytes]) -> StreamingResponse:
-    """Server-sent events."""
     return StreamingResponse(
         source,
         media_type="text/event-stream",
@@ -67,7 +64,7 @@ def events(source: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 def event(name: str, data: object) -> bytes:
-    """One event; JSON has no newline of its own, so it is one line."""
+    """One event; JSON has no raw newline, so it is one line."""
     return b"event: " + name.encode() + b"\ndata: " + encoded(data) + b"\n\n"
 
 

@@ -1,7 +1,7 @@
-"""The application: routes from the table, the built page, and the gate around all of it.
+"""The application: the routes of the table, the built page, and the gate around both.
 
-Documents are made in threads, a bounded number at a time; a search is worth more, so fewer may run at once.
-What goes wrong in us is a refusal without a path and without a text; everything else says what it is.
+Documents are made in threads, a bounded number at a time, and even fewer searches. An internal error is
+answered without paths or texts; every other error is described.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _login() -> None:
-    """Stands in the description for the route that the gate's keys answer."""
+    """Placeholder in the OpenAPI document for a route that the gate answers."""
 
 
 def _description() -> None:
-    """Stands in the description for itself."""
+    """Placeholder in the OpenAPI document for the document itself."""
 
 
 OPEN_OPERATIONS = (
@@ -65,7 +65,7 @@ OPEN_OPERATIONS = (
 
 
 class RouteRunner:
-    """Carries routes out on a page, a bounded number at a time; one for all who share a server."""
+    """Runs routes on a page, a bounded number at a time; one for all pages of a server."""
 
     def __init__(
         self, threads: int = _THREADS, searches: int = _SEARCHES, streams: int = MOST_STREAMS
@@ -75,27 +75,26 @@ class RouteRunner:
         self._most_streams, self._streams = streams, 0
 
     async def answered(self, page: Page, one: Operation, request: Request) -> Response:
-        """What a route answers."""
-        asked = dict(request.path_params)
-        asked |= from_query(request.query_params.multi_items(), one.query)
+        values = dict(request.path_params)
+        values |= from_query(request.query_params.multi_items(), one.query)
         if one.method == "POST":
-            asked |= from_body(await body_of(request), one.body)
+            values |= from_body(await body_of(request), one.body)
         if one.streams:
-            return self._stream(page, one, asked)
+            return self._stream(page, one, values)
         limiter = self._searches if one.run is Page.search else self._threads
         if limiter.statistics().tasks_waiting >= _MOST_WAITING:
-            return answers.refusal(503, "too much is asked at once", "wait a moment and ask again")
-        made = await anyio.to_thread.run_sync(lambda: _made(page, one, asked), limiter=limiter)
+            return answers.refusal(503, "too many requests at once", "wait a moment and try again")
+        made = await anyio.to_thread.run_sync(lambda: _made(page, one, values), limiter=limiter)
         return made if isinstance(made, Response) else Response(made, media_type="application/json")
 
-    def _stream(self, page: Page, one: Operation, asked: dict[str, object]) -> Response:
+    def _stream(self, page: Page, one: Operation, values: dict[str, object]) -> Response:
         if self._streams >= self._most_streams:
             return answers.refusal(503, "too many streams at once", "close other tabs of this page")
 
         async def counted() -> AsyncIterator[bytes]:
             self._streams += 1
             try:
-                async for piece in one.run(page, asked):
+                async for piece in one.run(page, values):
                     yield piece
             finally:
                 self._streams -= 1
@@ -104,18 +103,18 @@ class RouteRunner:
 
 
 class ServedPage:
-    """A page that can be served: the application, the secrets of its launch, and how to end it."""
+    """A page that can be served: the application, the secrets of its launch, and its end."""
 
     def __init__(
         self,
-        desk: PageBackend,
+        backend: PageBackend,
         port: int,
         version: str,
         exports: Mapping[str, ExportFormat],
         built: BuiltFiles,
     ) -> None:
         self.keys, self._port = LaunchKeys(), port
-        self.page = Page(desk, self.keys.token, version, exports)
+        self.page = Page(backend, self.keys.token, version, exports)
         self._built = built
         self._answering = RouteRunner()
         self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), version)
@@ -123,11 +122,11 @@ class ServedPage:
 
     @property
     def address(self) -> str:
-        """What to open; the key is in the part that browsers never send."""
+        """The address to open; the key is in the fragment, which browsers never send."""
         return f"http://127.0.0.1:{self._port}/#key={self.keys.key}"
 
     def stop(self) -> None:
-        """End streams and what runs beside."""
+        """End streams and background work."""
         self.page.stopping.set()
 
     def _application(self) -> Starlette:
@@ -141,7 +140,7 @@ class ServedPage:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """While it is served the index is kept fresh; what the list needs is read before somebody asks."""
+        """While it is served, keep the index fresh; prepare the list before the first request."""
         threading.Thread(target=self.page.look_ahead, name="recollect-look", daemon=True).start()
         yield
         self.stop()
@@ -155,11 +154,13 @@ class ServedPage:
         return endpoint
 
     async def _logged_in(self, request: Request) -> Response:
-        asked = from_body(await body_of(request), OPEN_OPERATIONS[0].body)
-        cookie = self.keys.exchanged(asked["key"])
+        values = from_body(await body_of(request), OPEN_OPERATIONS[0].body)
+        cookie = self.keys.exchanged(values["key"])
         if cookie is None:
             return answers.refusal(
-                403, "this key was used, or is none", "end `recollect web` and start it again for a new one"
+                403,
+                "this key is not valid, or was used before",
+                "end `recollect web` and start it again for a new one",
             )
         response = answers.answer(LoginDocument(self.keys.token))
         response.set_cookie(cookie_name(self._port), cookie, path="/", httponly=True, samesite="strict")
@@ -173,25 +174,25 @@ class ServedPage:
 
 
 def built_file(built: BuiltFiles, path: str) -> Response:
-    """A file of the built page; an address inside the page is the page itself."""
+    """A file of the built page; a route inside the page is the page itself."""
     found = None if path == "api" or path.startswith("api/") else built.found(path)
     if found is None:
         raise HTTPException(404)
     return Response(found.data, media_type=found.media_type, headers={"Cache-Control": found.caching})
 
 
-def _made(page: Page, one: Operation, asked: dict[str, object]) -> Response | bytes:
-    """The answer, encoded in the same thread: a large one must not hold up the others."""
+def _made(page: Page, one: Operation, values: dict[str, object]) -> Response | bytes:
+    """The answer, encoded in the same thread: a large one must not block the others."""
     try:
-        document = one.run(page, asked)
+        document = one.run(page, values)
     finally:
         if one.method == "POST":
-            page.desk.changed()
+            page.backend.changed()
     return document if isinstance(document, Response) else encoded(document)
 
 
 async def body_of(request: Request) -> dict[str, object]:
-    """The JSON object that was sent, within bounds."""
+    """The JSON object in the body, within limits."""
     data = b""
     async for piece in request.stream():
         data += piece
@@ -200,15 +201,15 @@ async def body_of(request: Request) -> dict[str, object]:
     try:
         return msgspec.json.decode(data or b"{}", type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise UsageError("the body is no JSON object", hint="send an object, as in {}") from problem
+        raise UsageError("the body is not a JSON object", hint="send an object, as in {}") from problem
 
 
-# ---- what goes wrong -------------------------------------------------------------------------------------
+# ---- errors ----------------------------------------------------------------------------------------------
 
 _WORDS = {
-    404: ("nothing is served there", "/openapi.json lists what is"),
-    405: ("not in this way", "/openapi.json says how"),
-    413: ("the body is too large", "64 KiB is the most"),
+    404: ("not found", "/openapi.json lists all addresses"),
+    405: ("this method is not allowed here", "/openapi.json lists the methods"),
+    413: ("the body is too large", "64 KiB is the limit"),
 }
 
 
@@ -219,14 +220,16 @@ async def _failed(_: Request, problem: Exception) -> Response:
 
 async def _refused(_: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)  # noqa: S101 - what it was registered for
-    error, hint = _WORDS.get(problem.status_code, ("refused", "/openapi.json says what is possible"))
+    error, hint = _WORDS.get(problem.status_code, ("refused", "/openapi.json describes valid requests"))
     return answers.refusal(problem.status_code, error, hint)
 
 
 async def _broken(_: Request, problem: Exception) -> Response:
     if isinstance(problem, OSError):
-        return answers.refusal(507, f"the file system said no: {problem.strerror}", "check disk and rights")
-    return answers.refusal(500, "a defect of recollect", "its terminal says more; please report it")
+        return answers.refusal(
+            507, f"file system error: {problem.strerror}", "check the disk and its permissions"
+        )
+    return answers.refusal(500, "internal error in recollect", "see its terminal; please report it")
 
 
 PROBLEMS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {

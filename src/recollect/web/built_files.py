@@ -1,4 +1,4 @@
-"""The built page: a few files, read once, answered from memory. No name from outside ever reaches a path."""
+"""The built page: a few files, read once and served from memory. No name from a request reaches a path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BuiltFile(NamedTuple):
 
 
 class BuiltFiles:
-    """All files of the page, by their addresses."""
+    """All files of the page, by address."""
 
     def __init__(self, directory: Path = STATIC) -> None:
         self._files = {_INDEX: BuiltFile(_NOT_BUILT, _TYPES[".html"], "no-cache")}
@@ -45,13 +45,13 @@ class BuiltFiles:
             kind = _TYPES.get(path.suffix)
             if kind is not None and path.is_file():
                 name = path.relative_to(directory).as_posix()
-                # What is below assets/ has its hash in its name, so it never changes.
+                # Files below assets/ have a hash in their name, so they never change.
                 is_hashed = name.startswith("assets/")
                 caching = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
                 self._files[name] = BuiltFile(path.read_bytes(), kind, caching)
 
     def found(self, path: str) -> BuiltFile | None:
-        """A file; an address inside the page, such as a link to a message, is the page itself."""
+        """A file; a route inside the page, such as a link to a message, is the page itself."""
         if path in self._files:
             return self._files[path]
         last = path.rpartition("/")[2]

@@ -1,7 +1,7 @@
-"""Live data as server-sent events: a conversation that grows, a list that changes.
+"""Live data as server-sent events: a growing conversation, a changing list.
 
-An event says where something is new, never what it is; the page fetches it by the usual routes. Polled, like
-everything that follows a log here; a stream that nobody reads ends with its connection.
+An event says where something is new, not what; the page fetches it by the usual routes. Logs are
+polled; a stream ends with its connection.
 """
 
 from __future__ import annotations
@@ -38,70 +38,72 @@ EVENTS = (
 
 
 class _ConversationState(Struct):
-    """A conversation as it was at the last look."""
+    """A conversation at the last poll."""
 
-    talk: ViewMessages | None = None
+    messages: ViewMessages | None = None
     signature: str = ""
     is_live: bool | None = None
 
 
-async def session_events(page: Page, asked: Values) -> AsyncIterator[bytes]:
-    """What becomes of one conversation."""
-    seen = _ConversationState()
-    known: int | None = asked["after"]
+async def session_events(page: Page, values: Values) -> AsyncIterator[bytes]:
+    """Changes of one conversation."""
+    state = _ConversationState()
+    known: int | None = values["after"]
     async for pause in _ticks(page, POLL_SECONDS):
         if pause:
             yield COMMENT
-        for one in await anyio.to_thread.run_sync(_looked, page, asked, seen, known):
+        for one in await anyio.to_thread.run_sync(_poll, page, values, state, known):
             yield one
         known = None
 
 
-def _looked(page: Page, asked: Values, seen: _ConversationState, known: int | None) -> list[bytes]:
+def _poll(page: Page, values: Values, state: _ConversationState, known: int | None) -> list[bytes]:
     try:
-        session = page.desk.reading(asked["session"])
-        talk: ViewMessages | None = talk_of(session, view_of(asked))
+        session = page.backend.reading(values["session"])
+        messages: ViewMessages | None = talk_of(session, view_of(values))
     except NotFound:
-        return _vanished(seen)
+        return _vanished(state)
     except RecollectError:
         return []
-    assert talk is not None  # noqa: S101 - for the type checker
+    assert messages is not None  # noqa: S101 - for the type checker
     found: list[bytes] = []
-    is_first, live = seen.talk is None, session.id in page.desk.home.live_ids()
-    mark = signature(talk)
-    if is_first and known is not None and known < len(talk):
-        found.append(_grown(known, talk, mark, live))
-    elif not is_first and mark != seen.signature:
-        first = first_change(seen.talk, talk)
-        shrunk = seen.talk is not None and first < len(seen.talk) and len(talk) < len(seen.talk)
+    is_first, live = state.messages is None, session.id in page.backend.home.live_ids()
+    mark = signature(messages)
+    if is_first and known is not None and known < len(messages):
+        found.append(_grown(known, messages, mark, live))
+    elif not is_first and mark != state.signature:
+        first = first_change(state.messages, messages)
+        shrunk = (
+            state.messages is not None and first < len(state.messages) and len(messages) < len(state.messages)
+        )
         found.append(
             event("reset", documents.ConversationResetDocument("truncated"))
             if shrunk
-            else _grown(first, talk, mark, live)
+            else _grown(first, messages, mark, live)
         )
-    if seen.is_live != live:
+    if state.is_live != live:
         found.append(event("live", documents.LiveStateDocument(live)))
-    seen.talk, seen.signature, seen.is_live = talk, mark, live
+    state.messages, state.signature, state.is_live = messages, mark, live
     return found
 
 
-def _vanished(seen: _ConversationState) -> list[bytes]:
-    if seen.talk is None:
+def _vanished(state: _ConversationState) -> list[bytes]:
+    if state.messages is None:
         return []
-    seen.talk, seen.signature = None, ""
+    state.messages, state.signature = None, ""
     return [event("reset", documents.ConversationResetDocument("vanished"))]
 
 
-def _grown(first: int, talk: ViewMessages, mark: str, live: bool) -> bytes:
+def _grown(first: int, messages: ViewMessages, mark: str, live: bool) -> bytes:
     size = int(mark.partition("-")[0])
     grown = documents.ConversationGrowthDocument(
-        from_=first, total=len(talk), bytes=size, signature=mark, live=live
+        from_=first, total=len(messages), bytes=size, signature=mark, live=live
     )
     return event("grown", grown)
 
 
 def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
-    """The first message that is not as it was: a new one, or an earlier one whose call was answered."""
+    """The first changed message: a new one, or an earlier one whose call was answered."""
     if before is None:
         return 0
     common = 0
@@ -122,7 +124,7 @@ def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
 
 
 async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
-    """What changes among all sessions."""
+    """Changes of the list of sessions."""
     state: tuple[dict[str, tuple[int, int]], list[str], IndexState] | None = None
     async for pause in _ticks(page, LIST_SECONDS):
         if pause:
@@ -132,22 +134,22 @@ async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
             before = {} if state is None else state[0]
             changed = [name for name, mark in now[0].items() if before.get(name) != mark]
             gone = [name for name in before if name not in now[0]]
-            told = documents.SessionChangesDocument([] if state is None else changed, gone, now[1], now[2])
-            yield event("sessions", told)
+            changes = documents.SessionChangesDocument([] if state is None else changed, gone, now[1], now[2])
+            yield event("sessions", changes)
         state = now
 
 
 def _list_state(page: Page) -> tuple[dict[str, tuple[int, int]], list[str], IndexState]:
-    sessions = {one.id: mark_of(one)[1:] for one in page.desk.sessions()}
-    return sessions, sorted(page.desk.home.live_ids()), page.desk.index.state
+    sessions = {one.id: mark_of(one)[1:] for one in page.backend.sessions()}
+    return sessions, sorted(page.backend.home.live_ids()), page.backend.index.state
 
 
 async def _ticks(page: Page, seconds: float) -> AsyncIterator[bool]:
-    """Again and again until the server ends; True where it is time to say that we are still here."""
-    spoken = time.monotonic()
+    """Ticks until the server stops; True when a keep-alive comment is due."""
+    last_sent = time.monotonic()
     while not page.stopping.is_set():
-        is_late = time.monotonic() - spoken > _COMMENT_SECONDS
+        is_late = time.monotonic() - last_sent > _COMMENT_SECONDS
         if is_late:
-            spoken = time.monotonic()
+            last_sent = time.monotonic()
         yield is_late
         await asyncio.sleep(seconds)

@@ -1,10 +1,10 @@
-"""Who may ask: every request passes here before a route sees it, and every answer gets its headers here.
+"""Access control: every request is checked here before a route, and every answer gets its headers here.
 
-Any web page on this machine's browser can send requests to a local port, and any name can be made to lead here
-(DNS rebinding). So nothing is believed because it arrives: Host with its port, Origin and Sec-Fetch-Site must be
-ours on every route, whoever asks must hold the cookie of this launch, and whoever changes something its token too.
+Any web page in a browser on this machine can send requests to a local port, and any name can resolve to
+it (DNS rebinding). So Host with its port, Origin and Sec-Fetch-Site must be ours on every route, the
+client must hold the cookie of this launch, and a change also needs its token.
 
-It does not know routes beyond what is open to everybody, and decides nothing about their content.
+It knows no routes beyond the open ones, and decides nothing about their content.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HEADERS = {
 
 
 class LaunchKeys:
-    """The secrets of one launch: a key that works once, the cookie it is exchanged for, and the token."""
+    """The secrets of one launch: a single-use key, the cookie it is exchanged for, and the token."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class LaunchKeys:
 
     @property
     def key(self) -> str:
-        """The key for the address; a new one where the last was used."""
+        """The key for the address; a new one after the last was used."""
         with self._lock:
             self._key = self._key or secrets.token_urlsafe(32)
             return self._key
@@ -66,11 +66,10 @@ class LaunchKeys:
             return self._cookie
 
     def is_cookie(self, value: str) -> bool:
-        """Whether somebody who has this cookie came through the key."""
+        """Whether this is the cookie of this launch."""
         return _same(value, self._cookie)
 
     def is_token(self, value: str) -> bool:
-        """Whether this is the token of the page."""
         return _same(value, self.token)
 
 
@@ -79,7 +78,7 @@ def _same(one: str, other: str) -> bool:
 
 
 class PageGate:
-    """The application behind its guard."""
+    """The application behind the checks."""
 
     def __init__(self, app: App, keys: LaunchKeys, port: int) -> None:
         self._app, self._keys, self._port = app, keys, port
@@ -88,11 +87,10 @@ class PageGate:
 
     @property
     def cookie_name(self) -> str:
-        """Cookies do not know ports, so the name does: two launches must not overwrite each other."""
+        """Cookies ignore ports, so the name has the port: two launches must not overwrite each other."""
         return cookie_name(self._port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let through, or refuse."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -134,7 +132,7 @@ class PageGate:
             self._keys.is_cookie(value) for value in headers.cookies(self.cookie_name)
         ):
             return None
-        return 401, "this browser has not been let in", "open the address that `recollect web` printed"
+        return 401, "this browser has no access", "open the address that `recollect web` printed"
 
     def _token(self, headers: RequestHeaders, method: str, path: str) -> tuple[int, str, str] | None:
         if method in ("GET", "HEAD"):
@@ -143,23 +141,22 @@ class PageGate:
             return 415, "the body is not JSON", "send Content-Type: application/json"
         if path == LOGIN or self._keys.is_token(headers.only(TOKEN_HEADER)):
             return None
-        return 403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me tells it"
+        return 403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me shows it"
 
 
 def cookie_name(port: int) -> str:
-    """The name of the cookie of the page on a port."""
     return f"recollect_{port}"
 
 
 def is_open(method: str, path: str) -> bool:
-    """What is answered without a cookie: the built page, its description, and the way in."""
+    """What is answered without a cookie: the built page, its description, and the login."""
     if path == LOGIN:
         return method == "POST"
     return method in ("GET", "HEAD") and not path.startswith("/api/") and path != "/api"
 
 
 def fetch_site(headers: RequestHeaders, method: str) -> tuple[int, str, str] | None:
-    """Refuse what another site's page sends."""
+    """Refuse requests from pages of other sites."""
     allowed = ("same-origin", "none") if method in ("GET", "HEAD") else ("same-origin",)
     if not headers.count(b"sec-fetch-site") or headers.only(b"sec-fetch-site") in allowed:
         return None
@@ -167,24 +164,24 @@ def fetch_site(headers: RequestHeaders, method: str) -> tuple[int, str, str] | N
 
 
 def method_refusal(method: str) -> tuple[int, str, str] | None:
-    """Refuse what is neither a question nor a change."""
+    """Refuse methods other than GET, HEAD and POST."""
     if method in ("GET", "HEAD", "POST"):
         return None
-    return 405, f"{method[:20]!a}: not a way to ask here", "use GET, or POST to change something"
+    return 405, f"{method[:20]!a}: this method is not allowed", "use GET, or POST to change something"
 
 
 class RequestHeaders:
-    """The headers of a request; what must be said once and is said twice counts as not said."""
+    """The headers of a request; a repeated header that must be unique counts as missing."""
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
         self._pairs = [(name.lower(), value) for name, value in pairs]
 
     def count(self, name: bytes) -> int:
-        """How often it was said."""
+        """How often it was sent."""
         return sum(one == name for one, _ in self._pairs)
 
     def only(self, name: bytes) -> str:
-        """What was said, once."""
+        """The value, if it was sent exactly once."""
         values = [value for one, value in self._pairs if one == name]
         return values[0].decode("latin-1") if len(values) == 1 else ""
 
@@ -200,7 +197,7 @@ class RequestHeaders:
 
 
 def guarded(send: Send) -> Send:
-    """Every answer says how it may be used; a route may say it more strictly."""
+    """Add the security headers to every answer; a route may set stricter ones."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

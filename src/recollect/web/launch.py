@@ -1,4 +1,4 @@
-"""Serve the page on this machine's loopback until somebody ends it."""
+"""Serves the page on this machine's loopback until an interrupt."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LOOPBACK = "127.0.0.1"
 
 
 def bound(port: int = 0) -> socket.socket:
-    """A socket on loopback: on the port asked for, or on a free one."""
+    """A loopback socket on the given port, or on a free one."""
     if port and not 1 <= port <= 65_535:
-        raise UsageError(f"port {port}: there is none", hint="give 1 to 65535, or leave it out")
+        raise UsageError(f"port {port}: not a valid port", hint="give 1 to 65535, or leave it out")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -30,7 +30,7 @@ def bound(port: int = 0) -> socket.socket:
 
 
 class PageServer(uvicorn.Server):
-    """Ends its streams as soon as it is told to end, so that nobody waits for a browser."""
+    """Ends its streams at once on exit, so that shutdown does not wait for a browser."""
 
     def __init__(self, served: ServedPage) -> None:
         super().__init__(
@@ -49,13 +49,11 @@ class PageServer(uvicorn.Server):
         self._served = served
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """An interrupt."""
         self._served.stop()
         super().handle_exit(sig, frame)
 
 
 def serve(served: ServedPage, listening: socket.socket) -> None:
-    """Until an interrupt."""
     server = PageServer(served)
     try:
         server.run(sockets=[listening])

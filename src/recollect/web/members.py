@@ -1,12 +1,11 @@
-"""The page for members of a team: the same page and routes, for reading only, behind the server's own tokens.
+"""The page for members of a team: the same page and routes, read-only, authenticated by the server's tokens.
 
-A member signs in with a token. It is kept in a cookie that scripts cannot read, that other sites' requests do not carry,
-and that is sent below /api/ alone, so nothing else on the server ever sees it. Whose token it is, and whether it is
-still good, is asked again with every request and every few seconds of a stream. What a request can see is decided by
-that answer: each organisation has a desk of its own, and no route takes its name.
+A member signs in with a token. It is stored in a cookie that scripts cannot read, that other sites'
+requests do not carry, and that is sent only below /api/. The token is checked again with every request
+and every few seconds of a stream, and determines the organisation: no route takes its name.
 
-Host, Origin and Sec-Fetch-Site are compared with the public address. A link from elsewhere may open the page itself: it is the
-same for everybody and holds nothing.
+Host, Origin and Sec-Fetch-Site are compared with the public address. A link from elsewhere may open the
+page itself, which holds no data.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ from recollect.web.routes import OPERATIONS
 
 LOGOUT, DESCRIPTION = "/api/logout", "/api/openapi.json"
 _OPEN = frozenset(((LOGIN, "POST"), (DESCRIPTION, "GET"), (DESCRIPTION, "HEAD")))
-# All else that changes something, or is about one person's machine, is not offered.
+# Other routes change something or concern one person's machine.
 _NOT_FOR_MEMBERS = frozenset(("/api/health",))
 _POSTED = frozenset(("/api/sessions/{session}/export", "/api/index/refresh"))
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MEMBER, _SECRET = "recollect.member", "recollect.secret"
-# By this name the server finds in the scope whose request it writes down.
+# The server's request log finds the member in the scope by this name.
 TOKEN_NAME = "recollect.token"  # noqa: S105 - the name of a member of the scope
 _MOST_ORGANIZATIONS = 32
 _THREADS, _SEARCHES, _STREAMS = 12, 4, 256
@@ -78,13 +77,13 @@ _BODY_SECONDS = 10.0
 
 
 class MemberAuthenticator(Protocol):
-    """Who says whether a token is good."""
+    """Decides whether a token is valid."""
 
     def start(self) -> None:
         """Called on the event loop, before any request."""
 
     async def admitted(self, secret: str, address: str) -> Member | AccessDenial:
-        """Whose it is, or why they may not come in."""
+        """The member, or why access is denied."""
 
 
 class PublicAddress(NamedTuple):
@@ -97,7 +96,7 @@ class PublicAddress(NamedTuple):
 
 
 def address_of(url: str) -> PublicAddress:
-    """The public address, refused where tokens would cross a network in the clear."""
+    """The public address; refused where tokens would be sent unencrypted."""
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname or "", parts.port
@@ -111,11 +110,11 @@ def address_of(url: str) -> PublicAddress:
         or parts.username
     ):
         raise UsageError(
-            f"page {url[:80]!a}: no address of a page", hint="write https://recollect.example.org"
+            f"page {url[:80]!a}: not a valid page address", hint="write https://recollect.example.org"
         )
     if parts.scheme == "http" and host not in _LOOPBACK:
         raise UsageError(
-            f"page {url[:80]!a}: tokens would cross the network in the clear",
+            f"page {url[:80]!a}: tokens would be sent unencrypted",
             hint="give its https:// address",
         )
     is_secure = parts.scheme == "https"
@@ -124,40 +123,40 @@ def address_of(url: str) -> PublicAddress:
     port = port or usual
     hosts = {f"{name}:{port}"} | ({name} if port == usual else set())
     origin = f"{parts.scheme}://{name if port == usual else f'{name}:{port}'}"
-    # A browser takes a cookie of that name from https alone. Cookies do not know ports, so the name does.
+    # A browser accepts a cookie of that name only over https. Cookies ignore ports, so the name has the port.
     cookie = "__Secure-recollect" if is_secure else f"recollect_team_{port}"
     return PublicAddress(origin, frozenset(hosts), cookie, is_secure)
 
 
 class MemberPage(Page):
-    """The page of one organisation: what it says of this machine is left out."""
+    """The page of one organisation, without information about the server's machine."""
 
-    desk: MirrorBackend
+    backend: MirrorBackend
 
-    def __init__(self, desk: MirrorBackend, version: str, exports: Mapping[str, ExportFormat]) -> None:
-        super().__init__(desk, "", version, exports)
-        self.desk = desk
+    def __init__(self, backend: MirrorBackend, version: str, exports: Mapping[str, ExportFormat]) -> None:
+        super().__init__(backend, "", version, exports)
+        self.backend = backend
 
     def stop(self) -> None:
-        """End streams, and fetch nothing more."""
+        """End streams and stop fetching."""
         self.stopping.set()
-        self.desk.mirror.stop()
+        self.backend.mirror.stop()
 
-    def sessions(self, asked: Values) -> SessionListDocument:
-        """A page of the list, and whose each session is."""
-        document = super().sessions(asked)
-        people = self.desk.mirror.people
+    def sessions(self, values: Values) -> SessionListDocument:
+        """A page of the list, with the owner of each session."""
+        document = super().sessions(values)
+        people = self.backend.mirror.people
         rows = [replace(row, person=people.get(row.id)) for row in document.sessions]
         return replace(document, sessions=rows)
 
-    def head(self, asked: Values) -> SessionHeadDocument:
-        """What stands above a conversation, and whose it is."""
-        document = super().head(asked)
-        return replace(document, person=self.desk.mirror.people.get(document.id))
+    def head(self, values: Values) -> SessionHeadDocument:
+        """The summary of a session, with its owner."""
+        document = super().head(values)
+        return replace(document, person=self.backend.mirror.people.get(document.id))
 
-    def resume(self, asked: Values) -> PageResumeDocument:
-        """How to go on with it on one's own machine; nothing is looked up on this one."""
-        session = self.desk.reading(asked["session"])
+    def resume(self, values: Values) -> PageResumeDocument:
+        """How to continue it on the member's machine; nothing is looked up on this one."""
+        session = self.backend.reading(values["session"])
         return PageResumeDocument(
             session=session.id,
             title=session.title,
@@ -170,8 +169,8 @@ class MemberPage(Page):
         )
 
     def about(self, member: Member, token: str) -> documents.MeDocument:
-        """What the page needs to know first."""
-        mirror = self.desk.mirror
+        """Token, version and rights, for the page's first request."""
+        mirror = self.backend.mirror
         mirror.look(0)
         filling = documents.ProgressDocument(mirror.done, mirror.total) if mirror.is_filling else None
         about = documents.MemberDocument(
@@ -186,15 +185,15 @@ class MemberPage(Page):
 
 
 def _signed_in() -> None:
-    """Stands in the description for the route that lets a member in."""
+    """Placeholder in the OpenAPI document for the login route."""
 
 
 def _signed_out() -> None:
-    """Stands in the description for the route that forgets a member."""
+    """Placeholder in the OpenAPI document for the logout route."""
 
 
 def _description() -> None:
-    """Stands in the description for itself."""
+    """Placeholder in the OpenAPI document for the document itself."""
 
 
 LOGIN_OPERATION = Operation(
@@ -207,7 +206,7 @@ LOGIN_OPERATION = Operation(
     is_open=True,
 )
 LOGOUT_OPERATION = Operation(
-    "POST", LOGOUT, "Forget the cookie", _signed_out, answers=documents.SignedOutDocument
+    "POST", LOGOUT, "Delete the cookie", _signed_out, answers=documents.SignedOutDocument
 )
 OFFERED = tuple(
     one
@@ -222,15 +221,15 @@ class MembersApp:
 
     def __init__(
         self,
-        door: MemberAuthenticator,
-        desks: MirrorBackends,
+        authenticator: MemberAuthenticator,
+        backends: MirrorBackends,
         address: PublicAddress,
         *,
         version: str,
         exports: Mapping[str, ExportFormat],
         built: BuiltFiles,
     ) -> None:
-        self._door, self._desks, self._address = door, desks, address
+        self._authenticator, self._backends, self._address = authenticator, backends, address
         self._version, self._exports, self._built = version, exports, built
         self._lock = threading.Lock()
         self._pages: OrderedDict[str, tuple[int | None, MemberPage]] = OrderedDict()
@@ -250,16 +249,15 @@ class MembersApp:
         self._app = self._application()
 
     def start(self) -> None:
-        """Called on the event loop."""
-        self._door.start()
+        self._authenticator.start()
 
     async def tidy(self) -> None:
-        """Drop copies of what was deleted."""
-        with contextlib.suppress(OSError):  # there is another hour
-            await anyio.to_thread.run_sync(self._desks.tidy)
+        """Drop copies of deleted sessions."""
+        with contextlib.suppress(OSError):  # tried again in an hour
+            await anyio.to_thread.run_sync(self._backends.tidy)
 
     def stop(self) -> None:
-        """End streams and what runs beside."""
+        """End streams and background work."""
         self._is_stopped = True
         for _, page in list(self._pages.values()):
             page.stop()
@@ -267,7 +265,6 @@ class MembersApp:
     # ---- the gate ----------------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let through, or refuse."""
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -275,7 +272,7 @@ class MembersApp:
         await (refused or self._app)(scope, receive, guarded(send))
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Refuse what does not come from the page itself."""
+        """Refuse requests that do not come from the page itself."""
         headers, method = RequestHeaders(scope["headers"]), scope["method"]
         is_page = method in ("GET", "HEAD") and not _is_below_api(scope["path"])
         is_link = is_page and headers.only(b"sec-fetch-mode") == "navigate"
@@ -299,20 +296,20 @@ class MembersApp:
         return 403, "the request comes from another page", f"open {self._address.origin}"
 
     async def _stranger(self, scope: Scope) -> Response | None:
-        """Refuse whoever is no member; a member is noted in the scope."""
+        """Refuse requests without a valid member; the member is added to the scope."""
         method, path = scope["method"], scope["path"]
         if not _is_below_api(path) or (path, method) in _OPEN:
             return None
         headers = RequestHeaders(scope["headers"])
         secrets = headers.cookies(self._address.cookie)
         if len(secrets) != 1 or not secrets[0]:
-            return _sign_in(AccessDenial(401, "nobody is signed in", "sign in with a token that may read"))
-        found = await self._door.admitted(secrets[0][:_LONGEST_SECRET], _client(scope))
+            return _sign_in(AccessDenial(401, "not signed in", "sign in with a token that may read"))
+        found = await self._authenticator.admitted(secrets[0][:_LONGEST_SECRET], _client(scope))
         if isinstance(found, AccessDenial):
             return _sign_in(found)
         if method == "POST" and not _is_same(headers.only(TOKEN_HEADER), form_token(secrets[0])):
             return answers.refusal(
-                403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me tells it"
+                403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me shows it"
             )
         scope[_MEMBER], scope[_SECRET], scope[TOKEN_NAME] = found, secrets[0], found.token
         return None
@@ -338,7 +335,7 @@ class MembersApp:
     def _endpoint(self, one: Operation) -> Any:
         async def endpoint(request: Request) -> Response:
             page = await self._page(request)
-            # What the page of an organisation does otherwise, it does by the same name.
+            # An override in the page of an organisation has the same name.
             own = one._replace(run=getattr(MemberPage, one.run.__name__, one.run))
             try:
                 answered = await self._answering.answered(page, own, request)
@@ -354,12 +351,12 @@ class MembersApp:
 
     async def _watched(self, request: Request, events: Any) -> AsyncIterator[bytes]:
         """A stream for as long as its reader is a member."""
-        asked = time.monotonic()
-        with contextlib.suppress(RecollectError):  # the browser comes again by itself
+        values = time.monotonic()
+        with contextlib.suppress(RecollectError):  # the browser reconnects by itself
             async for piece in events:
-                if time.monotonic() - asked > _ASK_AGAIN_SECONDS:
-                    asked = time.monotonic()
-                    found = await self._door.admitted(request.scope[_SECRET], _client(request.scope))
+                if time.monotonic() - values > _ASK_AGAIN_SECONDS:
+                    values = time.monotonic()
+                    found = await self._authenticator.admitted(request.scope[_SECRET], _client(request.scope))
                     if isinstance(found, AccessDenial):
                         return
                 yield piece
@@ -375,11 +372,11 @@ class MembersApp:
     async def _login(self, request: Request) -> Response:
         try:
             with anyio.fail_after(_BODY_SECONDS):
-                asked = from_body(await body_of(request), LOGIN_OPERATION.body)
+                values = from_body(await body_of(request), LOGIN_OPERATION.body)
         except TimeoutError:
             return answers.refusal(408, "the body came too slowly", "send it again")
-        secret = str(asked["token"]).strip()
-        found = await self._door.admitted(secret, _client(request.scope))
+        secret = str(values["token"]).strip()
+        found = await self._authenticator.admitted(secret, _client(request.scope))
         if isinstance(found, AccessDenial):
             return _sign_in(found)
         response = answers.answer(documents.LoginDocument(form_token(secret)))
@@ -425,7 +422,7 @@ class MembersApp:
             known = self._pages.get(member.organization)
             if known is not None and known[0] == member.retention_days:
                 return known[1]
-            page = MemberPage(self._desks.desk(member), self._version, self._exports)
+            page = MemberPage(self._backends.desk(member), self._version, self._exports)
             if known is not None:
                 known[1].stop()
             self._pages[member.organization] = (member.retention_days, page)
@@ -438,7 +435,7 @@ class MembersApp:
 
 
 def form_token(secret: str) -> str:
-    """What a page has to say with every POST: known to whoever was told it, or holds the cookie; the same on every server."""
+    """The token for every POST, derived from the cookie's secret; the same on every server."""
     return sha256(b"recollect page\0" + secret.encode("utf-8", "replace")).hexdigest()
 
 
@@ -462,7 +459,7 @@ def _content_type(headers: RequestHeaders, method: str) -> tuple[int, str, str] 
 
 
 def _sign_in(denied: AccessDenial) -> Response:
-    """A refusal that says that signing in is the way."""
+    """A refusal that asks to sign in."""
     response = answers.answer(
         documents.ErrorDocument(denied.error, denied.hint, sign_in=denied.status in (401, 403)), denied.status
     )
@@ -474,14 +471,14 @@ def _sign_in(denied: AccessDenial) -> Response:
 async def _not_offered(_: Request) -> Response:
     return answers.refusal(
         403,
-        "this page is for reading",
+        "this page is read-only",
         "pull the session and change it on your own machine: recollect sync pull",
     )
 
 
 def _without_place(response: Response, page: MemberPage) -> None:
-    """Where the mirror lies on this machine is nobody's business."""
-    files = page.desk.mirror.files
+    """Remove the mirror's path on this machine."""
+    files = page.backend.mirror.files
     for place in (files.home, files.root):
         text = encoded(str(place))[1:-1]
         if text in response.body:

@@ -1,7 +1,7 @@
-"""A route as data: its address, what it takes, what it answers. Requests are checked against it, and OpenAPI is made of it.
+"""A route as data: address, parameters, answer. Requests are checked against it, and OpenAPI is generated
+from it.
 
-So the description cannot say anything else than what is done. Every parameter has a bound; one that is not
-described is refused.
+Every parameter has a bound; an undescribed one is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_TEXT = 1_000
 
 
 class Parameter(NamedTuple):
-    """One thing that may be asked for, in the address or in the body."""
+    """One parameter, in the address or in the body."""
 
     name: str
     schema: Schema
@@ -36,19 +36,19 @@ class Operation(NamedTuple):
     run: Callable[..., Any]
     query: tuple[Parameter, ...] = ()
     body: tuple[Parameter, ...] = ()
-    content: str = ""  # the content type of an answer that is no document
-    answers: Any = None  # the type of the document, where ``run`` does not say it
+    content: str = ""  # the content type of an answer that is not a document
+    answers: Any = None  # the type of the document, where ``run`` does not declare it
     is_open: bool = False
     streams: bool = False
 
     @property
     def path_names(self) -> list[str]:
-        """What stands in braces in the path."""
+        """The names in braces in the path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @property
     def document(self) -> Any:
-        """The type of the document that is answered; None for a file or a stream."""
+        """The type of the document in the answer; None for a file or a stream."""
         return None if self.content else self.answers or get_type_hints(self.run)["return"]
 
 
@@ -56,7 +56,6 @@ class Operation(NamedTuple):
 
 
 def text(name: str, most: int = _LONGEST_TEXT, *, is_required: bool = False, summary: str = "") -> Parameter:
-    """A text of bounded length."""
     return Parameter(name, {"type": "string", "maxLength": most}, is_required, summary)
 
 
@@ -69,7 +68,6 @@ def integer(
     is_required: bool = False,
     summary: str = "",
 ) -> Parameter:
-    """A whole number between two."""
     schema: Schema = {"type": "integer", "minimum": least, "maximum": most}
     if default is not None:
         schema["default"] = default
@@ -79,7 +77,6 @@ def integer(
 def number(
     name: str, least: float, most: float, default: float | None = None, summary: str = ""
 ) -> Parameter:
-    """A number between two."""
     schema: Schema = {"type": "number", "minimum": least, "maximum": most}
     if default is not None:
         schema["default"] = default
@@ -89,7 +86,6 @@ def number(
 def choice(
     name: str, *words: str, default: str | None = None, summary: str = "", is_required: bool = False
 ) -> Parameter:
-    """One of some words."""
     schema: Schema = {"type": "string", "enum": list(words)}
     if default is not None:
         schema["default"] = default
@@ -97,7 +93,6 @@ def choice(
 
 
 def flag(name: str, default: bool | None = None, summary: str = "") -> Parameter:
-    """True or false."""
     schema: Schema = {"type": "boolean"}
     if default is not None:
         schema["default"] = default
@@ -108,37 +103,37 @@ def flag(name: str, default: bool | None = None, summary: str = "") -> Parameter
 
 
 def from_query(pairs: Iterable[tuple[str, str]], known: Iterable[Parameter]) -> Values:
-    """The parameters of an address, checked; what was not given is None or its default."""
-    given: dict[str, str] = {}
+    """The parameters of an address, checked; a missing one is None or its default."""
+    raw: dict[str, str] = {}
     for name, value in pairs:
-        if name in given:
+        if name in raw:
             raise UsageError(f"{name[:60]!a}: given twice", hint="give it once")
-        given[name] = value
-    return _checked(given, known, _parsed)
+        raw[name] = value
+    return _checked(raw, known, _parsed)
 
 
-def from_body(given: Mapping[str, object], known: Iterable[Parameter]) -> Values:
+def from_body(raw: Mapping[str, object], known: Iterable[Parameter]) -> Values:
     """The members of a body, checked."""
-    return _checked(given, known, _typed)
+    return _checked(raw, known, _typed)
 
 
 def _checked(
-    given: Mapping[str, object], known: Iterable[Parameter], read: Callable[[str, Schema, object], object]
+    raw: Mapping[str, object], known: Iterable[Parameter], read: Callable[[str, Schema, object], object]
 ) -> Values:
     parameters = {one.name: one for one in known}
-    for name in given:
+    for name in raw:
         if name not in parameters:
             raise UsageError(
-                f"{name[:60]!a}: not known here", hint=f"known are {', '.join(parameters) or 'none'}"
+                f"{name[:60]!a}: unknown parameter", hint=f"known: {', '.join(parameters) or 'none'}"
             )
     values: Values = {}
     for name, one in parameters.items():
-        if given.get(name) is not None:
-            value = read(name, one.schema, given[name])
+        if raw.get(name) is not None:
+            value = read(name, one.schema, raw[name])
             _require(name, one.schema, value)
             values[name] = value
         elif one.is_required:
-            raise UsageError(f"{name}: is missing", hint="/openapi.json says what is needed")
+            raise UsageError(f"{name}: missing", hint="/openapi.json lists required parameters")
         else:
             values[name] = one.schema.get("default")
     return values
@@ -146,26 +141,26 @@ def _checked(
 
 def _parsed(name: str, schema: Schema, value: object) -> object:
     """A value from an address, where everything is text."""
-    given, kind = str(value), schema["type"]
+    raw, kind = str(value), schema["type"]
     try:
         if kind == "integer":
-            return _integer(given)
+            return _integer(raw)
         if kind == "number":
-            return float(given)
+            return float(raw)
         if kind == "boolean":
-            return {"true": True, "false": False}[given]
+            return {"true": True, "false": False}[raw]
     except (ValueError, KeyError):
         raise UsageError(
-            f"{name}: {given[:40]!a} is no {kind}", hint="/openapi.json says what is meant"
+            f"{name}: {raw[:40]!a} is not of type {kind}", hint="/openapi.json lists the types"
         ) from None
-    return given
+    return raw
 
 
-def _integer(given: str) -> int:
-    digits = given.removeprefix("-")
+def _integer(raw: str) -> int:
+    digits = raw.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise ValueError(given)
-    return int(given)
+        raise ValueError(raw)
+    return int(raw)
 
 
 def _typed(name: str, schema: Schema, value: object) -> object:
@@ -177,14 +172,14 @@ def _typed(name: str, schema: Schema, value: object) -> object:
     }
     is_bool = isinstance(value, bool)
     if not isinstance(value, kinds[schema["type"]]) or (is_bool and schema["type"] != "boolean"):
-        raise UsageError(f"{name}: is no {schema['type']}", hint="/openapi.json says what is meant")
+        raise UsageError(f"{name}: not of type {schema['type']}", hint="/openapi.json lists the types")
     return value
 
 
 def _require(name: str, schema: Schema, value: Any) -> None:
     if "enum" in schema and value not in schema["enum"]:
         raise UsageError(
-            f"{name}: {str(value)[:40]!a} is not known", hint=f"one of {', '.join(schema['enum'])}"
+            f"{name}: {str(value)[:40]!a} is not a valid value", hint=f"one of {', '.join(schema['enum'])}"
         )
     if len(value) > schema["maxLength"] if "maxLength" in schema else False:
         raise UsageError(f"{name}: {len(value)} characters", hint=f"at most {schema['maxLength']}")
@@ -220,7 +215,7 @@ def openapi(
 
 
 def answered(operations: Iterable[Operation]) -> list[Any]:
-    """The types of the documents that routes answer, a refusal included."""
+    """The types of the documents in answers, refusals included."""
     return list(dict.fromkeys([ErrorDocument, *filter(None, (one.document for one in operations))]))
 
 

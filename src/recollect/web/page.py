@@ -1,4 +1,4 @@
-"""The handlers: each takes checked values and gives a document. They hold no state but the desk."""
+"""The handlers: each takes checked values and returns a document. Their only state is the backend."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FIRST_LIST_SECONDS = 2.0
 
 
 class ExportFormat(NamedTuple):
-    """A format: how a session is written in it, without its secrets unless told otherwise."""
+    """An export format: how a session is written, without secrets by default."""
 
     media_type: str
     suffix: str
@@ -65,11 +65,11 @@ class Page:
     """Everything the routes can do."""
 
     def __init__(
-        self, desk: PageBackend, token: str, version: str, exports: Mapping[str, ExportFormat]
+        self, backend: PageBackend, token: str, version: str, exports: Mapping[str, ExportFormat]
     ) -> None:
-        self.desk, self._token, self._version, self._exports = desk, token, version, dict(exports)
-        self.listed = SessionList(desk)
-        self._secrets = SecretJob(desk)
+        self.backend, self._token, self._version, self._exports = backend, token, version, dict(exports)
+        self.listed = SessionList(backend)
+        self._secrets = SecretJob(backend)
         self.stopping = threading.Event()
         self._is_listed = threading.Event()
 
@@ -77,25 +77,25 @@ class Page:
         """Make what the first list needs, then read large logs."""
         with contextlib.suppress(RecollectError), self.desk.index.held():
             self.listed.document(SessionQuery(), 0, 100)
-            # Whoever started us looks at the list first: nothing else is begun before it is there.
+            # The list is shown first: nothing else starts before it is there.
             self._is_listed.wait(_FIRST_LIST_SECONDS)
-        self.desk.index.refresh()
+        self.backend.index.refresh()
         with contextlib.suppress(RecollectError):
             self.desk.read_ahead(self.stopping)
 
     # ---- who and what ------------------------------------------------------------------------------------
 
     def me(self, _: Values) -> page_documents.MeDocument:
-        """What the page needs to know first."""
-        index = self.desk.index
+        """Token, version and homes, for the page's first request."""
+        index = self.backend.index
         return page_documents.MeDocument(
             token=self._token,
             version=self._version,
             homes=[
                 page_documents.ServedHomeDocument(str(root.path), root.exists)
-                for root in self.desk.home.roots
+                for root in self.backend.home.roots
             ],
-            is_sample=self.desk.is_sample,
+            is_sample=self.backend.is_sample,
             index=page_documents.IndexProgressDocument(
                 index.state, index.done, index.total, index.refreshed_at, index.notes
             ),
@@ -124,12 +124,12 @@ class Page:
             sort=asked["sort"],
             is_ascending=asked["order"] == "asc",
         )
-        document = self.listed.document(wanted, asked["from"], asked["count"])
+        document = self.listed.document(query, values["from"], values["count"])
         self._is_listed.set()
         return document
 
     def projects(self, _: Values) -> ProjectsDocument:
-        """The directories that were worked in."""
+        """The directories of all sessions."""
         return ProjectsDocument(self.listed.projects())
 
     def search(self, asked: Values) -> PageSearchDocument:
@@ -149,199 +149,190 @@ class Page:
             width=asked["width"],
         )
 
-    def cost(self, asked: Values) -> CostDocument:
+    def cost(self, values: Values) -> CostDocument:
         """The document of `recollect cost --json`."""
         return cost_document(
-            self.desk,
-            [key for key in asked["by"].split(",") if key],
-            since=asked["since"],
-            until=asked["until"],
-            timezone=asked["timezone"],
-            project=asked["project"],
-            model=asked["model"],
-            session=asked["session"],
-            mode=asked["mode"],
-            explain=bool(asked["explain"]),
+            self.backend,
+            [key for key in values["by"].split(",") if key],
+            since=values["since"],
+            until=values["until"],
+            timezone=values["timezone"],
+            project=values["project"],
+            model=values["model"],
+            session=values["session"],
+            mode=values["mode"],
+            explain=bool(values["explain"]),
         )
 
     def health(self, _: Values) -> HealthDocument:
-        """What needs looking after."""
-        return health_document(self.desk, self.listed, self._secrets)
+        """Sessions that need attention: expiring, damaged, old, with secrets."""
+        return health_document(self.backend, self.listed, self._secrets)
 
     # ---- one session -------------------------------------------------------------------------------------
 
-    def head(self, asked: Values) -> conversation.SessionHeadDocument:
-        """What stands above a conversation."""
-        return page_session.head_document(self.desk, self.listed, asked["session"])
+    def head(self, values: Values) -> conversation.SessionHeadDocument:
+        """The summary of a session."""
+        return page_session.head_document(self.backend, self.listed, values["session"])
 
-    def resume(self, asked: Values) -> parts.PageResumeDocument:
-        """How to go on with it."""
-        return page_session.resume_document(self.desk.reading(asked["session"]))
+    def resume(self, values: Values) -> parts.PageResumeDocument:
+        """How to continue it."""
+        return page_session.resume_document(self.backend.reading(values["session"]))
 
-    def messages(self, asked: Values) -> conversation.MessageWindowDocument:
-        """A window of messages."""
-        session = self.desk.reading(asked["session"])
-        return MessageWindow(session, view_of(asked)).document(asked["from"], asked["count"])
+    def messages(self, values: Values) -> conversation.MessageWindowDocument:
+        session = self.backend.reading(values["session"])
+        return MessageWindow(session, view_of(values)).document(values["from"], values["count"])
 
-    def message(self, asked: Values) -> conversation.PageMessageDocument:
-        """One message without cutting."""
-        number = str(asked["index"])
+    def message(self, values: Values) -> conversation.PageMessageDocument:
+        """One message in full."""
+        number = str(values["index"])
         if not (number.isascii() and number.isdigit() and len(number) < 10):
-            raise UsageError(f"message {number[:20]!a}: no number", hint="count from 0")
-        return MessageWindow(self.desk.reading(asked["session"]), view_of(asked)).whole(int(number))
+            raise UsageError(f"message {number[:20]!a}: not a number", hint="count from 0")
+        return MessageWindow(self.backend.reading(values["session"]), view_of(values)).whole(int(number))
 
-    def map(self, asked: Values) -> conversation.ConversationMapDocument:
+    def map(self, values: Values) -> conversation.ConversationMapDocument:
         """All messages without their texts."""
-        return map_document(self.desk.reading(asked["session"]), view_of(asked))
+        return map_document(self.backend.reading(values["session"]), view_of(values))
 
-    def position(self, asked: Values) -> conversation.PositionDocument:
-        """Where a line is shown."""
-        uuid, offset = asked["uuid"], asked["offset"]
+    def position(self, values: Values) -> conversation.PositionDocument:
+        """The message that shows a line."""
+        uuid, offset = values["uuid"], values["offset"]
         if not uuid and offset is None:
-            raise UsageError("position: of what?", hint="give uuid or offset")
-        session = self.desk.reading(asked["session"])
-        view, index, name = position_of(session, uuid or None, offset, asked["agent"])
+            raise UsageError("position: uuid or offset is missing", hint="give uuid or offset")
+        session = self.backend.reading(values["session"])
+        view, index, name = position_of(session, uuid or None, offset, values["agent"])
         shown = conversation.ViewDocument(view.branch, view.before, view.agent, view.whole)
         return conversation.PositionDocument(index, shown, name)
 
-    def costs(self, asked: Values) -> conversation.TurnCostsDocument:
-        """What each turn cost."""
-        session = self.desk.reading(asked["session"])
+    def costs(self, values: Values) -> conversation.TurnCostsDocument:
+        """The cost of each turn."""
+        session = self.backend.reading(values["session"])
         whole = page_session.cost_of(self.listed.row(session))
-        return costs_document(session, view_of(asked), whole)
+        return costs_document(session, view_of(values), whole)
 
-    def branches(self, asked: Values) -> conversation.BranchesDocument:
-        """Every way the conversation went."""
-        return branches_document(self.desk.reading(asked["session"]))
+    def branches(self, values: Values) -> conversation.BranchesDocument:
+        """All branches of the conversation."""
+        return branches_document(self.backend.reading(values["session"]))
 
-    def agents(self, asked: Values) -> parts.PageAgentsDocument:
-        """Its sub-agents."""
-        return page_session.agents_document(self.desk, self.desk.reading(asked["session"]))
+    def agents(self, values: Values) -> parts.PageAgentsDocument:
+        return page_session.agents_document(self.backend, self.backend.reading(values["session"]))
 
-    def files(self, asked: Values) -> parts.FilesDocument:
-        """Versions of the files it touched."""
-        return page_session.files_document(self.desk, self.desk.reading(asked["session"]))
+    def files(self, values: Values) -> parts.FilesDocument:
+        """Versions of the files it changed."""
+        return page_session.files_document(self.backend, self.backend.reading(values["session"]))
 
-    def file_version(self, asked: Values) -> parts.FileTextDocument:
-        """The text of one version."""
-        session = self.desk.reading(asked["session"])
-        return page_session.version_document(self.desk, session, asked["path"], asked["number"])
+    def file_version(self, values: Values) -> parts.FileTextDocument:
+        session = self.backend.reading(values["session"])
+        return page_session.version_document(self.backend, session, values["path"], values["number"])
 
-    def file_diff(self, asked: Values) -> parts.FileDiffDocument:
-        """What changed between two versions."""
-        session = self.desk.reading(asked["session"])
+    def file_diff(self, values: Values) -> parts.FileDiffDocument:
+        session = self.backend.reading(values["session"])
         return page_session.diff_document(
-            self.desk, session, asked["path"], asked["number"], asked["against"]
+            self.backend, session, values["path"], values["number"], values["against"]
         )
 
-    def todos(self, asked: Values) -> parts.TodosDocument:
-        """What was left to do."""
-        return page_session.todos_document(self.desk, self.desk.reading(asked["session"]))
+    def todos(self, values: Values) -> parts.TodosDocument:
+        """The todo lists."""
+        return page_session.todos_document(self.backend, self.backend.reading(values["session"]))
 
-    def findings(self, asked: Values) -> FindingsDocument:
-        """What is wrong with it."""
-        return page_session.findings_document(self.desk, self.desk.reading(asked["session"]))
+    def findings(self, values: Values) -> FindingsDocument:
+        """The findings of a check."""
+        return page_session.findings_document(self.backend, self.backend.reading(values["session"]))
 
-    def blob(self, asked: Values) -> Response:
-        """A picture or document of a transcript."""
-        number = str(asked["number"])
+    def blob(self, values: Values) -> Response:
+        """An image or document in a transcript."""
+        number = str(values["number"])
         if not (number.isascii() and number.isdigit() and len(number) < 6):
-            raise UsageError(f"blob {number[:20]!a}: no number", hint="count from 0")
-        session = self.desk.reading(asked["session"])
-        found = page_session.blob(session, asked["uuid"], int(number), asked["agent"])
+            raise UsageError(f"blob {number[:20]!a}: not a number", hint="count from 0")
+        session = self.backend.reading(values["session"])
+        found = page_session.blob(session, values["uuid"], int(number), values["agent"])
         suffix = found.media_type.partition("/")[2].replace("octet-stream", "bin")
-        return answers.blob(found.data, found.media_type, f"{asked['uuid'][:8]}-{number}.{suffix}")
+        return answers.blob(found.data, found.media_type, f"{values['uuid'][:8]}-{number}.{suffix}")
 
     # ---- changes -----------------------------------------------------------------------------------------
 
-    def rename(self, asked: Values) -> changes.LabelDocument:
-        """Give it a title."""
-        return actions.rename(self.desk, asked["session"], asked["title"], apply=asked["apply"])
+    def rename(self, values: Values) -> changes.LabelDocument:
+        return actions.rename(self.backend, values["session"], values["title"], apply=values["apply"])
 
-    def tag(self, asked: Values) -> changes.LabelDocument:
-        """Give it a tag."""
-        return actions.tag(self.desk, asked["session"], asked["tag"], apply=asked["apply"])
+    def tag(self, values: Values) -> changes.LabelDocument:
+        return actions.tag(self.backend, values["session"], values["tag"], apply=values["apply"])
 
-    def fork(self, asked: Values) -> changes.ForkDocument:
-        """Copy it into a new session."""
+    def fork(self, values: Values) -> changes.ForkDocument:
         return actions.make_fork(
-            self.desk, asked["session"], asked["at"], asked["title"], apply=asked["apply"]
+            self.backend, values["session"], values["at"], values["title"], apply=values["apply"]
         )
 
-    def repair(self, asked: Values) -> PageRepairDocument:
-        """Mend it."""
+    def repair(self, values: Values) -> PageRepairDocument:
         return actions.make_repair(
-            self.desk, asked["session"], in_place=asked["in_place"], slim=asked["slim"], apply=asked["apply"]
+            self.backend,
+            values["session"],
+            in_place=values["in_place"],
+            slim=values["slim"],
+            apply=values["apply"],
         )
 
-    def remove(self, asked: Values) -> changes.RemovalDocument:
-        """To the trash."""
-        return actions.remove(self.desk, asked["session"], apply=asked["apply"])
+    def remove(self, values: Values) -> changes.RemovalDocument:
+        """Move it to the trash."""
+        return actions.remove(self.backend, values["session"], apply=values["apply"])
 
-    def archive_one(self, asked: Values) -> changes.ArchivalDocument:
-        """Keep it for good."""
-        return actions.archive_one(self.desk, asked["session"], apply=asked["apply"])
+    def archive_one(self, values: Values) -> changes.ArchivalDocument:
+        return actions.archive_one(self.backend, values["session"], apply=values["apply"])
 
-    def restore_file(self, asked: Values) -> changes.FileRestorationDocument:
-        """Write a version of a file."""
+    def restore_file(self, values: Values) -> changes.FileRestorationDocument:
         return actions.restore_file(
-            self.desk,
-            asked["session"],
-            asked["path"],
-            asked["number"],
-            asked["to"],
-            overwrite=asked["overwrite"],
-            apply=asked["apply"],
+            self.backend,
+            values["session"],
+            values["path"],
+            values["number"],
+            values["to"],
+            overwrite=values["overwrite"],
+            apply=values["apply"],
         )
 
-    def archive(self, asked: Values) -> changes.ArchivalDocument:
-        """Keep many."""
-        return actions.archive_many(self.desk, asked["which"], apply=asked["apply"])
+    def archive(self, values: Values) -> changes.ArchivalDocument:
+        """Archive several sessions."""
+        return actions.archive_many(self.backend, values["which"], apply=values["apply"])
 
-    def cleanup(self, asked: Values) -> changes.PageCleanupDocument:
-        """Make room."""
-        return actions.clean_up(self.desk, asked["days"], asked["project"], apply=asked["apply"])
+    def cleanup(self, values: Values) -> changes.PageCleanupDocument:
+        """Archive old sessions and move them to the trash."""
+        return actions.clean_up(self.backend, values["days"], values["project"], apply=values["apply"])
 
-    def restore_trash(self, asked: Values) -> changes.TrashRestorationDocument:
-        """Bring back what was removed."""
-        return actions.restore_trash(self.desk, asked["batch"], apply=asked["apply"])
+    def restore_trash(self, values: Values) -> changes.TrashRestorationDocument:
+        return actions.restore_trash(self.backend, values["batch"], apply=values["apply"])
 
-    def undo(self, asked: Values) -> changes.UndoDocument:
-        """Take a change back."""
-        return actions.undo(self.desk, asked["id"], apply=asked["apply"])
+    def undo(self, values: Values) -> changes.UndoDocument:
+        return actions.undo(self.backend, values["id"], apply=values["apply"])
 
     def look_for_secrets(self, _: Values) -> SecretsDocument:
-        """Start looking."""
+        """Start a scan for secrets."""
         self._secrets.start()
         return self._secrets.document()
 
     def refresh_index(self, _: Values) -> page_documents.IndexStateDocument:
-        """Bring the index up to date."""
-        self.desk.index.refresh()
-        return page_documents.IndexStateDocument(self.desk.index.state)
+        self.backend.index.refresh()
+        return page_documents.IndexStateDocument(self.backend.index.state)
 
-    def export(self, asked: Values) -> Response:
-        """The session as a file to be saved."""
-        chosen = self._exports.get(asked["format"])
+    def export(self, values: Values) -> Response:
+        """The session as a file to save."""
+        chosen = self._exports.get(values["format"])
         if chosen is None:
             raise UsageError(
-                f"format {asked['format'][:40]!a}: not known", hint=f"one of {', '.join(self._exports)}"
+                f"format {values['format'][:40]!a}: unknown", hint=f"one of {', '.join(self._exports)}"
             )
-        session = self.desk.session(asked["session"])
-        redactor = Redactor(self.desk.data) if asked["redact"] else None
-        pieces = iter(chosen.pieces(session, asked["whole"], redactor))
-        # Taken before the answer begins: what cannot be read at all must be a refusal, not half a file.
+        session = self.backend.session(values["session"])
+        redactor = Redactor(self.backend.data) if values["redact"] else None
+        pieces = iter(chosen.pieces(session, values["whole"], redactor))
+        # Made before the answer begins: an unreadable session must be a refusal, not half a file.
         whole = itertools.chain([next(pieces, b"")], pieces)
         return answers.download(whole, f"{session.id[:8]}.{chosen.suffix}", chosen.media_type)
 
 
-def view_of(asked: Values) -> ConversationView:
-    """The view that parameters name."""
+def view_of(values: Values) -> ConversationView:
+    """The view that the parameters select."""
     return ConversationView(
-        branch=asked["branch"] or None,
-        before=asked["before"],
-        agent=asked["agent"] or None,
-        whole=bool(asked["whole"]),
+        branch=values["branch"] or None,
+        before=values["before"],
+        agent=values["agent"] or None,
+        whole=bool(values["whole"]),
     )
 
 
@@ -353,11 +344,13 @@ def _pico(dollars: float | None) -> int | None:
     return None if dollars is None else round(dollars * PICO)
 
 
-def _words(given: str | None, known: Iterable[str], name: str) -> list[str] | None:
-    if not given:
+def _words(raw: str | None, known: Iterable[str], name: str) -> list[str] | None:
+    if not raw:
         return None
-    words = [word for word in given.split(",") if word]
+    words = [word for word in raw.split(",") if word]
     for word in words:
         if word not in tuple(known):
-            raise UsageError(f"{name}: {word[:40]!a} is not known", hint=f"one or more of {', '.join(known)}")
+            raise UsageError(
+                f"{name}: {word[:40]!a} is not a valid value", hint=f"one or more of {', '.join(known)}"
+            )
     return words

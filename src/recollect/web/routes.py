@@ -19,7 +19,7 @@ _VIEW: tuple[Parameter, ...] = (
     text("branch", 128, summary="the conversation that ends at this entry"),
     integer("before", 1, 100_000, summary="as it was before this compaction"),
     _AGENT,
-    flag("whole", summary="also what compactions hide"),
+    flag("whole", summary="include what compactions hide"),
 )
 _LARGE = 1 << 40
 
@@ -45,7 +45,7 @@ _SESSIONS = (
 _SEARCH = (
     text("q", is_required=True),
     choice("how", *HOW, default=WORDS),
-    text("kinds", 100, summary="comma list of kinds of text"),
+    text("kinds", 100, summary="comma-separated kinds of text"),
     text("project"),
     text("session", 255),
     _SINCE,
@@ -55,7 +55,7 @@ _SEARCH = (
     integer("width", 20, 500, 160),
 )
 _COST = (
-    Parameter("by", {"type": "string", "maxLength": 100, "default": "day"}, False, "comma list of keys"),
+    Parameter("by", {"type": "string", "maxLength": 100, "default": "day"}, False, "comma-separated keys"),
     _SINCE,
     _UNTIL,
     text("timezone", 64),
@@ -67,23 +67,28 @@ _COST = (
 )
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/api/me", "What the page needs to know first", Page.me),
+    Operation("GET", "/api/me", "Token, version and homes", Page.me),
     Operation(
         "GET",
         "/api/sessions",
-        "Sessions, filtered and in order",
+        "Sessions, filtered and sorted",
         Page.sessions,
         _SESSIONS,
     ),
-    Operation("GET", "/api/projects", "The directories that were worked in", Page.projects),
-    Operation("GET", "/api/search", "Messages that fit, by session", Page.search, _SEARCH),
+    Operation("GET", "/api/projects", "The directories of all sessions", Page.projects),
+    Operation("GET", "/api/search", "Matching messages, by session", Page.search, _SEARCH),
     Operation("GET", "/api/cost", "What `recollect cost --json` prints", Page.cost, _COST),
-    Operation("GET", "/api/health", "What needs looking after", Page.health),
+    Operation(
+        "GET",
+        "/api/health",
+        "Sessions that need attention: expiring, damaged, old, with secrets",
+        Page.health,
+    ),
     Operation(
         "GET", "/api/events", "Changes of the list", list_events, content="text/event-stream", streams=True
     ),
-    Operation("GET", _AT, "What stands above a conversation", Page.head),
-    Operation("GET", f"{_AT}/resume", "How to go on with it", Page.resume),
+    Operation("GET", _AT, "The summary of a session", Page.head),
+    Operation("GET", f"{_AT}/resume", "How to continue the session", Page.resume),
     Operation(
         "GET",
         f"{_AT}/messages",
@@ -91,19 +96,19 @@ OPERATIONS: tuple[Operation, ...] = (
         Page.messages,
         (*_VIEW, integer("from", -_LARGE, _LARGE, 0), integer("count", 1, 200, 50)),
     ),
-    Operation("GET", f"{_AT}/messages/{{index}}", "One message, whole", Page.message, _VIEW),
+    Operation("GET", f"{_AT}/messages/{{index}}", "One message in full", Page.message, _VIEW),
     Operation("GET", f"{_AT}/map", "All messages without their texts", Page.map, _VIEW),
     Operation(
         "GET",
         f"{_AT}/position",
-        "Where a line is shown",
+        "The message that shows a line",
         Page.position,
         (text("uuid", 128), integer("offset", 0, _LARGE), _AGENT),
     ),
-    Operation("GET", f"{_AT}/costs", "What each turn cost", Page.costs, _VIEW),
-    Operation("GET", f"{_AT}/branches", "Every way the conversation went", Page.branches),
+    Operation("GET", f"{_AT}/costs", "The cost of each turn", Page.costs, _VIEW),
+    Operation("GET", f"{_AT}/branches", "All branches of the conversation", Page.branches),
     Operation("GET", f"{_AT}/agents", "Its sub-agents", Page.agents),
-    Operation("GET", f"{_AT}/files", "Versions of the files it touched", Page.files),
+    Operation("GET", f"{_AT}/files", "Versions of the files it changed", Page.files),
     Operation(
         "GET",
         f"{_AT}/files/version",
@@ -118,12 +123,12 @@ OPERATIONS: tuple[Operation, ...] = (
         Page.file_diff,
         (_PATH, integer("number", 1, 1_000_000, is_required=True), integer("against", 0, 1_000_000)),
     ),
-    Operation("GET", f"{_AT}/todos", "What was left to do", Page.todos),
-    Operation("GET", f"{_AT}/findings", "What is wrong with it", Page.findings),
+    Operation("GET", f"{_AT}/todos", "The todo lists", Page.todos),
+    Operation("GET", f"{_AT}/findings", "The findings of a check", Page.findings),
     Operation(
         "GET",
         f"{_AT}/blobs/{{uuid}}/{{number}}",
-        "A picture or document of a transcript",
+        "An image or document in a transcript",
         Page.blob,
         (_AGENT,),
         content="application/octet-stream",
@@ -131,7 +136,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         f"{_AT}/events",
-        "What becomes of one conversation",
+        "Changes of one conversation",
         session_events,
         (*_VIEW, integer("after", 0, _LARGE)),
         content="text/event-stream",
@@ -141,14 +146,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "POST",
         f"{_AT}/rename",
-        "Give it a title",
+        "Set the title",
         Page.rename,
         body=(text("title", 400, is_required=True), _APPLY),
     ),
     Operation(
         "POST",
         f"{_AT}/tag",
-        "Give it a tag",
+        "Set the tag",
         Page.tag,
         body=(text("tag", 400, is_required=True), _APPLY),
     ),
@@ -166,8 +171,8 @@ OPERATIONS: tuple[Operation, ...] = (
         Page.repair,
         body=(flag("in_place", default=False), flag("slim", default=False), _APPLY),
     ),
-    Operation("POST", f"{_AT}/remove", "To the trash", Page.remove, body=(_APPLY,)),
-    Operation("POST", f"{_AT}/archive", "Keep it for good", Page.archive_one, body=(_APPLY,)),
+    Operation("POST", f"{_AT}/remove", "Move it to the trash", Page.remove, body=(_APPLY,)),
+    Operation("POST", f"{_AT}/archive", "Archive the session", Page.archive_one, body=(_APPLY,)),
     Operation(
         "POST",
         f"{_AT}/files/restore",
@@ -196,7 +201,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "POST",
         "/api/archive",
-        "Keep many for good",
+        "Archive several sessions",
         Page.archive,
         body=(choice("which", "all", "expiring", is_required=True), _APPLY),
     ),
@@ -210,17 +215,17 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "POST",
         "/api/trash/restore",
-        "Bring back what was removed",
+        "Restore from the trash",
         Page.restore_trash,
         body=(text("batch", 200, is_required=True), _APPLY),
     ),
     Operation(
         "POST",
         "/api/undo",
-        "Take a change back",
+        "Undo a change",
         Page.undo,
         body=(text("id", 200, is_required=True), _APPLY),
     ),
-    Operation("POST", "/api/health/secrets", "Start looking for secrets", Page.look_for_secrets),
+    Operation("POST", "/api/health/secrets", "Start a scan for secrets", Page.look_for_secrets),
     Operation("POST", "/api/index/refresh", "Bring the index up to date", Page.refresh_index),
 )

@@ -121,7 +121,7 @@ class Database(Protocol):
     # --- sessions and files ----------------------------------------------------------------------
 
     async def sessions(
-        self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
+        self, org: str, filters: SessionFilter, before: tuple[int, str] | None, limit: int
     ) -> list[RemoteSession]:
         """Newest change first; ``before`` is the change and id of the last one returned."""
 

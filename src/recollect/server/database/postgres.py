@@ -2,7 +2,7 @@
 
 Concurrent appends share a transaction: while one commits, the next batch collects. After a broken
 connection, a failover or a deadlock the work is repeated until a timeout. That is safe, because a
-stored append is recognised by its position. Reads may use a replica; whatever decides something uses
+stored append is recognised by its position. Reads may use a replica; decisions use
 the primary.
 
 Every statement runs with the organisation in ``recollect.org``, and row-level security compares it

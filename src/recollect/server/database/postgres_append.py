@@ -11,7 +11,7 @@ from msgspec import Struct
 from recollect.model.search.terms import folded, indexed_text
 from recollect.server.database.postgres_function import CALL
 from recollect.server.database.records import AppendRequest, Moved, SessionAppend
-from recollect.server.database.sql_append import is_fresh, packed, what_is_told
+from recollect.server.database.sql_append import is_fresh, packed, session_update
 
 _encode = msgspec.json.Encoder().encode
 

@@ -39,8 +39,8 @@ async def commit_appends(
     """Make appends to different logs of one organisation; None for those at another position."""
     order, asks = in_order(appends)
     moved = await tx.move(org, asks, now)
-    told = [asked.ask for asked, one in zip(asks, moved, strict=True) if one is not None]
-    await count_usage(tx, org, [ask for ask in told if ask.prepared.usage])
+    stored = [asked.ask for asked, one in zip(asks, moved, strict=True) if one is not None]
+    await count_usage(tx, org, [ask for ask in stored if ask.prepared.usage])
     return unordered(order, moved)
 
 

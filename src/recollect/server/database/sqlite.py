@@ -139,12 +139,12 @@ class _WriterThread(threading.Thread):
                     jobs.append(self._jobs.get_nowait())
                 except queue.Empty:
                     break
-            wanted = [job for job in jobs if job is not None]
-            self._busy = max(len(wanted), self._busy // 2)
-            if wanted:
-                self._commit(wanted)
-                self._answer(wanted)
-            if len(wanted) < len(jobs):
+            pending = [job for job in jobs if job is not None]
+            self._busy = max(len(pending), self._busy // 2)
+            if pending:
+                self._commit(pending)
+                self._answer(pending)
+            if len(pending) < len(jobs):
                 return
 
     def _commit(self, jobs: list[_WriteJob]) -> None:
@@ -205,7 +205,7 @@ class _WriterThread(threading.Thread):
                 job.result = _finished(job.work(self._transaction))
         except (apsw.FullError, apsw.IOError, apsw.CorruptError):
             raise
-        except Exception as problem:  # noqa: BLE001 - handed to whoever waits
+        except Exception as problem:  # noqa: BLE001 - passed to the waiting caller
             job.problem = problem
 
     @staticmethod
@@ -298,14 +298,14 @@ class SqliteDatabase(SqlDatabase):
         return list(connection.execute(sql, values))
 
     async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        result: Result = await self._given(None, work)
+        result: Result = await self._enqueued(None, work)
         return result
 
     async def _commit(self, ask: AppendRequest) -> Moved | None:
-        moved: Moved | None = await self._given(ask, None)
+        moved: Moved | None = await self._enqueued(ask, None)
         return moved
 
-    async def _given(
+    async def _enqueued(
         self, append: AppendRequest | None, work: Callable[[Transaction], Awaitable[Any]] | None
     ) -> Any:
         if self._writer is None:

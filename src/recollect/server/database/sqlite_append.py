@@ -15,7 +15,7 @@ import apsw
 
 from recollect.model.search.terms import indexed_text
 from recollect.server.database.records import LIVE, PURGED, Moved, SessionAppend
-from recollect.server.database.sql_append import is_fresh, packed, what_is_told
+from recollect.server.database.sql_append import is_fresh, packed, session_update
 
 Values = tuple[object, ...]
 _ROWS_AT_ONCE = 64
@@ -101,7 +101,7 @@ def _make_logs(connection: apsw.Connection, org: str, fresh: Sequence[SessionApp
 
 def _tell_sessions(connection: apsw.Connection, won: Sequence[SessionAppend], now: int) -> None:
     """One update can change a row once: a second log of one session waits for the next."""
-    rest: list[Values] = [(ref, now, *what_is_told(ask)) for ref, ask in won]
+    rest: list[Values] = [(ref, now, *session_update(ask)) for ref, ask in won]
     while rest:
         wave: dict[object, Values] = {}
         later: list[Values] = []
@@ -127,9 +127,9 @@ def _add_texts(connection: apsw.Connection, won: Sequence[SessionAppend]) -> Non
 
 def _new_session(asked: SessionAppend, now: int) -> Values:
     ref, ask = asked
-    told, author = ask.description, ask.author
-    machine = told.machine or author.machine
-    return ref, ask.org, ask.session, machine, author.user, now, now, int(told.encrypted)
+    description, author = ask.description, ask.author
+    machine = description.machine or author.machine
+    return ref, ask.org, ask.session, machine, author.user, now, now, int(description.encrypted)
 
 
 def _move(asked: SessionAppend, now: int) -> Values:

@@ -85,10 +85,10 @@ async def org(ask: ServerRequest) -> Response:
 async def change_org(ask: ServerRequest) -> Response:
     """PATCH /v1/org."""
     ask.only()
-    given = await ask.document(_OrgChange)
-    await ask.service.database.set_retention(ask.org, given.retention_days, ask.caller.author)
+    body = await ask.document(_OrgChange)
+    await ask.service.database.set_retention(ask.org, body.retention_days, ask.caller.author)
     ask.service.doorkeeper.forget()
-    return answer(replace(ask.caller.org, retention_days=given.retention_days))
+    return answer(replace(ask.caller.org, retention_days=body.retention_days))
 
 
 async def users(ask: ServerRequest) -> Response:
@@ -101,8 +101,8 @@ async def users(ask: ServerRequest) -> Response:
 async def add_user(ask: ServerRequest) -> Response:
     """POST /v1/users."""
     ask.only()
-    given = await ask.document(_NewUser)
-    user = OrgUser(new_id(), ask.org, plain_text(given.name, 200), _role(given.role), False, now_ms())
+    body = await ask.document(_NewUser)
+    user = OrgUser(new_id(), ask.org, plain_text(body.name, 200), _role(body.role), False, now_ms())
     try:
         await ask.service.database.add_user(user, ask.caller.author)
     except Taken as problem:
@@ -113,9 +113,9 @@ async def add_user(ask: ServerRequest) -> Response:
 async def change_user(ask: ServerRequest) -> Response:
     """PATCH /v1/users/{user_id}."""
     ask.only()
-    given = await ask.document(_UserChange)
-    role = None if isinstance(given.role, UnsetType) else _role(given.role)
-    disabled = None if isinstance(given.disabled, UnsetType) else given.disabled
+    body = await ask.document(_UserChange)
+    role = None if isinstance(body.role, UnsetType) else _role(body.role)
+    disabled = None if isinstance(body.disabled, UnsetType) else body.disabled
     if ask.parameter("user_id") == ask.caller.user.id and (disabled or role not in (None, "admin")):
         raise invalid("an admin cannot lower or disable themselves", "ask another admin")
     changed = await ask.service.database.change_user(
@@ -137,16 +137,16 @@ async def tokens(ask: ServerRequest) -> Response:
 async def add_token(ask: ServerRequest) -> Response:
     """POST /v1/tokens."""
     ask.only()
-    given = await ask.document(_NewToken)
-    scopes = tuple(dict.fromkeys(given.scopes))
+    body = await ask.document(_NewToken)
+    scopes = tuple(dict.fromkeys(body.scopes))
     if not set(scopes) <= set(GRANTABLE):
         raise invalid("scopes: not valid", f"write some of {', '.join(GRANTABLE)}")
     known = await ask.service.database.users(ask.org)
-    if given.user not in {user.id for user in known}:
+    if body.user not in {user.id for user in known}:
         raise not_found()
-    lasting = None if given.days is None else given.days * _DAY_MS
-    machine = None if given.machine is None else plain_text(given.machine, 200)
-    user = next(user for user in known if user.id == given.user)
+    lasting = None if body.days is None else body.days * _DAY_MS
+    machine = None if body.machine is None else plain_text(body.machine, 200)
+    user = next(user for user in known if user.id == body.user)
     secret, token = await issued(
         ask.service.database, user, scopes, ask.caller.author, machine=machine, lasting_ms=lasting
     )

@@ -25,7 +25,7 @@ _MOST = 1 << 62
 async def sessions(ask: ServerRequest) -> Response:
     """GET /v1/sessions."""
     ask.only("project", "repository", "machine", "person", "since", "until", "limit", "cursor")
-    wanted = SessionFilter(
+    filters = SessionFilter(
         ask.one("project"),
         ask.one("repository"),
         ask.one("machine"),
@@ -37,7 +37,7 @@ async def sessions(ask: ServerRequest) -> Response:
     before = None if cursor is None else parts_of(cursor, tuple[int, str])
     if before is not None and (abs(before[0]) > _MOST or "\0" in before[1]):
         raise invalid("cursor: not valid")
-    found = await ask.service.database.sessions(ask.org, wanted, before, limit + 1)
+    found = await ask.service.database.sessions(ask.org, filters, before, limit + 1)
     page = found[:limit]
     more = cursor_of(page[-1].changed, page[-1].id) if len(found) > limit else None
     return answer(RemoteSessions(page, more))
@@ -64,15 +64,15 @@ async def describe(ask: ServerRequest) -> Response:
     """PATCH /v1/sessions/{session_id}."""
     ask.only()
     name = ask.session
-    given = await ask.document(_SessionChange)
-    if given.held is not UNSET and ADMIN not in ask.caller.scopes:
+    body = await ask.document(_SessionChange)
+    if body.held is not UNSET and ADMIN not in ask.caller.scopes:
         raise forbidden("only an admin may put a session under legal hold, or end it")
     changes = SessionChanges(
-        _said(given.project),
-        _said(given.repository),
-        _said(given.machine),
-        _said(given.title),
-        None if isinstance(given.held, UnsetType) else given.held,
+        _said(body.project),
+        _said(body.repository),
+        _said(body.machine),
+        _said(body.title),
+        None if isinstance(body.held, UnsetType) else body.held,
     )
     if not await ask.service.database.describe(ask.org, name, changes, ask.caller.author):
         raise not_found()
@@ -117,18 +117,18 @@ async def put_file(ask: ServerRequest) -> Response:
     with service.budget.share() as share:
         data = await read_body(ask, share)
         try:
-            kept = await service.database.put_file(
+            stored = await service.database.put_file(
                 ask.org, session_id, key, data, only_if=only_if, author=ask.caller.author
             )
         except Taken as problem:
             raise RequestRefused(
                 409, "changed", str(problem), "read it first, then name its ETag in If-Match"
             ) from None
-    if kept is None:
+    if stored is None:
         raise RequestRefused(
             410, "gone", "the session was deleted", "use another id, or wait until it is purged"
         )
-    return answer(kept, headers={"ETag": f'"{kept.sha256}"'})
+    return answer(stored, headers={"ETag": f'"{stored.sha256}"'})
 
 
 def _only_if(ask: ServerRequest) -> str | None:

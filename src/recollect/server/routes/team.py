@@ -80,13 +80,13 @@ async def search(ask: ServerRequest) -> Response:
 async def _hit(ask: ServerRequest, found: LineMatch, query: WordQuery) -> LineHit | None:
     """A match with the words around it, from the line itself; None where it was removed meanwhile."""
     line = None
-    wanted = found.line - 1
+    index = found.line - 1
     async with ask.service.budget.fetching:
         async for segment in ask.service.database.segments(
-            ask.org, found.session, found.key, wanted, found.line
+            ask.org, found.session, found.key, index, found.line
         ):
             for number, data in enumerate(lines_of(segment.data), segment.first_line):
-                if number == wanted:
+                if number == index:
                     line = data
                     break
     if line is None:
@@ -111,6 +111,6 @@ async def whoami(ask: ServerRequest) -> Response:
             sorted(caller.scopes),
             caller.token.machine,
             caller.token.expires,
-            ask.service.limits.told(),
+            ask.service.limits.for_clients(),
         )
     )
