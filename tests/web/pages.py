@@ -12,7 +12,7 @@ import httpx
 
 from recollect.cli.look.web import exports
 from recollect.services.homes import Home
-from recollect.services.page.backend import PageBackend
+from recollect.services.page.desk import PageBackend
 from recollect.web.app import ServedPage
 from recollect.web.built_files import BuiltFiles
 from tests.small_home import ONE, TWO, call, outcome, prompt, put, reply, said

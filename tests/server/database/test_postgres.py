@@ -100,7 +100,7 @@ def test_the_server_knows_whether_it_sees_through_row_level_security(
         quiet = [record.message for record in caplog.records]
         assert asyncio.run(told("postgres")) is True
     assert quiet == []
-    assert [record.message[:35] for record in caplog.records] == ["the role bypasses row-level security"]
+    assert [record.message[:36] for record in caplog.records] == ["the role bypasses row-level security"]
 
 
 def test_large_tables_are_divided_by_session(postgres: str) -> None:

@@ -116,7 +116,7 @@ class Database(Protocol):
         """The segments with the lines ``after`` to ``until``, in order; the first may begin earlier."""
 
     async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
-        """All logs by session and key, starting behind ``after``."""
+        """All logs by session and key, starting after ``after``."""
 
     # --- sessions and files ----------------------------------------------------------------------
 
