@@ -125,24 +125,24 @@ def in_child(work: object, *arguments: object) -> int:
     os._exit(0)
 
 
-def members(group: int) -> list[int]:
-    """Processes of a group that are still running."""
+def members(session: int) -> list[int]:
+    """Processes of a child and of its process groups that are still running."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError, IndexError):
-            state, _, process_group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
-            if int(process_group) == group and state != "Z":
+            state, _, _, own = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(own) == session and state != "Z":
                 found.append(int(entry.name))
     return found
 
 
-def outlived(group: int) -> bool:
+def outlived(session: int) -> bool:
     """Whether anything of a killed child is still there after some seconds."""
     for _ in range(100):
-        if not members(group):
+        if not members(session):
             return False
         time.sleep(0.05)
-    for process in members(group):
+    for process in members(session):
         os.kill(process, signal.SIGKILL)
     return True
 

@@ -92,7 +92,7 @@ sys.exit(main(["--home", sys.argv[1], "--home", sys.argv[2], "--data", sys.argv[
 
 
 def test_ctrl_c_during_a_build_is_one_quiet_line(tmp_path: Path) -> None:
-    """The signal reaches the processes that read as well; they say nothing, and the next question goes on."""
+    """The processes that read say nothing of it, and the next question goes on."""
     world = World(tmp_path)
     make(world, random.Random(7))
     homes = [str(home) for home in world.homes]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.services.cost import scan as usage_scan
 from recollect.services.cost import scan_worker
 from recollect.services.cost.scan import LogUsageSource, scan
 from recollect.services.cost.scan_worker import UsageTask, read
 from recollect.services.indexing.access import open_index
 from recollect.services.indexing.extraction import frames
 from recollect.services.indexing.session_listing import ExtractionJob
+from recollect.system import pool_processes
 from tests.made_corpora import SEEDS, Made, make
 
 _NAMES = ("model", "branch", "version", "tool")
@@ -104,7 +104,7 @@ def test_a_process_that_fails_costs_time_only(
 ) -> None:
     """What it was to read is read here."""
     expected = rows_of_scan(scan([made.home], processes=1))
-    monkeypatch.setattr(usage_scan, "_PROGRAM", program)
+    monkeypatch.setattr(pool_processes, "_PROGRAM", ("-c", program))
 
     assert expected == rows_of_scan(scan([made.home], processes=2))
 
@@ -128,19 +128,6 @@ def test_nothing_is_imported_from_where_somebody_stands(
     scan([made.home], processes=2)
 
     assert not mark.exists()
-
-
-def test_logs_are_shared_out_by_size() -> None:
-    """The large log for the first; the second, which starts a quarter of all bytes later, gets less than half.
-
-    5.4 MB in all, so the second begins at 1.35: 3.04 against 1.35, 2.29, 3.13; then the first is the lighter one.
-    """
-    assert [[0, 3], [1, 2]] == usage_scan._shares([3_000_000, 900_000, 800_000, 700_000], 2)
-
-
-def test_starting_a_process_costs_no_more_than_so_many_bytes() -> None:
-    """Of a gigabyte in ten logs the one who need not start reads as many as the other: 24 MiB are not half a log."""
-    assert [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]] == usage_scan._shares([100_000_000] * 10, 2)
 
 
 # --- odd lines --------------------------------------------------------------------------------------

@@ -13,11 +13,10 @@ from unittest import mock
 import pytest
 
 from recollect.index.frame import Frame
-from recollect.services.indexing import workers
 from recollect.services.indexing.extraction import frames
 from recollect.services.indexing.session_listing import ExtractionJob
 from recollect.services.indexing.workers import frames_of
-from recollect.system.pipes import receive, send
+from recollect.system import pool_processes
 from tests.talk import assistant, encoded, user
 
 
@@ -77,14 +76,14 @@ def test_where_no_process_can_be_started_logs_are_read_here(jobs: list[Extractio
 def test_jobs_of_a_process_that_dies_are_finished_here(count: int, jobs: list[ExtractionJob]) -> None:
     """All of them, also those nobody was given yet; what was made before may come again."""
     started: list[subprocess.Popen[bytes]] = []
-    original = workers._started
+    original = pool_processes._started
 
-    def noted(number: int) -> list[subprocess.Popen[bytes]]:
-        started.extend(original(number))
-        return list(started)
+    def noted() -> subprocess.Popen[bytes]:
+        started.append(original())
+        return started[-1]
 
     found: dict[int, list[Frame | None]] = defaultdict(list)
-    with mock.patch.object(workers, "_started", noted):
+    with mock.patch.object(pool_processes, "_started", noted):
         for number, frame in frames_of(jobs, processes=count):
             if not found:
                 for worker in started:
@@ -113,25 +112,15 @@ def test_a_program_that_speaks_nonsense_is_not_believed(jobs: list[ExtractionJob
 def test_processes_end_when_nobody_wants_more_frames(jobs: list[ExtractionJob]) -> None:
     """A refresh that fails in the middle leaves none of them behind."""
     started: list[subprocess.Popen[bytes]] = []
-    original = workers._started
+    original = pool_processes._started
 
-    def noted(number: int) -> list[subprocess.Popen[bytes]]:
-        started.extend(original(number))
-        return list(started)
+    def noted() -> subprocess.Popen[bytes]:
+        started.append(original())
+        return started[-1]
 
-    with mock.patch.object(workers, "_started", noted):
+    with mock.patch.object(pool_processes, "_started", noted):
         news = frames_of(jobs, processes=2)
         next(news)
         news.close()  # type: ignore[attr-defined]
 
     assert [True, True] == [worker.poll() is not None for worker in started]
-
-
-def test_values_cross_a_pipe_whole_or_not_at_all() -> None:
-    """One cut off by a death reads as the end."""
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "wb") as target:
-        send(target, (1, None, "whole"))
-        target.write((1000).to_bytes(8, "big") + b"half")
-    with os.fdopen(reading, "rb") as source:
-        assert [(1, None, "whole"), None] == [receive(source), receive(source)]

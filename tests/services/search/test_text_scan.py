@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from recollect.services.search.question import OUTPUT_WINDOW, SearchQuery, finde
 from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.services.search.text_scan import LATE, LOST, quoted, scan
 from recollect.services.search.text_scan_worker import _FOLDED, SpottedLine, TextScanTask, hint_of
+from recollect.system.pool_processes import PoolProcesses
 from tests.small_home import lines, prompt, uuid_of
 
 SOON = 60.0
@@ -107,10 +107,17 @@ def test_a_side_file_beyond_the_index_is_read_to_its_end(tmp_path: Path) -> None
 # --- bounded time ------------------------------------------------------------------------------------------
 
 
-def until_news(monkeypatch: pytest.MonkeyPatch, pieces: int) -> float:
-    """A deadline that is near once so many pieces of news came: a loaded machine may start slowly."""
-    told = iter([0.0] * pieces)
-    monkeypatch.setattr(text_scan, "time", SimpleNamespace(monotonic=lambda: next(told, SOON - 1.0)))
+def until_news(monkeypatch: pytest.MonkeyPatch, events: int) -> float:
+    """A deadline that is near once so many events came: a loaded machine may start slowly."""
+    came: list[object] = []
+    awaited = PoolProcesses._awaited
+
+    def counted(processes: PoolProcesses) -> object:
+        came.append(event := awaited(processes))
+        return event
+
+    monkeypatch.setattr(PoolProcesses, "_awaited", counted)
+    monkeypatch.setattr(PoolProcesses, "_seconds_left", lambda _: SOON if len(came) < events else 1.0)
     return SOON
 
 
@@ -126,7 +133,7 @@ def test_other_logs_are_read_while_one_process_is_lost_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two processes the second one goes on, and says when it is done."""
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(text_scan, "cores", lambda: 2)
     monkeypatch.setattr(text_scan, "_BUNDLE", 1)
     texts = {"bad": "a" * 60 + "!", "good": "aaa", "too": "aa"}
     tasks = [log_of(tmp_path, name, text) for name, text in texts.items()]

@@ -15,7 +15,6 @@ from recollect.services.homes import Home
 from recollect.services.secrets import file_scan
 from recollect.services.secrets.file_scan import scan_place
 from recollect.services.secrets.places import SecretPlace
-from recollect.services.secrets.processes import SecretProcesses
 from recollect.services.secrets.scan import FOR_THIS_RUN, Fingerprints, scan, secrets_in
 from recollect.storage.config.fingerprint_key import fingerprint_key
 from tests.secret_home import ELSEWHERE, OF_THE_SESSION, PEM, make, token, write
@@ -124,9 +123,9 @@ def test_many_processes_find_the_same(home: Path, data: Path) -> None:
 
 def test_what_a_process_leaves_undone_is_done_here(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that ends at once answers nothing."""
-    monkeypatch.setattr("recollect.services.secrets.processes._COMMAND", ("-c", "pass"))
+    monkeypatch.setattr("recollect.system.pool_processes._PROGRAM", ("-c", "pass"))
     places = [SecretPlace(path, "log", "lines", 9) for path in sorted(home.glob("projects/*/*.jsonl"))]
-    found = list(SecretProcesses(places, KEY, 2).results())
+    found = list(file_scan.scan_places(places, KEY, 2))
 
     assert sorted(str(place.path) for place in places) == sorted(str(place.path) for place, _ in found)
     assert sum(len(scan_place(place, KEY).findings) for place in places) == sum(

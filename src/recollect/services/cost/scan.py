@@ -1,9 +1,8 @@
 """Usage straight from the logs, in two or more processes: for ``--no-index``, and where none can be written.
 
-Every log is read whole by ``usage_worker``, here and in other processes, shared out by size. What they
-find comes together here, where ``model.copies`` decides which copy of a response counts: the same rows
-the index has, and the same answers to the same questions (``usage_source.Source``). Where a process
-cannot be started, or dies, its logs are read here: slower, never wrong.
+Every log is read whole by ``scan_worker``, here and in other processes. What they find comes together here, where
+``model.cost.copies`` decides which copy of a response counts: the same rows the index has, and the same answers to
+the same questions (``source.Source``).
 
 A scan knows only what is there: sessions that were deleted are not in it.
 """
@@ -12,10 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import marshal
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -25,21 +21,16 @@ from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
 from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.model.cost.report import RecordedCost, UsageGroup
-from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple, read
+from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple, usage_job
 from recollect.services.cost.source import UsageQuery, quarter_of
 from recollect.storage.home_walk import FoundLog, scan_logs
+from recollect.system.pool import WorkerPool, bundles, cores, largest_first
 
 # Below this, starting another process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
-# Takes its tasks before it imports anything, so that we need not wait for it. -P: whatever lies in the
-# directory somebody asks from is not ours to import.
-_PROGRAM = (
-    "import marshal, sys\n"
-    "tasks = marshal.load(sys.stdin.buffer)\n"
-    "sys.modules['typing_extensions'] = None\n"  # msgspec can do without, and starts sooner
-    "from recollect.services.cost.scan_worker import answer\n"
-    "answer(tasks)\n"
-)
+# What a process is given at once: enough that handing it out costs next to nothing, little enough that all are
+# done at about the same time.
+_BUNDLE = 4 << 20
 
 # Messages, six counts, recorded, unrecorded, lines, and three for what is timed: as ``UsageGroup`` has them.
 _AMOUNTS, _LINES = 13, 9
@@ -98,91 +89,20 @@ def _log_row(number: int, home: Path, log: FoundLog, answer: LogUsage) -> UsageL
 def _answers(
     tasks: list[UsageTask], sizes: list[int], processes: int | None, progress: Progress | None
 ) -> list[LogUsage]:
-    count = _processes(sum(sizes)) if processes is None else processes
-    mine, *others = _shares(sizes, max(count, 1))
-    started = [(share, _started([tasks[at] for at in share])) for share in others]
+    """What every log says. The caller reads as well: it need not start, and the reading is the work."""
+    total, done = sum(sizes), 0
+    count = min(cores(), 1 + total // _WORTH_A_PROCESS) if processes is None else processes
+    # Opening a log costs about as much as reading so many bytes of it.
+    shares = list(bundles(largest_first(sizes), [size + 40_000 for size in sizes], _BUNDLE))
+    # All rows are kept until the end, so nothing is gained by holding a worker up.
+    pool = WorkerPool(usage_job, processes=count - 1, takes_part=True, ahead=4, waiting=len(shares) * 2 + 1)
     answers: dict[int, LogUsage] = {}
-    try:
-        _read_here(mine, tasks, sizes, answers, progress)
-        for share, worker in started:
-            told = [] if worker is None else _received(worker)
-            is_whole = len(told) == len(share)
-            answers.update(zip(share, told if is_whole else (read(tasks[at]) for at in share), strict=True))
-    finally:
-        for _, worker in started:
-            if worker is not None:
-                _end(worker)
+    for place, plain in pool.answers([[tuple(tasks[at]) for at in share] for share in shares]):
+        answers.update(zip(shares[place], (LogUsage(*one) for one in plain), strict=True))
+        done += sum(sizes[at] for at in shares[place])
+        if progress is not None:
+            progress(done, total)
     return [answers[at] for at in range(len(tasks))]
-
-
-def _read_here(
-    share: list[int],
-    tasks: list[UsageTask],
-    sizes: list[int],
-    answers: dict[int, LogUsage],
-    progress: Progress | None,
-) -> None:
-    """Our own share. The others go about as fast, so it tells how far they all are."""
-    total, whole, done = sum(sizes), sum(sizes[at] for at in share), 0
-    for at in share:
-        answers[at] = read(tasks[at])
-        done += sizes[at]
-        if progress is not None and whole:
-            progress(total * done // whole, total)
-
-
-def _processes(size: int) -> int:
-    return min(os.cpu_count() or 1, 1 + size // _WORTH_A_PROCESS)
-
-
-def _shares(sizes: list[int], count: int) -> list[list[int]]:
-    """Logs shared out so that all are done at about the same time. The first share is ours: we need not start."""
-    shares: list[list[int]] = [[] for _ in range(count)]
-    start = min(_WORTH_A_PROCESS, sum(sizes) // (2 * count))
-    loads = [0, *[start] * (count - 1)]
-    for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
-        lightest = loads.index(min(loads))
-        shares[lightest].append(at)
-        # Opening a log costs about as much as reading so many bytes of it.
-        loads[lightest] += sizes[at] + 40_000
-    return shares
-
-
-def _started(tasks: list[UsageTask]) -> subprocess.Popen[bytes] | None:
-    try:
-        worker = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    except OSError:
-        return None
-    # One that died already is noticed when it has no answer.
-    with contextlib.suppress(OSError):
-        if worker.stdin is not None:
-            worker.stdin.write(marshal.dumps([tuple(task) for task in tasks]))
-            worker.stdin.close()
-    return worker
-
-
-def _received(worker: subprocess.Popen[bytes]) -> list[LogUsage]:
-    """Its answers; none where it failed."""
-    try:
-        data = b"" if worker.stdout is None else worker.stdout.read()
-        # What comes here was written by the other end of our own pipe.
-        return [LogUsage(*answer) for answer in marshal.loads(data)]  # noqa: S302
-    except (OSError, EOFError, ValueError, TypeError):
-        return []
-
-
-def _end(worker: subprocess.Popen[bytes]) -> None:
-    for stream in (worker.stdin, worker.stdout):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
-    worker.terminate()
-    worker.wait()
 
 
 # --- answers ----------------------------------------------------------------------------------------

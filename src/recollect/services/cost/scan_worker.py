@@ -4,19 +4,16 @@ Only lines that hold the word ``"usage"`` are looked at, by a decoder that build
 and short names; a line it cannot read, or that is not a plain answer, goes the long way of the index
 (``model.line_facts``, ``services.extraction``), so both come to the same rows.
 
-``services.usage_scan`` calls it here and in other processes; ``answer`` is what those do. They speak in
-``marshal``, since both ends are the same interpreter.
+``services.cost.scan`` runs it as a job of the pool.
 """
 
 from __future__ import annotations
 
 import gc
 import itertools
-import marshal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
@@ -28,6 +25,7 @@ from recollect.model.cost.usage import cache_writes
 from recollect.model.damage import Line
 from recollect.model.line_views.facts import facts_of, milliseconds
 from recollect.storage.logs.reader import OpenLog
+from recollect.system.pool import Run
 
 _CHUNK = 256 * 1024
 _USAGE, _COST_STATE, _CWD, _SESSION = b'"usage"', b'"cost-state"', b'"cwd"', b'"session'
@@ -424,9 +422,11 @@ def _running_total(path: str) -> tuple[int | None, list[tuple[str, int]]] | None
     return None if found is None else (latest if found[0] is None else found[0], found[1])
 
 
-def answer(tasks: list[tuple[object, ...]]) -> None:
-    """The life of a process: all tasks, one message of answers on stdout."""
+def usage_job(_: None) -> Run:
+    """A job of ``system.pool``: what some logs say of usage."""
     gc.disable()  # many rows, no cycles, and a short life
-    answers = [tuple(read(UsageTask(*task))) for task in tasks]  # type: ignore[arg-type]
-    marshal.dump(answers, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+    return _plain_answers
+
+
+def _plain_answers(tasks: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    yield [tuple(read(UsageTask(*task))) for task in tasks]

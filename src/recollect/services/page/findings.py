@@ -2,19 +2,16 @@
 
 A check of 50 MB takes seconds of work, in which whoever scrolls would wait for every message. The process is given
 the place of one log, writes the document and ends. Where none can be started the check is made right here.
-
-As a process: ``python -m recollect.services.page.findings``, the request on stdin, the document on stdout.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from recollect.errors import Busy, RecollectError
 from recollect.model.checks import CODES
@@ -26,9 +23,9 @@ from recollect.services.documents.findings import (
     page_repair_members,
 )
 from recollect.services.homes import Home
-from recollect.services.indexing.workers import without_interrupts
 from recollect.services.repair.repair import planned_repair
 from recollect.services.session import Session
+from recollect.system.pool import DeadlinePassed, Run, TaskPiece, WorkerPool
 
 _FINDINGS = 500
 # Below this a process takes longer to start than the check.
@@ -37,47 +34,43 @@ _LONGEST_SECONDS = 600.0
 _one_at_a_time = threading.Lock()
 
 
-class _FindingsRequest(Struct, frozen=True):
-    home: str
-    data: str
-    log: str
-
-
 def found(home: Home, session: Session, data: Path) -> FindingsDocument:
     """Findings, and the plan of a repair where there are some."""
     size = session.file.size + sum(agent.size for agent in session.agents())
     if size >= _WORTH_A_PROCESS and any(session.home.root == one.root for one in home.homes):
         with _one_at_a_time:
-            document = _elsewhere(_FindingsRequest(str(session.home.root), str(data), str(session.path)))
+            document = _elsewhere((str(session.home.root), str(data), str(session.path)))
         if document is not None:
             return document
     return _document(home, session, data)
 
 
-def _elsewhere(request: _FindingsRequest) -> FindingsDocument | None:
+def _elsewhere(request: tuple[str, str, str]) -> FindingsDocument | None:
     """Made by a process; None where that failed for whatever reason."""
-    # -P: nothing that lies in the working directory may be taken for a module of ours.
-    command = [sys.executable, "-P", "-m", "recollect.services.page.findings"]
+    deadline = time.monotonic() + _LONGEST_SECONDS
+    pool = WorkerPool(findings_job, processes=1, deadline=deadline, is_isolated=True)
     try:
-        with without_interrupts():
-            done = subprocess.run(
-                command,
-                input=msgspec.json.encode(request),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=_LONGEST_SECONDS,
-                check=False,
-            )
-    except subprocess.TimeoutExpired as cause:
+        pieces = [event.value for event in pool.events([request]) if isinstance(event, TaskPiece)]
+    except DeadlinePassed as cause:
         raise Busy(
             "the check takes too long", hint="`recollect check` in a terminal takes the time it needs"
         ) from cause
-    except (OSError, UnicodeError):
+    except Busy:
         return None
-    try:
-        return msgspec.json.decode(done.stdout, type=FindingsDocument) if done.returncode == 0 else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return msgspec.json.decode(pieces[0], type=FindingsDocument) if pieces else None
+
+
+def findings_job(_: None) -> Run:
+    """A job of ``system.pool``: the document of a home, our own directory and a log, if it is there."""
+    return _encoded_document
+
+
+def _encoded_document(request: tuple[str, str, str]) -> Iterator[bytes]:
+    root, data, log = request
+    home = Home(root, data=data)
+    session = next((one for one in home.sessions() if str(one.path) == log), None)
+    if session is not None:
+        yield encoded(_document(home, session, Path(data)))
 
 
 def _document(home: Home, session: Session, data: Path) -> FindingsDocument:
@@ -95,19 +88,3 @@ def _repair(session: Session) -> PageRepairPlanDocument | None:
             return PageRepairPlanDocument(**page_repair_members(plan))
     except RecollectError:
         return None
-
-
-def main() -> int:
-    """One request, one document."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_FindingsRequest)
-    home = Home(request.home, data=request.data)
-    session = next((one for one in home.sessions() if str(one.path) == request.log), None)
-    if session is None:
-        return 1
-    document = _document(home, session, Path(request.data))
-    sys.stdout.buffer.write(encoded(document))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,23 +1,20 @@
-"""Look through one log for a text, line by line; as a process, look through many of them.
+"""Look through one log for a text, line by line.
 
 What is looked at is what the index would hold: the texts of a message by kind, never the
 repeats beside them. A quick look at the raw bytes spares decoding most lines; it is only
 trusted where JSON and the folding of letters leave no second way to write what is sought.
 
-Started as a process by ``services.text_scan``: question and logs come in on stdin, what was
-spotted goes out on stdout. It ends when stdin does, and it can be killed at any moment,
-which is how a pattern that would take for ever is given up.
+``services.search.text_scan`` runs it as a job of the pool.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.damage import Line
@@ -35,10 +32,7 @@ from recollect.services.search.question import (
 )
 from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.storage.logs.reader import OpenLog
-from recollect.system.pipes import receive, send
-
-# The two requests a process understands.
-LOOK, QUOTE = "look", "quote"
+from recollect.system.pool import Run
 
 
 class TextScanTask(NamedTuple):
@@ -177,33 +171,33 @@ def hint_of(question: SearchQuery) -> RawHint:
     return RawHint(word for word in needed if _plain().fullmatch(word))
 
 
-# --- as a process ------------------------------------------------------------------------------------------
+# --- as jobs of the pool -----------------------------------------------------------------------------------
 
 
-def main() -> None:
-    """Answer requests until there are no more: look through logs, or quote lines."""
-    source, target = sys.stdin.buffer, sys.stdout.buffer
-    question = SearchQuery(*cast("tuple[Any, ...]", receive(source)))
+def search_job(plain: tuple[Any, ...]) -> Run:
+    """A job of ``system.pool``: the lines of some logs that fit the question, each with the number of its log."""
+    question = SearchQuery(*plain)
+    finder, hint = finder_of(question), hint_of(question)
+
+    def run(bundle: list[tuple[int, tuple[Any, ...]]]) -> Iterator[tuple[int, tuple[Any, ...]] | None]:
+        for number, task in bundle:
+            for found in spotted(TextScanTask(*task), question, finder, hint):
+                yield None if found is None else (number, tuple(found))
+
+    return run
+
+
+def quotes_job(plain: tuple[Any, ...]) -> Run:
+    """A job of ``system.pool``: what stands at some places, each with its number."""
+    question = SearchQuery(*plain)
     finder = finder_of(question)
-    hint = hint_of(question)
-    while (request := receive(source)) is not None:
-        name, values, *more = cast("tuple[Any, ...]", request)
-        if name == LOOK:
-            for number, task in values:
-                for found in spotted(TextScanTask(*task), question, finder, hint):
-                    if found is not None:
-                        # At once: whatever is still held back is lost when the next line takes for ever.
-                        send(target, (number, tuple(found)))
-        else:
-            with QuoteReader() as quotes:
-                for number, place in enumerate(values):
-                    quote = quotes.quote(MessagePlace(*place), finder, question.kinds, *more)
-                    send(target, (number, None if quote is None else tuple(quote)))
-        send(target, ())
 
+    def run(task: tuple[list[tuple[Any, ...]], int]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        places, width = task
+        with QuoteReader() as quotes:
+            for number, place in enumerate(places):
+                quote = quotes.quote(MessagePlace(*place), finder, question.kinds, width)
+                if quote is not None:
+                    yield number, tuple(quote)
 
-if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    return run

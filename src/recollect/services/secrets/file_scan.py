@@ -7,8 +7,9 @@ at in overlapping pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -19,6 +20,7 @@ from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects
 from recollect.services.secrets.places import SecretPlace
 from recollect.storage.logs.reader import OpenLog
+from recollect.system.pool import Run, WorkerPool
 
 _BLOCK = 1 << 20
 LONGEST_LINE = 64 << 20
@@ -45,6 +47,27 @@ class PlaceScan(Struct, frozen=True):
     findings: list[SecretFinding]
     bytes: int = 0
     problem: str | None = None
+
+
+def secrets_job(key: bytes) -> Run:
+    """A job of ``system.pool``: what a place holds. No secret leaves the process."""
+
+    def run(plain: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        path, *rest = plain
+        scanned = scan_place(SecretPlace(Path(path), *rest), key)
+        yield [structs.astuple(one) for one in scanned.findings], scanned.bytes, scanned.problem
+
+    return run
+
+
+def scan_places(
+    places: Sequence[SecretPlace], key: bytes, processes: int
+) -> Iterator[tuple[SecretPlace, PlaceScan]]:
+    """What each place holds, in the order the answers come, the largest places first."""
+    tasks = [(str(place.path), *structs.astuple(place)[1:]) for place in places]
+    pool = WorkerPool(secrets_job, key, processes=processes)
+    for number, (findings, size, problem) in pool.answers(tasks, [place.size for place in places]):
+        yield places[number], PlaceScan([SecretFinding(*one) for one in findings], size, problem)
 
 
 def scan_place(place: SecretPlace, key: bytes) -> PlaceScan:

@@ -20,12 +20,13 @@ from msgspec import Struct
 from recollect.errors import RecollectError, StorageError
 from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
 from recollect.services.homes import Home
-from recollect.services.secrets.file_scan import PlaceScan, SecretFinding, scan_place
+from recollect.services.secrets.file_scan import PlaceScan, SecretFinding, scan_places
 from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
 from recollect.services.session import Session
 from recollect.storage.config.fingerprint_key import fingerprint_key
 from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.system.locations import data_dir
+from recollect.system.pool import cores
 
 # Below this, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 16 << 20
@@ -114,11 +115,9 @@ def _results(
     places: Sequence[SecretPlace], key: bytes, processes: int | None
 ) -> Iterator[tuple[SecretPlace, PlaceScan]]:
     is_small = sum(place.size for place in places) < _WORTH_A_PROCESS
-    if (processes is None and is_small) or processes == 1 or not places:
-        return ((place, scan_place(place, key)) for place in places)
-    from recollect.services.secrets.processes import SecretProcesses
-
-    return SecretProcesses(places, key, processes).results()
+    count = (1 if is_small else cores()) if processes is None else processes
+    # One process more would only wait for the other.
+    return scan_places(places, key, count if count > 1 else 0)
 
 
 def _places(

@@ -1,0 +1,150 @@
+"""One pool of worker processes, for every job that reads many files.
+
+A job is a function at the top of a module. It takes a setup and returns a function that turns one task into
+pieces. Setup, tasks and pieces are plain values that ``marshal`` can write. A job may yield None where it has
+nothing to say yet: the pool looks at the clock there.
+
+``events`` yields pieces in the order they arrive and says how every task came out: a ``TaskEnd``, or a
+``TaskFailure`` where its process died or its job raised. ``answers`` is for jobs with one piece per task: a task
+that failed is done again by the caller, so that every answer comes exactly once.
+
+Without worker processes (none are wanted, or none can be started) the caller does all tasks itself: slower, with
+the same pieces. This module is light; what starts processes is imported when one is started.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from recollect.errors import Busy
+
+Run = Callable[[Any], Iterable[Any]]
+Job = Callable[[Any], Run]
+NEVER = float("inf")
+
+
+class TaskPiece(NamedTuple):
+    """Something a job says of a task."""
+
+    task: int
+    value: Any
+
+
+class TaskEnd(NamedTuple):
+    """A task is done: all of its pieces came before."""
+
+    task: int
+
+
+class TaskFailure(NamedTuple):
+    """A task was not done to its end. Some of its pieces may have come before."""
+
+    task: int
+    why: str
+
+
+TaskEvent = TaskPiece | TaskEnd | TaskFailure
+
+
+class DeadlinePassed(Exception):
+    """The time was up before every task was done. The processes are ended."""
+
+
+class WorkerPool:
+    """How a job is done.
+
+    ``processes``: how many workers, at most one for each task. ``takes_part``: the caller does tasks as well
+    while no piece waits for it. ``ahead``: tasks a worker has at hand, so that it is not idle while the caller is
+    busy. ``waiting``: pieces that may wait for the caller; a worker that has more is held up, which bounds memory.
+    ``deadline``: a time of ``time.monotonic``. ``is_isolated``: the caller never does a task itself, because it
+    could not be stopped.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        setup: Any = None,
+        *,
+        processes: int,
+        takes_part: bool = False,
+        ahead: int = 1,
+        waiting: int = 8,
+        deadline: float = NEVER,
+        is_isolated: bool = False,
+    ) -> None:
+        self.job, self.setup = job, setup
+        self.processes, self.takes_part = processes, takes_part
+        self.ahead, self.waiting = ahead, waiting
+        self.deadline, self.is_isolated = deadline, is_isolated
+        self._run: Run | None = None
+
+    def events(self, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> Iterator[TaskEvent]:
+        """What becomes of every task, by its number. With sizes the largest tasks are begun first."""
+        open_tasks = deque(range(len(tasks)) if sizes is None else largest_first(sizes))
+        count = min(self.processes, len(tasks) - self.takes_part)
+        if count > 0:
+            from recollect.system.pool_processes import PoolProcesses
+
+            processes = PoolProcesses(self, tasks, open_tasks, count)
+            if processes.are_started:
+                yield from processes.events()
+            elif self.is_isolated:
+                raise Busy("no process could be started", hint="try again when the machine is less busy")
+        while open_tasks:
+            yield from self.done_here(number := open_tasks.popleft(), tasks[number])
+
+    def answers(self, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
+        """The one piece of each task, with the task's number. What failed is done here, and may raise here."""
+        held: dict[int, Any] = {}
+        for event in self.events(tasks, sizes):
+            if isinstance(event, TaskPiece):
+                held[event.task] = event.value
+            elif isinstance(event, TaskEnd):
+                if event.task in held:
+                    yield event.task, held.pop(event.task)
+            else:
+                held.pop(event.task, None)
+                for again in self.done_here(event.task, tasks[event.task]):
+                    if isinstance(again, TaskPiece):
+                        yield event.task, again.value
+
+    def done_here(self, number: int, task: Any) -> Iterator[TaskEvent]:
+        """A task done by the caller; an error of the job is raised as it is."""
+        if self._run is None:
+            self._run = self.job(self.setup)
+        for piece in self._run(task):
+            if piece is not None:
+                yield TaskPiece(number, piece)
+            if time.monotonic() > self.deadline:
+                raise DeadlinePassed
+        yield TaskEnd(number)
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def largest_first(sizes: Sequence[int]) -> list[int]:
+    """Numbers in the order of falling sizes: the last tasks to end are then small ones."""
+    return sorted(range(len(sizes)), key=lambda number: -sizes[number])
+
+
+def bundles(numbers: Iterable[int], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Neighbours put together until they reach a size: a message for each small file would cost more than it."""
+    bundle: list[int] = []
+    size = 0
+    for number in numbers:
+        bundle.append(number)
+        size += sizes[number]
+        if size >= limit:
+            yield bundle
+            bundle, size = [], 0
+    if bundle:
+        yield bundle

@@ -1,0 +1,165 @@
+"""The processes of a pool, each with a thread of ours that talks to it.
+
+A worker gets its tasks on stdin and answers on stdout (``system.pool_worker``). It is in a process group of its
+own, so Ctrl-C reaches only the caller, who ends the workers. It ends when its stdin does, so it cannot outlive
+the caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from recollect.system.pipes import receive, send
+from recollect.system.pool import NEVER, DeadlinePassed, TaskEnd, TaskEvent, TaskFailure, TaskPiece
+
+if TYPE_CHECKING:
+    from recollect.system.pool import WorkerPool
+
+# -c rather than -m: runpy takes a few milliseconds. -P: a directory the caller stands in may hold a package of
+# our name, and it must not be run.
+_PROGRAM = ("-P", "-c", "from recollect.system.pool_worker import main; main()")
+# A large piece in one or two reads: after every read a thread waits for the interpreter.
+_PIPE_BYTES = 1 << 20
+# Longer than this nothing is waited for at once: the clock of a lock has an end.
+_LONGEST_WAIT = 1e6
+# Something may have printed to our pipe before the worker could prevent it: then nothing there can be read.
+_UNREADABLE = (OSError, ValueError, EOFError, TypeError, OverflowError, MemoryError)
+
+
+class PoolProcesses:
+    """Workers at the tasks of one pool."""
+
+    def __init__(self, pool: WorkerPool, tasks: Sequence[Any], open_tasks: deque[int], count: int) -> None:
+        self._pool, self._tasks, self._open_tasks = pool, tasks, open_tasks
+        self._news: queue.SimpleQueue[TaskEvent | None] = queue.SimpleQueue()  # None: a worker is done
+        self._room = threading.Semaphore(pool.waiting)
+        self._is_over = False
+        self._workers: list[subprocess.Popen[bytes]] = []
+        # Those that could be started share the work.
+        with contextlib.suppress(OSError):
+            while len(self._workers) < count:
+                self._workers.append(_started())
+        self._threads = [
+            threading.Thread(target=self._talk, args=(worker,), daemon=True) for worker in self._workers
+        ]
+
+    @property
+    def are_started(self) -> bool:
+        """Whether there is a worker at all."""
+        return bool(self._workers)
+
+    def events(self) -> Iterator[TaskEvent]:
+        """All that comes of the tasks. However this ends, no worker is left."""
+        try:
+            for thread in self._threads:
+                thread.start()
+            at_work = len(self._threads)
+            while at_work:
+                if self._pool.takes_part and self._news.empty() and (number := self._next()) is not None:
+                    yield from self._pool.done_here(number, self._tasks[number])
+                    continue
+                event = self._awaited()
+                if event is None:
+                    at_work -= 1
+                else:
+                    self._room.release()
+                    yield event
+            # Tasks that a dying worker gave back when every other one had ended already.
+            while not self._pool.takes_part and (number := self._next()) is not None:
+                yield TaskFailure(number, "no process was left for it")
+        finally:
+            self._end()
+
+    def _awaited(self) -> TaskEvent | None:
+        if self._pool.deadline == NEVER:
+            return self._news.get()
+        try:
+            return self._news.get(timeout=self._seconds_left())
+        except queue.Empty:
+            raise DeadlinePassed from None
+
+    def _seconds_left(self) -> float:
+        return min(max(self._pool.deadline - time.monotonic(), 0.0), _LONGEST_WAIT)
+
+    def _next(self) -> int | None:
+        try:
+            return self._open_tasks.popleft()
+        except IndexError:
+            return None
+
+    def _talk(self, worker: subprocess.Popen[bytes]) -> None:
+        """Hand out tasks and take in pieces, until there are no tasks or the worker is gone."""
+        mine: deque[int] = deque()
+        try:
+            with contextlib.suppress(*_UNREADABLE):
+                self._converse(worker, mine)
+        finally:
+            if mine:
+                number = mine.popleft()
+                # The others it had not begun.
+                self._open_tasks.extendleft(reversed(mine))
+                self._tell(TaskFailure(number, "its process ended early"))
+            self._news.put(None)
+
+    def _converse(self, worker: subprocess.Popen[bytes], mine: deque[int]) -> None:
+        to, back = cast("IO[bytes]", worker.stdin), cast("IO[bytes]", worker.stdout)
+        job, seconds = self._pool.job, None if self._pool.deadline == NEVER else self._seconds_left()
+        send(to, (job.__module__, job.__name__, self._pool.setup, seconds))
+        while not self._is_over:
+            while len(mine) < self._pool.ahead and (number := self._next()) is not None:
+                mine.append(number)
+                send(to, self._tasks[number])
+            if not mine:
+                return
+            kind, *rest = receive(back)
+            if kind == "piece":
+                self._tell(TaskPiece(mine[0], *rest))
+            else:
+                number = mine.popleft()
+                self._tell(TaskFailure(number, *rest) if rest else TaskEnd(number))
+
+    def _tell(self, event: TaskEvent) -> None:
+        self._room.acquire()
+        self._news.put(event)
+
+    def _end(self) -> None:
+        self._is_over = True
+        for worker in self._workers:
+            worker.kill()
+            worker.wait()
+        # Each thread may wait for room twice: for its last piece and for its failure.
+        self._room.release(2 * len(self._threads))
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        for worker in self._workers:
+            for stream in (worker.stdin, worker.stdout):
+                # What was not sent yet is of no use to a process that is gone.
+                with contextlib.suppress(OSError):
+                    cast("IO[bytes]", stream).close()
+
+
+def _started() -> subprocess.Popen[bytes]:
+    if not sys.executable:
+        raise FileNotFoundError("no interpreter to start")
+    worker = subprocess.Popen(
+        [sys.executable, *_PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    # Only so many pages may be pipes; a smaller one does as well.
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(cast("IO[bytes]", worker.stdout), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return worker

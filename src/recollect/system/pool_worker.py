@@ -1,0 +1,65 @@
+"""A worker process of ``system.pool``: takes tasks from stdin, writes pieces to stdout.
+
+Started by ``system.pool_processes``. The first message names the job, so that a worker imports what its job needs
+and nothing else. When stdin ends the caller is gone, and the worker ends at once, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from _thread import start_new_thread
+from queue import SimpleQueue
+from typing import IO, Any
+
+from recollect.system.pipes import receive, send
+
+# A worker with a deadline that holds the interpreter (a pattern that never ends) does not notice that the caller
+# is gone. Then the system ends it, this long after the deadline.
+_GRACE_SECONDS = 3.0
+
+
+def main() -> None:
+    """Do tasks until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # msgspec can do without, and starts sooner.
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    # Whatever prints must not print into our answers.
+    target = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    messages: SimpleQueue[Any] = SimpleQueue()
+    start_new_thread(_listen, (sys.stdin.buffer, messages))
+    try:
+        _work(messages, target)
+    except BrokenPipeError:
+        # Nothing is left to tell. Python would try to write the rest once more, and complain.
+        os._exit(0)
+
+
+def _listen(source: IO[bytes], messages: SimpleQueue[Any]) -> None:
+    """Read tasks as they come, so that the caller never waits for us to take one."""
+    while (message := receive(source)) is not None:
+        messages.put(message)
+    os._exit(0)
+
+
+def _work(messages: SimpleQueue[Any], target: IO[bytes]) -> None:
+    module, name, setup, seconds = messages.get()
+    if seconds is not None and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_SECONDS)
+    run = getattr(importlib.import_module(module), name)(setup)
+    while True:
+        task = messages.get()
+        try:
+            for piece in run(task):
+                if piece is not None:
+                    # At once: what is held back is lost when the next piece takes for ever.
+                    send(target, ("piece", piece))
+        except BrokenPipeError:
+            raise
+        except Exception as problem:  # noqa: BLE001 - reported, and then it is the caller's
+            send(target, ("end", f"{type(problem).__name__}: {problem}"))
+        else:
+            send(target, ("end",))
