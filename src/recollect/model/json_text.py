@@ -134,3 +134,9 @@ def loose_object(raw: bytes) -> Mapping[str, object]:
     """A line's fields as plain values; empty where the line is not an object."""
     value = loose_value(raw)
     return value if isinstance(value, dict) else {}
+
+
+def content_of(fields: Mapping[str, object]) -> object:
+    """What a line says, in the message where the client puts it or on the line itself."""
+    message = fields.get("message")
+    return message.get("content") if isinstance(message, dict) else fields.get("content")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from recollect.errors import RecollectError
 from recollect.model.damage import Line
+from recollect.model.line_views.worktree import worktree_line
 from recollect.services.list import ListedSession
 from recollect.storage.git_directories import repository_of
 from recollect.storage.logs.reader import read_lines
@@ -26,18 +26,6 @@ class RepositoryGroup(Struct, frozen=True):
     repo: str
     sessions: list[ListedSession]
     directories: list[str]
-
-
-class _Worktree(Struct, rename="camel"):
-    original_cwd: str | None = None
-
-
-class _RepositoryState(Struct, rename="camel"):
-    type: str
-    worktree_session: _Worktree | None = None
-
-
-_state = msgspec.json.Decoder(_RepositoryState)
 
 
 class RepositoryFinder:
@@ -85,16 +73,9 @@ def _origins(log: Path) -> list[str]:
     try:
         for line in read_lines(log):
             if isinstance(line, Line) and b'"worktree-state"' in line.data:
-                found += _origin(line.data)
+                state = worktree_line(line.data)
+                if state is not None and state.origin is not None:
+                    found.append(state.origin)
     except RecollectError:
         return []
     return found[::-1]
-
-
-def _origin(data: bytes) -> list[str]:
-    try:
-        state = _state.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
-    named = state.worktree_session.original_cwd if state.worktree_session is not None else None
-    return [named] if state.type == "worktree-state" and named else []

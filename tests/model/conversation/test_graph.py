@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from recollect.model.codec import decode
 from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import Node, node_of, node_of_entry
+from recollect.model.conversation.node import Node, node_of
 from recollect.model.damage import Line
-from recollect.model.entry import Entry
 from tests.talk import assistant, encoded, link, mark, user
 
 PLAIN = [
@@ -122,15 +120,6 @@ def test_an_orphan_is_joined_to_the_nearest_elder_within_five_seconds() -> None:
     found = near.elder(near.nodes["o"], {"o"})
     assert found is not None
     assert "a1" == found.uuid
-
-
-def test_both_ways_to_a_node_agree() -> None:
-    """The narrow decoder and the codec see the same point of the graph."""
-    lines = [*FORK, link("y", "a2", 4, type="from-the-future"), user("m", "y", 5, "M", isSidechain=True)]
-    for data in encoded(lines).split(b"\n")[:-1]:
-        entry = decode(Line(data))
-        assert isinstance(entry, Entry)
-        assert node_of(Line(data)) == node_of_entry(entry)
 
 
 def test_lines_that_are_no_part_of_the_graph() -> None:

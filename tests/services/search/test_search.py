@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Protocol
 
 import apsw
@@ -22,6 +21,7 @@ from recollect.errors import UsageError
 from recollect.index.text_queries import TextQueries
 from recollect.services.indexing.access import OpenIndex, open_index
 from recollect.services.search.search import SearchResult, search
+from tests.services.search.deadlines import near_after
 from tests.small_home import ONE, TWO, call, lines, link, outcome, prompt, put, reply, said, uuid_of
 
 SEEDS = (1, 7, 11)  # forks and agents of both layouts, and news of agents that repeat what was planted
@@ -583,13 +583,7 @@ def test_a_pattern_that_takes_for_ever_leaves_an_incomplete_answer(
     """What was found before is shown and quoted; the answer says that there may be more."""
     put(home, ONE, [prompt(1, None, "aaa"), prompt(2, 1, "a" * 60 + "!")])
     # However slow the start: the time is nearly up once the first message was spotted, and up soon after.
-    told = iter([0.0, 59.0])
-    clock = SimpleNamespace(monotonic=lambda: next(told, 0.0), perf_counter=time.perf_counter)
-    monkeypatch.setattr("recollect.services.search.text_scan.time", clock)
-    monkeypatch.setattr(
-        "recollect.services.search.search.time",
-        SimpleNamespace(monotonic=float, perf_counter=time.perf_counter),
-    )
+    near_after(monkeypatch, 1)
     found = ask(home, "(a+)+$", how="regex", seconds=60.0)
 
     assert ([1], ["aaa"], False) == (numbers(found), quoted_in(found), found.is_complete)

@@ -20,10 +20,8 @@ from recollect.services.search.question import OUTPUT_WINDOW, SearchQuery, finde
 from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.services.search.text_scan import LATE, LOST, quoted, scan
 from recollect.services.search.text_scan_worker import _FOLDED, SpottedLine, TextScanTask, hint_of
-from recollect.system.pool_processes import PoolProcesses
+from tests.services.search.deadlines import SOON, near_after
 from tests.small_home import lines, prompt, uuid_of
-
-SOON = 60.0
 
 
 def log_of(directory: Path, name: str, *texts: str) -> TextScanTask:
@@ -107,24 +105,10 @@ def test_a_side_file_beyond_the_index_is_read_to_its_end(tmp_path: Path) -> None
 # --- bounded time ------------------------------------------------------------------------------------------
 
 
-def until_news(monkeypatch: pytest.MonkeyPatch, events: int) -> float:
-    """A deadline that is near once so many events came: a loaded machine may start slowly."""
-    came: list[object] = []
-    awaited = PoolProcesses._awaited
-
-    def counted(processes: PoolProcesses) -> object:
-        came.append(event := awaited(processes))
-        return event
-
-    monkeypatch.setattr(PoolProcesses, "_awaited", counted)
-    monkeypatch.setattr(PoolProcesses, "_seconds_left", lambda _: SOON if len(came) < events else 1.0)
-    return SOON
-
-
 def test_a_pattern_that_takes_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was spotted before is kept, and the answer says that it is not complete."""
     task = log_of(tmp_path, "one", "aaa", "a" * 60 + "!", "aaa")
-    scanned = scan([task], SearchQuery("regex", "(a+)+$"), until_news(monkeypatch, 1))
+    scanned = scan([task], SearchQuery("regex", "(a+)+$"), near_after(monkeypatch, 1))
 
     assert ([(0, uuid_of(1))], LATE) == (spotted_ids(scanned), scanned.problem)
 
@@ -137,7 +121,7 @@ def test_other_logs_are_read_while_one_process_is_lost_in_a_line(
     monkeypatch.setattr(text_scan, "_BUNDLE", 1)
     texts = {"bad": "a" * 60 + "!", "good": "aaa", "too": "aa"}
     tasks = [log_of(tmp_path, name, text) for name, text in texts.items()]
-    scanned = scan(tasks, SearchQuery("regex", "(a+)+$"), until_news(monkeypatch, 3))
+    scanned = scan(tasks, SearchQuery("regex", "(a+)+$"), near_after(monkeypatch, 3))
 
     assert [1, 2] == [number for number, _ in spotted_ids(scanned)]
 
@@ -183,7 +167,7 @@ def test_quotes_of_a_pattern_are_cut_in_time_or_not_at_all(
         MessagePlace(task.path, size, task.size - size, uuid_of(2)),
     ]
     with QuoteReader() as quotes:
-        cut = quoted(places, SearchQuery("regex", "(a+)+$"), 80, until_news(monkeypatch, 1), quotes)
+        cut = quoted(places, SearchQuery("regex", "(a+)+$"), 80, near_after(monkeypatch, 1), quotes)
 
     assert ("aaa", None) == (cut[0].text if cut[0] else "", cut[1])
 

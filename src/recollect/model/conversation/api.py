@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import Struct, UnsetType
 
 from recollect.model.conversation.client_words import (
     INTERRUPTED_RESULT,
@@ -34,6 +33,7 @@ from recollect.model.conversation.client_words import (
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
 from recollect.model.json_text import loose_object, loose_value
+from recollect.model.line_views.content import content_line
 
 Json = dict[str, Any]
 _THINKING = frozenset(["thinking", "redacted_thinking"])
@@ -71,19 +71,6 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
 
 
 # ---- what each entry says --------------------------------------------------------------------------------
-
-
-class _PromptOrigin(Struct):
-    kind: str | None = None
-
-
-class _ApiLine(Struct):
-    message: Raw
-    origin: _PromptOrigin | None = None
-
-
-class _ApiContent(Struct):
-    content: Raw
 
 
 def _announced_tools(entries: Sequence[Entry]) -> set[str]:
@@ -150,17 +137,12 @@ def _of_model(block: Json) -> Json:
 
 def _content_of(entry: Entry) -> str | list[Json]:
     """The content as plain values, exactly as it stands in the line."""
-    from_task = False
-    try:
-        line = msgspec.json.decode(entry.raw, type=_ApiLine)
-        content = loose_value(msgspec.json.decode(line.message, type=_ApiContent).content)
-        from_task = line.origin is not None and line.origin.kind == "task-notification"
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        said = entry.fields().get("message")
-        content = said.get("content") if isinstance(said, dict) else ""
+    line = content_line(entry.raw)
+    content = "" if line is None or line.content is None else loose_value(line.content)
     if isinstance(content, list):
         return [block for block in content if isinstance(block, dict)]
-    return notification(str(content)) if from_task else str(content)
+    is_from_task = line is not None and line.origin_kind == "task-notification"
+    return notification(str(content)) if is_from_task else str(content)
 
 
 def _notes(rendered: object, role: str) -> Iterable[_EntryContribution]:

@@ -8,17 +8,12 @@ entries that are really shown are decoded from there.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Struct, UnsetType
 
-from recollect.model.damage import Damage, Line
+from recollect.model.damage import Line
+from recollect.model.line_views.graph_line import graph_line
 from recollect.model.moments import parsed_time
-
-# The codec is imported for the few lines that need it: the index looks at one new line and must not wait for it.
-if TYPE_CHECKING:
-    from recollect.model.entry import Entry
 
 # Types the client treats as links of a conversation and as possible ends of one. Through all others,
 # such as progress, it only passes.
@@ -80,36 +75,12 @@ class LeafMark(Struct, frozen=True, gc=False):
     offset: int
 
 
-class _NodeMessage(Struct):
-    id: str | None = None
-
-
-class _NodeLine(Struct, rename="camel"):
-    type: str | None = None
-    uuid: str | None = None
-    parent_uuid: str | None = None
-    subtype: str | None = None
-    timestamp: str | None = None
-    is_sidechain: bool | None = None
-    message: _NodeMessage | None = None
-    tool_use_result: Raw | UnsetType = UNSET
-    is_compact_summary: bool | None = None
-    compact_metadata: Raw | UnsetType = UNSET
-    leaf_uuid: str | None = None
-    explicit: bool | None = None
-
-
-_line = msgspec.json.Decoder(_NodeLine)
-_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
 def node_of(line: Line) -> Node | LeafMark | None:
     """The point a line is in the graph; None for metadata, blank lines and damage."""
     data = line.data
-    try:
-        seen = _line.decode(data)
-    except _REFUSED:
-        return _node_by_codec(line)
+    seen = graph_line(data)
+    if seen is None:
+        return None
     if seen.type == "last-prompt":
         return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset)
     if seen.uuid is None or seen.type is None:
@@ -136,40 +107,3 @@ def _result_ids(data: bytes) -> tuple[str, ...]:
     if b'"tool_result"' not in data:
         return ()
     return tuple(name.decode("utf-8", "replace") for name in _TOOL_IDS.findall(data))
-
-
-def node_of_entry(entry: Entry) -> Node | None:
-    """The point an entry is in the graph, by the lenient reading of its line.
-
-    A boundary read this way preserves nothing: its metadata is not what it should be.
-    """
-    from recollect.model.entry import Assistant, Kind, System, UnknownShapeBody, User
-
-    chain = entry.chain
-    if chain is None or chain.uuid is None:
-        return None
-    body = entry.body
-    known_type = body.type_name if isinstance(body, UnknownShapeBody) else entry.kind.value
-    type_name = str(entry.fields().get("type", "")) if entry.kind == Kind.UNKNOWN else known_type
-    return Node(
-        chain.uuid,
-        type_name,
-        entry.offset,
-        entry.length,
-        chain.parent_uuid,
-        body.subtype if isinstance(body, System) else None,
-        chain.timestamp,
-        chain.is_sidechain is True,
-        body.message.id if isinstance(body, Assistant) else None,
-        isinstance(body, Assistant) and b'"tool_use"' in entry.raw,
-        _result_ids(entry.raw) if isinstance(body, User) else (),
-        isinstance(body, User) and body.is_compact_summary is True,
-    )
-
-
-def _node_by_codec(line: Line) -> Node | LeafMark | None:
-    from recollect.model.codec import decode
-
-    item = decode(line)
-    entry = item.readable if isinstance(item, Damage) else item
-    return None if entry is None else node_of_entry(entry)

@@ -7,31 +7,23 @@ codec could make of them.
 from __future__ import annotations
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from recollect.model.blocks import Block, UnknownBlock
 from recollect.model.conversation.conversation import Message
 from recollect.model.entry import Assistant, Entry, User
+from recollect.model.line_views.content import content_line
+from recollect.model.line_views.view import REFUSED
 
-REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-class _WrittenContent(Struct):
-    content: str | list[Raw]
-
-
-class _WrittenMessage(Struct):
-    message: _WrittenContent
-
-
-_line = msgspec.json.Decoder(_WrittenMessage)
+_written = msgspec.json.Decoder(str | list[Raw])
 
 
 def content_of(entry: Entry) -> str | list[Raw] | None:
     """What the message of a line holds; None where it cannot be taken as it stands."""
     try:
         entry.raw.decode()
-        return _line.decode(entry.raw).message.content
+        line = content_line.narrowly(entry.raw)
+        return None if line is None or line.content is None else _written.decode(line.content)
     except REFUSED:
         return None
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.blocks import TextBlock, blocks_of
-from recollect.model.dialects.lenient import RawFields, WrongShape, struct_of, text_field
+from recollect.model.dialects.lenient import RawFields, WrongShape, chain_fields, struct_of, text_field
 from recollect.model.entry import Assistant, Body, System, ToolCallBody, ToolResultBody, User
 
 _TOOL_EVENTS = ("tool_use", "tool_result")
@@ -54,12 +54,9 @@ def body_of(fields: RawFields) -> Body | None:
 
 
 def _origin(fields: RawFields) -> dict[str, Any]:
-    return {
-        "session_id": text_field(fields, "session_id"),
-        "timestamp": text_field(fields, "timestamp"),
-        "uuid": text_field(fields, "uuid"),
-        "cwd": text_field(fields, "cwd"),
-    }
+    links = chain_fields(fields)
+    links["session_id"] = text_field(fields, "session_id") or links["session_id"]
+    return links
 
 
 def _spoken(kind: type[Body], fields: RawFields) -> Body:

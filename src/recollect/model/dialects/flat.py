@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.blocks import blocks_of
 from recollect.model.cost.usage import Usage
-from recollect.model.dialects.lenient import RawFields, WrongShape, struct_of, text_field
+from recollect.model.dialects.lenient import RawFields, WrongShape, chain_fields, struct_of, text_field
 from recollect.model.entry import ApiMessage, Assistant, Body, RawMessage, ToolCallBody, ToolResultBody, User
 
 _SPOKEN = ("user", "assistant")
@@ -112,13 +112,11 @@ def _content(raw: Raw) -> RawMessage:
 
 def _user(fields: RawFields) -> Body:
     line, _ = struct_of(FlatUser, fields)
-    return User(
-        message=RawMessage(_content(line.content).content, "user"),
-        timestamp=line.timestamp,
-        uuid=line.uuid,
-        session_id=line.metadata.session_id if line.metadata else None,
-        entrypoint=line.metadata.source if line.metadata else None,
-    )
+    links = chain_fields(fields)
+    if line.metadata is not None:
+        links["session_id"] = line.metadata.session_id or links["session_id"]
+        links["entrypoint"] = line.metadata.source or links["entrypoint"]
+    return User(message=RawMessage(_content(line.content).content, "user"), **links)
 
 
 def _assistant(fields: RawFields) -> Body:
@@ -130,7 +128,7 @@ def _assistant(fields: RawFields) -> Body:
         stop_reason=line.stop_reason,
         usage=_usage(line.usage),
     )
-    return Assistant(message=message, timestamp=line.timestamp, uuid=line.uuid)
+    return Assistant(message=message, **chain_fields(fields))
 
 
 def _usage(usage: FlatUsage | None) -> Usage | None:
@@ -150,8 +148,7 @@ def _tool_call(fields: RawFields) -> Body:
         name=line.tool,
         call_id=line.tool_call_id,
         input=line.arguments,
-        timestamp=line.timestamp,
-        uuid=line.uuid,
+        **chain_fields(fields),
     )
 
 
@@ -163,8 +160,7 @@ def _tool_result(fields: RawFields) -> Body:
         content=line.result,
         error=line.error,
         duration_ms=line.duration_ms,
-        timestamp=line.timestamp,
-        uuid=line.uuid,
+        **chain_fields(fields),
     )
 
 

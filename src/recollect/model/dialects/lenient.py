@@ -62,10 +62,15 @@ def struct_of(kind: type[S], fields: RawFields) -> tuple[S, bool]:
     return kind(**values), complete
 
 
+def chain_fields(fields: RawFields) -> dict[str, Any]:
+    """The links that stand on a line, by their names in ``ChainBody``: they are links in every dialect."""
+    links, _ = struct_of(ChainBody, fields)
+    return msgspec.structs.asdict(links)
+
+
 def unknown_shape(type_name: str, fields: RawFields, problem: str) -> UnknownShapeBody:
     """What can be told of a line that is not what its type promises."""
-    links, _ = struct_of(ChainBody, fields)
-    return UnknownShapeBody(type_name=type_name, problem=problem, **msgspec.structs.asdict(links))
+    return UnknownShapeBody(type_name=type_name, problem=problem, **chain_fields(fields))
 
 
 @functools.cache

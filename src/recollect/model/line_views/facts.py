@@ -9,7 +9,7 @@ by the codec, so that other dialects and odd shapes are found as well.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from recollect.model.cost.copies import AGENT_PROGRESS
 from recollect.model.cost.line_usage import ResponseUsage, believable_total, is_billed, response_usage
 from recollect.model.cost.usage import Usage
-from recollect.model.json_text import loose_object, loose_value
+from recollect.model.json_text import content_of, loose_object, loose_value
 
 # The columns of the full-text table, in this order.
 TEXT_KINDS = ("prose", "thinking", "tool_input", "tool_result", "title", "other")
@@ -312,12 +312,6 @@ def _take_any(block: dict[str, object], found: list[list[str]]) -> str | None:
         column = TOOL_RESULT
     found[column].extend(strings_of(block, _LABELS))
     return None
-
-
-def content_of(fields: Mapping[str, object]) -> object:
-    """What a line says, in the message where the client puts it or on the line itself."""
-    message = fields.get("message")
-    return message.get("content") if isinstance(message, dict) else fields.get("content")
 
 
 def strings_in(raw: Raw | bytes) -> Iterator[str]:

@@ -27,6 +27,7 @@ from recollect.model.entry import (
     UnknownShapeBody,
     User,
 )
+from recollect.model.json_text import content_of
 from recollect.model.line_views.facts import (
     OTHER,
     PROSE,
@@ -36,7 +37,6 @@ from recollect.model.line_views.facts import (
     WITHOUT_TEXT,
     LineFacts,
     Texts,
-    content_of,
     joined,
     milliseconds,
     of_any_content,

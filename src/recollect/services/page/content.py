@@ -16,15 +16,9 @@ from msgspec import Raw, UnsetType
 
 from recollect.model.blocks import Block, ToolResultBlock, UnknownBlock
 from recollect.model.conversation.conversation import Message
-from recollect.model.conversation.written_blocks import (
-    REFUSED,
-    as_json,
-    content_of,
-    is_said,
-    made_of,
-    text_block,
-)
+from recollect.model.conversation.written_blocks import as_json, content_of, is_said, made_of, text_block
 from recollect.model.entry import Entry, User
+from recollect.model.line_views.view import REFUSED
 from recollect.services.documents.encoding import encoded
 
 LONGEST = 100_000

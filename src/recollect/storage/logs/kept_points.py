@@ -26,7 +26,7 @@ from recollect.system import fsops
 from recollect.system.peek import open_regular
 
 # To be counted up with what ``node_of`` makes of a line; a field more or less is noticed without.
-_FORMAT = " ".join(("1", *Node.__struct_fields__))
+_FORMAT = " ".join(("2", *Node.__struct_fields__))
 _HEAD = 512
 _LONGEST_HEADER = 64 << 10
 _SUFFIX = ".points"

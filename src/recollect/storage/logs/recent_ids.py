@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
+from recollect.model.line_views.links import line_key
 
 REMEMBERED = 4096
 TAIL_WINDOW = 64 * 1024
@@ -23,13 +23,6 @@ TAIL_WINDOW = 64 * 1024
 class _IdPlace(NamedTuple):
     offset: int
     length: int
-
-
-class _IdLine(msgspec.Struct):
-    uuid: str | None = None
-
-
-_top_level = msgspec.json.Decoder(_IdLine)
 
 
 class RecentIds:
@@ -91,7 +84,6 @@ def _id_of(line: bytes) -> str | None:
     # Only the top-level field counts: progress lines carry whole entries, ids and all, inside.
     if b'"uuid"' not in line:
         return None
-    try:
-        return _top_level.decode(line).uuid
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
+    # What is damaged is no repeat of anything: the entry is stored once more, whole.
+    seen = line_key.sound(line)
+    return None if seen is None else seen.uuid

@@ -11,17 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from recollect.errors import UsageError
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
-
-
-class _SdkEntryId(msgspec.Struct):
-    uuid: Any = None
-
-
-_identified = msgspec.json.Decoder(_SdkEntryId)
+from recollect.model.line_views.links import line_key
 
 
 def line_of(entry: Mapping[str, Any]) -> bytes:
@@ -84,9 +76,8 @@ def stored_uuid(item: Line | Damage) -> str | None:
     """The id of a line in the log, read without the rest of the line."""
     if isinstance(item, Damage) or b'"uuid"' not in item.data:
         return None
-    try:
-        name = _identified.decode(item.data).uuid
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        entry = entry_of(item)  # what the quick look refuses, such as half a surrogate pair
-        name = entry.get("uuid") if isinstance(entry, dict) else None
-    return name if isinstance(name, str) and name else None
+    seen = line_key.sound(item.data)
+    if seen is not None:
+        return seen.uuid or None
+    entry = entry_of(item)  # what the view refuses, such as half a surrogate pair
+    return uuid_of(entry) if isinstance(entry, dict) else None

@@ -1,0 +1,64 @@
+"""Fields that several views share: what a line is, its id, its parent, its time, where it was written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from recollect.model.line_views.view import LineView, text_of
+
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
+
+
+class LineKey(Struct, rename="camel", gc=False):
+    """What a line is, and its place in the chain."""
+
+    type: str | None = None
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool | None = None
+
+
+class LineLinks(LineKey, rename="camel", gc=False):
+    """A line's place, and where it was written."""
+
+    session_id: str | None = None
+    agent_id: str | None = None
+    is_meta: bool | None = None
+    cwd: str | None = None
+
+
+def key_of(entry: Entry) -> dict[str, Any]:
+    """The fields of a ``LineKey`` as the codec says them."""
+    return _as_the_codec_says(entry, LineKey)
+
+
+def links_of(entry: Entry) -> dict[str, Any]:
+    """The fields of ``LineLinks`` as the codec says them."""
+    return _as_the_codec_says(entry, LineLinks)
+
+
+def _as_the_codec_says(entry: Entry, shape: type[LineKey]) -> dict[str, Any]:
+    fields, chain = entry.fields(), entry.chain
+    found: dict[str, Any] = {"type": type_of(entry)}
+    for name, key in zip(shape.__struct_fields__[1:], shape.__struct_encode_fields__[1:], strict=True):
+        if chain is not None:
+            found[name] = getattr(chain, name)
+        else:
+            # A title or a tag is no link to the codec, and may have an id all the same.
+            value = fields.get(key)
+            found[name] = value if isinstance(value, bool if name.startswith("is_") else str) else None
+    return found
+
+
+def type_of(entry: Entry) -> str | None:
+    """The line's own word for what it is."""
+    fields = entry.fields()
+    # A line in a run of NUL bytes has no fields to be had; its kind is known all the same.
+    return text_of(fields, "type") if fields else getattr(entry.body, "type_name", str(entry.kind)) or None
+
+
+line_key = LineView(LineKey, lambda entry: LineKey(**key_of(entry)))

@@ -1,0 +1,97 @@
+"""Every narrow view of a line says what the codec says of it, whatever stands in the line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from msgspec import Raw, UnsetType
+
+from recollect.model.json_text import deeper_than, loose_value
+from recollect.model.line_views.content import content_line
+from recollect.model.line_views.graph_line import graph_line
+from recollect.model.line_views.links import line_key
+from recollect.model.line_views.tool_calls import CallLine, call_line
+from recollect.model.line_views.view import LineView
+from recollect.model.line_views.worktree import worktree_line
+from tests.model.line_views.any_lines import LINES
+from tests.transcripts import lines_of, session_logs
+
+VIEWS: dict[str, LineView[Any]] = {
+    "key": line_key,
+    "graph": graph_line,
+    "content": content_line,
+    "worktree": worktree_line,
+    "calls": call_line,
+}
+
+
+def plain(value: Any) -> Any:
+    """A view as plain values: JSON that was left undecoded counts by what it says."""
+    if isinstance(value, CallLine):
+        rest = (value.type, value.timestamp, value.cwd, value.session_id)
+        return rest, [plain(block) for block in value.calls], [plain(block) for block in value.results]
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Raw):
+        return ["json", loose_value(value)]
+    return None if isinstance(value, UnsetType) else value
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@given(data=LINES)
+def test_a_view_says_what_the_codec_says(name: str, data: bytes) -> None:
+    """Wrong types, nulls, huge numbers, keys that stand twice, half surrogates, other dialects, damage."""
+    one = VIEWS[name]
+    if not deeper_than(data, 64):
+        assert plain(one.by_codec(data)) == plain(one(data))
+
+
+def test_views_say_what_the_codec_says_of_real_lines(shared: Path) -> None:
+    """Of every fiftieth line, all views."""
+    lines = list(lines_of(session_logs(shared)))[::50]
+    wrong = [
+        (name, data)
+        for data in lines
+        for name, one in VIEWS.items()
+        if plain(one(data)) != plain(one.by_codec(data))
+    ]
+
+    assert [] == wrong
+    assert len(lines) > 200
+
+
+def test_what_is_damaged_has_a_view_but_is_not_sound() -> None:
+    """Bad UTF-8 in a field that is read; the codec saves the rest."""
+    data = b'{"type":"user","uuid":"u1","timestamp":"\xff","message":{"content":"x"}}'
+    seen = line_key(data)
+
+    assert ("u1", None, None) == (seen and seen.uuid, line_key.sound(data), line_key.narrowly(data))
+
+
+def test_a_sound_line_of_odd_shape_is_sound() -> None:
+    """A time that is a number is left out, and the id is known."""
+    data = b'{"type":"user","uuid":"u1","timestamp":7,"message":{"content":"x"}}'
+    seen = line_key.sound(data)
+
+    assert (("u1", None), None) == (seen and (seen.uuid, seen.timestamp), line_key.narrowly(data))
+
+
+def test_sound_lines_need_no_codec() -> None:
+    """It is imported where a line is refused, and not before."""
+    program = (
+        "import sys\n"
+        "from recollect.model.line_views import content, graph_line, links, tool_calls, worktree\n"
+        'links.line_key(b\'{"type":"user","uuid":"u"}\')\n'
+        "print('recollect.model.codec' in sys.modules)\n"
+        "links.line_key(b'{\"type\":7}')\n"
+        "print('recollect.model.codec' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "False\nTrue\n" == done.stdout
