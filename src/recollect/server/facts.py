@@ -21,9 +21,9 @@ from recollect.services.indexing.extraction import usage_row
 from recollect.sync.wire import Position, plain_text
 
 _LONGEST_NAME = 300
-# What a word index takes of one line; the rest of a longer one is kept but not found.
+# How much of one line is indexed for search; the rest is stored but not found.
 LONGEST_TEXT = 200_000
-# Beyond this a time is nonsense, and PostgreSQL's sums would burst.
+# Larger times are nonsense, and would overflow PostgreSQL's sums.
 _LATEST = 1 << 50
 
 
@@ -56,7 +56,7 @@ class _AppendFacts:
     _last_at: int | None = None
     _cwd: str | None = None
     _branch: str | None = None
-    # Whether the log begins with a side chain; of lines that come later that is not known, and hardly ever true.
+    # Whether the log begins with a side chain; unknown for later lines, and rarely true.
     _begins_aside: bool | None = None
 
     def __init__(self, lines_before: int, path: str) -> None:
@@ -103,7 +103,7 @@ class _AppendFacts:
             self._last_uuid = plain_text(facts.uuid, _LONGEST_NAME) or None
         at = _time(facts.at)
         if at is not None and facts.is_link:
-            # In the order of the log, as the local lists have it.
+            # In the order of the log, as in the local lists.
             self._first_at = at if self._first_at is None else self._first_at
             self._last_at = at
         self._cwd = self._cwd or _name(facts.cwd)
@@ -129,12 +129,12 @@ class _AppendFacts:
             row = row._replace(message=message, request=request, at=at, model=model, branch=branch)
         place = (message, row.request, row.speaker)
         known = self._usage.get(place)
-        if known is None or speaks_for(row, known):
+        if known is None or replaces(row, known):
             self._usage[place] = row
 
 
-def speaks_for(row: UsageRow, known: UsageRow) -> bool:
-    """Whether a later line of the same log and speaker stands for a response instead of an earlier one."""
+def replaces(row: UsageRow, known: UsageRow) -> bool:
+    """Whether a later line of the same log and speaker replaces an earlier one for a response."""
     return preference(copy_of(row, ""))[:4] >= preference(copy_of(known, ""))[:4]
 
 

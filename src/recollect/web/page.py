@@ -74,14 +74,14 @@ class Page:
         self._is_listed = threading.Event()
 
     def look_ahead(self) -> None:
-        """Make what the first list needs, then read large logs."""
-        with contextlib.suppress(RecollectError), self.desk.index.held():
+        """Prepare the first list, then read large logs."""
+        with contextlib.suppress(RecollectError), self.backend.index.held():
             self.listed.document(SessionQuery(), 0, 100)
             # The list is shown first: nothing else starts before it is there.
             self._is_listed.wait(_FIRST_LIST_SECONDS)
         self.backend.index.refresh()
         with contextlib.suppress(RecollectError):
-            self.desk.read_ahead(self.stopping)
+            self.backend.read_ahead(self.stopping)
 
     # ---- who and what ------------------------------------------------------------------------------------
 
@@ -104,25 +104,24 @@ class Page:
 
     # ---- lists -------------------------------------------------------------------------------------------
 
-    def sessions(self, asked: Values) -> SessionListDocument:
-        """A page of the list."""
-        since, until = _bounds(asked)
-        wanted = SessionQuery(
-            project=asked["project"],
-            branch=asked["branch"],
-            model=asked["model"],
+    def sessions(self, values: Values) -> SessionListDocument:
+        since, until = _bounds(values)
+        query = SessionQuery(
+            project=values["project"],
+            branch=values["branch"],
+            model=values["model"],
             since=since,
             until=until,
-            min_cost=_pico(asked["min_cost"]),
-            max_cost=_pico(asked["max_cost"]),
-            tag=asked["tag"],
-            text=asked["text"],
-            damaged=asked["damaged"],
-            expiring=asked["expiring"],
-            live=asked["live"],
-            archived=asked["archived"],
-            sort=asked["sort"],
-            is_ascending=asked["order"] == "asc",
+            min_cost=_pico(values["min_cost"]),
+            max_cost=_pico(values["max_cost"]),
+            tag=values["tag"],
+            text=values["text"],
+            damaged=values["damaged"],
+            expiring=values["expiring"],
+            live=values["live"],
+            archived=values["archived"],
+            sort=values["sort"],
+            is_ascending=values["order"] == "asc",
         )
         document = self.listed.document(query, values["from"], values["count"])
         self._is_listed.set()
@@ -132,21 +131,21 @@ class Page:
         """The directories of all sessions."""
         return ProjectsDocument(self.listed.projects())
 
-    def search(self, asked: Values) -> PageSearchDocument:
-        """Messages that fit, by session."""
-        since, until = _bounds(asked)
+    def search(self, values: Values) -> PageSearchDocument:
+        """Matching messages, by session."""
+        since, until = _bounds(values)
         return search_document(
-            self.desk,
-            asked["q"],
-            how=asked["how"],
-            kinds=_words(asked["kinds"], TEXT_KINDS, "kinds"),
-            project=asked["project"],
-            session=asked["session"],
+            self.backend,
+            values["q"],
+            how=values["how"],
+            kinds=_words(values["kinds"], TEXT_KINDS, "kinds"),
+            project=values["project"],
+            session=values["session"],
             since=since,
             until=until,
-            rank=bool(asked["rank"]),
-            limit=asked["limit"],
-            width=asked["width"],
+            rank=bool(values["rank"]),
+            limit=values["limit"],
+            width=values["width"],
         )
 
     def cost(self, values: Values) -> CostDocument:
@@ -336,8 +335,8 @@ def view_of(values: Values) -> ConversationView:
     )
 
 
-def _bounds(asked: Values) -> tuple[dt.datetime | None, dt.datetime | None]:
-    return timespan.bounds(asked["since"] or None, asked["until"] or None, dt.datetime.now(dt.UTC))
+def _bounds(values: Values) -> tuple[dt.datetime | None, dt.datetime | None]:
+    return timespan.bounds(values["since"] or None, values["until"] or None, dt.datetime.now(dt.UTC))
 
 
 def _pico(dollars: float | None) -> int | None:

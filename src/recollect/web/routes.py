@@ -11,8 +11,8 @@ from recollect.web.page import Page
 
 _AT = "/api/sessions/{session}"
 _SINCE = text("since", 40, summary="2026-01-31, 2026-01-31T10:00:00Z, 7d, yesterday, last month")
-_UNTIL = text("until", 40, summary="the same; a day, week or month counts to its end")
-_APPLY = flag("apply", default=False, summary="do it; without this the answer is the plan")
+_UNTIL = text("until", 40, summary="the same; a day, week or month includes its end")
+_APPLY = flag("apply", default=False, summary="make the change; without it the answer is the plan")
 _PATH = text("path", 4_096, is_required=True)
 _AGENT = text("agent", 128, summary="a sub-agent's own conversation")
 _VIEW: tuple[Parameter, ...] = (

@@ -79,7 +79,7 @@ async def move(connection: Any, org: str, asks: Sequence[SessionAppend], now: in
 
 
 def _row(ref: str, ask: AppendRequest, codec: int) -> _AppendRow:
-    new, before, author, told = ask.prepared, ask.expected, ask.author, ask.description
+    new, before, author, description = ask.prepared, ask.expected, ask.author, ask.description
     return _AppendRow(
         ref,
         ask.key,
@@ -93,10 +93,10 @@ def _row(ref: str, ask: AppendRequest, codec: int) -> _AppendRow:
         codec,
         author.user,
         author.token,
-        int(told.encrypted),
-        told.machine or author.machine,
+        int(description.encrypted),
+        description.machine or author.machine,
         new.last_uuid,
-        *what_is_told(ask),
+        *session_update(ask),
     )
 
 

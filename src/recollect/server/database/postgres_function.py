@@ -1,10 +1,11 @@
 """The PostgreSQL function that makes a batch of appends: one round trip and one commit for all.
 
-It runs with the rights of its caller, under row-level security. Appends come as one JSON document beside their bytes
-(PostgreSQL reads that faster than a driver writes an array for every column), ordered by log, so that two servers wait
-for each other and do not cross. A change of it is a new step of the migrations, with CREATE OR REPLACE: ``BY_ROW`` was
-the first, ``BY_BATCH`` the second, ``BY_PART`` is what runs. Servers of several versions may call it: what it gives
-stays as it is, what it takes only grows, and a column that a server does not send is null.
+It runs with the rights of its caller, under row-level security. Appends come as one JSON document
+beside their bytes (PostgreSQL parses that faster than a driver writes an array per column), ordered by
+log, so that two servers wait instead of deadlocking. A change of it is a new migration step with CREATE
+OR REPLACE: ``BY_ROW`` was the first, ``BY_BATCH`` the second, ``BY_PART`` is current. Servers of
+several versions may call it: its result stays the same, its columns are only added to, and a column
+that a server does not send is null.
 """
 
 from __future__ import annotations
@@ -85,12 +86,12 @@ END $$;
 """  # noqa: S608 - names of columns and constants
 
 
-# Only the comparison goes from log to log, in their order: joined with the whole batch, PostgreSQL would rather read all
-# logs there are than look into sixteen partitions for each. What follows from it is one statement for all. The settings
-# make it one plan for all batches (else every comparison is planned anew, because that leaves partitions out), and one
-# that looks rows up by their key, however small the tables were when it was made.
+# Only the comparison loops over the logs, in order: joined with the whole batch, PostgreSQL would scan all
+# logs instead of looking into sixteen partitions for each. The rest is one statement for all. The settings
+# make it one plan for all batches (otherwise every comparison is planned again, to skip partitions), and one
+# that finds rows by key, however small the tables were when it was planned.
 def _by_batch(columns: str, told: str) -> str:
-    """The function for rows with these columns; ``told`` is what it makes of what they say of their sessions."""
+    """The function for rows with these columns; ``told`` is the SQL that updates their sessions."""
     names = ", ".join(column.split()[0] for column in columns.split(", "))
     given = (
         f"ROWS FROM(json_to_recordset(given_rows::JSON) AS ({columns})) WITH ORDINALITY AS t({names}, place)"
@@ -159,7 +160,8 @@ _TOLD_WITH_RANK = """\
 """
 BY_BATCH = _by_batch(_ROW, _TOLD_WITH_RANK)
 
-# Titles by their parts, times in the order of the log; an append to an agent's log says nothing of the session.
+# Titles by their parts, times in the order of the log; an append to an agent's log does not change the
+# session.
 _PARTS = ("custom_title", "ai_title", "last_prompt", "first_prompt")
 _ROW_OF_PARTS = f"{_ROW}, {', '.join(f'{part} TEXT' for part in _PARTS)}"
 _TOLD_BY_PART = f"""\

@@ -10,8 +10,8 @@ from recollect.index.frame import UsageRow
 from recollect.sync.wire import Head, Position
 
 LIVE, DELETED, PURGED = 0, 1, 2
-# How strong a title is that stands beside the parts of model/titles.py: one set by request goes before all of them.
-# Earlier versions kept one title with a rank from 1 to 3; it is shown where no part is known.
+# The rank of a title set by request, which precedes all parts of model/titles.py. Earlier versions stored one
+# title with a rank from 1 to 3; it is shown where no part is known.
 NO_TITLE, BY_REQUEST = 0, 4
 
 
@@ -75,9 +75,9 @@ class TextRow(NamedTuple):
 
 
 class PreparedLines(Struct, frozen=True):
-    """Lines as they are appended, with everything that was read from them.
+    """Lines to append, with everything that was read from them.
 
-    Parts of the title are None where nothing was said, and empty where one was taken away.
+    Parts of the title are None where none was given, and empty where one was removed.
     """
 
     data: bytes

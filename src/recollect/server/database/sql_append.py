@@ -73,8 +73,8 @@ class SessionUpdate(NamedTuple):
     machine: str | None
 
 
-def what_is_told(ask: AppendRequest) -> SessionUpdate:
-    """Of the session, by its own log alone: what a sub-agent was asked, where and when, is not what it is about."""
+def session_update(ask: AppendRequest) -> SessionUpdate:
+    """The session's new title and times, from its own log only: a sub-agent's log does not change them."""
     new, told = ask.prepared, ask.description
     said = told.project, told.repository, told.machine
     if ask.key:

@@ -116,8 +116,8 @@ DROP INDEX usage_by_time;
 CREATE INDEX usage_by_time ON usage(org, at) WHERE counted = 1;
 """
 
-# A row for each speaker of a log, and marks in ``counted`` (model/cost/copies.py): the copy a response belongs with (1)
-# need not be the one that has its amounts (2).
+# A row for each speaker of a log, and flags in ``counted`` (model/cost/copies.py): the copy a response
+# belongs to (1) may differ from the one with its amounts (2).
 _USAGE_COLUMNS = (
     "org, message, session, key, request, counted, speaker, has_stop, forked, at, person, model, branch, variant, "
     + ", ".join(COUNTS)

@@ -169,8 +169,8 @@ def _settle(
     changed: list[_UsageTableRow],
     sums: dict[_RollupKey, list[int]],
 ) -> None:
-    """What becomes of one response: its rows merged, the counted ones chosen, the difference noted."""
-    if not before and len(new) == 1:  # most of them: one copy counts, whatever it is
+    """Merge the rows of one response, choose the counted ones, and record the difference."""
+    if not before and len(new) == 1:  # the usual case: the only copy counts
         changed.append(new[0]._replace(counted=BOTH))
         _add(sums, changed[-1], changed[-1], 1)
         return
