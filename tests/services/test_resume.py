@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import Ambiguous, NotFound
+from recollect.services import resume
 from recollect.services.homes import Home
+from recollect.services.indexing.access import open_index
 from recollect.services.resume import found_session, resumption
 from tests.small_home import ONE, TALK, TWO, prompt, put, reply, said
 
@@ -49,6 +51,39 @@ def home(own_home: Path) -> Path:
 def test_it_is_found_by_what_one_remembers(home: Path, query: str) -> None:
     """Words of any prompt in any order and case, parts of words, id, title, the newest."""
     assert ONE == found_session(Home(), query).id
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "rounding invoice",
+        "café",
+        "oundin",
+        "fé",
+        "x fix",
+        "fix the",
+        "zebra",
+        "basket",
+        'say "',
+        "of rounding zz",
+    ],
+)
+def test_the_index_finds_what_the_logs_say(home: Path, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    """Parts of words, short ones and quotes; words of three letters or more without reading a log."""
+
+    def found() -> str | None:
+        try:
+            return found_session(Home(), query).id
+        except NotFound:
+            return None
+
+    before = found()
+    with open_index([home]) as opened:
+        assert opened.database is not None
+    if all(len(word) >= 3 for word in query.split()):
+        monkeypatch.setattr(resume, "_prompts", None)
+
+    assert before == found()
 
 
 @pytest.mark.parametrize("query", ["basket", "rounding zebra", "zebra", " "])
