@@ -253,7 +253,10 @@ class Home:
             path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=_session_id(listed.id)
         )
         return Session(
-            next(home for home in self.homes if str(home.root) == listed.home), file, costs=self.session_costs, cache=self.cache
+            next(home for home in self.homes if str(home.root) == listed.home),
+            file,
+            costs=self.session_costs,
+            cache=self.cache,
         )
 
     def session_costs(self, session: str) -> list[AgentCost]:

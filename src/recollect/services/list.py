@@ -109,7 +109,9 @@ def listed(
     """The sessions of some homes. ``data`` is our own directory, for what only the archive has."""
     query = query or ListQuery()
     roots = [root for root in roots if root.exists]
-    source = _FileSource(roots, data, progress) if opened.database is None else _IndexSource(roots, opened)
+    source = (
+        _ListFromLogs(roots, data, progress) if opened.database is None else _ListFromIndex(roots, opened)
+    )
     rows, total = source.rows(query)
     agents, live = source.agents(rows), _live_ids(roots)
     counts = source.counts(rows) if query.with_counts else {}
@@ -163,7 +165,7 @@ class _RowCounts(NamedTuple):
 # ---- from the index --------------------------------------------------------------------------------------
 
 
-class _IndexSource:
+class _ListFromIndex:
     """The catalogue. What could not be indexed is read from its log."""
 
     def __init__(self, roots: Sequence[HomeRoot], opened: OpenIndex) -> None:
@@ -203,7 +205,7 @@ class _IndexSource:
 # ---- from the logs ---------------------------------------------------------------------------------------
 
 
-class _FileSource:
+class _ListFromLogs:
     """The logs themselves, each looked at from both ends; counting reads it as a whole."""
 
     def __init__(self, roots: Sequence[HomeRoot], data: Path | None, progress: Progress | None) -> None:
