@@ -1,9 +1,7 @@
-"""The entry point: global options, the table of commands, errors to exit codes.
+"""The entry point: global options, the table of commands, exit codes.
 
-Start-up is a feature. This module imports the standard library's ``sys`` and
-nothing of ours but the error tree; a command's module, and through it storage
-and the model, is imported only when that command runs. ``tests/cli`` holds the
-list of modules ``recollect --help`` may load.
+Start-up must stay fast. A command's module, and through it storage and the model, is imported
+only when that command runs. A test lists the modules that ``recollect --help`` may load.
 """
 
 from __future__ import annotations
@@ -19,96 +17,80 @@ if TYPE_CHECKING:
 
 # Command -> (module, one line for the help). The order is the order of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "overview": ("recollect.cli.look.overview", "what is on this machine (also without a command)"),
-    "list": ("recollect.cli.look.list", "sessions, newest first"),
-    "show": ("recollect.cli.look.show", "a conversation as the client would load it"),
-    "search": (
-        "recollect.cli.look.search",
-        "every text of every session: words, phrases, substrings, patterns",
-    ),
-    "cost": (
-        "recollect.cli.spend.cost",
-        "tokens and money, by day, session, project, model, branch and more",
-    ),
-    "tree": ("recollect.cli.look.tree", "branches, forks, compactions and agents of a session"),
-    "agents": ("recollect.cli.look.agents", "sub-agents of a session and the calls that sent them"),
-    "files": ("recollect.cli.look.files", "every version of every file a session touched"),
-    "todos": ("recollect.cli.look.todos", "todos and tasks with their states"),
-    "export": ("recollect.cli.look.export", "a session as Markdown, JSON, JSONL or flat"),
-    "resume": ("recollect.cli.look.resume", "find a session and go on with it in the client"),
-    "fork": ("recollect.cli.keep.fork", "a new session that starts as a copy of another"),
-    "rename": ("recollect.cli.keep.rename", "give a session a title"),
-    "tag": ("recollect.cli.keep.tag", "give a session a tag"),
-    "check": (
-        "recollect.cli.mend.check",
-        "what is damaged, cut off or refused by the API, and what to do about it",
-    ),
-    "repair": (
-        "recollect.cli.mend.repair",
-        "mend a session that cannot be resumed, with a proof; --slim makes it light",
-    ),
-    "migrate": ("recollect.cli.keep.migrate", "bring sessions from one layout on disk into another"),
-    "config": ("recollect.cli.mend.config", "config files the client would ignore or reset; restore them"),
+    "overview": ("recollect.cli.look.overview", "what is on this machine (the default command)"),
+    "list": ("recollect.cli.look.list", "list sessions, newest first"),
+    "show": ("recollect.cli.look.show", "print a conversation as the client would load it"),
+    "search": ("recollect.cli.look.search", "search prompts, answers, tool calls and their results"),
+    "cost": ("recollect.cli.spend.cost", "tokens and cost by day, session, project, model and more"),
+    "tree": ("recollect.cli.look.tree", "branches, forks, compactions and sub-agents of a session"),
+    "agents": ("recollect.cli.look.agents", "list the sub-agents of a session"),
+    "files": ("recollect.cli.look.files", "list, compare and restore versions of files a session touched"),
+    "todos": ("recollect.cli.look.todos", "todo lists and tasks with their states"),
+    "export": ("recollect.cli.look.export", "write a session as Markdown, HTML, JSON or JSONL"),
+    "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
+    "fork": ("recollect.cli.keep.fork", "start a new session as a copy of another"),
+    "rename": ("recollect.cli.keep.rename", "set the title of a session"),
+    "tag": ("recollect.cli.keep.tag", "set the tag of a session"),
+    "check": ("recollect.cli.mend.check", "find damaged sessions and requests the API would refuse"),
+    "repair": ("recollect.cli.mend.repair", "repair a session that cannot be resumed, or make it smaller"),
+    "migrate": ("recollect.cli.keep.migrate", "convert sessions from one disk layout to another"),
+    "config": ("recollect.cli.mend.config", "find config files the client would ignore; restore them"),
     "settings": (
         "recollect.cli.rules.settings",
-        "which setting counts here, from which file and line; change one",
+        "which settings apply here and where they are set; change one",
     ),
-    "perm": ("recollect.cli.rules.perm", "may this tool call run? check, explain, replay, suggest, hook"),
+    "perm": ("recollect.cli.rules.perm", "whether a tool call may run: check, explain, replay, suggest"),
     "flags": ("recollect.cli.rules.flags", "the client's cached feature flags"),
     "archive": (
         "recollect.cli.keep.archive",
-        "keep sessions for good, verified: add, list, restore and more",
+        "keep verified copies of sessions: add, list, restore and more",
     ),
-    "scan": ("recollect.cli.secrets.scan", "secrets in everything that was kept, by kind and fingerprint"),
-    "redact": ("recollect.cli.secrets.redact", "take the secrets out of a session, with an undo"),
-    "mv": ("recollect.cli.keep.mv", "let a project that moved keep its history; split a shared folder"),
+    "scan": ("recollect.cli.secrets.scan", "find credentials in sessions, settings and backups"),
+    "redact": ("recollect.cli.secrets.redact", "remove the credentials from a session"),
+    "mv": ("recollect.cli.keep.mv", "keep the history of a project that moved; split a shared folder"),
     "cleanup": ("recollect.cli.keep.cleanup", "archive old sessions, then move them to the trash"),
-    "trash": ("recollect.cli.keep.trash", "what was removed: list, restore, empty"),
-    "undo": ("recollect.cli.keep.undo", "take back what a command changed in a home"),
-    "watch": ("recollect.cli.look.watch", "live sessions with their cost, redrawn as they go"),
-    "web": ("recollect.cli.look.web", "a page in the browser: read, search, costs, health"),
-    "statusline": ("recollect.cli.spend.statusline", "one line for the client's status line"),
-    "index": ("recollect.cli.mend.index", "the index: its state, rebuild, vacuum"),
+    "trash": ("recollect.cli.keep.trash", "removed sessions: list, restore, delete for good"),
+    "undo": ("recollect.cli.keep.undo", "undo a change that a command made in a home"),
+    "watch": ("recollect.cli.look.watch", "live sessions and their cost, updated as they run"),
+    "web": ("recollect.cli.look.web", "open sessions, search, costs and findings in the browser"),
+    "statusline": ("recollect.cli.spend.statusline", "print one line for the client's status line"),
+    "index": ("recollect.cli.mend.index", "the index of sessions: status, rebuild, vacuum"),
     "mcp": ("recollect.cli.rules.mcp", "MCP servers of a project: list, trust, tools, call"),
-    "run": ("recollect.cli.rules.run", "a command in a sandbox, if the permission rules let it run"),
-    "agent": (
-        "recollect.cli.rules.agent",
-        "work on a prompt headless: model, tools, and the session written down",
-    ),
-    "rm": ("recollect.cli.keep.rm", "move a session to the trash, or bring it back"),
-    "serve": ("recollect.cli.team.serve", "the team server, on SQLite or PostgreSQL"),
-    "sync": (
-        "recollect.cli.team.sync",
-        "sessions of several machines together: login, push, pull, status, watch",
-    ),
-    "team": ("recollect.cli.team.team", "what a team's sessions cost, from its server"),
-    "admin": ("recollect.cli.team.admin", "organisations, members and tokens of a team server"),
+    "run": ("recollect.cli.rules.run", "run a command in a sandbox if the permission rules allow it"),
+    "agent": ("recollect.cli.rules.agent", "let the model work on a prompt unattended; record the session"),
+    "rm": ("recollect.cli.keep.rm", "move sessions to the trash, or restore them"),
+    "serve": ("recollect.cli.team.serve", "run the team server, on SQLite or PostgreSQL"),
+    "sync": ("recollect.cli.team.sync", "share sessions between machines: login, push, pull, status, watch"),
+    "team": ("recollect.cli.team.team", "what a team's sessions cost, from the team server"),
+    "admin": ("recollect.cli.team.admin", "manage organisations, members and tokens of a team server"),
 }
 _DEFAULT = "overview"
 _WITH_VALUE = ("--home", "--data")
 
 HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
 
-Keeps every coding-agent session you ever had: readable, lossless, durable.
-Looking changes nothing; what would change something prints a plan and waits for
---apply. Without a command: an overview.
+Read, search, price, repair and archive your coding-agent sessions.
+
+Commands that read change nothing. Commands that change something print a plan
+and do nothing until you add --apply. Without a command: an overview.
 
 Commands:
 {commands}
 
 Global options, before the command:
-  --home DIR     look at this Claude home instead of this machine's (repeatable);
-                 :sample is the one that ships with recollect
-  --data DIR     recollect's own directory (default: $XDG_DATA_HOME/recollect)
+  --home DIR     use this Claude home instead of this machine's (repeatable);
+                 :sample is a small example home that ships with recollect
+  --data DIR     recollect's data directory (default: $XDG_DATA_HOME/recollect)
   --version      print the version
-  -h, --help     show this text; `recollect COMMAND --help` for one command
+  -h, --help     print this text; `recollect COMMAND --help`: one command
 
 Example:
   recollect
-  recollect --home ~/backup/.claude --json
+  recollect show 6ada00ba
+  recollect --home ~/backup/.claude list --json
 
-Exit status: 0 ok, 1 findings, 2 usage, 3 not found or ambiguous, 4 damaged data,
-5 locked or busy, 74 I/O error, 130 interrupted.
+Exit status: 0 ok, 1 findings, 2 wrong usage, 3 not found or ambiguous,
+4 damaged data, 5 locked or busy, 74 I/O error, 130 interrupted.
 """
 
 
@@ -135,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_streams_safe() -> None:
-    """A stream that is closed, or that cannot show a character, must not end in a traceback."""
+    """A closed stream, or one that cannot encode a character, must not cause a traceback."""
     if sys.stdout is None:
         sys.stdout = open("/dev/null" if sys.platform != "win32" else "nul", "w", encoding="utf-8")  # noqa: PTH123, SIM115 - pathlib would cost more than the rest of --help
     for stream in (sys.stdout, sys.stderr):
@@ -156,7 +138,7 @@ def _dispatch(arguments: list[str]) -> int:
     named = bool(rest) and not rest[0].startswith("-")
     command = rest[0] if named else _DEFAULT
     if command == "statusline" and "-h" not in rest and "--help" not in rest:
-        # Called several times a second by every open client: no parser is built for it.
+        # Every open client runs this several times a second, so it does without a parser.
         from recollect.cli.spend.statusline import main as status_line
 
         return status_line(rest[1:], options["--home"], options["--data"][-1] if options["--data"] else None)
@@ -166,7 +148,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Take the global options off the front, positionally: what follows the command is the command's."""
+    """Split off the global options. What follows the command belongs to the command."""
     options: dict[str, list[str]] = {name: [] for name in _WITH_VALUE}
     position = 0
     while position < len(arguments):
@@ -197,15 +179,14 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
         from recollect.errors import UsageError
 
         raise UsageError(
-            "the sample home is part of the package and is not changed",
-            hint="copy it first (its place is the first line of `recollect --home :sample`), then use --home DIR",
+            "the sample home is part of the package and cannot be changed",
+            hint="copy it (`recollect --home :sample` prints its path), then use --home DIR",
         )
     code: int = module.run(parsed)
     return code
 
 
 def command_parser(command: str) -> ArgumentParser:
-    """The parser of one command, built by its own module."""
     import argparse
     import importlib
 
@@ -219,12 +200,11 @@ def command_parser(command: str) -> ArgumentParser:
 
     class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
         def __init__(self, prog: str) -> None:
-            # With a width given, argparse does not import shutil to ask for one: it makes a formatter for
-            # every option, help or not.
+            # Without a width, argparse imports shutil to find one, even if no help is printed.
             super().__init__(prog, width=_columns() - 2)
 
         def _format_action_invocation(self, action: argparse.Action) -> str:
-            """``-o, --output FILE``, as Python 3.13 writes it, in every version: the reference page is one."""
+            """``-o, --output FILE`` as in Python 3.13, so that every version generates the same reference."""
             if not action.option_strings or action.nargs == 0:
                 return super()._format_action_invocation(action)
             value = self._format_args(action, self._get_default_metavar_for_optional(action))
@@ -248,7 +228,6 @@ def _columns() -> int:
 
 
 def help_text() -> str:
-    """The text of ``recollect --help``."""
     longest = max(map(len, COMMANDS))
     lines = [f"  {name:<{longest}}   {about}" for name, (_, about) in COMMANDS.items()]
     return HELP.format(commands="\n".join(lines))
@@ -259,7 +238,7 @@ def _unknown_command(command: str) -> int:
 
     near = difflib.get_close_matches(command, COMMANDS, 1)
     hint = f"did you mean `recollect {near[0]}`?" if near else "`recollect --help` lists the commands"
-    return _failed(f"no command {command!a}", hint, 2)
+    return _failed(f"unknown command {command!a}", hint, 2)
 
 
 def _failed(message: str, hint: str, code: int) -> int:
@@ -270,7 +249,7 @@ def _failed(message: str, hint: str, code: int) -> int:
 
 
 def _reader_went_away() -> int:
-    """``recollect | head`` is not an error; keep Python from complaining at exit."""
+    """``recollect | head`` is not an error. Keeps Python from failing in its last flush."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,12 +1,12 @@
-"""Start and end sooner, for commands that are asked often and answer fast. Import it before what imports msgspec.
+"""Faster start and exit for commands that run often. Import it before anything that imports msgspec.
 
-Half of what such a command takes is Python itself, and three of its habits can be left out:
+Half the time of such a command is Python itself. Three costs are avoided:
 
-- msgspec takes two names from typing_extensions where that is installed, although ``typing`` has
-  the same ones since Python 3.11; the detour loads half of the standard library's compiler tools.
-  It is kept out for msgspec only: later imports find it as ever.
-- The collector of reference cycles looks at all that was imported, again and again, while more is.
-- At the end it looks at everything once more, right before the system takes all memory back.
+- msgspec imports typing_extensions if it is installed, although ``typing`` has the same names
+  since Python 3.11; that loads a large part of the standard library. It is hidden from msgspec
+  only: later imports find it.
+- The garbage collector scans all imported objects repeatedly during imports.
+- At exit it scans everything once more, just before the process gives back its memory.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import atexit
 import gc
 import sys
 
-_DETOUR = "typing_extensions"
-# New objects between two looks for cycles: more than a start makes, and a few megabytes at most.
-_SELDOM = 100_000
+_HIDDEN_MODULE = "typing_extensions"
+# New objects between two collections: more than a start creates, a few megabytes at most.
+_COLLECTION_THRESHOLD = 100_000
 
-gc.set_threshold(_SELDOM)
+gc.set_threshold(_COLLECTION_THRESHOLD)
 atexit.register(gc.freeze)
 
-if "msgspec" not in sys.modules and _DETOUR not in sys.modules:
-    sys.modules[_DETOUR] = None  # type: ignore[assignment]  # how an import is told that there is no such module
+if "msgspec" not in sys.modules and _HIDDEN_MODULE not in sys.modules:
+    sys.modules[_HIDDEN_MODULE] = None  # type: ignore[assignment]  # None makes an import fail
     try:
-        import msgspec  # noqa: F401 - for those who come after
+        import msgspec  # noqa: F401 - imported here so that later imports find it loaded
     finally:
-        del sys.modules[_DETOUR]
+        del sys.modules[_HIDDEN_MODULE]

@@ -1,1 +1,1 @@
-"""Commands that keep, label, move and remove sessions."""
+"""Commands that archive, label, move and remove sessions."""

@@ -1,20 +1,22 @@
-"""Keep sessions for good: compressed, verified copies that outlive the client's clean-up.
+"""Keep compressed, verified copies of sessions that outlive the client's clean-up.
 
-  add [S...|--all]      archive sessions (only what is new is compressed); changes no home
-  list                  what is in the archive
-  verify                look at every byte: any flipped bit is found (exit 1)
-  restore [S...|--all]  put sessions back, byte for byte, with the present time; needs --apply
-  export FILE [S...]    sessions as one file, to carry elsewhere (default: all)
-  import FILE           take such a file in; nothing of it is trusted
-  schedule              what to set up so that nothing is deleted unarchived; changes nothing
-  watch                 archive sessions as they come to rest, until interrupted
+  add [S...|--all]      archive sessions; only new bytes are compressed
+  list                  list the archived sessions
+  verify                read every byte and report any change (exit status 1)
+  restore [S...|--all]  put sessions back, byte for byte; needs --apply
+  export FILE [S...]    write sessions (default: all) to one file
+  import FILE           add sessions from such a file, after checking all of it
+  schedule              print a cron line and a hook that archive regularly
+  watch                 archive sessions once they are idle, until interrupted
 
-The copies are seekable zstd: the plain `zstd -d` unpacks them. show, search and cost read
-archived sessions without restoring them. Nothing in the archive is deleted by recollect.
+Only restore changes a home. Restored files get the current time, so that the
+client does not delete them again. Copies are seekable zstd: `zstd -d` unpacks
+them. show, search and cost read archived sessions without restoring them.
+recollect never deletes anything from the archive.
 
 Example:
   recollect archive add --all
-  recollect archive restore 3f2a --apply
+  recollect archive restore 6ada00ba --apply
 """
 
 from __future__ import annotations
@@ -39,29 +41,29 @@ from recollect.storage.archive.manifest import Manifest
 
 _ACTIONS = ("add", "list", "verify", "restore", "export", "import", "schedule", "watch")
 _TITLE_COLUMNS = 44
-# A session is at rest when nothing was written to it for so long.
-_REST = 300.0
+# A session is idle if its log has not changed for this many seconds.
+_IDLE_SECONDS = 300.0
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("action", choices=_ACTIONS, help="what to do")
-    parser.add_argument("names", nargs="*", metavar="S", help="sessions (export, import: the file first)")
+    parser.add_argument("action", choices=_ACTIONS, help="see above")
+    parser.add_argument(
+        "names", nargs="*", metavar="S", help="sessions; for export and import, the file first"
+    )
     parser.add_argument("--all", action="store_true", help="every session")
     parser.add_argument(
-        "--to", metavar="DIR", type=Path, help="restore below this directory, not into the home"
+        "--to", metavar="DIR", type=Path, help="restore: into this directory, not into the home"
     )
     parser.add_argument(
-        "--apply", action="store_true", help="restore: do it; without this only the plan is printed"
+        "--apply", action="store_true", help="restore: carry out the plan; without this it is only printed"
     )
     parser.add_argument(
-        "--every", type=float, default=60.0, metavar="SECONDS", help="watch: how often to look (60)"
+        "--every", type=float, default=60.0, metavar="SECONDS", help="watch: time between checks (default 60)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Carry out one action."""
     archive = archive_service.archive_at(own_data(options))
     actions = {
         "add": _add,
@@ -99,10 +101,10 @@ def _add(options: Namespace, archive: Archive) -> int:
     grown = sum(one.is_changed and not one.is_new for one in added)
     output.say(
         f"{counted(len(added), 'session')} in the archive: {fresh:,} new, {grown:,} grown, "
-        f"{size(raw)} kept in {size(stored)} ({size(new)} written)"
+        f"{size(raw)} stored in {size(stored)} ({size(new)} written)"
     )
     for one in failed:
-        output.note(visible(f"left out: {one.session}: {one.reason}"))
+        output.note(visible(f"not archived: {one.session}: {one.reason}"))
     return 1 if failed else 0
 
 
@@ -137,7 +139,7 @@ def _list(options: Namespace, archive: Archive) -> int:
             f"{size(one.stored_bytes):>8}  {title}  {visible(one.cwd)}"
         )
     if not manifests:
-        output.note("The archive is empty: recollect archive add --all fills it.")
+        output.note("The archive is empty. `recollect archive add --all` archives every session.")
     for problem in problems:
         output.note(visible(f"cannot be read: {problem.session}: {problem.reason}"))
     return 0
@@ -187,7 +189,7 @@ def _verify(options: Namespace, archive: Archive) -> int:
     if problems:
         output.note("Copy the damaged files from another copy of the archive, or archive the session again.")
         return 1
-    output.say(f"{counted(len(manifests), 'session')}: every byte is as it was stored")
+    output.say(f"{counted(len(manifests), 'session')}: all bytes verified")
     return 0
 
 
@@ -221,7 +223,7 @@ def _restore(options: Namespace, archive: Archive) -> int:
         names = ["--all"] if options.all else [one.session[:8] for one in chosen]
         target = ["--to", str(options.to)] if options.to else []
         output.say(
-            f"Nothing was changed. To do it: {command(options, 'archive', 'restore', *names, *target, '--apply')}"
+            f"Nothing was changed. Do it with: {command(options, 'archive', 'restore', *names, *target, '--apply')}"
         )
     return 0
 
@@ -247,7 +249,7 @@ def _import(options: Namespace, archive: Archive) -> int:
     if options.json:
         output.print_json({"sessions": [_row(one) for one in taken]})
     else:
-        output.say(f"{counted(len(taken), 'session')} taken into the archive, every byte checked")
+        output.say(f"{counted(len(taken), 'session')} imported, all bytes verified")
     return 0
 
 
@@ -265,7 +267,7 @@ def _schedule(options: Namespace, archive: Archive) -> int:
     output.say(f"  17 * * * * {line}")
     output.say("Or whenever a session ends, in ~/.claude/settings.json:")
     output.say(f"  {hook}")
-    output.note("Nothing was set up. The archive lies in " + visible(str(archive.root)))
+    output.note("Nothing was set up. The archive is in " + visible(str(archive.root)))
     return 0
 
 
@@ -274,15 +276,13 @@ def _quoted(text: str) -> str:
 
 
 def _watch(options: Namespace, archive: Archive) -> int:
-    """Ends by an interrupt, which main turns into its exit status."""
-    seen: dict[Path, tuple[int, int]] = {}
+    """Runs until interrupted; ``main`` turns the interrupt into the exit status."""
+    archived: dict[Path, tuple[int, int]] = {}
     while True:
         home = open_home(options.homes)
-        resting = [
-            session for session in home.sessions() if session.session_id and _is_at_rest(session, seen)
-        ]
-        if resting:
-            added, failed = archive_service.add_all(archive, resting, dt.datetime.now(dt.UTC))
+        idle = [session for session in home.sessions() if session.session_id and _is_idle(session, archived)]
+        if idle:
+            added, failed = archive_service.add_all(archive, idle, dt.datetime.now(dt.UTC))
             _tell(added, failed)
         time.sleep(options.every)
 
@@ -296,12 +296,12 @@ def _tell(added: Sequence[ArchiveResult], failed: Sequence[archive_service.Archi
                 )
             )
     for problem in failed:
-        output.note(visible(f"left out: {problem.session}: {problem.reason}"))
+        output.note(visible(f"not archived: {problem.session}: {problem.reason}"))
 
 
-def _is_at_rest(session: Session, seen: dict[Path, tuple[int, int]]) -> bool:
+def _is_idle(session: Session, archived: dict[Path, tuple[int, int]]) -> bool:
     state = (session.file.size, session.file.mtime_ns)
-    if seen.get(session.path) == state or time.time() - session.file.mtime_ns / 1e9 < _REST:
+    if archived.get(session.path) == state or time.time() - session.file.mtime_ns / 1e9 < _IDLE_SECONDS:
         return False
-    seen[session.path] = state
+    archived[session.path] = state
     return True

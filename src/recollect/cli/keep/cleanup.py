@@ -1,9 +1,10 @@
-"""Archive old sessions, then move them to the trash: room in the home, nothing lost.
+"""Archive old sessions, then move them to the trash. Nothing is lost.
 
-Old is a session whose last entry is older than --days (30). Sessions that a client has open,
-or that are tagged `hold` (`recollect tag S hold`), stay. Each is in the archive, read back and
-compared, before it goes; show, search and cost still find it there. Prints the plan; --apply
-does it and prints how to undo it.
+A session is old if its last entry is older than --days (30). Sessions that a
+client has open and sessions tagged `hold` (`recollect tag S hold`) stay.
+Each session is archived, read back and compared before it is moved. show,
+search and cost still find it in the archive. Prints the plan; --apply carries
+it out and prints how to undo it.
 
 Example:
   recollect cleanup --days 90
@@ -27,17 +28,15 @@ _TITLE_COLUMNS = 44
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("--days", type=float, default=30.0, metavar="N", help="older than so many days (30)")
-    parser.add_argument("-p", "--project", help="only sessions of this directory, or of directories so named")
+    parser.add_argument("--days", type=float, default=30.0, metavar="N", help="age in days (default 30)")
+    parser.add_argument("-p", "--project", help="only sessions of this directory (path or part of its name)")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it."""
     if options.days < 0:
         raise UsageError(
-            f"--days {options.days:g}: must not be negative", hint="0 takes every session at rest"
+            f"--days {options.days:g}: must not be negative", hint="0 takes every session that is not open"
         )
     now = dt.datetime.now(dt.UTC)
     home = open_home(options.homes, options.data)
@@ -84,16 +83,16 @@ def _tell(
         )
     if done is None:
         output.say(
-            f"{counted(len(going), 'session')}, {size(sum(one.bytes for one in going))} would be archived and go to the trash"
+            f"{counted(len(going), 'session')}, {size(sum(one.bytes for one in going))} would be archived and moved to the trash"
         )
         more = plans.option("--project", options.project) if options.project else []
         again = plans.command(options, "cleanup", "--days", f"{options.days:g}", *more, "--apply")
         plans.say_end(options, again, "")
         return
-    output.say(f"{counted(len(done.batches), 'session')} archived and in the trash")
+    output.say(f"{counted(len(done.batches), 'session')} archived and moved to the trash")
     for problem in done.failed:
-        output.note(visible(f"left where it is: {problem.session}: {problem.reason}"))
+        output.note(visible(f"not moved: {problem.session}: {problem.reason}"))
     for line in _undo(options, done)[:5]:
         output.say(f"Undo with: {line}")
     if len(done.batches) > 5:
-        output.say(f"and so on: {plans.command(options, 'trash', 'list')} names the batches")
+        output.say(f"{plans.command(options, 'trash', 'list')} lists the others")

@@ -1,12 +1,11 @@
-"""Make a new session that starts as a copy of another, up to its end or to any entry.
+"""Start a new session as a copy of another, up to its end or to any entry.
 
-The copy lies beside the original and the client resumes it like any other session.
-The original is not touched, and usage is not counted twice. Prints the plan; --apply
-does it.
+The client resumes the copy like any other session. The original is not changed,
+and its usage is not counted twice. Prints the plan; --apply carries it out.
 
 Example:
   recollect fork @last --apply
-  recollect fork 3f2a9c1e --at 51c0 --title "Second try" --apply
+  recollect fork 6ada00ba --at 51c0 --title "Second try" --apply
 """
 
 from __future__ import annotations
@@ -22,17 +21,15 @@ from recollect.services.fork import ForkPlan
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
+    parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
     parser.add_argument(
-        "--at", metavar="UUID", help="the last entry to copy; a branch's leaf copies that branch"
+        "--at", metavar="UUID", help="last entry to copy; the leaf of a branch copies that branch"
     )
-    parser.add_argument("--title", help='title of the new session (default: the old one and "(fork)")')
+    parser.add_argument("--title", help='title of the new session (default: the old title with "(fork)")')
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it."""
     session = open_home(options.homes).own_session(options.session)
     plan = fork.planned_fork(session, options.at, options.title)
     if options.apply:
@@ -53,7 +50,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _tell(plan: ForkPlan, go_on: str, *, done: bool) -> None:
+def _tell(plan: ForkPlan, resume: str, *, done: bool) -> None:
     verb = "Forked" if done else "Would fork"
     what = f"{counted(plan.entries, 'entry').replace('entrys', 'entries')}, {size(plan.bytes)}"
     if plan.backups:
@@ -64,4 +61,4 @@ def _tell(plan: ForkPlan, go_on: str, *, done: bool) -> None:
     output.say(f"Title: {visible(plan.title)}")
     if done:
         output.say(f"New session: {output.styled(plan.new, 'bold')}")
-        output.say(f"Go on with it: {go_on}")
+        output.say(f"Continue it with: {resume}")

@@ -1,15 +1,16 @@
-"""Bring sessions from one layout on disk into another, with a way back.
+"""Convert sessions from one disk layout to another; can be rolled back.
 
-Each step is numbered and never changes once released. The plan says which files change and what the
-new layout has no place for. After the change both are read and compared: what was said, called and
-answered, in order, and the tokens; where they differ it is rolled back at once. A session that a client has
-open is refused. Prints the plan; --apply does it.
+Each step has a number and never changes once released. The plan lists the files
+that change and the data that the new layout cannot hold. After the change, the
+old and the new session are compared: messages, tool calls and results in order,
+and tokens. If they differ, the change is rolled back at once. A session that a
+client has open is refused. Prints the plan; --apply carries it out.
 
 Example:
   recollect migrate --list
   recollect migrate --to flat-agents-to-subagents ~/src/shop
   recollect migrate --to 3 --all --apply
-  recollect migrate --rollback 12 --apply
+  recollect migrate --rollback 20261115T203000-12-1f2e3d --apply
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ _STEPS_SHOWN = 20
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("target", metavar="S", nargs="?", help="a session, or a project's directory or name")
-    parser.add_argument("--list", action="store_true", help="show the steps there are")
-    parser.add_argument("--to", metavar="STEP", help="the step to do: its number or name")
-    parser.add_argument("--all", action="store_true", help="every session of the homes looked at")
-    parser.add_argument("--cwd", metavar="DIR", help="flat-to-claude: the directory the session belongs to")
-    parser.add_argument("--rollback", metavar="ID", help="take a migration back, byte for byte")
+    parser.add_argument(
+        "target", metavar="S", nargs="?", help="a session, or the directory or name of a project"
+    )
+    parser.add_argument("--list", action="store_true", help="list the steps")
+    parser.add_argument("--to", metavar="STEP", help="the step: its number or name")
+    parser.add_argument("--all", action="store_true", help="every session of the homes")
+    parser.add_argument("--cwd", metavar="DIR", help="flat-to-claude: the directory of the session")
+    parser.add_argument("--rollback", metavar="ID", help="undo a migration, byte for byte")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """List, plan, do, or take back."""
     if sum(map(bool, (options.list, options.to, options.rollback))) != 1:
         raise UsageError(
             "migrate: give one of --list, --to STEP, --rollback ID",
@@ -76,7 +77,7 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-# ---- there -----------------------------------------------------------------------------------------------
+# ---- plan and apply --------------------------------------------------------------------------------------
 
 
 def _migrate(options: Namespace) -> int:
@@ -104,10 +105,10 @@ def _apply(
     outcome: MigrationOutcome,
     cwd: str | None,
 ) -> None:
-    """Each session is a change of its own: what one is refused for does not stop the others."""
-    wanted = {one.log for one in outcome.planned}
+    """Each session is a separate change: if one is refused, the others still go on."""
+    planned = {one.log for one in outcome.planned}
     for session in sessions:
-        if session.path not in wanted:
+        if session.path not in planned:
             continue
         try:
             done = migrate.carried_out(step, session, plans.own_data(options), cwd)
@@ -166,7 +167,7 @@ def _tell_plan(one: Migration) -> None:
     for step in one.plan.steps[:_STEPS_SHOWN]:
         output.say(f"  {_step(step)}")
     if len(one.plan.steps) > _STEPS_SHOWN:
-        output.say(f"  ... and {len(one.plan.steps) - _STEPS_SHOWN} more; --json has them all")
+        output.say(f"  ... and {len(one.plan.steps) - _STEPS_SHOWN} more; --json lists all")
     for loss in one.losses:
         output.say(output.styled(f"  Lost or changed: {loss.count} x {visible(loss.what)}", "yellow"))
     for text in one.notes:
@@ -178,7 +179,7 @@ def _step(step: Step) -> str:
     return visible(f"{step.kind} {step.path}{target}")
 
 
-# ---- and back --------------------------------------------------------------------------------------------
+# ---- roll back -------------------------------------------------------------------------------------------
 
 
 def _back(options: Namespace, change: str) -> str:

@@ -1,15 +1,17 @@
-"""Let a project that was renamed or moved keep its history; split a folder that two projects share.
+"""Keep the history of a project directory that was renamed or moved.
 
-Sessions that worked in OLD or below it are found by their own entries, and go to where the
-client looks for NEW: logs, sub-agents, tool output, memory; their cwd, the prompt history and the
-project's entry in the global config say the new path. The directory itself is yours to move.
+Finds the sessions that worked in OLD or below it and moves their logs,
+sub-agents, tool output and memory to where the client looks for NEW. Updates
+the path in the logs, in the prompt history and in the global config. Does not
+move the directory itself.
 
---split FOLDER: directories whose names differ only in characters that are no letters or digits
-share one project folder, where clients take the sessions of one for those of the other. The directory worked in last (or
---keep DIR) keeps the folder; sessions of others go to folders of their own, where `recollect resume` and
-`claude --resume FILE` find them. FOLDER is a folder below projects/, its name, or a directory that shares it.
+--split FOLDER: the client stores directories whose names differ only in special
+characters (my-shop, my.shop) in one project folder and mixes up their sessions.
+--split gives each directory its own folder. The directory used last, or
+--keep DIR, keeps the shared folder; `recollect resume` finds the sessions of
+the others. FOLDER is a folder below projects/, its name, or such a directory.
 
-One change, one undo. Prints the plan; --apply does it.
+Prints the plan; --apply carries it out. One undo takes back the whole change.
 
 Example:
   recollect mv ~/src/shop ~/work/shop
@@ -33,18 +35,16 @@ from recollect.storage.home import ClaudeHome
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("old", metavar="OLD", nargs="?", help="the directory as it was")
-    parser.add_argument("new", metavar="NEW", nargs="?", help="the directory as it is now")
+    parser.add_argument("old", metavar="OLD", nargs="?", help="the old path of the directory")
+    parser.add_argument("new", metavar="NEW", nargs="?", help="its new path")
     parser.add_argument(
-        "--split", metavar="FOLDER", help="part the sessions of one project folder by directory"
+        "--split", metavar="FOLDER", help="separate the directories that share a project folder"
     )
     parser.add_argument("--keep", metavar="DIR", help="with --split: the directory that keeps the folder")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it, in every home that knows the directory."""
     _require(options)
     found: list[MovePlan] = []
     missing: NotFound | None = None
@@ -54,7 +54,7 @@ def run(options: Namespace) -> int:
         except NotFound as problem:
             missing = problem
     if not found:
-        raise missing or NotFound("mv: there is no home", hint="name one with --home DIR")
+        raise missing or NotFound("mv: no Claude home was found", hint="name one with --home DIR")
     data = plans.own_data(options)
     done = [carry_out(one, data) for one in found if one.plan.steps] if options.apply else []
     if options.json:
@@ -66,11 +66,11 @@ def run(options: Namespace) -> int:
 
 def _require(options: Namespace) -> None:
     if options.split is None and options.keep is not None:
-        raise UsageError("mv: --keep without --split", hint="say which folder to split")
+        raise UsageError("mv: --keep without --split", hint="add --split FOLDER")
     if options.split is not None and options.old is not None:
         raise UsageError("mv: --split and a directory to move", hint="split first, then move")
     if options.split is None and options.new is None:
-        raise UsageError("mv: name the directory as it was and as it is now", hint="recollect mv OLD NEW")
+        raise UsageError("mv: give the old and the new path", hint="recollect mv OLD NEW")
 
 
 def _planned(options: Namespace, home: ClaudeHome) -> MovePlan:

@@ -1,11 +1,11 @@
-"""Give a session a title, as the client's /rename does; an empty title clears it.
+"""Set the title of a session, as the client's /rename does. "" removes it.
 
-Appends one small line to the session's log, also while a client has it open: the
-client notices the new title and keeps it. Prints the plan; --apply does it.
+Appends one line to the session's log. This is safe while a client has the
+session open. Prints the plan; --apply carries it out.
 
 Example:
   recollect rename @last "Basket totals" --apply
-  recollect rename 3f2a9c1e "" --apply
+  recollect rename 6ada00ba "" --apply
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ from recollect.services.documents.changes import LabelDocument
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
-    parser.add_argument("title", metavar="TITLE", help='the new title; "" clears it')
+    parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
+    parser.add_argument("title", metavar="TITLE", help='the new title; "" removes it')
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it."""
     session = open_home(options.homes).own_session(options.session)
     return carried_out(options, label.titled(session, options.title))
 
 
 def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
-    """Print a title or tag to be given, and give it where ``--apply`` says so."""
+    """Print the plan for a title or tag; with ``--apply``, carry it out."""
     if options.apply:
         label.apply(plan, plans.own_data(options))
     name = "rename" if plan.what == "title" else "tag"

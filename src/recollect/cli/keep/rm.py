@@ -1,11 +1,11 @@
-"""Move sessions to the trash with all that belongs to them, list the trash, or bring one back.
+"""Move sessions to the trash, list the trash, or restore a session from it.
 
-Nothing is deleted: log, sub-agents, file backups, tasks and todos go to recollect's
-own directory and come back byte for byte with --restore. A session that a client has
-open is refused. Prints the plan; --apply does it.
+Nothing is deleted: log, sub-agents, file backups, tasks and todos move to the
+data directory, and --restore puts them back byte for byte. A session that a
+client has open is refused. Prints the plan; --apply carries it out.
 
 Example:
-  recollect rm 3f2a9c1e --apply
+  recollect rm 6ada00ba --apply
   recollect rm --list
   recollect rm --restore 20261115T203000-1f2e3d4c --apply
 """
@@ -27,15 +27,15 @@ _TITLE_COLUMNS = 44
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("sessions", metavar="S", nargs="*", help="id or its start, title, path, or @last")
-    parser.add_argument("--list", action="store_true", help="show what is in the trash")
-    parser.add_argument("--restore", metavar="BATCH", help="bring back what one removal took away")
+    parser.add_argument(
+        "sessions", metavar="S", nargs="*", help="session: id, start of an id, title, path, or @last"
+    )
+    parser.add_argument("--list", action="store_true", help="list the removed sessions")
+    parser.add_argument("--restore", metavar="BATCH", help="restore one removal")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it."""
     if sum(map(bool, (options.sessions, options.list, options.restore))) != 1:
         raise UsageError(
             "rm: name sessions, or --list, or --restore BATCH", hint="`recollect rm --help` has examples"
@@ -45,7 +45,7 @@ def run(options: Namespace) -> int:
     return _restore(options) if options.restore else _remove(options)
 
 
-# ---- out -------------------------------------------------------------------------------------------------
+# ---- remove ----------------------------------------------------------------------------------------------
 
 
 def _remove(options: Namespace) -> int:
@@ -58,7 +58,7 @@ def _remove(options: Namespace) -> int:
         if options.apply:
             batches.extend(trash_service.remove(session, data) for session in sessions.values())
     finally:
-        # Also when one of several was refused: what was moved must be told, or it could not be undone.
+        # Print even if one of several was refused: without the printed command, the removals before it cannot be undone.
         if options.json and (batches or not options.apply):
             output.print_json(_document(options, planned, batches))
         elif not options.json:
@@ -87,7 +87,7 @@ def _document(options: Namespace, planned: list[RemovalPlan], batches: list[Tras
 def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> None:
     if options.apply:
         for batch in batches:
-            output.say(f"In the trash: {_named(batch.session, batch.title, batch.bytes)}")
+            output.say(f"Moved to the trash: {_named(batch.session, batch.title, batch.bytes)}")
             output.say(f"Undo with: {plans.command(options, 'rm', '--restore', batch.batch, '--apply')}")
         return
     for plan in planned:
@@ -97,7 +97,9 @@ def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBat
             output.say(f"  {visible(str(item))}")
         if plan.open_in is not None:
             output.say(
-                output.styled(f"  A client has it open (process {plan.open_in}): refused until then", "red")
+                output.styled(
+                    f"  A client has it open (process {plan.open_in}): refused until it is closed", "red"
+                )
             )
     again = plans.command(options, "rm", *(plan.session for plan in planned), "--apply")
     plans.say_end(options, again, "")
@@ -107,7 +109,7 @@ def _named(session: str, title: str, count: int) -> str:
     return f"{visible(session)}  {shortened(visible(title), _TITLE_COLUMNS)}  ({size(count)})"
 
 
-# ---- back ------------------------------------------------------------------------------------------------
+# ---- list and restore ------------------------------------------------------------------------------------
 
 
 def _list(options: Namespace) -> int:
@@ -153,11 +155,11 @@ def _restore(options: Namespace) -> int:
         }
         output.print_json(document)
         return 0
-    verb = "Back again" if options.apply else "Would bring back"
+    verb = "Restored" if options.apply else "Would restore"
     output.say(f"{verb}: {_named(change.subject, change.title, change.kept_bytes)}")
     for path in paths:
         output.say(f"  {visible(str(path))}")
     for path in obstacles:
-        output.say(output.styled(f"  In the way: {visible(str(path))}", "red"))
+        output.say(output.styled(f"  Already exists: {visible(str(path))}", "red"))
     plans.say_end(options, plans.command(options, "rm", "--restore", change.id, "--apply"), back)
     return 0

@@ -1,11 +1,11 @@
-"""Give a session a tag, shown as #tag in the client's list; an empty tag clears it.
+"""Set the tag of a session, shown as #tag in the client's list. "" removes it.
 
-Appends one small line to the session's log, also while a client has it open.
-A session has one tag at a time. Prints the plan; --apply does it.
+Appends one line to the session's log. This is safe while a client has the
+session open. A session has one tag. Prints the plan; --apply carries it out.
 
 Example:
   recollect tag @last release --apply
-  recollect tag 3f2a9c1e "" --apply
+  recollect tag 6ada00ba "" --apply
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from recollect.services import label
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
-    parser.add_argument("tag", metavar="TAG", help='the new tag; "" clears it')
+    parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
+    parser.add_argument("tag", metavar="TAG", help='the new tag; "" removes it')
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it."""
     session = open_home(options.homes).own_session(options.session)
     return carried_out(options, label.tagged(session, options.tag))

@@ -1,14 +1,15 @@
-"""What was removed and can come back: list it, restore it, or empty it for good.
+"""List removed sessions, restore them, or delete them for good.
 
-  list                show the batches, newest first
-  restore BATCH       put one back, byte for byte; needs --apply
-  empty               delete batches older than --older-than (30d) for good; needs --apply
+  list            list the removals (batches), newest first
+  restore BATCH   put one back, byte for byte; needs --apply
+  empty           delete batches older than --older-than for good; needs --apply
 
-Emptying is the only command of recollect that deletes a session. A batch whose session is
-not in the archive stays, unless --not-archived is given.
+This is the only command that deletes a session. A batch whose session is not in
+the archive stays, unless you add --not-archived.
 
 Example:
   recollect trash list
+  recollect trash restore 20261115T203000-1f2e3d4c --apply
   recollect trash empty --older-than 90d --apply
 """
 
@@ -28,24 +29,26 @@ from recollect.storage.trash import TrashBatch
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("action", choices=("list", "restore", "empty"), help="what to do")
+    parser.add_argument("action", choices=("list", "restore", "empty"), help="see above")
     parser.add_argument(
-        "batch", nargs="?", metavar="BATCH", help="restore: a batch, or the start of its name or session"
+        "batch", nargs="?", metavar="BATCH", help="restore: a batch, or the start of its name or session id"
     )
-    parser.add_argument("--older-than", default="30d", metavar="AGE", help="empty: 30d, 12w, or a date (30d)")
-    parser.add_argument("--not-archived", action="store_true", help="empty: also what is in no archive")
+    parser.add_argument(
+        "--older-than", default="30d", metavar="AGE", help="empty: 30d, 12w, or a date (default 30d)"
+    )
+    parser.add_argument(
+        "--not-archived", action="store_true", help="empty: also sessions that are not archived"
+    )
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """List, restore or empty."""
     if options.action == "empty":
         return _empty(options)
     if (options.action == "restore") != (options.batch is not None):
         raise UsageError(
-            f"trash {options.action}: a batch is named for restore only",
-            hint="`recollect trash list` names them",
+            f"trash {options.action}: only restore takes a batch, and it needs one",
+            hint="`recollect trash list` lists them",
         )
     options.sessions, options.list = [], options.action == "list"
     options.restore = options.batch
@@ -75,12 +78,12 @@ def _tell(options: Namespace, going: list[TrashBatch], staying: list[TrashBatch]
     for batch in going:
         output.say(visible(f"{verb}: {batch.batch}  {batch.session}  ({size(batch.bytes)})"))
     for batch in staying:
-        output.say(visible(f"Stays, not in the archive: {batch.batch}  {batch.session}"))
+        output.say(visible(f"Stays because it is not archived: {batch.batch}  {batch.session}"))
     output.say(
         f"{counted(len(going), 'batch') if len(going) == 1 else f'{len(going):,} batches'}, {size(sum(one.bytes for one in going))}"
     )
     if not options.apply and going:
         flags = ["--not-archived"] if options.not_archived else []
         output.say(
-            f"Nothing was changed. To do it: {plans.command(options, 'trash', 'empty', '--older-than', options.older_than, *flags, '--apply')}"
+            f"Nothing was changed. Do it with: {plans.command(options, 'trash', 'empty', '--older-than', options.older_than, *flags, '--apply')}"
         )

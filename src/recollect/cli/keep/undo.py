@@ -1,13 +1,16 @@
-"""Take back what a command changed in a home, list such changes, or give up the originals that are kept of one.
+"""Undo a change that a command made in a home; without an id, list the changes.
 
-Every change to files of a home (repair, redact, migrate, mv, settings, config, archive restore, sync pull) is kept with
-its originals until you say --forget; sessions that rm or cleanup took away are in the trash until it is emptied. Without
-an id: the list of both. With one: undo puts the exact bytes back. It is refused where a client has the session open or
-has written to a file since; in the second case --force keeps the present bytes first. An undo can be undone.
+recollect keeps the original files of every change (repair, redact, migrate, mv,
+settings, config, archive restore, sync pull) until you --forget them. Sessions
+that rm or cleanup removed stay in the trash until it is emptied.
+
+Undo puts the exact bytes back. It is refused if a client has the session open,
+or if a file was changed since; in that case --force saves the current file
+first. An undo can be undone. Prints the plan; --apply carries it out.
 
 Example:
   recollect undo
-  recollect undo 20261115 --apply
+  recollect undo 20261115T203000-12-1f2e3d --apply
 """
 
 from __future__ import annotations
@@ -24,22 +27,20 @@ from recollect.services.undo import UndoableChange
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("id", nargs="?", metavar="ID", help="a change, or the start of its id")
+    parser.add_argument("id", nargs="?", metavar="ID", help="id of a change, or the start of it")
     parser.add_argument(
-        "--force", action="store_true", help="also where files were changed since; what is there now is kept"
+        "--force", action="store_true", help="undo even if files were changed since; saves those files first"
     )
     parser.add_argument(
-        "--forget", action="store_true", help="do not undo: delete the originals that are kept, for good"
+        "--forget", action="store_true", help="do not undo; delete the kept original files for good"
     )
     parser.add_argument(
-        "--recover", action="store_true", help="finish or take back what a crash left half done"
+        "--recover", action="store_true", help="finish or undo changes that a crash interrupted"
     )
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """List, undo, forget or recover."""
     data = plans.own_data(options)
     if options.recover:
         return _show(options, undo.recovered(data), "recovered")
@@ -48,19 +49,17 @@ def run(options: Namespace) -> int:
     change = undo.found_change(data, options.id)
     if options.forget and change.store == "trash":
         raise UsageError(
-            f"undo {change.id}: a removed session is not forgotten here",
-            hint="`recollect trash empty` deletes what is in the trash",
+            f"undo {change.id}: --forget does not apply to removed sessions",
+            hint="`recollect trash empty` deletes them for good",
         )
     if not options.apply:
         return _plan(options, change)
     if options.forget:
-        _tell(options, undo.forgotten(data, change), f"Given up: {_name(change)}", None)
+        _tell(options, undo.forgotten(data, change), f"Deleted the originals of {_name(change)}", None)
         return 0
     done = undo.undo(data, change, force=options.force)
     again = plans.command(options, *undo.redo_words(done))
-    _tell(
-        options, done.change or structs.replace(change, state="undone"), f"Taken back: {_name(change)}", again
-    )
+    _tell(options, done.change or structs.replace(change, state="undone"), f"Undone: {_name(change)}", again)
     return 0
 
 
@@ -77,7 +76,7 @@ def _plan(options: Namespace, change: UndoableChange) -> int:
     if options.json:
         output.print_json({"change": change, "applied": False, "undo": None})
         return 0
-    verb = "Would give up what is kept of" if options.forget else "Would take back"
+    verb = "Would delete the originals of" if options.forget else "Would undo"
     output.say(f"{verb} {_name(change)}, {change.state}:")
     for step in change.steps:
         output.say(visible(f"  {step.kind}  {step.path}"))
@@ -98,9 +97,9 @@ def _show(options: Namespace, changes: list[UndoableChange], noun: str) -> int:
         return 0
     for one in changes:
         output.say(visible(f"{one.id}  {one.state:<11}  {one.what} of {one.subject}"))
-        kept = f"{counted(len(one.steps), 'file')}, {size(one.kept_bytes)} kept"
+        details = f"{counted(len(one.steps), 'file')}, {size(one.kept_bytes)} kept"
         place = "in the trash" if one.store == "trash" else "in the journal"
-        for line in wrapped(visible(f"{one.home}: {kept} {place}"), "    ", "    "):
+        for line in wrapped(visible(f"{one.home}: {details} {place}"), "    ", "    "):
             output.say(output.styled(line, "dim"))
     output.say(f"{counted(len(changes), noun)}" if noun == "change" else f"{len(changes):,} {noun}")
     return 0

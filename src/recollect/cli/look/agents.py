@@ -1,11 +1,11 @@
-"""List the sub-agents of a session: what they were asked, by which call, and how long they took.
+"""List the sub-agents of a session: task, duration, and the call that started it.
 
-Finds them in all layouts clients have used (inside the log, beside it, below it) and
-nests agents that were sent by agents. Reads the session and its agents' logs once.
+Finds them in every layout that clients have used: inside the log, beside it and
+below it. Agents that were started by agents are indented. Changes nothing.
 
 Example:
   recollect agents @last
-  recollect agents 3f2a --json
+  recollect agents 6ada00ba --json
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from recollect.services.documents.parts import ListedAgentsDocument, listed_agen
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", help="id or its start, title, path, or @last")
+    parser.add_argument("session", help="session: id, start of an id, title, path, or @last")
     parser.add_argument(
-        "--warm-ups", action="store_true", help="also those the client made to warm its cache"
+        "--warm-ups", action="store_true", help="include agents the client started to warm its cache"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print the agents, first sent first."""
     session = open_home(options.homes, options.data).session(options.session)
     agents = agents_of(session, warm_ups=options.warm_ups)
     if options.json:

@@ -1,22 +1,25 @@
-"""Write a session as Markdown, HTML, JSON, its own lines, or in the flat dialect.
+"""Write a session as Markdown, HTML, JSON, log lines, or in the flat dialect.
 
-md is for reading, json is the document of `show --json`, jsonl is the log line by line,
-flat drops what that dialect has no place for and says so on stderr. Goes to stdout, or
-with --output to a new file that only you can read; it is complete or not there at all.
---json reports on the file that was written. The session is not changed.
+md      for reading
+html    a page that needs no server; includes the sub-agents
+json    the document of `show --json`
+jsonl   the log, line by line
+flat    the flat dialect; what it cannot hold is listed on stderr
 
-html is a page that opens without us, agents included. --output FILE.html writes one file,
-and where the session is huge pages in FILE-pages beside it; any other name is a new
-directory with index.html. --project P writes all sessions of a project to a directory.
+Writes to stdout, or with --output to a new file that only you can read. An
+interrupted export leaves no file. --json prints a report on the written file.
+html: --output FILE.html writes one file (and FILE-pages/ for a huge session);
+any other name becomes a directory with index.html. --project P writes all
+sessions of a project to a directory. The session is not changed.
 
-Installed packages may bring other formats; --format NAME takes them.
+Installed packages may add formats; --format NAME selects them.
 
-Credentials are replaced by [redacted:kind:fingerprint], and how many is said on stderr;
+Credentials are replaced by [redacted:kind:fingerprint] and counted on stderr;
 --no-redact keeps them.
 
 Example:
   recollect export @last > talk.md
-  recollect export 3f2a --format jsonl --no-redact --output 3f2a.jsonl
+  recollect export 6ada00ba --format jsonl --no-redact --output 6ada00ba.jsonl
   recollect export --project shop --format html --output shop-sessions
 """
 
@@ -49,7 +52,7 @@ _Look = Callable[[], list[Damage]]
 
 
 class _ExportContent(Struct):
-    """What is written, piece by piece, and what there is to say about it afterwards."""
+    """The pieces to write, and what the report says afterwards."""
 
     pieces: Iterable[bytes]
     without_secrets: Callable[[export.Redactor, Iterable[bytes]], Iterator[bytes]]
@@ -58,25 +61,32 @@ class _ExportContent(Struct):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", nargs="?", metavar="S", help="id or its start, title, path, or @last")
-    parser.add_argument("--format", default="md", metavar="|".join(_FORMATS), help="default md")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file instead of stdout")
     parser.add_argument(
-        "--project", metavar="P", help="in html: every session of a directory, or part of its name"
+        "session", nargs="?", metavar="S", help="session: id, start of an id, title, path, or @last"
     )
-    parser.add_argument("--force", action="store_true", help="replace FILE where it is there already")
-    parser.add_argument("--whole", action="store_true", help="also what compactions hide")
     parser.add_argument(
-        "--tools", choices=[str(one) for one in ToolDetail], default="full", help="in md; default full"
+        "--format", default="md", metavar="|".join(_FORMATS), help="output format (default md)"
     )
-    parser.add_argument("--thinking", action="store_true", help="in md: also what the model thought")
-    parser.add_argument("--no-redact", action="store_true", help="keep credentials as they are")
-    parser.add_argument("--json", action="store_true", help="report on FILE as one JSON document")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write to this new file instead of stdout"
+    )
+    parser.add_argument(
+        "--project", metavar="P", help="html: every session of this directory (path or part of its name)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    parser.add_argument("--whole", action="store_true", help="include messages from before compactions")
+    parser.add_argument(
+        "--tools",
+        choices=[str(one) for one in ToolDetail],
+        default="full",
+        help="md: detail of tool calls (default full)",
+    )
+    parser.add_argument("--thinking", action="store_true", help="md: include the model's thinking")
+    parser.add_argument("--no-redact", action="store_true", help="do not replace credentials")
+    parser.add_argument("--json", action="store_true", help="print a report on FILE as JSON")
 
 
 def run(options: Namespace) -> int:
-    """Write the session."""
     _check(options)
     if options.format == "html" and options.output is not None:
         from recollect.cli.look import export_html
@@ -101,7 +111,7 @@ def _check(options: Namespace) -> None:
         _check_project(options)
     elif options.session is None:
         raise UsageError(
-            "export: which session?", hint="for example: recollect export @last --output talk.md"
+            "export: no session was named", hint="for example: recollect export @last --output talk.md"
         )
     if options.format not in _FORMATS:
         from recollect.services.plugins import exporter_names
@@ -120,22 +130,25 @@ def _check(options: Namespace) -> None:
         export.check_target(options.output, force=options.force)
     elif options.json:
         raise UsageError(
-            "--json: reports on a file, and none was named",
-            hint="add --output FILE, or use --format json for the conversation itself",
+            "--json: needs --output FILE to report on",
+            hint="add --output FILE; for the conversation as JSON use --format json",
         )
     elif options.format in ("jsonl", "flat") and sys.stdout.isatty():
         raise UsageError(
-            f"--format {options.format}: lines of a log do not go to a terminal",
-            hint="add --output FILE, or send it through a pipe",
+            f"--format {options.format}: log lines are not printed to a terminal",
+            hint="add --output FILE, or use a pipe",
         )
 
 
 def _check_project(options: Namespace) -> None:
     if options.session is not None:
-        raise UsageError("--project: is not one session", hint="leave the session or --project out")
+        raise UsageError(
+            "--project and a session exclude each other", hint="leave the session or --project out"
+        )
     if options.format != "html" or options.output is None:
         raise UsageError(
-            "--project: is written as html to a directory", hint="add --format html --output DIRECTORY"
+            "--project: can only be written as html to a directory",
+            hint="add --format html --output DIRECTORY",
         )
 
 
@@ -145,8 +158,8 @@ def _markdown(session: Session, options: Namespace, damage: _Look) -> _ExportCon
 
     def pieces() -> Iterator[bytes]:
         yield markdown_view.document_head(session.title, session.id, session.cwd).encode("utf-8", "replace")
-        for spoken in messages:
-            yield markdown_view.message(spoken, view).encode("utf-8", "replace")
+        for message in messages:
+            yield markdown_view.message(message, view).encode("utf-8", "replace")
 
     return _ExportContent(pieces(), export.Redactor.texts, findings=damage)
 
@@ -167,7 +180,7 @@ def _html(session: Session, options: Namespace, damage: _Look) -> _ExportContent
     from recollect.services.export import html_export
 
     def clean(redactor: export.Redactor, _: Iterable[bytes]) -> Iterator[bytes]:
-        """Secrets go before a page is made: markup could stand between the letters of one."""
+        """Remove secrets before the page is made: markup could split a secret."""
         return html_export.one_page(session, redactor, whole=options.whole)
 
     return _ExportContent(html_export.one_page(session, None, whole=options.whole), clean, findings=damage)
@@ -226,9 +239,7 @@ def _report(
         return
     for loss in content.losses:
         output.note(
-            visible(
-                f"not carried over: {loss.what} ({loss.code}), {loss.count:,}, first at byte {loss.offset}"
-            )
+            visible(f"not exported: {loss.what} ({loss.code}), {loss.count:,}, first at byte {loss.offset}")
         )
     if findings:
         tell_damage(findings)
@@ -238,7 +249,7 @@ def _report(
 
 
 def tell_replaced(redactor: export.Redactor | None) -> None:
-    """How many secrets were replaced, on stderr."""
+    """Print on stderr how many secrets were replaced."""
     if redactor is None:
         return
     if redactor.found:

@@ -1,4 +1,4 @@
-"""`recollect export --format html --output`: pages of a session or of a project, and a word about them."""
+"""`recollect export --format html --output`: write the pages and report on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from recollect.services.export.html_export import HtmlExport, export_project, ex
 
 
 def run(options: Namespace) -> int:
-    """Write the pages and say what was written."""
     home = open_home(options.homes, options.data)
     redactor = None if options.no_redact else Redactor(plans.own_data(options))
     if options.project is not None:
@@ -54,7 +53,7 @@ def _report(options: Namespace, name: str, done: HtmlExport, redactor: Redactor 
     if done.damage:
         tell_damage(done.damage)
     for session, problem in done.problems:
-        output.note(visible(f"left out: {session}: {problem}"))
+        output.note(visible(f"not exported: {session}: {problem}"))
     tell_replaced(redactor)
     files = f" in {counted(done.files, 'file')}" if done.files > 1 else ""
     output.note(f"wrote {size(done.bytes)}{files} to {visible(str(done.target))}")

@@ -1,15 +1,15 @@
-"""Show every version of every file a session touched, their differences, or restore one.
+"""List every version of every file a session touched; compare or restore them.
 
-Versions come from the client's backups and from what Write, Edit and Read calls
-report; one whose content is not recorded is listed as unknown. --restore writes one
-version below --to (the current directory), under the file's own name; it follows no
-links, and replaces nothing unless --overwrite allows it, which keeps the old file
-beside it. Prints the plan; --apply does it.
+Versions come from the client's backups and from Write, Edit and Read calls.
+A version without recorded content is listed as unknown. --restore writes one
+version into --to (default: the current directory), under the file's own name.
+It follows no links and replaces nothing, unless you add --overwrite, which
+saves the old file beside it. Prints the plan; --apply carries it out.
 
 Example:
   recollect files @last
   recollect files @last --diff --path app.py
-  recollect files 3f2a9c1e --restore app.py --at 2 --to /tmp/out --apply
+  recollect files 6ada00ba --restore app.py --at 2 --to /tmp/out --apply
 """
 
 from __future__ import annotations
@@ -38,33 +38,31 @@ Files = dict[str, list[FileVersion]]
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
-    parser.add_argument("--path", metavar="P", help="only files whose path is P or ends in it")
-    parser.add_argument("--diff", action="store_true", help="what changed from version to version")
+    parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
+    parser.add_argument("--path", metavar="P", help="only files whose path is or ends in P")
+    parser.add_argument("--diff", action="store_true", help="show what changed from version to version")
     parser.add_argument("--restore", metavar="PATH", help="write one version of this file")
-    parser.add_argument("--at", metavar="N|UUID", help="which version: its number, or the entry that made it")
+    parser.add_argument("--at", metavar="N|UUID", help="version: its number, or the id of its entry")
     parser.add_argument(
         "--to", metavar="DIR", default=".", help="the directory to write to (default: this one)"
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace a file there, keeping the old beside it"
+        "--overwrite", action="store_true", help="replace an existing file; saves the old one beside it"
     )
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """List, compare or restore."""
     session = open_home(options.homes, options.data).session(options.session)
     files = touched_files(session.home, session.file)
     for problem in session.home.problems:
-        output.note(f"Not read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
+        output.note(f"could not be read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
     if options.restore is not None:
         return _restore(options, session, files)
     wanted = {path: found for path, found in files.items() if not options.path or _fits(path, options.path)}
     if options.path and not wanted:
         raise NotFound(
-            f"file {options.path!r}: not touched in this session", hint="leave out --path to see all"
+            f"file {options.path!r}: not touched in this session", hint="leave out --path to list all files"
         )
     if options.json:
         rows = [
@@ -85,7 +83,7 @@ def _fits(path: str, wanted: str) -> bool:
     return path == wanted or path.replace("\\", "/").endswith(f"/{ending.lstrip('/')}")
 
 
-# ---- showing ---------------------------------------------------------------------------------------------
+# ---- list and compare ------------------------------------------------------------------------------------
 
 
 def _versions(found: Sequence[FileVersion]) -> Iterator[str]:
@@ -125,7 +123,7 @@ def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileV
     ]
 
 
-# ---- restoring -------------------------------------------------------------------------------------------
+# ---- restore ---------------------------------------------------------------------------------------------
 
 
 def _restore(options: Namespace, session: Session, files: Files) -> int:
@@ -164,7 +162,7 @@ def _tell_restored(
     output.say(f"{'Restored' if done else 'Would restore'} {what}")
     if done is None and not options.overwrite and os.path.lexists(target):
         output.say(
-            output.styled("  A file is in the way: --overwrite keeps it beside the restored one", "red")
+            output.styled("  A file with this name exists: --overwrite replaces it and saves a copy", "red")
         )
     again = [
         "files",
@@ -187,7 +185,7 @@ def _only_path(wanted: str, files: Files) -> str:
 
 
 def _chosen(at: str | None, path: str, versions: list[FileVersion]) -> int:
-    """The number of the version that is meant: the last one, one by number, or one by its entry."""
+    """The number of the version: the last one, or the one with this number or entry."""
     if at is None:
         return len(versions)
     if at.isascii() and at.isdigit() and 1 <= int(at[:9]) <= len(versions) and len(at) < 8:

@@ -1,14 +1,15 @@
-"""Show a conversation as the client would load it, or another way it went.
+"""Show a conversation as the client would load it, or another branch of it.
 
-Messages are printed as they are read: a long session starts at once. --offset and
---limit count messages, a negative offset from the end. On a terminal a long one goes
-through $PAGER (less). Damaged lines are told on stderr when the end is reached; what
-can be read is shown. --api gives the list client 2.1.325 would send on resume. Writes nothing.
+Messages are printed as they are read, so a long session starts at once; on a
+terminal it goes through $PAGER (less). --offset and --limit count messages; a
+negative offset counts from the end. Damaged lines are listed on stderr at the
+end; everything readable is shown. --api prints the messages that client 2.1.325
+would send to the API on resume. Changes nothing.
 
 Example:
   recollect show @last
-  recollect show 3f2a --offset -20 --tools full
-  recollect show 3f2a --api --json
+  recollect show 6ada00ba --offset -20 --tools full
+  recollect show 6ada00ba --api --json
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from recollect.services.session import Session
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.logs.summary import glance
 
-_FINDINGS_TOLD = 20
+_FINDINGS_SHOWN = 20
 
 
 class _ShowDocument(Struct):
-    """What is to be shown: sections with a heading each, and where damage is looked for."""
+    """The messages to show, in sections with headings, and the damage of their log."""
 
     session: str
     sections: list[tuple[str, Messages]]
@@ -51,31 +52,39 @@ class _ShowDocument(Struct):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", nargs="?", metavar="S", help="id or its start, title, path, or @last")
-    part = parser.add_mutually_exclusive_group()
-    part.add_argument("--all-branches", action="store_true", help="also what was given up by going back")
-    part.add_argument("--branch", metavar="LEAF", help="the conversation that ends there (see `tree`)")
-    part.add_argument("--before-compaction", type=int, metavar="N", help="as it was before the Nth one")
-    part.add_argument("--agent", metavar="A", help="the log of a sub-agent (see `agents`)")
-    parser.add_argument("--whole", action="store_true", help="also what compactions hide")
     parser.add_argument(
-        "--tools", choices=[str(one) for one in ToolDetail], default="short", help="default short"
+        "session", nargs="?", metavar="S", help="session: id, start of an id, title, path, or @last"
     )
-    parser.add_argument("--thinking", action="store_true", help="also what the model thought")
-    parser.add_argument("--offset", type=int, default=0, metavar="N", help="pass over so many messages")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many messages")
-    parser.add_argument("--api", action="store_true", help="the Messages-API list instead")
-    parser.add_argument("--strict", action="store_true", help="exit 4 where lines are damaged")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--no-pager", action="store_true", help="print straight to the terminal")
+    parser.usage = "%(prog)s [-h] [OPTION]... [S]"  # argparse cannot wrap the exclusive group
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--all-branches", action="store_true", help="show all branches, abandoned ones too")
+    part.add_argument("--branch", metavar="LEAF", help="show the branch that ends at this entry (see `tree`)")
+    part.add_argument(
+        "--before-compaction", type=int, metavar="N", help="show the conversation before its Nth compaction"
+    )
+    part.add_argument("--agent", metavar="A", help="show the log of a sub-agent (see `agents`)")
+    parser.add_argument("--whole", action="store_true", help="include messages from before compactions")
     parser.add_argument(
-        "--raw", action="store_true", help="control characters as they are; not to a terminal"
+        "--tools",
+        choices=[str(one) for one in ToolDetail],
+        default="short",
+        help="detail of tool calls (default short)",
+    )
+    parser.add_argument("--thinking", action="store_true", help="include the model's thinking")
+    parser.add_argument(
+        "--offset", type=int, default=0, metavar="N", help="skip N messages; -N: only the last N"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="show at most N messages")
+    parser.add_argument("--api", action="store_true", help="show the messages sent to the API on resume")
+    parser.add_argument("--strict", action="store_true", help="exit with status 4 if lines are damaged")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--no-pager", action="store_true", help="do not use a pager")
+    parser.add_argument(
+        "--raw", action="store_true", help="do not escape control characters; not on a terminal"
     )
 
 
 def run(options: Namespace) -> int:
-    """Print the conversation."""
     _check(options)
     session = open_home(options.homes, options.data).session(options.session)
     reading = _reading(session, options)
@@ -92,7 +101,7 @@ def run(options: Namespace) -> int:
 
 
 def _tell_pending(session: Session) -> None:
-    """A tail without its newline is no damage, but what it may hold is not shown."""
+    """A last line without newline is not damage, but it is not shown."""
     pending = LogReader(session.path).pending()
     if pending is not None:
         output.note(f"recollect: {counted(pending.length, 'byte')} after the last newline are not shown yet")
@@ -100,11 +109,11 @@ def _tell_pending(session: Session) -> None:
 
 def _check(options: Namespace) -> None:
     if options.session is None:
-        raise UsageError("show: which session?", hint="for example: recollect show @last")
+        raise UsageError("show: no session was named", hint="for example: recollect show @last")
     if options.raw and sys.stdout.isatty():
         raise UsageError(
-            "--raw: control characters of a transcript do not go to a terminal",
-            hint=f"send it elsewhere: recollect show {options.session} --raw > talk.txt",
+            "--raw: not on a terminal, because a transcript can hold control characters",
+            hint=f"write to a file: recollect show {options.session} --raw > talk.txt",
         )
     if options.limit is not None and options.limit < 0:
         raise UsageError(
@@ -112,17 +121,17 @@ def _check(options: Namespace) -> None:
         )
     if options.api and (options.all_branches or options.offset or options.limit is not None):
         raise UsageError(
-            "--api: is the list for one conversation as a whole",
+            "--api: works on one whole conversation",
             hint="leave out --all-branches, --offset and --limit",
         )
 
 
 def _reading(session: Session, options: Namespace) -> _ShowDocument:
     if options.agent is not None:
-        talk = history.agent_talk(session, options.agent)
-        heading = f"sub-agent {talk.name}"
+        agent = history.agent_talk(session, options.agent)
+        heading = f"sub-agent {agent.name}"
         return _ShowDocument(
-            session.id, [(heading, talk.conversation.messages)], talk.log.damage, talk.conversation
+            session.id, [(heading, agent.conversation.messages)], agent.log.damage, agent.conversation
         )
     if options.all_branches:
         found = [(_section_heading(one), one.messages) for one in history.sections(session)]
@@ -133,7 +142,7 @@ def _reading(session: Session, options: Namespace) -> _ShowDocument:
         conversation = session.conversation(options.branch, whole=options.whole)
     messages = history.whole_messages(session, conversation) if options.whole else conversation.messages
     compacted = not options.whole and bool(conversation.nodes) and conversation.nodes[0].is_boundary
-    heading = "compacted here; --whole shows what was before" if compacted else ""
+    heading = "compacted here; --whole shows the messages before" if compacted else ""
     return _ShowDocument(session.id, [(heading, messages)], session.damage, conversation)
 
 
@@ -144,13 +153,13 @@ def _section_heading(section: history.ConversationSection) -> str:
 
 
 def _chosen(reading: _ShowDocument, options: Namespace) -> Iterator[tuple[str, Message]]:
-    """The messages asked for, each read when it is its turn; the first of a section with its heading."""
-    wanted = range(reading.total)[options.offset :]
-    wanted = wanted if options.limit is None else wanted[: options.limit]
+    """The chosen messages, read lazily; the first of a section comes with its heading."""
+    chosen = range(reading.total)[options.offset :]
+    chosen = chosen if options.limit is None else chosen[: options.limit]
     start = 0
     for heading, messages in reading.sections:
         title = heading
-        for index in range(max(start, wanted.start), min(start + len(messages), wanted.stop)):
+        for index in range(max(start, chosen.start), min(start + len(messages), chosen.stop)):
             yield title, messages[index - start]
             title = ""
         start += len(messages)
@@ -159,36 +168,36 @@ def _chosen(reading: _ShowDocument, options: Namespace) -> Iterator[tuple[str, M
 def _print_json(reading: _ShowDocument, options: Namespace) -> list[Damage]:
     damage: list[Damage] = []
 
-    def looked_for() -> Iterator[Damage]:
+    def collected() -> Iterator[Damage]:
         damage.extend(reading.damage())
         yield from damage
 
-    messages = (spoken for _, spoken in _chosen(reading, options))
-    output.write_json(conversation_pieces(reading.session, messages, reading.total, looked_for()))
+    messages = (message for _, message in _chosen(reading, options))
+    output.write_json(conversation_pieces(reading.session, messages, reading.total, collected()))
     return damage
 
 
 def _print_text(session: Session, reading: _ShowDocument, options: Namespace) -> list[Damage]:
     view = DisplayOptions(ToolDetail(options.tools), options.thinking)
-    safe = _as_it_is if options.raw else conversation_view.safe_text
+    safe = _unchanged if options.raw else conversation_view.safe_text
     with paged(enabled=not options.no_pager) as write:
         write(_title(session))
-        for heading, spoken in _chosen(reading, options):
+        for heading, message in _chosen(reading, options):
             title = [output.styled(f"--- {visible(heading)} ---", "bold"), ""] if heading else []
-            lines = [*title, *conversation_view.lines(spoken, view, safe)]
+            lines = [*title, *conversation_view.lines(message, view, safe)]
             if lines:
                 write("\n".join(lines))
     return reading.damage()
 
 
 def _title(session: Session) -> str:
-    """Which session this is, from the two ends of its log: the first line must not wait for a search."""
-    seen = glance(session.path, deep=False)
-    facts = [seen.custom_title or seen.ai_title or "", seen.cwd or "", session.id]
+    """The title line, read from both ends of the log only: the first line must not wait."""
+    summary = glance(session.path, deep=False)
+    facts = [summary.custom_title or summary.ai_title or "", summary.cwd or "", session.id]
     return output.styled("  ".join(visible(fact) for fact in facts if fact), "bold") + "\n"
 
 
-def _as_it_is(text: str) -> str:
+def _unchanged(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
@@ -200,7 +209,7 @@ def _print_api(reading: _ShowDocument, options: Namespace) -> list[Damage]:
         output.print_json({"session": reading.session, "messages": messages})
         return damage
     view = DisplayOptions(ToolDetail(options.tools), options.thinking)
-    safe = _as_it_is if options.raw else conversation_view.safe_text
+    safe = _unchanged if options.raw else conversation_view.safe_text
     with paged(enabled=not options.no_pager) as write:
         for text in _api_texts(messages, view, safe):
             write(text)
@@ -212,16 +221,16 @@ def _api_texts(
 ) -> Iterator[str]:
     for one in messages:
         blocks = tuple(blocks_of(Raw(output.json_bytes(one["content"]))))
-        spoken = Message("", None, str(one["role"]), None, blocks, ())
-        yield "\n".join(conversation_view.lines(spoken, view, safe))
+        message = Message("", None, str(one["role"]), None, blocks, ())
+        yield "\n".join(conversation_view.lines(message, view, safe))
 
 
 def tell_damage(damage: list[Damage]) -> None:
-    """Findings on stderr; of very many, the first."""
+    """List damage on stderr, the first few only."""
     partly = sum(one.readable is not None for one in damage)
-    rest = f"; {counted(partly, 'line')} of them shown as far as legible" if partly else "; the rest is shown"
-    output.note(f"recollect: {counted(len(damage), 'line')} of this log cannot be read as written{rest}")
-    for one in damage[:_FINDINGS_TOLD]:
+    rest = f"; {counted(partly, 'line')} of them shown in part" if partly else "; all others are shown"
+    output.note(f"recollect: {counted(len(damage), 'damaged line')} in this log{rest}")
+    for one in damage[:_FINDINGS_SHOWN]:
         output.note(f"  byte {one.offset}: {one.code}: {visible(one.detail)}")
-    if len(damage) > _FINDINGS_TOLD:
-        output.note(f"  and {len(damage) - _FINDINGS_TOLD:,} more; --json lists them all")
+    if len(damage) > _FINDINGS_SHOWN:
+        output.note(f"  and {len(damage) - _FINDINGS_SHOWN:,} more; --json lists them all")

@@ -1,11 +1,11 @@
 """Show todo lists and tasks with their states, of all sessions or of one.
 
-Clients leave an empty list for nearly every session; those are hidden unless --all
-asks for them. --orphans shows only lists whose session is gone. Writes nothing.
+Clients leave an empty list for nearly every session; --all shows those too.
+--orphans shows only lists whose session no longer exists. Changes nothing.
 
 Example:
   recollect todos
-  recollect todos @last --json
+  recollect todos 6ada00ba --json
   recollect todos --orphans --all
 """
 
@@ -28,30 +28,28 @@ _MARKS = {
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", metavar="S", nargs="?", help="id or its start, title, path, or @last")
-    parser.add_argument("--orphans", action="store_true", help="only lists whose session is gone")
-    parser.add_argument("--all", action="store_true", help="empty lists too")
+    parser.add_argument(
+        "session", metavar="S", nargs="?", help="session: id, start of an id, title, path, or @last"
+    )
+    parser.add_argument("--orphans", action="store_true", help="only lists whose session no longer exists")
+    parser.add_argument("--all", action="store_true", help="include empty lists")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print the lists; what could not be read is noted on stderr."""
     home = open_home(options.homes, options.data)
     lists = lists_of(home, options.session) if options.session else to_do_lists(home)
     chosen = [one for one in lists if one.orphan or not options.orphans]
     shown = [one for one in chosen if one.items or options.all]
     problems = [problem for root in home.homes for problem in root.problems]
     for problem in problems:
-        output.note(f"Not read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
+        output.note(f"could not be read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
     if options.json:
         output.print_json(TodosDocument(shown, len(shown), _hidden(chosen)))
         return 0
     for one in shown:
         _tell(one)
-    summary = (
-        f"{counted(len(shown), 'list')} with something in them" if not options.all else f"{len(shown)} lists"
-    )
+    summary = f"{counted(len(shown), 'list')} with items" if not options.all else f"{len(shown)} lists"
     output.say(output.styled(f"{summary}; {_hidden(chosen)} empty", "dim"))
     return 0
 
@@ -62,7 +60,7 @@ def _hidden(lists: list[SessionTodoList]) -> int:
 
 def _tell(one: SessionTodoList) -> None:
     agent = f", agent {visible(one.agent)}" if one.agent else ""
-    orphan = output.styled("  its session is gone", "yellow") if one.orphan else ""
+    orphan = output.styled("  session no longer exists", "yellow") if one.orphan else ""
     identity = output.styled(visible(one.session[:8]) or "(no session)", "cyan")
     output.say(f"{identity}  {one.kind}{agent}{orphan}")
     for item in one.items:

@@ -1,12 +1,12 @@
-"""Show how a session branched: prompts, forks, compactions and sub-agents.
+"""Show the branches of a session: prompts, forks, compactions and sub-agents.
 
-Folded to what people typed and to the places where they went back and tried again;
-long runs of prompts are shortened. --diff compares two branches, named by their leaves.
-Reads the log once for the tree and the prompts it shows. Writes nothing.
+Shows what was typed and where the user went back and tried again; long runs of
+prompts are shortened. --diff compares two branches, named by their last entries
+(leaves). Changes nothing.
 
 Example:
   recollect tree @last
-  recollect tree 3f2a --diff 54994d86 a9a093a6
+  recollect tree 6ada00ba --diff 54994d86 a9a093a6
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from recollect.services.history import is_prompt, speaks, whole_nodes
 from recollect.services.session import Session
 
 _PROMPT_COLUMNS = 72
-_DEEPEST = 20  # columns are finite, nesting is not
-_RUN_ENDS = 2  # of a long run of prompts, so many are shown at either end
+_DEEPEST = 20  # deeper nesting is not indented further
+_RUN_ENDS = 2  # prompts shown at either end of a long run
 
 
 class _TreeRow(Struct):
-    """An entry that has a line of its own, and how deep its branch is nested."""
+    """An entry with its own line, and the depth of its branch."""
 
     node: Node
     depth: int
-    leaf: str | None = None  # where its branch ends, if nobody speaks below
+    leaf: str | None = None  # end of its branch, if no message follows
     is_fork: bool = False
 
     @property
@@ -50,16 +50,16 @@ class _TreeRow(Struct):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", nargs="?", metavar="S", help="id or its start, title, path, or @last")
-    parser.add_argument("--diff", nargs=2, metavar="LEAF", help="what two branches have, each alone")
+    parser.add_argument(
+        "session", nargs="?", metavar="S", help="session: id, start of an id, title, path, or @last"
+    )
+    parser.add_argument("--diff", nargs=2, metavar="LEAF", help="show what each of two branches has alone")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print the tree, or the difference of two branches."""
     if options.session is None:
-        raise UsageError("tree: which session?", hint="for example: recollect tree @last")
+        raise UsageError("tree: no session was named", hint="for example: recollect tree @last")
     session = open_home(options.homes, options.data).session(options.session)
     if options.diff:
         _print_difference(session, *options.diff, as_json=options.json)
@@ -108,7 +108,7 @@ def _leaves(graph: Graph) -> list[Node]:
 
 
 def _active(session: Session) -> set[str]:
-    """What belongs to the active conversation, also before its compactions."""
+    """Entries of the active conversation, before its compactions too."""
     if session.graph.active_leaf is None:
         return set()
     return {node.uuid for node in whole_nodes(session, session.conversation())}
@@ -136,13 +136,13 @@ def _lines(session: Session) -> Iterator[str]:
 
 
 def _rows(graph: Graph, active: set[str]) -> Iterator[_TreeRow]:
-    """Entries with a line of their own, each branch before the one that goes on at its parent's depth."""
+    """Entries with their own line; a side branch comes before the branch that continues at its parent's depth."""
     main = {uuid: node for uuid, node in graph.nodes.items() if not node.is_sidechain}
     children = {uuid: [one for one in graph.children(uuid) if one in main] for uuid in main}
     starts = [uuid for uuid, node in main.items() if graph.parent_of(node) not in main]
-    starts += [circle[0] for circle in graph.cycles if circle[0] in main]  # they hang off no root
+    starts += [circle[0] for circle in graph.cycles if circle[0] in main]  # they have no root
     order = _downwards(children, starts)
-    talking = _talking(graph, order, children)
+    with_messages = _with_messages(graph, order, children)
     seen: set[str] = set()
     for start in starts:
         waiting = [(start, 0)]
@@ -151,10 +151,10 @@ def _rows(graph: Graph, active: set[str]) -> Iterator[_TreeRow]:
             if uuid in seen:
                 continue
             seen.add(uuid)
-            ways = [one for one in children[uuid] if one not in seen and one in talking]
+            ways = [one for one in children[uuid] if one not in seen and one in with_messages]
             node = main[uuid]
             leaf = None
-            if not ways and (uuid in talking or uuid == start):
+            if not ways and (uuid in with_messages or uuid == start):
                 leaf = _end_below(children, uuid, active)
             row = _TreeRow(node, depth, leaf, len(ways) > 1)
             if is_prompt(node) or row.stands_alone:
@@ -166,7 +166,7 @@ def _rows(graph: Graph, active: set[str]) -> Iterator[_TreeRow]:
 
 
 def _downwards(children: dict[str, list[str]], starts: list[str]) -> list[str]:
-    """Every entry once, parents before what follows them, except where a circle has no first."""
+    """Every entry once, parents before children, except inside a cycle."""
     order: list[str] = []
     seen: set[str] = set()
     for start in starts:
@@ -180,8 +180,8 @@ def _downwards(children: dict[str, list[str]], starts: list[str]) -> list[str]:
     return order
 
 
-def _talking(graph: Graph, order: list[str], children: dict[str, list[str]]) -> set[str]:
-    """Entries at or below which somebody speaks; the rest are ends of tool calls."""
+def _with_messages(graph: Graph, order: list[str], children: dict[str, list[str]]) -> set[str]:
+    """Entries with a message at or below them; all others are ends of tool calls."""
     found: set[str] = set()
     for uuid in reversed(order):
         node = graph.nodes[uuid]
@@ -191,7 +191,7 @@ def _talking(graph: Graph, order: list[str], children: dict[str, list[str]]) -> 
 
 
 def _end_below(children: dict[str, list[str]], uuid: str, active: set[str]) -> str:
-    """The last entry of a branch below which nobody speaks."""
+    """The last entry of a branch without further messages."""
     seen = {uuid}
     while True:
         ways = [one for one in children[uuid] if one not in seen]
@@ -202,7 +202,7 @@ def _end_below(children: dict[str, list[str]], uuid: str, active: set[str]) -> s
 
 
 def _goes_on(session: Session, row: _TreeRow, active: set[str]) -> bool:
-    """Whether the active conversation goes on elsewhere: a compaction cut it here."""
+    """Whether the active conversation continues elsewhere, because a compaction cut it here."""
     leaf = session.graph.active_leaf
     return row.leaf in active and (leaf is None or row.leaf != leaf.uuid)
 

@@ -1,10 +1,10 @@
-"""Watch the sessions that are open now: what each has cost, how fast, how full its context is.
+"""Watch the open sessions: cost, speed, and how full the context is.
 
-Shows every session that a running client says it has open, and what all sessions cost
-today and in the running five-hour block. The index is brought up to date every
---every seconds, and the view is drawn again when something has changed. Without a
-terminal each change is printed below the last. How much a context may hold is
-concluded from the log: the client's own status line knows better. Ctrl-C ends it.
+Shows every session that a running client has open, and the cost of all sessions
+today and in the current five-hour block. Updates the index every --every
+seconds and redraws when something changed; without a terminal, each change is
+printed below the last. The size of the context is estimated from the log; the
+client's own status line knows it exactly. Ctrl-C ends it.
 
 Example:
   recollect watch
@@ -39,28 +39,26 @@ from recollect.storage.config.our_config import price_list
 _EVERY = 2.0
 _SHORTEST = 0.1
 _NAME, _STATE, _TITLE = 8, 6, 40
-# To the corner, and all below cleared: right also after the window was made smaller.
+# Move to the corner and clear everything below: also correct after the window shrank.
 _FROM_THE_TOP = "\x1b[H\x1b[J"
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
     parser.add_argument(
         "--every",
         type=float,
         default=_EVERY,
         metavar="SECONDS",
-        help=f"how often to look (default {_EVERY:g})",
+        help=f"time between updates (default {_EVERY:g})",
     )
-    parser.add_argument("--once", action="store_true", help="look once, print it, end")
+    parser.add_argument("--once", action="store_true", help="print the current state once and exit")
     parser.add_argument("--json", action="store_true", help="print one JSON document; only with --once")
     add_index_options(parser)
 
 
 def run(options: Namespace) -> int:
-    """Look once, or until interrupted."""
     if options.json and not options.once:
-        raise UsageError("--json: prints one look", hint="add --once")
+        raise UsageError("--json: needs --once", hint="add --once")
     if not options.every >= _SHORTEST:
         raise UsageError(f"--every {options.every:g}: too often", hint=f"give {_SHORTEST:g} seconds or more")
     homes = open_home(options.homes).homes
@@ -76,7 +74,7 @@ def run(options: Namespace) -> int:
 
 
 def _watch(watcher: Watcher, every: float) -> int:
-    """Until somebody interrupts it, which is how it ends (exit status 130)."""
+    """Runs until interrupted, with exit status 130."""
     can_redraw = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     draw = _redraw if can_redraw else _append
     shown: WatchSnapshot | None = None
@@ -89,7 +87,7 @@ def _watch(watcher: Watcher, every: float) -> int:
 
 
 def _news(watched: WatchSnapshot, shown: WatchSnapshot) -> bool:
-    """Whether there is something new to see. A remark that goes away is none, nor one that was made before."""
+    """Whether there is something new to show. A remark that disappears, or was shown before, is not new."""
     figures, before = structs.replace(watched, notes=()), structs.replace(shown, notes=())
     return figures != before or not set(watched.notes) <= set(shown.notes)
 
@@ -97,7 +95,7 @@ def _news(watched: WatchSnapshot, shown: WatchSnapshot) -> bool:
 def _opener(
     options: Namespace, roots: Sequence[Path]
 ) -> Callable[[], contextlib.AbstractContextManager[OpenIndex]]:
-    """Opens the index for a look; for the first one, which may have to build it, with a progress bar."""
+    """Opens the index for one update. The first may have to build it and shows a progress bar."""
     cache = own_cache(options)
     is_first = True
 
@@ -146,7 +144,7 @@ def _lines(watched: WatchSnapshot) -> Iterator[str]:
         yield f"{'':{_NAME}}  {_figures(session)}"
     if watched.unpriced:
         yield ""
-        yield visible(f"+ not in these amounts, because they have no price: {', '.join(watched.unpriced)}")
+        yield visible(f"+ without these models, which have no price: {', '.join(watched.unpriced)}")
     for note in watched.notes:
         yield ""
         yield visible(note)
@@ -163,7 +161,7 @@ def _block(block: ActiveBlock | None, plus: str) -> str:
         return ""
     return (
         f"block {dollars(block.pico_usd)}{plus}, {block.minutes_left} min left,"
-        f" {dollars(block.pico_usd_per_hour)}/h, {dollars(block.projected_pico_usd)} at its end if it goes on so"
+        f" {dollars(block.pico_usd_per_hour)}/h, {dollars(block.projected_pico_usd)} at its end at this rate"
     )
 
 

@@ -1,8 +1,9 @@
-"""Open a page in the browser: read, search and understand sessions, costs and their health.
+"""Open a page in the browser: read and search sessions, see costs and findings.
 
-Serves on this machine's loopback only, on a free port, to whoever opens the printed address first;
-nothing is fetched from elsewhere. Everything the page changes goes through the same plans and undos
-as the commands. Ends with Ctrl-C. Needs the extra recollect[web].
+Serves on this machine only (loopback), on a free port. The address works once,
+for the first browser that opens it. Nothing is fetched from the network.
+Changes made on the page have the same plans and undo as the commands. Ctrl-C
+ends it. Needs the extra recollect[web].
 
 Example:
   recollect web
@@ -31,14 +32,12 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: a free one")
-    parser.add_argument("--no-open", action="store_true", help="print the address, open no browser")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="port (default: a free one)")
+    parser.add_argument("--no-open", action="store_true", help="print the address; do not open a browser")
     parser.add_argument("--json", action="store_true", help="print the address as one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Serve until an interrupt."""
     try:
         from recollect.web.launch import bound, serve
     except ModuleNotFoundError as missing:
@@ -55,7 +54,7 @@ def run(options: Namespace) -> int:
     sys.stdout.flush()
     if not options.no_open:
         _open(address)
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a page ends: nothing went wrong
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the normal end
         serve(served, listening)
     return 0
 
@@ -82,7 +81,7 @@ def _served(options: Namespace, port: int) -> ServedPage:
 
 
 def _open(address: str) -> None:
-    """In the user's browser; that there is none is no reason not to serve."""
+    """Open the user's browser. If there is none, the page is served all the same."""
     import webbrowser
 
     try:
@@ -91,7 +90,7 @@ def _open(address: str) -> None:
         output.note(f"No browser could be opened ({problem}): open the address yourself.")
 
 
-# ---- formats of an export --------------------------------------------------------------------------------
+# ---- export formats --------------------------------------------------------------------------------------
 
 
 def exports() -> dict[str, ExportFormat]:
@@ -121,8 +120,8 @@ def _markdown(session: Session, whole: bool, redactor: Redactor | None) -> Itera
 
     def pieces() -> Iterator[bytes]:
         yield markdown_view.document_head(session.title, session.id, session.cwd).encode("utf-8", "replace")
-        for spoken in _messages(session, whole):
-            yield markdown_view.message(spoken, view).encode("utf-8", "replace")
+        for message in _messages(session, whole):
+            yield markdown_view.message(message, view).encode("utf-8", "replace")
 
     return pieces() if redactor is None else redactor.texts(pieces())
 

@@ -1,1 +1,1 @@
-"""Commands that find and repair what is wrong."""
+"""Commands that find and repair problems."""

@@ -1,16 +1,17 @@
-"""Check sessions for damage, broken chains, and everything the API would refuse for ever.
+"""Check sessions for damage, broken history, and requests the API would refuse.
 
-Without a session: all of them, and the homes themselves (settings, modes, what is about to expire).
-Each finding has a stable code, its place (file, line, byte) and what to do. Error: data is
-lost, or the session cannot be resumed with its whole history. Nothing in a home is changed.
-Installed packages may bring checks of their own; their codes are NAME/code.
+Without a session: checks all sessions and the homes themselves (settings,
+permissions of files, sessions about to be deleted). Each finding has a stable
+code, a location (file, line, byte) and a recommended fix. An error means lost
+data, or a session that cannot be resumed with its history. Changes nothing.
+Installed packages may add checks; their codes are NAME/code.
 
-Exit status: 0 nothing to worry about (remarks only), 1 errors or warnings, 4 something cannot be
+Exit status: 0 no errors or warnings, 1 errors or warnings, 4 a file cannot be
 read at all.
 
 Example:
   recollect check
-  recollect check 3f2a --severity warning
+  recollect check 6ada00ba --severity warning
   recollect check --all --code history-cut --json
 """
 
@@ -38,24 +39,26 @@ _ORDER = [Severity.ERROR, Severity.WARNING, Severity.INFO]
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("sessions", metavar="S", nargs="*", help="id or its start, title, path, or @last")
-    parser.add_argument("--all", action="store_true", help="all sessions and the homes (the default)")
-    parser.add_argument("--code", action="append", metavar="CODE", help="only this rule (repeatable)")
     parser.add_argument(
-        "--severity", choices=[one.value for one in _ORDER], help="only this, and what is worse"
+        "sessions", metavar="S", nargs="*", help="session: id, start of an id, title, path, or @last"
+    )
+    parser.add_argument("--all", action="store_true", help="check all sessions and the homes (the default)")
+    parser.add_argument(
+        "--code", action="append", metavar="CODE", help="only findings with this code (repeatable)"
+    )
+    parser.add_argument(
+        "--severity", choices=[one.value for one in _ORDER], help="only this severity and worse"
     )
     parser.add_argument(
         "--limit", type=int, metavar="N", help=f"show at most N findings (default {_SHOWN}; 0: all)"
     )
-    parser.add_argument("--no-secrets", action="store_true", help="do not count credentials: much faster")
-    parser.add_argument("--no-plugins", action="store_true", help="leave out checks of other packages")
-    parser.add_argument("--codes", action="store_true", help="list all rules with what they mean, and end")
+    parser.add_argument("--no-secrets", action="store_true", help="do not look for credentials; much faster")
+    parser.add_argument("--no-plugins", action="store_true", help="do not run checks of other packages")
+    parser.add_argument("--codes", action="store_true", help="list all codes with their meaning and exit")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print what was found."""
     _require(options)
     if options.codes:
         return _list_codes(options)
@@ -83,14 +86,12 @@ def run(options: Namespace) -> int:
 
 def _require(options: Namespace) -> None:
     if options.all and options.sessions:
-        raise UsageError("check: --all and a session", hint="name sessions, or use --all")
+        raise UsageError("check: --all and a session exclude each other", hint="name sessions, or use --all")
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
     for code in options.code or ():
         if code not in CODES and "/" not in code:
-            raise UsageError(
-                f"--code {code}: there is no such rule", hint="`recollect check --codes` lists them"
-            )
+            raise UsageError(f"--code {code}: no such code", hint="`recollect check --codes` lists them")
 
 
 def _list_codes(options: Namespace) -> int:
@@ -113,7 +114,7 @@ def _is_wanted(options: Namespace, finding: Finding) -> bool:
 
 
 def _typed(options: Namespace, finding: Finding) -> Finding:
-    """The fix as a command line to type, with the global options this one was given."""
+    """The fix as a command line to type, with the same global options as this one."""
     words = finding.fix.split()
     return replace(finding, fix=command(options, *words[1:])) if words[:1] == ["recollect"] else finding
 

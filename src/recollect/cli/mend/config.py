@@ -1,9 +1,10 @@
-"""Find config files that the client would ignore or reset, and bring back what the global one has lost.
+"""Find config files the client would ignore or reset; restore .claude.json.
 
-check looks at .claude.json, at the settings, and at those of every project that .claude.json names.
-restore merges .claude.json with its backups: all projects, servers and keys that any copy has, the newest
-first; trust and approvals are never widened, the stricter copy is right. Only names of keys are
-shown, never values. Prints the plan; --apply does it, and `recollect undo` takes it back.
+check reads .claude.json, the user settings, and the settings of every project
+that .claude.json names. restore merges .claude.json with its backups: projects,
+servers and keys of all copies, the newest value first. Trust and approvals are
+never widened: the stricter copy wins. Prints names of keys, never values.
+Prints the plan; --apply carries it out, `recollect undo` takes it back.
 
 Example:
   recollect config check
@@ -36,13 +37,11 @@ _MEANS = {
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("action", choices=["check", "restore"], help="look for damage, or bring back")
+    parser.add_argument("action", choices=["check", "restore"], help="check files, or restore .claude.json")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Check, plan or restore."""
     return _check(options) if options.action == "check" else _restore(options)
 
 
@@ -58,9 +57,9 @@ def _check(options: Namespace) -> int:
         return 1 if problems else 0
     for one in found:
         _tell_file(one)
-    output.say(f"{counted(len(problems), 'file')} with problems, {len(found)} looked at")
+    output.say(f"{counted(len(problems), 'file')} with problems, {len(found)} checked")
     if any(one.kind == "config" for one in problems):
-        output.say(f"Bring it back with: {plans.command(options, 'config', 'restore')}")
+        output.say(f"Restore it with: {plans.command(options, 'config', 'restore')}")
     return 1 if problems else 0
 
 
@@ -76,11 +75,11 @@ def _tell_file(one: ConfigFileCheck) -> None:
 
 def _restore(options: Namespace) -> int:
     homes = open_home(options.homes, options.data).homes
-    # Several homes may share one file; it is restored once, with what lies beside the first of them.
+    # Several homes may share one file: restore it once, with the copies of the first.
     first = {home.config_file: home for home in reversed(homes) if home.config_file is not None}
     found = [config_rescue.planned_restore(home, homes) for home in reversed(first.values())]
     if not found:
-        raise NotFound("config: there is no Claude home", hint="name one with --home DIR")
+        raise NotFound("config: no Claude home was found", hint="name one with --home DIR")
     done: list[AppliedChange] = []
     for one in found if options.apply else ():
         applied = config_rescue.restored(one, plans.own_data(options)) if one.plan is not None else None
@@ -118,17 +117,19 @@ def _tell(options: Namespace, one: ConfigRestore) -> None:
         what = copy.problem or f"{counted(copy.projects, 'project')}, {counted(copy.servers, 'server')}"
         output.say(visible(f"  copy of {at:%Y-%m-%d %H:%M:%S} UTC, {size(copy.size)}, {what}: {copy.path}"))
     if one.plan is None:
-        output.say("  No copy has anything that it has not: nothing to restore")
+        output.say("  Nothing to restore: no copy has anything that is missing")
         return
-    output.say(
-        f"  {'Restored' if options.apply else 'Would restore'}, beginning with {visible(str(one.best))}:"
-    )
+    output.say(f"  {'Restored' if options.apply else 'Would restore'}, based on {visible(str(one.best))}:")
     for change in one.changes[:_KEYS_SHOWN]:
         output.say(f"    {_change(change)}")
     if len(one.changes) > _KEYS_SHOWN:
-        output.say(f"    ... and {len(one.changes) - _KEYS_SHOWN} more; --json has them all")
+        output.say(f"    ... and {len(one.changes) - _KEYS_SHOWN} more; --json lists all")
     if one.open_in and not options.apply:
-        output.say(output.styled(f"  A client runs (process {one.open_in[0]}): refused until then", "red"))
+        output.say(
+            output.styled(
+                f"  A client is running (process {one.open_in[0]}): refused until it is closed", "red"
+            )
+        )
 
 
 def _change(change: KeyChange) -> str:

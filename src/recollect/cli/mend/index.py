@@ -1,9 +1,13 @@
-"""The index behind search and cost: how it stands, build it anew, make it small.
+"""Show the state of the index, rebuild it, or make it smaller.
 
-Nothing in it is precious: it is made from the logs and kept up to date by every question.
-status looks and changes nothing; it exits with 1 where the index is damaged. rebuild reads
-all logs anew; deleted sessions stay in the totals. vacuum merges what was written in pieces
-and removes what older versions left. Logs are never changed.
+The index makes list, search and cost fast. It is built from the logs, and every
+query updates it. Deleting it loses only the totals of deleted sessions.
+
+  status    show its state (the default); exit status 1 if it is damaged
+  rebuild   read all logs again; deleted sessions stay in the totals
+  vacuum    compact it and remove files that older versions left
+
+Logs are never changed.
 
 Example:
   recollect index status
@@ -29,19 +33,17 @@ _LABEL_COLUMNS = 11
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
     parser.add_argument(
         "action",
         nargs="?",
         default="status",
         choices=("status", "rebuild", "vacuum"),
-        help="what to do (default: status)",
+        help="see above (default: status)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Do what was asked."""
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     return _ACTIONS[options.action](options, homes, own_cache(options))
 
@@ -83,7 +85,7 @@ def _document(found: IndexStatus) -> dict[str, object]:
 def _lines(found: IndexStatus, now: dt.datetime) -> Iterator[tuple[str, str]]:
     yield "Index", f"{visible(str(found.path))}  (version {found.version})"
     if not found.exists:
-        yield "State", "none yet: the first search or cost makes it, or `recollect index rebuild`"
+        yield "State", "none yet: the first search or cost builds it, or `recollect index rebuild`"
         return
     yield "State", _state(found)
     of_logs = "" if found.share is None else f", {found.share:.0%} of {size(found.log_bytes)} of logs"
@@ -106,9 +108,9 @@ def _lines(found: IndexStatus, now: dt.datetime) -> Iterator[tuple[str, str]]:
 
 def _state(found: IndexStatus) -> str:
     if found.problem:
-        problem = f"damaged: {visible(found.problem)}; the next question sets it aside and builds a new one"
+        problem = f"damaged: {visible(found.problem)}; the next query sets it aside and builds a new one"
         return output.styled(problem, "red")
-    return "complete" if found.is_complete else "not finished: the next question goes on with it"
+    return "complete" if found.is_complete else "incomplete: the next query continues it"
 
 
 def _freshness(found: IndexStatus, now: dt.datetime) -> str:
@@ -117,10 +119,10 @@ def _freshness(found: IndexStatus, now: dt.datetime) -> str:
         return when
     news = []
     if found.changed_logs:
-        news.append(f"{counted(found.changed_logs, 'log')} changed since")
+        news.append(f"{counted(found.changed_logs, 'log')} changed since then")
     if found.missing_logs:
-        news.append(f"{counted(found.missing_logs, 'log')} gone since")
-    return f"{when}; {', '.join(news) or 'no log changed since'}"
+        news.append(f"{counted(found.missing_logs, 'log')} deleted since then")
+    return f"{when}; {', '.join(news) or 'no log changed since then'}"
 
 
 def _rebuild(options: Namespace, homes: list[Path], cache: Path) -> int:
@@ -129,7 +131,7 @@ def _rebuild(options: Namespace, homes: list[Path], cache: Path) -> int:
     for path, reason in done.problems:
         output.note(visible(f"could not be read: {path}: {reason}"))
     for old in done.unread:
-        remark = f"{old.name} could not be read: what it knew of deleted sessions is missing from the totals"
+        remark = f"{old.name} could not be read: deleted sessions it knew are missing from the totals"
         output.note(visible(remark))
     if options.json:
         output.print_json(
@@ -141,7 +143,7 @@ def _rebuild(options: Namespace, homes: list[Path], cache: Path) -> int:
             }
         )
         return 0
-    output.say(f"Built anew from {counted(done.logs, 'log')}: {size(done.bytes)}.")
+    output.say(f"Rebuilt from {counted(done.logs, 'log')}: {size(done.bytes)}.")
     if done.gone_sessions:
         stay = "stays" if done.gone_sessions == 1 else "stay"
         output.say(f"{counted(done.gone_sessions, 'deleted session')} {stay} in the totals.")

@@ -1,16 +1,19 @@
-"""Repair a session that the client cannot resume, resumes in part, or that the API refuses for ever.
+"""Repair a session that the client cannot resume or that the API refuses.
 
-Prints a plan: which findings of `recollect check` it mends, what happens to which line, the sizes, and how many
-messages the client resumes before and after. The result is checked with the same rules: a repair that would
-bring a new error, or shorten the history, is refused. --apply carries the plan out, by default as a repaired
-copy beside the original; --in-place changes the session itself where no client has it open. What does not stay
-as it was goes to quarantine, byte for byte. --slim also takes out what no resume needs.
+Prints a plan: the findings of `recollect check` it fixes, what happens to which
+line, and how many messages the client resumes before and after. The result is
+checked with the same rules: a repair that would add an error or shorten the
+history is refused.
+
+--apply carries out the plan, by default on a copy beside the original;
+--in-place changes the session itself, unless a client has it open. Removed or
+changed lines are saved byte for byte. --slim also removes what no resume needs.
 
 Example:
-  recollect repair 3f2a9c1e
-  recollect repair 3f2a9c1e --apply
-  recollect repair 3f2a9c1e --slim --in-place --apply
-  recollect repair --undo 12 --apply
+  recollect repair 6ada00ba
+  recollect repair 6ada00ba --apply
+  recollect repair 6ada00ba --slim --in-place --apply
+  recollect repair --undo 20261115T203000-12-1f2e3d --apply
 """
 
 from __future__ import annotations
@@ -33,16 +36,16 @@ _FINDINGS_SHOWN = 20
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", metavar="S", nargs="?", help="id or its start, title, path, or @last")
-    parser.add_argument("--in-place", action="store_true", help="change the session itself, not a copy of it")
-    parser.add_argument("--slim", action="store_true", help="also take out what no resume needs")
-    parser.add_argument("--undo", metavar="ID", help="take a repair back, byte for byte")
+    parser.add_argument(
+        "session", metavar="S", nargs="?", help="session: id, start of an id, title, path, or @last"
+    )
+    parser.add_argument("--in-place", action="store_true", help="change the session itself, not a copy")
+    parser.add_argument("--slim", action="store_true", help="also remove what no resume needs")
+    parser.add_argument("--undo", metavar="ID", help="undo a repair, byte for byte")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it."""
     if (options.session is None) == (options.undo is None):
         raise UsageError(
             "repair: name a session, or --undo ID", hint="`recollect repair --help` has examples"
@@ -69,7 +72,7 @@ def _undo_line(options: Namespace, change: str) -> str:
     return plans.command(options, "repair", "--undo", change, "--apply")
 
 
-# ---- as a document ---------------------------------------------------------------------------------------
+# ---- JSON ------------------------------------------------------------------------------------------------
 
 
 def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> RepairDocument:
@@ -86,7 +89,7 @@ def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -
     )
 
 
-# ---- in words --------------------------------------------------------------------------------------------
+# ---- text ------------------------------------------------------------------------------------------------
 
 
 def _tell(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> None:
@@ -101,7 +104,9 @@ def _tell(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> No
     _tell_sizes(plan)
     _tell_counts(plan)
     if plan.open_in is not None and options.in_place and done is None:
-        output.say(output.styled(f"A client has it open (process {plan.open_in}): refused until then", "red"))
+        output.say(
+            output.styled(f"A client has it open (process {plan.open_in}): refused until it is closed", "red")
+        )
     if done is not None:
         _tell_done(options, done)
     words = ["repair", plan.session, *(["--slim"] if options.slim else [])]
@@ -113,7 +118,7 @@ def _tell_nothing_to_do(plan: RepairPlan, name: str) -> None:
     if not plan.diagnosis.refusal:
         output.say(f"{name}: nothing to repair")
     for number, reason in enumerate(plan.diagnosis.refusal):
-        text = f"the repaired session would not be sound: {reason}" if number == 0 else reason
+        text = f"the repaired session would have problems: {reason}" if number == 0 else reason
         for line in wrapped(visible(text), "" if number == 0 else "  ", "  "):
             output.say(f"{name}: {line}" if number == 0 else line)
     _tell_left(plan)
@@ -122,15 +127,15 @@ def _tell_nothing_to_do(plan: RepairPlan, name: str) -> None:
 
 
 def _tell_findings(plan: RepairPlan) -> None:
-    """The findings in the words of `recollect check`."""
+    """The findings, as `recollect check` prints them."""
     mended = plan.diagnosis.mended
     if mended:
-        output.say(f"Mends {counted(len(mended), 'finding')} of `recollect check`:")
+        output.say(f"Fixes {counted(len(mended), 'finding')} of `recollect check`:")
     for finding in mended[:_FINDINGS_SHOWN]:
         for line in finding_lines(finding):
             output.say(line)
     if len(mended) > _FINDINGS_SHOWN:
-        output.say(f"  ... and {len(mended) - _FINDINGS_SHOWN:,} more; --json has them all")
+        output.say(f"  ... and {len(mended) - _FINDINGS_SHOWN:,} more; --json lists all")
     _tell_left(plan)
 
 
@@ -148,7 +153,7 @@ def _tell_steps(plan: RepairPlan) -> None:
         for line in wrapped(text, "  ", "    "):
             output.say(line)
     if len(actions) > _ACTIONS_SHOWN:
-        output.say(f"  ... and {len(actions) - _ACTIONS_SHOWN:,} more; --json has them all")
+        output.say(f"  ... and {len(actions) - _ACTIONS_SHOWN:,} more; --json lists all")
 
 
 def _tell_notes(plan: RepairPlan) -> None:
@@ -170,7 +175,7 @@ def _tell_sizes(plan: RepairPlan) -> None:
 
 
 def _tell_counts(plan: RepairPlan) -> None:
-    """What the client sends on resume, and how long the history is; both before and after where there is a plan."""
+    """Messages sent on resume and length of the history, before and after a planned repair."""
     proof = plan.mending.proof
     for name, now, after in (
         ("Sent on resume", proof.messages_before, proof.messages_sent),
@@ -183,12 +188,12 @@ def _tell_counts(plan: RepairPlan) -> None:
 def _tell_done(options: Namespace, done: RepairResult) -> None:
     if not options.in_place:
         output.say(f"New session: {output.styled(done.session, 'bold')}")
-        output.say(f"Go on with it: {plans.command(options, 'resume', done.session)}")
+        output.say(f"Continue it with: {plans.command(options, 'resume', done.session)}")
     if done.quarantine is not None:
-        output.say(f"Set aside in: {visible(str(done.quarantine))}")
+        output.say(f"Removed lines are in: {visible(str(done.quarantine))}")
 
 
-# ---- back ------------------------------------------------------------------------------------------------
+# ---- undo ------------------------------------------------------------------------------------------------
 
 
 def _undo(options: Namespace) -> int:
@@ -201,7 +206,7 @@ def _undo(options: Namespace) -> int:
         document = {"change": change.id, "session": change.subject, "steps": steps}
         output.print_json({**document, "applied": done is not None, "undo": redo})
         return 0
-    verb = "Taken back" if done is not None else "Would take back"
+    verb = "Undone" if done is not None else "Would undo"
     output.say(f"{verb}: {change.what} of {visible(change.subject)}")
     for step in change.steps:
         output.say(f"  {step.kind} {visible(str(step.path))}")

@@ -1,19 +1,24 @@
-"""Work on a prompt without a person at the keyboard: ask the model, make its calls, write the session down.
+"""Let the model work on a prompt unattended, and record the session.
 
-Needs the extra recollect[agent]; key and address come from ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL. Tools: Bash
-(in the sandbox of `recollect run`), Read, Write, Edit, Glob, Grep, TodoWrite, and those of the project's trusted MCP
-servers.
-The permission rules of this directory decide about every call; what a rule would ask about is refused, as in
-the client's print mode, unless --allowed-tools allows it. The session is written into the Claude home, where
-the client finds it (`claude --resume ID`), or with --store into a store of recollect's own. A session that the
-client began is continued in a copy; its file stays as it is.
+Needs the extra recollect[agent]. The API key and address come from
+ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL. Tools: Bash (in the sandbox of
+`recollect run`), Read, Write, Edit, Glob, Grep, TodoWrite, and the tools of the
+project's trusted MCP servers.
 
-Exit status: 0 done, 1 the API failed, the model refused, or --max-turns was reached, 130 interrupted.
+The permission rules of this directory decide every call. A call that would need
+confirmation is refused, as in the client's print mode, unless --allowed-tools
+allows it. The session is written to the Claude home, where the client finds it
+(`claude --resume ID`), or with --store to a separate directory. A session that
+the client began is continued in a copy; its file is not changed.
+
+Exit status: 0 done; 1 the API failed, the model refused, or --max-turns was
+reached; 130 interrupted.
 
 Example:
   recollect agent -p 'Which tests are slow? Look, do not change anything.'
-  recollect agent -p 'Fix the typo in README.md' --permission-mode acceptEdits --max-turns 10
-  recollect agent -p 'And run the tests' --resume @last --allowed-tools 'Bash(make test)' --output-format json
+  recollect agent -p 'Fix the typo in README.md' --permission-mode acceptEdits
+  recollect agent -p 'And run the tests' --resume @last \\
+    --allowed-tools 'Bash(make test)' --max-turns 10 --output-format json
 """
 
 from __future__ import annotations
@@ -42,47 +47,48 @@ INTERRUPTED = 130
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
     parser.add_argument(
-        "-p", "--prompt", metavar="PROMPT", required=True, help="what to do; - reads it from stdin"
+        "-p", "--prompt", metavar="PROMPT", required=True, help="the task; - reads it from stdin"
     )
     parser.add_argument(
         "--model", metavar="M", help="the model (default: $ANTHROPIC_MODEL, else the client's)"
     )
-    parser.add_argument("--max-turns", metavar="N", type=int, help="answers of the model, at most")
+    parser.add_argument("--max-turns", metavar="N", type=int, help="at most N answers of the model")
     parser.add_argument(
         "--allowed-tools",
         metavar="RULE",
         action="append",
         default=[],
-        help="an allow rule for this run, such as 'Bash(make test)' or Edit (repeatable)",
+        help="allow rule for this run: 'Bash(make test)', Edit (repeatable)",
     )
     parser.add_argument(
         "--disallowed-tools",
         metavar="RULE",
         action="append",
         default=[],
-        help="a deny rule for this run (repeatable)",
+        help="deny rule for this run (repeatable)",
     )
     parser.add_argument("--permission-mode", metavar="MODE", help="default, acceptEdits, plan, dontAsk, …")
-    parser.add_argument("--resume", metavar="SESSION", help="go on with a session: id, title or @last")
-    parser.add_argument("--store", metavar="DIR", help="keep the session in a store of recollect's own")
+    parser.add_argument("--resume", metavar="SESSION", help="continue a session: id, title or @last")
+    parser.add_argument("--store", metavar="DIR", help="write the session here, not into the Claude home")
     parser.add_argument(
         "--allow-net",
         metavar="HOST",
         action="append",
         default=[],
-        help="a host commands may reach (repeatable)",
+        help="a host that commands may reach (repeatable)",
     )
     parser.add_argument("--unconfined", action="store_true", help="run commands without a sandbox")
-    parser.add_argument("--no-mcp", action="store_true", help="leave the project's MCP servers out")
+    parser.add_argument("--no-mcp", action="store_true", help="do not use the project's MCP servers")
     parser.add_argument(
-        "--output-format", choices=("text", "json"), default="text", help="the answer alone, or one document"
+        "--output-format",
+        choices=("text", "json"),
+        default="text",
+        help="the answer, or one JSON document (default text)",
     )
 
 
 def run(options: Namespace) -> int:
-    """Do it, print the answer, say how it ended."""
     from contextlib import ExitStack
     from pathlib import Path
 
@@ -91,7 +97,7 @@ def run(options: Namespace) -> int:
     _check(options)
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not prompt.strip():
-        raise UsageError("the prompt is empty", hint="say what to do with -p PROMPT")
+        raise UsageError("the prompt is empty", hint="give the task with -p PROMPT")
     api = connected()
     with ExitStack() as stack:
         stack.callback(api.close)
@@ -105,12 +111,14 @@ def run(options: Namespace) -> int:
         mcp = None if options.no_mcp else _mcp(options, root, project, gate, stack)
         runner = _runner(options, session, gate, mcp, _stopped_by_interrupt(stack))
         result = _agent(options, session, runner, api, mcp).run(prompt)
-    return _told(options, result, session.log.path)
+    return _print_result(options, result, session.log.path)
 
 
 def _check(options: Namespace) -> None:
     if ":sample" in options.homes:
-        raise UsageError("the built-in sample is not written to", hint="use another --home, or --store DIR")
+        raise UsageError(
+            "the built-in sample home cannot be changed", hint="use another --home, or --store DIR"
+        )
     if options.max_turns is not None and options.max_turns < 1:
         raise UsageError(f"--max-turns {options.max_turns}: too few", hint="give at least 1")
 
@@ -136,7 +144,8 @@ def _gate(options: Namespace, root: HomeRoot, project: Path) -> PermissionGate:
     for problem in made.engine.rules.problems:
         if problem.text in given:
             raise UsageError(
-                f"rule {problem.text!a}: {problem.why}", hint="write Tool or Tool(what it may be used for)"
+                f"rule {problem.text!a}: {problem.why}",
+                hint="write Tool or Tool(pattern), for example Bash(make test)",
             )
     return PermissionGate(made)
 
@@ -158,7 +167,7 @@ def _session(options: Namespace, root: HomeRoot, project: Path) -> AgentSession:
 
 
 def _own_store(store: Path, root: HomeRoot) -> Path:
-    """A directory of ours: in a Claude home other rules hold (law 5)."""
+    """The directory for the session. A Claude home is refused: other rules apply there."""
     from recollect.system.locations import claude_homes
 
     homes = {home.path.resolve() for home in (root, *claude_homes())}
@@ -170,7 +179,7 @@ def _own_store(store: Path, root: HomeRoot) -> Path:
 def _mcp(
     options: Namespace, root: HomeRoot, project: Path, gate: PermissionGate, stack: ExitStack
 ) -> McpTools | None:
-    """The project's servers, where it has any and the package for them is there."""
+    """The project's MCP servers, if it has any and the extra is installed."""
     import importlib.util
     from pathlib import Path
 
@@ -180,7 +189,7 @@ def _mcp(
     if not project_servers(project, [root], data=data).servers:
         return None
     if importlib.util.find_spec("mcp") is None:
-        output.note(f"recollect: MCP servers are left out: {install_hint('mcp')}")
+        output.note(f"recollect: MCP servers are not used: {install_hint('mcp')}")
         return None
     from recollect.runtime.mcp_tools import McpTools
 
@@ -227,7 +236,7 @@ def _agent(
 
 
 def _stopped_by_interrupt(stack: ExitStack) -> Event:
-    """The first Ctrl-C ends the turn, and the log says so; the second ends us."""
+    """The first Ctrl-C ends the turn and is recorded in the log; the second ends the process."""
     import signal
     import threading
 
@@ -244,7 +253,7 @@ def _stopped_by_interrupt(stack: ExitStack) -> Event:
     return event
 
 
-def _told(options: Namespace, result: AgentResult, path: Path) -> int:
+def _print_result(options: Namespace, result: AgentResult, path: Path) -> int:
     if options.output_format == "json":
         output.print_json(_document(result, path))
     elif result.text:
@@ -257,7 +266,7 @@ def _told(options: Namespace, result: AgentResult, path: Path) -> int:
             "interrupted": "interrupted",
         }
         if result.is_error:
-            output.note(f"recollect: {reasons[result.ending]}; go on with --resume {result.session_id}")
+            output.note(f"recollect: {reasons[result.ending]}; continue with --resume {result.session_id}")
         for name in dict.fromkeys(str(one["tool_name"]) for one in result.denials):
             output.note(f"recollect: refused by the permission rules: {visible(name)}")
     return INTERRUPTED if result.ending == "interrupted" else int(result.is_error)

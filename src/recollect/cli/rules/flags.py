@@ -1,9 +1,11 @@
-"""The client's cached feature flags: gates, dynamic configs, and whether they still count.
+"""Show the client's cached feature flags: gates and dynamic configs.
 
-Reads the evaluation cache below statsig/ of the home; nothing is fetched. Gates stand under the hash of their
-name where the file leaves the name out: NAME finds them either way. A cache older than a day
-is expired; it is shown, and said to be. Exit status: 0 when the cache is valid, 1 when it is expired or missing,
-3 when NAME is in neither list.
+Reads the cache below statsig/ in the home; fetches nothing. The cache may store
+a gate under the hash of its name; NAME finds it either way. A cache older than
+a day has expired; it is shown with a note.
+
+Exit status: 0 the cache is valid, 1 it has expired or is missing, 3 there is no
+flag NAME.
 
 Example:
   recollect flags
@@ -27,16 +29,14 @@ from recollect.storage.config.flag_cache import flag_cache
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="only this gate or config")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print what the cache says."""
     homes = open_home(options.homes, options.data).homes
     if not homes:
-        raise NotFound("flags: there is no Claude home", hint="name one with --home DIR")
+        raise NotFound("flags: no Claude home was found", hint="name one with --home DIR")
     found = newest([flag_cache(home) for home in homes], dt.datetime.now(dt.UTC))
     gates, configs = _chosen(found, options.name)
     if options.json:
@@ -68,5 +68,5 @@ def _chosen(found: FeatureFlags, name: str | None) -> tuple[dict[str, bool], dic
     gate = looked_up(found.gates, name, found.hash_used)
     config = looked_up(found.configs, name, found.hash_used)
     if gate is None and config is None and found.file is not None:
-        raise NotFound(f"flag {name!r}: not in {found.file}", hint="`recollect flags` shows what there is")
+        raise NotFound(f"flag {name!r}: not in {found.file}", hint="`recollect flags` lists all flags")
     return ({} if gate is None else {name: gate}), ({} if config is None else {name: config})

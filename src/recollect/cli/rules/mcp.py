@@ -1,15 +1,16 @@
-"""Use the MCP servers of a project: list them, trust them, see their tools, call one.
+"""Use the MCP servers of a project: list them, trust them, call their tools.
 
-  list                     the servers of .mcp.json and of your own configuration, and their state
-  trust NAME               show what a server would run; --apply trusts exactly that
-  tools [NAME...]          the tools of the servers you trust (starts them)
+  list                     list the servers of .mcp.json and of your own config
+  trust NAME               show what a server would run; --apply trusts it
+  tools [NAME...]          list the tools of trusted servers (starts them)
   call NAME TOOL '{...}'   call a tool with a JSON object
 
-Nothing is started before you trust it, and trust is given to the content of an entry (command,
-arguments, environment, address): a changed entry asks again. Programs run in the sandbox, with
-a clean environment, no network and nothing writable but what --allow-net and --write name when
-you trust them. Every call is decided by the permission rules first. A tool whose description
-changed is not called until `trust NAME --tools --apply` accepts it.
+No server is started before you trust it. Trust covers the content of an entry
+(command, arguments, environment, address): if it changes, you are asked again.
+Servers run in the sandbox, with a clean environment. They have no network and
+cannot write, except as --allow-net and --write permit when you trust them.
+The permission rules decide every call. A tool whose description changed is not
+called until `trust NAME --tools --apply` accepts it.
 
 Example:
   recollect mcp list
@@ -47,8 +48,7 @@ _DESCRIPTION_COLUMNS = 70
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("action", choices=_ACTIONS, help="what to do")
+    parser.add_argument("action", choices=_ACTIONS, help="see above")
     parser.add_argument("words", nargs="*", metavar="WORD", help="server, tool and arguments, as above")
     parser.add_argument("--project", metavar="DIR", default=".", help="the project (default: this directory)")
     parser.add_argument(
@@ -61,24 +61,25 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--allow-private",
         action="store_true",
-        help="trust: let it be at a private address (this machine, your network)",
+        help="trust: allow a private address (this machine, your network)",
     )
     parser.add_argument(
-        "--tools", action="store_true", help="trust: accept its tools as it describes them now"
+        "--tools", action="store_true", help="trust: accept the current descriptions of its tools"
     )
-    parser.add_argument("--revoke", action="store_true", help="trust: take the trust back")
+    parser.add_argument("--revoke", action="store_true", help="trust: revoke it")
     parser.add_argument(
-        "--apply", action="store_true", help="trust: do it; without this only the plan is printed"
+        "--apply", action="store_true", help="trust: carry out the plan; without this it is only printed"
     )
     parser.add_argument(
-        "--yes", action="store_true", help="call: accept a question of the rules (never a deny)"
+        "--yes", action="store_true", help="call: confirm if a rule asks; never overrides a deny"
     )
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="call: how long to wait (120)")
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="call: how long to wait (default 120)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Carry out one action."""
     actions = {"list": _list, "trust": _trust, "tools": _tools, "call": _call}
     return actions[options.action](options)
 
@@ -116,7 +117,7 @@ def _list(options: Namespace) -> int:
         output.note(visible(f"not used: {problem.name or path.name} in {path}: {problem.why}"))
     untrusted = [one.name for one in project.servers if one.state in _NOT_TRUSTED]
     if untrusted:
-        output.note(f"Look at one and trust it: {command(options, 'mcp', 'trust', untrusted[0])}")
+        output.note(f"Review one and trust it: {command(options, 'mcp', 'trust', untrusted[0])}")
     return 0
 
 
@@ -144,7 +145,7 @@ def _row(one: KnownServer) -> dict[str, object]:
 
 
 def _target(one: KnownServer) -> str:
-    """What it runs or where it is, as it was written: variables are not put in, and secrets are taken out."""
+    """The command or address as written: without values of variables, and without secrets."""
     import shlex
 
     from recollect.model.secrets.redaction import redacted
@@ -172,14 +173,18 @@ def _trust(options: Namespace) -> int:
         _require_grantable(server, grants)
         mcp_servers.trust(project, server, grants, dt.datetime.now(dt.UTC))
     if options.json:
-        asked = {"allow_hosts": grants.allow_hosts, "write": grants.write, "unconfined": grants.unconfined}
-        asked["private_address"] = grants.private_address
-        output.print_json({"server": _row(server) | asked, "applied": options.apply})
+        requested = {
+            "allow_hosts": grants.allow_hosts,
+            "write": grants.write,
+            "unconfined": grants.unconfined,
+        }
+        requested["private_address"] = grants.private_address
+        output.print_json({"server": _row(server) | requested, "applied": options.apply})
         return 0
     _say_plan(project, server, grants)
     if options.apply:
         output.say(
-            f"Trusted. Take it back with: {command(options, 'mcp', 'trust', server.name, '--revoke', '--apply')}"
+            f"Trusted. Revoke it with: {command(options, 'mcp', 'trust', server.name, '--revoke', '--apply')}"
         )
     else:
         output.say(f"Nothing was changed. Trust it with: {command(options, *_again(options), '--apply')}")
@@ -198,14 +203,14 @@ def _require_grantable(server: KnownServer, grants: ServerGrants) -> None:
     if server.state is ServerState.INCOMPLETE:
         raise UsageError(
             f"MCP server {server.name}: {server.why}",
-            hint="set the variables first: trust is given to what would really run",
+            hint="set the variables first: trust covers what would really run",
         )
     if server.written.kind is not ServerTransport.STDIO and (
         grants.allow_hosts or grants.write or grants.unconfined
     ):
         raise UsageError(
             f"MCP server {server.name} is not a program here",
-            hint="--allow-net, --write and --unconfined are for programs; leave them out",
+            hint="--allow-net, --write and --unconfined only apply to programs; leave them out",
         )
 
 
@@ -240,7 +245,7 @@ def _say_plan(project: ProjectServers, server: KnownServer, grants: ServerGrants
 
 def _confinement(grants: ServerGrants) -> str:
     if grants.unconfined:
-        return "NONE: it may do whatever you may do"
+        return "NONE: it can do everything you can do"
     network = f"network to {', '.join(grants.allow_hosts)}" if grants.allow_hosts else "no network"
     writes = f"writes in {', '.join(grants.write)}" if grants.write else "writes nothing"
     return f"{network}; {writes}"
@@ -255,15 +260,15 @@ def _revoke(options: Namespace, project: ProjectServers, server: KnownServer) ->
     elif not was:
         output.say(f"{server.name} was not trusted.")
     elif options.apply:
-        output.say(f"{server.name} is not trusted any more.")
+        output.say(f"{server.name} is no longer trusted.")
     else:
         again = command(options, "mcp", "trust", server.name, "--revoke", "--apply")
-        output.say(f"Nothing was changed. Take the trust back with: {again}")
+        output.say(f"Nothing was changed. Revoke it with: {again}")
     return 0
 
 
 def _accept_tools(options: Namespace, server: KnownServer) -> int:
-    """Show what the tools say now; with ``--apply`` this, and nothing a later start says, is what is accepted."""
+    """Show the current tool descriptions; with ``--apply``, accept exactly these, not those of a later start."""
 
     async def ask(host: Host) -> ToolListing:
         return await (host.accept_tools(server.name) if options.apply else host.described(server.name))
@@ -337,7 +342,7 @@ def _call(options: Namespace) -> int:
         shown = text if isinstance(text, str) else f"[{block.get('type')}]"
         output.say(visible_lines(shown))
     if result.is_error:
-        output.note("The tool says that it failed.")
+        output.note("The tool reported an error.")
     return 1 if result.is_error else 0
 
 
@@ -361,7 +366,7 @@ def _call_words(options: Namespace) -> tuple[str, str, Mapping[str, object]]:
 
 
 def _with_host(options: Namespace, ask: Callable[[Host], Awaitable[Answer]]) -> Answer:
-    """Open the host of the project, ask it one thing, and end every server it started."""
+    """Open the project's MCP host, make one request, and stop every server it started."""
     try:
         import anyio
 
@@ -373,7 +378,7 @@ def _with_host(options: Namespace, ask: Callable[[Host], Awaitable[Answer]]) -> 
     for name in named:
         _ask_for_trust(options, name)
 
-    async def asked() -> Answer:
+    async def request() -> Answer:
         host = Host(
             options.project,
             homes=chosen_homes(options.homes),
@@ -383,11 +388,11 @@ def _with_host(options: Namespace, ask: Callable[[Host], Awaitable[Answer]]) -> 
         async with host:
             return await ask(host)
 
-    return anyio.run(asked)
+    return anyio.run(request)
 
 
 def _ask_for_trust(options: Namespace, name: str) -> None:
-    """On a terminal the question is asked here and now; elsewhere the host refuses and says what to type."""
+    """Ask for trust on a terminal; elsewhere the host refuses and says what to type."""
     project = _servers(options)
     server = project.named(name)
     if server.state not in _NOT_TRUSTED or not _on_terminal():

@@ -1,19 +1,24 @@
-"""May this tool call run? What the permission rules say to a call, to your history, and what they could say.
+"""Decide whether the permission rules allow a tool call, and improve the rules.
 
-check decides one call, Tool(argument) or Tool({json}), by the rules that count in a directory: the deciding rule
-with file and line, every part, and what could not be analysed. explain adds what each rule said. replay
-decides every call of your sessions anew: allowed, asked and denied by rule, with examples and the session to open;
-with --rules by the rules of a file, with --compare what these change. suggest finds the smallest allow list that your
-history supports and that permits nothing dangerous, with the prompts it saves, and points out rules
-that do nothing; nothing is written. hook answers the client's PreToolUse hook: a call as JSON on stdin,
-the decision on stdout; whatever goes wrong is a deny. In settings write its command as
-`recollect perm hook || exit 2`, so that the call is held back even when recollect cannot start.
+  check CALL     decide one call, Tool(argument) or Tool({json}): the deciding
+                 rule with file and line, and what could not be analysed
+  explain CALL   the same, with what every rule said
+  replay         decide all calls of your sessions again; --rules FILE uses
+                 other rules, --compare shows what they would change
+  suggest        find the smallest safe allow list that saves prompts, and rules
+                 that do nothing; writes nothing
+  hook           answer the client's PreToolUse hook: call on stdin, decision on
+                 stdout; any failure is a deny
 
-Exit status of check and explain: 0 allow, 1 ask or deny. Of hook: 0 with an answer, 2 without.
+In the settings, write the hook as `recollect perm hook || exit 2`, so that the
+call is held back even if recollect cannot start.
+
+Exit status of check and explain: 0 allow, 1 ask or deny. Of hook: 0 with an
+answer, 2 without.
 
 Example:
   recollect perm check 'Bash(git add -A && rm x)'
-  recollect perm check 'Read({"file_path": "/etc/passwd"})' --cwd ~/src/shop --json
+  recollect perm check 'Read({"file_path": "/etc/passwd"})' --cwd ~/src/shop
   recollect perm replay --since 90d --rules new.json --compare
   recollect perm suggest --since 90d
 """
@@ -47,35 +52,35 @@ _ROWS = 15
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
+    parser.add_argument("action", choices=["check", "explain", "replay", "suggest", "hook"], help="see above")
     parser.add_argument(
-        "action", choices=["check", "explain", "replay", "suggest", "hook"], help="what to do"
-    )
-    parser.add_argument("call", metavar="CALL", nargs="?", help="check, explain: such as 'Bash(git status)'")
-    parser.add_argument("--cwd", metavar="DIR", default=".", help="check, explain: where the call is made")
-    parser.add_argument("--mode", metavar="MODE", help="permission mode (default: as the settings say)")
-    parser.add_argument("--settings", metavar="FILE|JSON", help="as the client's --settings")
-    parser.add_argument(
-        "--managed", metavar="FILE", help="read this instead of the machine's managed settings"
-    )
-    parser.add_argument("--rules", metavar="FILE", help="use these rules in place of those in the settings")
-    parser.add_argument("--compare", action="store_true", help="replay: what --rules would change")
-    parser.add_argument(
-        "--since", metavar="DATE", help="replay, suggest: calls from then on (90d, 2026-01-31)"
-    )
-    parser.add_argument("--until", metavar="DATE", help="replay, suggest: calls up to then")
-    parser.add_argument("--project", metavar="DIR", help="replay, suggest: only calls made in or below it")
-    parser.add_argument(
-        "--min", metavar="N", type=int, default=2, help="suggest: prompts a rule must save (default: 2)"
+        "call", metavar="CALL", nargs="?", help="check, explain: for example 'Bash(git status)'"
     )
     parser.add_argument(
-        "--project-code", action="store_true", help="suggest: also rules that run the project's own code"
+        "--cwd", metavar="DIR", default=".", help="check, explain: directory of the call (default: this one)"
+    )
+    parser.add_argument("--mode", metavar="MODE", help="permission mode (default: from the settings)")
+    parser.add_argument("--settings", metavar="FILE|JSON", help="like the client's --settings")
+    parser.add_argument("--managed", metavar="FILE", help="read this file instead of the managed settings")
+    parser.add_argument("--rules", metavar="FILE", help="use these rules instead of those in the settings")
+    parser.add_argument("--compare", action="store_true", help="replay: show what --rules would change")
+    parser.add_argument("--since", metavar="DATE", help="replay, suggest: calls since 90d, 2026-01-31, ...")
+    parser.add_argument("--until", metavar="DATE", help="replay, suggest: calls until this date")
+    parser.add_argument("--project", metavar="DIR", help="replay, suggest: calls in or below this directory")
+    parser.add_argument(
+        "--min",
+        metavar="N",
+        type=int,
+        default=2,
+        help="suggest: least number of prompts a rule saves (default 2)",
+    )
+    parser.add_argument(
+        "--project-code", action="store_true", help="suggest: include rules that run the project's own code"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Carry out one action."""
     if options.action == "hook":
         return _hook(options)
     actions = {"check": _check, "explain": _check, "replay": _replay, "suggest": _suggest}
@@ -89,7 +94,7 @@ def _homes(options: Namespace) -> list[ClaudeHome]:
 
     homes = open_home(options.homes, options.data).homes
     if not homes:
-        raise NotFound("perm: there is no Claude home", hint="name one with --home DIR")
+        raise NotFound("perm: no Claude home was found", hint="name one with --home DIR")
     return homes
 
 
@@ -196,7 +201,7 @@ def _tell(decision: Decision) -> None:
 
 
 def _tell_problems(here: ProjectEngine, *, with_warnings: bool) -> None:
-    """What is odd about the settings. A rule for a tool that does not exist is always said: it protects nothing."""
+    """Print problems of the settings. A rule for an unknown tool is always printed: it protects nothing."""
     from recollect.policy.rule_warnings import WarningKind, rule_warnings
 
     for problem in here.loaded.problems:
@@ -281,7 +286,7 @@ def _tell_replay(found: Replay) -> None:
             output.say(f"{_styled(verdict)} {use.calls:>7,}  {output.styled(name, 'bold')}{where}")
             _tell_examples(use.examples)
         if len(uses) > _ROWS:
-            output.say(f"      ... and {len(uses) - _ROWS} more rules; --json has them all")
+            output.say(f"      ... and {len(uses) - _ROWS} more rules; --json lists all")
 
 
 def _tell_shifts(found: Replay) -> None:
@@ -393,11 +398,11 @@ def _tell_advice(advice: RuleAdvice) -> None:
 
 
 def _hook(options: Namespace) -> int:
-    """One answer on stdout, or exit status 2: the client lets a call pass when a hook ends in any other way."""
+    """One answer on stdout, or exit status 2. The client allows the call if a hook ends in any other way."""
     import json
 
     if sys.__stdout__ is None:
-        return 2  # stdout was closed: what stands in its place now leads nowhere, and there is nobody to tell
+        return 2  # stdout was closed; no answer can be given
     try:
         found = json.dumps(_hook_answer(options))
         sys.stdout.write(found + "\n")
@@ -420,13 +425,13 @@ def _hook_answer(options: Namespace) -> dict[str, object]:
             "hookSpecificOutput": {
                 "hookEventName": "PreToolUse",
                 "permissionDecision": "deny",
-                "permissionDecisionReason": f"recollect could not judge this call: {problem}",
+                "permissionDecisionReason": f"recollect could not decide this call: {problem}",
             }
         }
 
 
 def _hook_home(options: Namespace) -> ClaudeHome:
-    """The home whose settings count, there or not: the client is running, whatever it has on disk yet."""
+    """The home whose settings apply, even if it does not exist yet."""
     from recollect.storage.home import ClaudeHome
     from recollect.system.locations import claude_homes, home_at
 
@@ -441,7 +446,7 @@ def _say_why(problem: BaseException) -> None:
     try:
         print(f"recollect perm hook: {type(problem).__name__}: the call is held back", file=sys.stderr)
         devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, 1)  # so that the interpreter's own flush at the end cannot change the exit status
+        os.dup2(devnull, 1)  # the interpreter's last flush must not change the exit status
         os.close(devnull)
     except (OSError, ValueError):
         return

@@ -1,17 +1,20 @@
-"""Run a command in a sandbox, if the permission rules let it run.
+"""Run a command in a sandbox, if the permission rules allow it.
 
-The rules that count in this directory decide first, about the very words given here; a rule that wants to be
-asked is a no unless --yes is given, a deny is always a no. The command then runs without network, sees no
-keys, and can write only to this directory and to those named with --write; names that other programs execute (git
-hooks, .mcp.json, shell start files) stay as they are. bubblewrap is used where it works, else Landlock; where
-neither does, nothing runs unless --unconfined is given.
+The rules of this directory decide first, about exactly the words given here. A
+rule that asks counts as no unless you add --yes; a deny is always a no.
 
-Exit status: the command's own (128 + n after signal n); 124 when its time was up, 130 when interrupted,
-2 when it was not started.
+The command then runs without network, cannot read keys, and can write only to
+this directory and those named with --write. Files that other programs execute
+(git hooks, .mcp.json, shell start files) cannot be changed. The sandbox is
+bubblewrap, or else Landlock; if neither works, nothing runs unless you add
+--unconfined.
+
+Exit status: the command's own (128 + n after signal n); 124 after --timeout,
+130 when interrupted, 2 if the command was not started.
 
 Example:
   recollect run -- make test
-  recollect run --allow-net docs.example.org --yes -- curl -s https://docs.example.org/
+  recollect run --allow-net example.org --yes -- curl -s https://example.org/
   recollect run --write ../build --timeout 600 --json -- cmake --build ../build
 """
 
@@ -35,7 +38,6 @@ TIME_IS_UP, INTERRUPTED, ENDED_BY_US = 124, 130, 137
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
     parser.add_argument("command", metavar="CMD", nargs="+", help="the command and its arguments, after --")
     parser.add_argument(
         "--allow-net",
@@ -48,22 +50,21 @@ def add_options(parser: ArgumentParser) -> None:
         "--write", metavar="DIR", action="append", default=[], help="a directory it may write to (repeatable)"
     )
     parser.add_argument(
-        "--timeout", metavar="S", type=float, default=120.0, help="seconds it may take (default: 120)"
+        "--timeout", metavar="S", type=float, default=120.0, help="time limit in seconds (default 120)"
     )
-    parser.add_argument("--yes", action="store_true", help="the answer where a rule wants to be asked")
+    parser.add_argument("--yes", action="store_true", help="confirm if a rule asks")
     parser.add_argument("--unconfined", action="store_true", help="run it without a sandbox")
-    parser.add_argument("--json", action="store_true", help="print one JSON document when it has ended")
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
 
 
 def run(options: Namespace) -> int:
-    """Run it, pass on what it prints, end as it ended."""
     from pathlib import Path
 
     from recollect.services.permissions import sandboxed_run
 
     if not options.timeout > 0:
-        raise UsageError(f"timeout {options.timeout:g}: not a time", hint="give seconds above 0")
-    wish = sandboxed_run.RunRequest(
+        raise UsageError(f"timeout {options.timeout:g}: must be more than 0", hint="give seconds above 0")
+    request = sandboxed_run.RunRequest(
         argv=tuple(options.command),
         cwd=Path.cwd(),
         write=tuple(map(Path, options.write)),
@@ -73,7 +74,7 @@ def run(options: Namespace) -> int:
         accepts_ask=options.yes,
     )
     show = None if options.json else _show
-    result = sandboxed_run.run(wish, _home(options), cancelled=_cancelled_by_interrupt(), on_output=show)
+    result = sandboxed_run.run(request, _home(options), cancelled=_cancelled_by_interrupt(), on_output=show)
     if options.json:
         output.print_json(_document(result))
     else:
@@ -82,7 +83,7 @@ def run(options: Namespace) -> int:
 
 
 def _home(options: Namespace) -> ClaudeHome:
-    """The home whose settings count; one that is not there yet has none, and the default rules."""
+    """The home whose settings apply. One that does not exist has no settings, only the default rules."""
     from recollect.cli.terminal.homes import settings_home
     from recollect.storage.home import ClaudeHome
 
@@ -91,7 +92,7 @@ def _home(options: Namespace) -> ClaudeHome:
 
 
 def _cancelled_by_interrupt() -> Event:
-    """Ctrl-C ends the command, not us: what it printed is still to be shown."""
+    """Ctrl-C ends the command, not this process: its output still has to be printed."""
     import signal
     import threading
 
@@ -104,7 +105,7 @@ def _cancelled_by_interrupt() -> Event:
 
 def _show(stream: str, piece: bytes) -> None:
     target = sys.stdout if stream == "stdout" else sys.stderr
-    if target.isatty():  # what a command prints may be somebody else's text
+    if target.isatty():  # the output may contain hostile text
         target.write(visible_lines(piece.decode("utf-8", "replace")))
     else:
         target.buffer.write(piece)
@@ -117,14 +118,14 @@ def _tell(result: RunResult) -> None:
             output.note(f"recollect: {result.sandbox}: {text}")
     for name in result.put_back:
         output.note(
-            f"recollect: {visible(name)} was changed and stands again as it stood; the change is kept beside it"
+            f"recollect: {visible(name)} was changed and has been restored; the changed version is saved beside it"
         )
     if result.truncated:
-        output.note("recollect: more was printed than is kept")
+        output.note("recollect: the output was too long and was cut")
     if result.ended_by:
         reason = {
-            "time": "its time was up",
-            "memory": "it took too much memory",
+            "time": "the time limit was reached",
+            "memory": "it used too much memory",
             "disk": "the disk is nearly full",
         }
         output.note(f"recollect: ended: {reason.get(result.ended_by, result.ended_by)}")

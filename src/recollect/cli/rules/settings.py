@@ -1,14 +1,22 @@
-"""Settings as the client layers them: which value counts here, and the file and line it came from.
+"""Show which settings apply in a directory and where they are set; change them.
 
-show prints every value that counts in a directory (managed > command line > local > project > user; lists are
-put together), what waits until the workspace is trusted, and what .claude.json says of it. check names each
-value the client would not accept: one wrong type, and it ignores the whole file, deny rules included. It also
-warns of rules that do less or allow more than they seem to. set
-changes one key, add and remove one item of a list, unset takes a key away: all other text of the file stays.
-import-config takes over a config.json with userSettings and projects. What changes something prints a
-plan; --apply does it, and `recollect undo` takes it back. Values that may be secret are not shown.
+  show [KEY]          values that apply, with their file and line (managed >
+                      command line > local > project > user; lists are merged),
+                      and values that wait until the workspace is trusted
+  check               values the client would not accept: one wrong type and it
+                      ignores the whole file, deny rules included; also rules
+                      that do less or allow more than they seem to
+  set KEY VALUE       change one key; all other text of the file stays
+  unset KEY           remove a key
+  add KEY VALUE       add an item to a list
+  remove KEY VALUE    remove an item from a list
+  import-config FILE  import a config.json with userSettings and projects
 
-Exit status of check: 0 when every file counts, 1 when the client would ignore or drop something.
+Commands that change a file print a plan; --apply carries it out and
+`recollect undo` takes it back. Values that may be secret are not shown.
+
+Exit status of check: 0 all is accepted, 1 the client would ignore or drop
+something.
 
 Example:
   recollect settings show
@@ -43,44 +51,42 @@ _PLAIN = frozenset({"0", "1", "true", "false", ""})
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("action", choices=_ACTIONS, help="what to do")
+    parser.add_argument("action", choices=_ACTIONS, help="see above")
     parser.add_argument(
-        "key", metavar="KEY", nargs="?", help="such as permissions.deny; for import-config: FILE"
+        "key", metavar="KEY", nargs="?", help="for example permissions.deny; for import-config: FILE"
     )
-    parser.add_argument("value", metavar="VALUE", nargs="?", help="JSON, or a text as it is")
-    parser.add_argument("--cwd", metavar="DIR", default=".", help="the project's directory (default: here)")
+    parser.add_argument("value", metavar="VALUE", nargs="?", help="JSON or plain text")
+    parser.add_argument(
+        "--cwd", metavar="DIR", default=".", help="directory of the project (default: this one)"
+    )
     parser.add_argument(
         "--scope",
         choices=["user", "project", "local"],
         default="user",
-        help="which file to change (default: user)",
+        help="file to change (default: user)",
     )
-    parser.add_argument("--settings", metavar="FILE|JSON", help="as the client's --settings")
-    parser.add_argument(
-        "--managed", metavar="FILE", help="read this instead of the machine's managed settings"
-    )
-    parser.add_argument("--with-trust", action="store_true", help="import-config: take trust over as well")
+    parser.add_argument("--settings", metavar="FILE|JSON", help="like the client's --settings")
+    parser.add_argument("--managed", metavar="FILE", help="read this file instead of the managed settings")
+    parser.add_argument("--with-trust", action="store_true", help="import-config: import trust as well")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Carry out one action."""
     if options.action in ("show", "check"):
         return (_show if options.action == "show" else _check)(options)
     return _import(options) if options.action == "import-config" else _change(options)
 
 
 def only_home(options: Namespace) -> ClaudeHome:
-    """The home whose user settings count: the first of those looked at."""
+    """The home whose user settings apply: the first."""
     homes = open_home(options.homes, options.data).homes
     if not homes:
-        raise NotFound("settings: there is no Claude home", hint="name one with --home DIR")
+        raise NotFound("settings: no Claude home was found", hint="name one with --home DIR")
     return homes[0]
 
 
 def load(options: Namespace) -> LoadedSettings:
-    """All layers for the directory that the options name."""
+    """All layers of settings for the directory of the options."""
     managed = Path(options.managed) if options.managed else None
     root = settings_home(options.homes)
     home = ClaudeHome(root.path, root.config_file)
@@ -92,9 +98,9 @@ def load(options: Namespace) -> LoadedSettings:
 
 def _show(options: Namespace) -> int:
     found = load(options)
-    wanted = tuple(options.key.split(".")) if options.key else ()
-    values = [one for one in found.settings.values if one.path[: len(wanted)] == wanted]
-    waiting = [one for one in found.settings.waiting if one.path[: len(wanted)] == wanted]
+    chosen = tuple(options.key.split(".")) if options.key else ()
+    values = [one for one in found.settings.values if one.path[: len(chosen)] == chosen]
+    waiting = [one for one in found.settings.waiting if one.path[: len(chosen)] == chosen]
     if options.json:
         output.print_json(
             {
@@ -111,9 +117,9 @@ def _show(options: Namespace) -> int:
     for one in values:
         _tell(one)
     if not values:
-        output.say("No setting" + (f" {visible(options.key)}" if options.key else "") + " counts here.")
+        output.say("No setting" + (f" {visible(options.key)}" if options.key else "") + " applies here.")
     if waiting:
-        output.say(output.styled("These wait until the workspace is trusted:", "yellow"))
+        output.say(output.styled("These do not apply until the workspace is trusted:", "yellow"))
         for one in waiting:
             _tell(one)
     for problem in found.problems:
@@ -172,7 +178,7 @@ def _layer_row(one: SettingsLayer) -> dict[str, object]:
 
 
 def _safe(one: Setting) -> object:
-    """The value without what may be a secret; the environment is where tokens are put."""
+    """The value without possible secrets: tokens are often in the environment."""
     names = [step for step in one.path if isinstance(step, str)]
     in_environment = names[0] == "env" and str(one.value).lower() not in _PLAIN
     if in_environment or any(is_secret(name) for name in names):
@@ -257,7 +263,7 @@ def _check(options: Namespace) -> int:
     return 1 if bad else 0
 
 
-# ---- changes ---------------------------------------------------------------------------------------------
+# ---- change ----------------------------------------------------------------------------------------------
 
 
 def _change(options: Namespace) -> int:
@@ -287,7 +293,7 @@ def _change(options: Namespace) -> int:
         )
         return 0
     if change.plan is None:
-        output.say(f"{visible(str(change.file))} says so already: nothing to do")
+        output.say(f"{visible(str(change.file))} already has this value: nothing to do")
         return 0
     verb = "Changed" if applied else "Would change"
     output.say(f"{verb} {visible(options.key)} in {output.styled(visible(str(change.file)), 'cyan')}")
@@ -296,7 +302,7 @@ def _change(options: Namespace) -> int:
 
 
 def _parsed(text: str, key: str) -> object:
-    """JSON where it is JSON of the right kind, else the text itself."""
+    """JSON if it is JSON of the right type, else the text itself."""
     from recollect.model.settings.schema import TEXT, TEXTS, kind_of
 
     if kind_of(tuple(key.split("."))) in (TEXT, TEXTS) and not text.startswith("["):
@@ -309,7 +315,7 @@ def _parsed(text: str, key: str) -> object:
 
 def _import(options: Namespace) -> int:
     if not options.key:
-        raise UsageError("settings import-config: needs a file", hint="name the config.json to take over")
+        raise UsageError("settings import-config: needs a file", hint="name the config.json to import")
     plan = config_import.planned_import(
         only_home(options), Path(options.key).expanduser(), with_trust=options.with_trust
     )
@@ -323,7 +329,7 @@ def _import(options: Namespace) -> int:
         goes = f"-> {row.file}: {row.key}" if row.file else f"left out: {row.why}"
         output.say(visible(f"{row.source} {goes}"))
     if not plan.changes:
-        output.say("Nothing to take over.")
+        output.say("Nothing to import.")
         return 0
     trust = ["--with-trust"] if options.with_trust else []
     again = plans.command(options, "settings", "import-config", options.key, *trust, "--apply")

@@ -1,15 +1,18 @@
-"""Take the credentials out of a session: log, sub-agents, tool results, prompt history, file backups.
+"""Remove the credentials from a session.
 
-Each is replaced by [redacted:kind:fingerprint]; every other byte stays and the session still resumes. A session
-that a client has open is refused. Settings are not touched. Rewinding to a redacted backup of a file would
-write the mark into that file. Prints the plan; --apply does it.
+Covers the log, sub-agents, tool results, prompt history and file backups. Each
+credential is replaced by [redacted:kind:fingerprint]; every other byte stays,
+and the session can still be resumed. A session open in a client is refused.
+Settings are not changed. Rewinding to a redacted file backup would write the
+replacement into that file. Prints the plan; --apply carries it out.
 
-The undo copy still holds the secrets until you drop it with `recollect undo ID --forget --apply`. So may
-archives, the trash and forks from before: `recollect scan` finds what is left in the home.
+The undo copy still holds the credentials until you delete it with
+`recollect undo ID --forget --apply`. Older archives, trash and forks may hold
+them too; `recollect scan` finds what is left in the home.
 
 Example:
-  recollect redact 3f2a9c1e
-  recollect redact 3f2a9c1e --apply
+  recollect redact 6ada00ba
+  recollect redact 6ada00ba --apply
 """
 
 from __future__ import annotations
@@ -26,13 +29,11 @@ from recollect.storage.changes.journal import AppliedChange
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("session", metavar="S", help="id or its start, title, path, or @last")
+    parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    """Plan or do it."""
     session = open_home(options.homes).own_session(options.session)
     data = plans.own_data(options)
     applied: AppliedChange | None = None
@@ -81,11 +82,13 @@ def _tell(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None
         output.say(f"    {output.styled(padded(kind, 24), 'yellow')} {digits}  {times}")
     if plan.open_in is not None:
         output.say(
-            output.styled(f"  A client has it open (process {plan.open_in}): refused until then", "red")
+            output.styled(
+                f"  A client has it open (process {plan.open_in}): refused until it is closed", "red"
+            )
         )
     if applied is None:
         plans.say_end(options, plans.applied(options, "redact", plan.session), "")
         return
     plans.say_end(options, "", plans.command(options, "undo", applied.id, "--apply"))
     forget = plans.command(options, "undo", applied.id, "--forget", "--apply")
-    output.say(f"The undo copy still holds the secrets. Drop it with: {forget}")
+    output.say(f"The undo copy still holds the secrets. Delete it with: {forget}")

@@ -1,13 +1,14 @@
-"""Find credentials in logs, sub-agents, tool results, settings, prompt history and backups.
+"""Find credentials in logs, sub-agents, tool results, settings, history, backups.
 
-Names each by kind, place and a fingerprint; the value is never printed, nor any part of it. Equal
-fingerprints are equal secrets. Without a session everything in the home is looked at, settings of
-its projects included. What is on the allow list (config.toml, [secrets] ignore = ["kind:fingerprint"])
-is only counted. Exit status 1 when something was found. Changes nothing in the home.
+Prints kind, location and a fingerprint of each; never the value or part of it.
+Equal fingerprints mean equal secrets. Without a session, everything in the home
+is searched, and the settings of its projects too. Credentials on the allow list
+(config.toml, [secrets] ignore = ["kind:fingerprint"]) are only counted. Changes
+nothing. Exit status 1 if something was found.
 
 Example:
   recollect scan
-  recollect scan 3f2a9c1e --json
+  recollect scan 6ada00ba --json
 """
 
 from __future__ import annotations
@@ -29,19 +30,17 @@ _SHOWN = 100
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("sessions", metavar="S", nargs="*", help="id or its start, title, path, or @last")
-    parser.add_argument("--all", action="store_true", help="everything in the homes (also without a session)")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help=f"show at most so many (default {_SHOWN}; 0: all)"
+        "sessions", metavar="S", nargs="*", help="session: id, start of an id, title, path, or @last"
     )
+    parser.add_argument("--all", action="store_true", help="everything in the homes (the default)")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"show at most N (default {_SHOWN}; 0: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print what was found."""
     if options.all and options.sessions:
-        raise UsageError("scan: sessions and --all", hint="name sessions, or look at everything")
+        raise UsageError("scan: --all and a session exclude each other", hint="name sessions, or use --all")
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
     home = open_home(options.homes)
@@ -57,7 +56,7 @@ def run(options: Namespace) -> int:
     for note in found.notes:
         output.note(note)
     for path, reason in found.problems[:20]:
-        output.note(visible(f"not looked at: {path}: {reason}"))
+        output.note(visible(f"could not be read: {path}: {reason}"))
     return 1 if found.findings else 0
 
 
@@ -96,8 +95,8 @@ def _tell(options: Namespace, found: SecretScan, seconds: float) -> None:
     sessions = [one.session for one in found.findings if one.session and one.role in _REDACTABLE]
     if sessions:
         first = Counter(sessions).most_common(1)[0][0]
-        output.say(f"Take them out of a session with: {plans.command(options, 'redact', first)}")
-    output.say("A secret that was written to disk should be revoked where it was given out.")
+        output.say(f"Remove them from a session with: {plans.command(options, 'redact', first)}")
+    output.say("Also revoke them at the service that issued them: they were stored on disk in clear text.")
 
 
 _REDACTABLE = frozenset(

@@ -1,1 +1,1 @@
-"""Commands about tokens and money."""
+"""Commands about tokens and cost."""

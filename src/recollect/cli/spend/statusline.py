@@ -1,14 +1,15 @@
-"""Print one line for the client's status line: model, session, today, five-hour block, context, limits.
+"""Print one line for the client's status line: model, cost, context, limits.
 
-Reads the JSON that the client hands to such commands. What was spent is looked up in
-the index as it stands, in a few milliseconds. An index older than 15 seconds is brought
-up to date behind the scenes, for the next line; figures older than a minute have a ~
-before them. A + behind an amount says that a model without a price is not in it.
-Where the index does not know the session yet, it costs what the client says.
-Nothing is waited for and nothing fails: there is always a line, and the exit status is 0.
+Reads the JSON that the client passes to status line commands. Costs of the
+session, of today and of the five-hour block come from the index, in a few
+milliseconds. An index older than 15 seconds is updated in the background, for
+the next line. ~ marks figures older than a minute; + marks an amount without
+models that have no price. A session that is not in the index yet shows the
+client's own figure. The command never waits and never fails: it always prints a
+line, with exit status 0.
 
-For ~/.claude/settings.json ("refreshInterval": 10 beside it keeps the line moving between
-two answers, from client 2.1.97 on):
+In ~/.claude/settings.json ("refreshInterval": 10, from client 2.1.97 on, also
+updates the line between two answers):
   {"statusLine": {"type": "command", "command": "recollect statusline"}}
 
 Example:
@@ -22,8 +23,8 @@ import os
 import sys
 import time
 
-# Start-up is a feature: tests/cli/spend/test_statusline.py has the list of modules a line may load.
-# They are loaded inside functions, so that a part that is missing costs its figures and not the line.
+# Start-up must stay fast: tests/cli/spend/test_statusline.py lists the modules a line may load.
+# Imports are inside functions, so that a module that fails costs its figures and not the line.
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -40,12 +41,12 @@ FRESH_SECONDS = 15
 OLD_SECONDS = 60
 _QUARTER = 900
 _OPTIONS = ("--json", "--no-refresh")
-# How many seconds the client may be silent while it hands over its JSON, and how much of it is looked at.
+# Seconds to wait for the client's JSON, and the most bytes of it that are read.
 _PATIENCE, _PATIENCE_AFTER_ALL = 3.0, 0.05
 _MOST_BYTES = 1 << 20
 _LONGEST_NAME = 40
 _CENT = 10**10
-_LAST_MOMENT = 10**11  # in the year 5138; calendars end somewhere
+_LATEST_TIME = 10**11  # the year 5138; later dates overflow
 _LIMITS = (("five_hour", "5h"), ("seven_day", "7d"))
 _USAGE = "context_window.current_usage"
 _PATHS = (
@@ -64,14 +65,14 @@ _PATHS = (
 
 
 class Amount:
-    """Money in pico-dollars, and the models that have no price and are not in it."""
+    """Money in pico-dollars, and the models it leaves out because they have no price."""
 
     def __init__(self, pico: int, unpriced: frozenset[str] = frozenset()) -> None:
         self.pico, self.unpriced = pico, unpriced
 
 
 class StatusFigures:
-    """Everything the line may show; None where it is not known. Times are seconds since 1970."""
+    """Everything the line may show; None if unknown. Times are seconds since 1970."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -86,32 +87,30 @@ class StatusFigures:
         self.window: float | None = None
         self.percent: float | None = None
         self.limits: list[tuple[str, str, float, float | None]] = []  # name, short name, per cent, reset
-        self.age: float | None = None  # of what the index says
+        self.age: float | None = None  # of the figures from the index
         self.notes: list[str] = []
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON document")
-    parser.add_argument("--no-refresh", action="store_true", help="do not bring the index up to date")
+    parser.add_argument("--no-refresh", action="store_true", help="do not update the index")
 
 
 def run(options: Namespace) -> int:
-    """Print the line."""
     chosen = [name for name in _OPTIONS if getattr(options, name[2:].replace("-", "_"))]
     return main(chosen, options.homes, options.data)
 
 
 def main(arguments: list[str], homes: list[str], data: str | None) -> int:
-    """The whole command without a parser, which takes longer to load than the line to print."""
+    """The command without an argument parser, which would take longer to load than the line."""
     if "-h" in arguments or "--help" in arguments:
         from recollect.cli.main import command_parser
 
         command_parser("statusline").parse_args(["--help"])
     figures = StatusFigures(time.time())
     figures.notes += [f"no option {_shown(one)}" for one in arguments if one not in _OPTIONS]
-    said = _attempt(_input) or b""
-    _attempt(_hear, figures, said)
+    payload = _attempt(_input) or b""
+    _attempt(_read_payload, figures, payload)
     places = _attempt(_places, homes, data)
     if places is not None:
         _attempt(_look_up, figures, *places)
@@ -123,7 +122,7 @@ def main(arguments: list[str], homes: list[str], data: str | None) -> int:
 
 
 def _attempt(action: Callable[..., _T], *values: object) -> _T | None:
-    """What an action gives, None where it fails: the client blanks the line of a command that does."""
+    """The result of an action; None if it fails. The client hides the line of a command that fails."""
     try:
         return action(*values)
     except Exception:  # noqa: BLE001 - whatever comes in, there is a line
@@ -131,22 +130,22 @@ def _attempt(action: Callable[..., _T], *values: object) -> _T | None:
 
 
 def _is_due(age: float | None) -> bool:
-    # A time in the future is left from a clock that was set back.
+    # A time in the future comes from a clock that was set back.
     return age is None or abs(age) >= FRESH_SECONDS
 
 
-# --- what the client says -----------------------------------------------------------------
+# --- input from the client ----------------------------------------------------------------
 
 
 def _input() -> bytes:
-    """What stands on stdin, as far as it comes in time; a terminal has nothing to say."""
+    """The bytes on stdin that arrive in time; nothing if stdin is a terminal."""
     if os.isatty(0):
         return b""
     import select
 
     gathered = b""
     while len(gathered) < _MOST_BYTES:
-        # Some leave the pipe open after the last brace.
+        # Some clients keep the pipe open after the last brace.
         patience = _PATIENCE_AFTER_ALL if gathered.rstrip().endswith(b"}") else _PATIENCE
         if sys.platform != "win32" and not select.select([0], [], [], patience)[0]:
             break
@@ -157,13 +156,13 @@ def _input() -> bytes:
     return gathered
 
 
-def _hear(figures: StatusFigures, said: bytes) -> None:
+def _read_payload(figures: StatusFigures, payload: bytes) -> None:
     from recollect.index.glimpse import taken_apart
 
-    text = said.decode("utf-8", "replace").strip("\ufeff \t\r\n")
+    text = payload.decode("utf-8", "replace").strip("\ufeff \t\r\n")
     values = dict(zip(_PATHS, taken_apart(text, _PATHS), strict=True))
     if text and all(value is None for value in values.values()):
-        figures.notes.append("nothing known on stdin")
+        figures.notes.append("no known input on stdin")
     transcript = _text(values["transcript_path"]) or ""
     stem = transcript.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
     figures.session = _text(values["session_id"]) or stem or None
@@ -173,8 +172,8 @@ def _hear(figures: StatusFigures, said: bytes) -> None:
     for name, short in _LIMITS:
         percent = _number(values[f"rate_limits.{name}.used_percentage"])
         resets = _number(values[f"rate_limits.{name}.resets_at"])
-        # What was used of a window that has ended says nothing of the next.
-        if percent is not None and (resets is None or figures.now < resets < _LAST_MOMENT):
+        # The usage of a window that has ended does not apply to the next.
+        if percent is not None and (resets is None or figures.now < resets < _LATEST_TIME):
             figures.limits.append((name, short, percent, resets))
 
 
@@ -197,11 +196,11 @@ def _text(value: object) -> str | None:
 
 
 def _number(value: object) -> float | None:
-    """A number that can be reckoned with: neither negative nor beyond all sense."""
+    """A finite number that is not negative and not absurdly large."""
     return value if isinstance(value, int | float) and 0 <= value < 10**15 else None
 
 
-# --- what the index says ------------------------------------------------------------------
+# --- figures from the index ---------------------------------------------------------------
 
 
 def _places(homes: Sequence[str], data: str | None) -> tuple[str, list[str]]:
@@ -214,7 +213,7 @@ def _places(homes: Sequence[str], data: str | None) -> tuple[str, list[str]]:
 
 
 def _home_path(named: str) -> str:
-    """A home as ``--home`` names it. One that is missing is left out: a status line goes on with what there is."""
+    """The path for a ``--home`` value. A missing home is skipped: the line shows what is known."""
     from recollect.system.paths import absolute
 
     if named != ":sample":
@@ -235,7 +234,7 @@ def _look_up(figures: StatusFigures, index: str, homes: list[str]) -> None:
         return
     try:
         opened = glimpse.opened(index)
-        opened.execute("BEGIN")  # all figures are of one moment
+        opened.execute("BEGIN")  # all figures are from one moment
         if not glimpse.is_complete(opened):
             figures.notes.append("the index is being built")
             return
@@ -296,7 +295,7 @@ def _refresh(index: str, homes: list[str]) -> None:
     start_refresh(index, homes)
 
 
-# --- what is shown ------------------------------------------------------------------------
+# --- the line -----------------------------------------------------------------------------
 
 
 def _line(figures: StatusFigures) -> str:
@@ -322,7 +321,7 @@ def _amount(figures: StatusFigures, amount: Amount) -> str:
 
 
 def dollars(pico: int) -> str:
-    """As ``model.money.dollars``, whose imports take longer than the line."""
+    """Like ``model.money.dollars``, whose imports take longer than the line."""
     cents = (pico + _CENT // 2) // _CENT
     return f"${cents // 100:,}.{cents % 100:02d}"
 
@@ -339,7 +338,7 @@ def _limit(figures: StatusFigures, short: str, percent: float, resets: float | N
 
 
 def _shown(text: str) -> str:
-    """A name that cannot drive a terminal, and not much of it."""
+    """A name without control characters, cut to a few characters."""
     if not (text.isascii() and text.isprintable()):
         from recollect.cli.terminal.text import visible
 
@@ -401,5 +400,5 @@ def _print(answer: str) -> None:
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
     except (OSError, ValueError):
-        # Nobody reads. What is left in the buffer must not make the interpreter fail at its end.
+        # No reader is left. The buffer must not make the interpreter fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,18 +1,25 @@
-"""Organisations, members and tokens of a team server, straight in its database.
+"""Manage organisations, members and tokens, directly in the server's database.
 
-  org add NAME | org list | org retention ORG DAYS|forever
-  user add ORG NAME [--role R] | user list ORG | user change ORG USER [--role R] [--disable|--enable]
-  token add ORG USER [--scope read,write] [--machine M] [--days N] | token list ORG | token revoke ORG TOKEN
+  org add NAME
+  org list
+  org retention ORG DAYS|forever
+  user add ORG NAME [--role R]
+  user list ORG
+  user change ORG USER [--role R] [--disable|--enable]
+  token add ORG USER [--scope read,write] [--machine M] [--days N]
+  token list ORG
+  token revoke ORG TOKEN
   audit ORG
 
-ORG and USER are names or ids. A token is shown once; what is stored cannot be turned back into it. Roles: viewer
-(reads), member (reads, writes, deletes what is theirs), admin. Scopes: read, write, delete, admin, metrics. The
-database is the one recollect serve uses; an organisation on a new SQLite file makes the file.
+ORG and USER are names or ids. A token is printed once and cannot be recovered.
+Roles: viewer (reads), member (reads, writes, deletes own sessions), admin.
+Scopes: read, write, delete, admin, metrics. Uses the same database as
+`recollect serve`; `org add` creates a new SQLite file.
 
 Example:
   recollect admin org add Acme
   recollect admin user add Acme ada --role admin
-  recollect admin token add Acme ada --scope read,write --machine laptop --days 90
+  recollect admin token add Acme ada --machine laptop --days 90
 """
 
 from __future__ import annotations
@@ -37,35 +44,36 @@ _ACTS = 100
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("what", choices=("org", "user", "token", "audit"), help="what it is about")
-    parser.add_argument("words", nargs="*", metavar="WORD", help="what to do, and to whom")
+    parser.add_argument("what", choices=("org", "user", "token", "audit"), help="see above")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="see above")
     add_database(parser)
-    parser.add_argument("--role", choices=("viewer", "member", "admin"), help="user: the role (member)")
-    parser.add_argument("--disable", action="store_true", help="user change: all tokens stop working")
-    parser.add_argument("--enable", action="store_true", help="user change: they work again")
     parser.add_argument(
-        "--scope", default="read,write", help="token add: scopes, with commas between (read,write)"
+        "--role", choices=("viewer", "member", "admin"), help="user: the role (default member)"
+    )
+    parser.add_argument("--disable", action="store_true", help="user change: disable all tokens")
+    parser.add_argument("--enable", action="store_true", help="user change: enable them again")
+    parser.add_argument(
+        "--scope", default="read,write", help="token add: scopes, separated by commas (default read,write)"
     )
     parser.add_argument("--machine", help="token add: the machine it is for")
-    parser.add_argument("--days", type=int, help="token add: how long it is good (default: until revoked)")
+    parser.add_argument("--days", type=int, help="token add: days until it expires (default: until revoked)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Carry out one act."""
     database = asked_database(options)
     from recollect.server.database.contract import Taken, Unavailable
 
     if options.database == "memory:":
-        raise UsageError("memory: holds nothing to administer", hint="name the server's database")
+        raise UsageError("a memory: database has nothing to administer", hint="name the server's database")
     try:
         asyncio.run(_acted(options, database))
     except Taken as problem:
         raise UsageError(str(problem), hint="choose another name") from None
     except (Unavailable, OSError) as problem:
         raise Busy(
-            f"the database does not answer: {problem}", hint="is it running, and the address right?"
+            f"cannot reach the database: {problem}",
+            hint="check that it is running and that the address is right",
         ) from None
     return 0
 
@@ -93,7 +101,7 @@ def _action(options: Namespace) -> tuple[str, list[str]]:
     action, names = (options.words[0] if options.words else ""), options.words[1:]
     if (options.what, action) not in _ACTIONS:
         known = ", ".join(word for what, word in _ACTIONS if what == options.what)
-        raise UsageError(f"admin {options.what} {action!a}: not known", hint=f"known: {known}")
+        raise UsageError(f"admin {options.what} {action!a}: unknown action", hint=f"known: {known}")
     return action, names
 
 
@@ -107,14 +115,14 @@ async def _org(database: Database, name: str) -> Org:
     for org in await database.orgs():
         if name in (org.id, org.name):
             return org
-    raise NotFound(f"organisation {name!a}: there is none", hint="`recollect admin org list` shows them")
+    raise NotFound(f"organisation {name!a}: not found", hint="`recollect admin org list` lists them")
 
 
 async def _user(database: Database, org: Org, name: str) -> OrgUser:
     for user in await database.users(org.id):
         if name in (user.id, user.name):
             return user
-    raise NotFound(f"member {name!a}: not of {org.name!a}", hint="`recollect admin user list ORG` shows them")
+    raise NotFound(f"member {name!a}: not in {org.name!a}", hint="`recollect admin user list ORG` lists them")
 
 
 async def _add_org(options: Namespace, database: Database, names: list[str]) -> None:
@@ -174,7 +182,7 @@ async def _change_user(options: Namespace, database: Database, names: list[str])
     org = await _org(database, names[0])
     user = await _user(database, org, names[1])
     if options.disable and options.enable:
-        raise UsageError("a member cannot be both disabled and enabled", hint="give one of the two")
+        raise UsageError("--disable and --enable exclude each other", hint="give one of the two")
     disabled = True if options.disable else False if options.enable else None
     changed = await database.change_user(org.id, user.id, options.role, disabled, _author()) or user
     state = "disabled" if changed.disabled else "enabled"
@@ -190,7 +198,7 @@ async def _add_token(options: Namespace, database: Database, names: list[str]) -
     if not set(scopes) <= set(SCOPES):
         raise UsageError(f"scope {options.scope!a}: not understood", hint=f"known: {', '.join(SCOPES)}")
     if options.days is not None and options.days < 1:
-        raise UsageError("--days: at least one", hint="leave it out for a token that is good until revoked")
+        raise UsageError("--days: must be 1 or more", hint="leave it out for a token without an end")
     lasting = None if options.days is None else options.days * _DAY_MS
     secret, token = await issued(
         database, user, scopes, _author(), machine=options.machine, lasting_ms=lasting
@@ -216,7 +224,7 @@ async def _revoke_token(options: Namespace, database: Database, names: list[str]
     org = await _org(database, names[0])
     if not await database.revoke_token(org.id, names[1], _author()):
         raise NotFound(
-            f"token {names[1]!a}: there is none", hint="`recollect admin token list ORG` shows their ids"
+            f"token {names[1]!a}: not found", hint="`recollect admin token list ORG` lists their ids"
         )
     _tell(options, {"revoked": names[1]}, f"Token {visible(names[1])} is revoked.")
 
@@ -238,7 +246,7 @@ def _name(text: str) -> str:
 
     name = plain_text(text.strip(), 200)
     if not name:
-        raise UsageError("a name is needed", hint="it may have up to 200 characters")
+        raise UsageError("the name is empty or too long", hint="it may have up to 200 characters")
     return name
 
 

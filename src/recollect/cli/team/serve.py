@@ -1,15 +1,18 @@
-"""Run the team server: logs of many machines in one database, over HTTP.
+"""Run the team server: sessions of many machines in one database, over HTTP.
 
-  recollect serve --migrate           make or update the tables, then end
-  recollect serve                     listen on 127.0.0.1:8787, with SQLite below the data directory
+  recollect serve --migrate   create or update the tables, then exit
+  recollect serve             listen on 127.0.0.1:8787, with SQLite in the data
+                              directory
 
-The database is sqlite:////path, postgresql://user@host/name (with several hosts: a failover is followed), or memory:
-for a try that keeps nothing; $RECOLLECT_DATABASE names it too, and hides a password from the process list. Any number of
-servers may run on one PostgreSQL. Organisations, members and tokens: recollect admin. Ends well on SIGTERM: open
-requests finish first. One JSON line a request goes to stderr, without contents.
+The database is sqlite:////path, postgresql://user@host/name (several hosts for
+failover), or memory: for a trial that stores nothing. $RECOLLECT_DATABASE also
+sets it and keeps a password out of the process list. Several servers can share
+one PostgreSQL. `recollect admin` manages organisations, members and tokens. On
+SIGTERM, open requests finish first. Each request is logged as one JSON line on
+stderr, without content.
 
---page ADDRESS also shows members the page of `recollect web`, for reading: at the public address of this server, behind
-the same tokens (docs/guides/team-page.md). Copies of the sessions it shows lie below the cache directory.
+--page ADDRESS also serves the page of `recollect web`, read-only, to members
+with a token, at the public address of this server (docs/guides/team-page.md).
 
 Example:
   recollect serve --migrate
@@ -41,35 +44,39 @@ _MIB = 1 << 20
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
     add_database(parser)
-    parser.add_argument("--replica", metavar="ADDRESS", help="a PostgreSQL replica that answers reads")
-    parser.add_argument("--migrate", action="store_true", help="make or update the tables, then end")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8787, help="the port to listen on (8787)")
-    parser.add_argument("--tls-certificate", metavar="FILE", help="speak TLS with this certificate")
-    parser.add_argument("--tls-key", metavar="FILE", help="and this key")
+    parser.add_argument("--replica", metavar="ADDRESS", help="a PostgreSQL replica for reads")
+    parser.add_argument("--migrate", action="store_true", help="create or update the tables, then exit")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8787, help="port to listen on (default 8787)")
+    parser.add_argument("--tls-certificate", metavar="FILE", help="certificate for TLS")
+    parser.add_argument("--tls-key", metavar="FILE", help="key for TLS")
     parser.add_argument(
-        "--behind-proxy", action="store_true", help="a proxy before this speaks TLS: listen in the clear"
+        "--behind-proxy", action="store_true", help="a proxy in front handles TLS: listen without it"
     )
     parser.add_argument(
-        "--page", metavar="ADDRESS", help="show members the page, at this public address: https://host"
+        "--page", metavar="ADDRESS", help="serve the page to members, at this public https:// address"
     )
     parser.add_argument(
-        "--page-cache", metavar="DIR", help="where the page keeps copies of sessions (the cache directory)"
-    )
-    parser.add_argument("--connections", type=int, default=10, help="to PostgreSQL, at most (10)")
-    parser.add_argument(
-        "--max-body", type=int, default=16, metavar="MIB", help="the largest request and line (16)"
+        "--page-cache", metavar="DIR", help="copies of sessions for the page (default: cache directory)"
     )
     parser.add_argument(
-        "--max-rate", type=int, default=500, metavar="N", help="requests a second of one token (500)"
+        "--connections", type=int, default=10, help="most connections to PostgreSQL (default 10)"
     )
-    parser.add_argument("--quiet", action="store_true", help="only warnings on stderr")
+    parser.add_argument(
+        "--max-body", type=int, default=16, metavar="MIB", help="largest request or line (default 16)"
+    )
+    parser.add_argument(
+        "--max-rate",
+        type=int,
+        default=500,
+        metavar="N",
+        help="most requests per second and token (default 500)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="log only warnings")
 
 
 def add_database(parser: ArgumentParser) -> None:
-    """Which database; the same for every command that works on it."""
     parser.add_argument(
         "--database",
         metavar="ADDRESS",
@@ -78,7 +85,7 @@ def add_database(parser: ArgumentParser) -> None:
 
 
 def asked_database(options: Namespace, **more: object) -> Database:
-    """The database that was named, or our own."""
+    """The database that was named, or the default one."""
     try:
         from recollect.server.run import open_database
     except ImportError as missing:
@@ -89,7 +96,6 @@ def asked_database(options: Namespace, **more: object) -> Database:
 
 
 def run(options: Namespace) -> int:
-    """Migrate, or serve until told to end."""
     database = asked_database(options, replica=options.replica, connections=max(options.connections, 2))
     from recollect.server.database.contract import Unavailable
     from recollect.server.limits import ServerLimits
@@ -102,7 +108,8 @@ def run(options: Namespace) -> int:
             steps = asyncio.run(database.migrate())
         except (Unavailable, OSError) as problem:
             raise Busy(
-                f"the database does not answer: {problem}", hint="is it running, and the address right?"
+                f"cannot reach the database: {problem}",
+                hint="check that it is running and that the address is right",
             ) from None
         output.say(f"The tables are up to date ({steps} new)." if steps else "The tables were up to date.")
         return 0
@@ -124,19 +131,19 @@ def run(options: Namespace) -> int:
         requests_per_second=max(options.max_rate, 1),
     )
     if options.database == "memory:":
-        output.say(f"A token for this try, shown once: {asyncio.run(_first_token(database))}")
+        output.say(f"Token for this trial, shown once: {asyncio.run(_first_token(database))}")
     try:
         serve(database, settings, limits, price_list(), _page_of(options))
     except Unavailable as problem:
-        raise Busy(str(problem), hint="is it running, and the address right?") from None
+        raise Busy(str(problem), hint="check that it is running and that the address is right") from None
     return 0
 
 
 def _page_of(options: Namespace) -> Callable[[Service], PageApp] | None:
-    """The page for members, if it was asked for: made of the server's door and the page's routes, which do not know each other."""
+    """The page for members, if wanted. Joins the server's sign-in with the page's routes, which do not import each other."""
     if not options.page:
         if options.page_cache:
-            raise UsageError("--page-cache: there is no page", hint="give its public address with --page")
+            raise UsageError("--page-cache: needs --page", hint="add --page ADDRESS")
         return None
     from recollect import __version__
     from recollect.cli.look.web import exports
@@ -157,7 +164,7 @@ def _page_of(options: Namespace) -> Callable[[Service], PageApp] | None:
 
 
 async def _first_token(database: Database) -> str:
-    """So that a server that keeps nothing can be used at all."""
+    """A token for a database that stores nothing: without one, it could not be used."""
     from recollect.server.tenancy import GRANTABLE, founded
 
     await database.migrate()

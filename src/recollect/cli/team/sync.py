@@ -1,16 +1,20 @@
-"""Keep the sessions of several machines together: on a team server, or in a folder they share.
+"""Share sessions between machines, through a team server or a shared folder.
 
-  login URL|DIR   where to; the token is asked for, or read from standard input, and never shown
-  push            send what is new of every session, without the secrets that are in it
-  pull            fetch other machines' sessions into recollect's own store
-  status          what there is to send, and where to
-  watch           push whenever something changed, until interrupted
+  login URL|DIR   choose the server or folder; asks for the token, or reads it
+                  from stdin
+  push            send new lines of every session, without credentials
+  pull            fetch sessions of other machines into recollect's own store
+  status          what is to be sent, and where to
+  watch           push whenever something changes, until interrupted
 
-Only what belongs to a session is ever sent: logs, sub-agents, tool results, backups of files, tasks and
-todos; never credentials, settings or the prompt history. [sync] allow and deny in config.toml list directories
-whose sessions are sent, or not. What went on differently on two machines becomes two sessions.
-pull --into-home also puts sessions where `claude --resume` finds them: in the directory that has the same
-repository here. It prints a plan and waits for --apply.
+Sends only sessions: logs, sub-agents, tool results, file backups, tasks and
+todos. Never sends credentials, settings or the prompt history. [sync] allow and
+deny in config.toml choose the directories whose sessions are sent. A session
+that was continued on two machines becomes two sessions.
+
+pull --into-home also puts sessions where `claude --resume` finds them: in the
+directory with the same repository on this machine. It prints a plan; --apply
+carries it out.
 
 Example:
   recollect sync login https://recollect.example.org
@@ -44,42 +48,45 @@ _EVERY, _SHORTEST = 5.0, 0.2
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("action", choices=_ACTIONS, help="what to do")
+    parser.add_argument("action", choices=_ACTIONS, help="see above")
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help="login: the address; push: only these sessions"
     )
-    parser.add_argument("--machine", metavar="NAME", help="login: what this machine is called there")
+    parser.add_argument("--machine", metavar="NAME", help="login: name of this machine on the server")
     parser.add_argument(
-        "--plain-http", action="store_true", help="login: send the token unencrypted all the same"
-    )
-    parser.add_argument("--no-redact", action="store_true", help="send secrets as they are (login: always)")
-    parser.add_argument(
-        "--encrypt", action="store_true", help="seal every line with a key that stays here (login: always)"
+        "--plain-http", action="store_true", help="login: allow a token over unencrypted http"
     )
     parser.add_argument(
-        "--into-home", action="store_true", help="pull: also into the Claude home, for claude --resume"
+        "--no-redact", action="store_true", help="push: do not replace secrets; login: from now on"
     )
     parser.add_argument(
-        "--directory", metavar="DIR", type=Path, help="pull --into-home: where the sessions worked, here"
+        "--encrypt", action="store_true", help="push: encrypt with a key that stays here; login: from now on"
     )
     parser.add_argument(
-        "--apply", action="store_true", help="pull --into-home: do it; else only the plan is printed"
+        "--into-home", action="store_true", help="pull: also into the Claude home, for `claude --resume`"
     )
+    parser.add_argument(
+        "--directory",
+        metavar="DIR",
+        type=Path,
+        help="pull --into-home: the sessions' directory on this machine",
+    )
+    parser.add_argument("--apply", action="store_true", help="pull --into-home: carry out the plan")
     parser.add_argument(
         "--every",
         type=float,
         default=_EVERY,
         metavar="SECONDS",
-        help=f"watch: how often to look ({_EVERY:g})",
+        help=f"watch: time between checks (default {_EVERY:g})",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Carry out one action."""
     if options.words and options.action not in ("login", "push", "pull"):
-        raise UsageError(f"sync {options.action}: takes no words", hint="`recollect sync --help` shows them")
+        raise UsageError(
+            f"sync {options.action}: takes no arguments", hint="`recollect sync --help` shows them"
+        )
     actions = {"login": _login, "push": _push, "pull": _pull, "status": _status, "watch": _watch}
     return actions[options.action](options)
 
@@ -99,7 +106,7 @@ def _login(options: Namespace) -> int:
         options.plain_http,
     )
     exchange = SyncClient(login, own_data(options), patience=10.0)
-    # Before it is kept: a wrong token, or a wrong address, is told now.
+    # Check before saving: a wrong token or address is reported now.
     who = exchange.server().whoami() if is_server(address) else None
     path = save_login(login)
     if options.json:
@@ -117,7 +124,7 @@ def _login(options: Namespace) -> int:
     if who is not None:
         scopes = ", ".join(who.scopes)
         output.say(f"{visible(who.user_name)} of {visible(who.organization_name)} at {address} ({scopes})")
-    output.say(f"Kept in {path}, for you only. Send with: {command(options, 'sync', 'push')}")
+    output.say(f"Saved in {path}, readable only by you. Send with: {command(options, 'sync', 'push')}")
     return 0
 
 
@@ -177,19 +184,17 @@ def _say_pushed(done: PushResult) -> None:
         sent = f"{counted(done.lines, 'line')}, {counted(done.files, 'file')}, {size(done.bytes)}"
         output.say(f"Sent {counted(done.sessions, 'session')}: {sent}.")
     if done.replaced:
-        output.note(
-            f"{counted(done.replaced, 'secret')} replaced by marks; --no-redact sends them as they are"
-        )
+        output.note(f"{counted(done.replaced, 'secret')} replaced; --no-redact sends them unchanged")
     if done.denied:
-        output.note(f"{counted(done.denied, 'session')} held back by the lists in config.toml")
+        output.note(f"{counted(done.denied, 'session')} not sent, because of allow or deny in config.toml")
     for one in done.branches:
         output.note(
-            f"{one.session} went on differently elsewhere; this machine's is kept there as {one.branch}"
+            f"{one.session} was also continued elsewhere; this machine's version is stored there as {one.branch}"
         )
     for session in done.ahead:
-        output.note(f"{visible(session)}: somebody else went on with it; `recollect sync pull` fetches that")
+        output.note(f"{visible(session)}: was continued elsewhere; `recollect sync pull` fetches it")
     for session in done.gone:
-        output.note(f"{visible(session)}: was deleted there and is not sent again")
+        output.note(f"{visible(session)}: was deleted on the server and is not sent again")
     _say_problems(done.problems)
     for note in done.notes:
         output.note(note)
@@ -231,7 +236,9 @@ def _pull(options: Namespace) -> int:
     else:
         output.say("Nothing new to fetch.")
     for session, place in done.moved:
-        output.note(f"{visible(session)} is another log there now; it is stored as {visible(place)}")
+        output.note(
+            f"{visible(session)} is a different log on the server now; it is stored as {visible(place)}"
+        )
     for session, why in done.problems[:_SHOWN]:
         output.note(f"not fetched: {visible(session)}: {visible(why)}")
     if planned is not None:
@@ -248,14 +255,16 @@ def _into_home(options: Namespace, exchange: SyncClient, remote: object) -> Inst
     roots = [home for home in chosen_homes(options.homes) if home.exists]
     if len(roots) != 1:
         raise UsageError(
-            f"sync pull --into-home: there are {len(roots)} homes",
+            f"sync pull --into-home: there are {len(roots)} homes, choose one",
             hint="name one with --home DIR before sync",
         )
     directory = options.directory
     if directory is not None:
         directory = directory.expanduser().resolve()
         if not directory.is_dir():
-            raise UsageError(f"{directory}: no such directory", hint="name the one the sessions go on in")
+            raise UsageError(
+                f"{directory}: no such directory", hint="name the directory of the sessions on this machine"
+            )
     home = ClaudeHome(roots[0].path, roots[0].config_file)
     install = exchange.install(home, cast("Remote", remote), directory)
     planned = install.planned(options.words or None)
@@ -268,7 +277,7 @@ def _say_installed(options: Namespace, planned: InstallPlan) -> None:
     for one in planned.sessions:
         output.say(f"  {one.how:<6}  {one.name}  {visible(shortened(one.directory, 70))}")
     for session, why in planned.left:
-        output.note(f"left out: {visible(session)}: {visible(why)}")
+        output.note(f"not pulled: {visible(session)}: {visible(why)}")
     if not planned.sessions:
         output.say("Nothing to put into the home.")
     elif options.apply:
@@ -298,9 +307,9 @@ def _status(options: Namespace) -> int:
     if options.json:
         output.print_json(document)
         return 0
-    how = "secrets taken out" if login.redact else "secrets as they are"
+    how = "secrets replaced" if login.redact else "secrets unchanged"
     output.say(f"To        {visible(login.address)} as {visible(login.machine or 'this machine')}")
-    output.say(f"How       {how}{', sealed' if login.encrypt else ''}; login in {login_file()}")
+    output.say(f"How       {how}{', encrypted' if login.encrypt else ''}; login in {login_file()}")
     output.say(
         f"There     {counted(len(state.logs), 'log')} sent, {counted(len(state.pulled), 'session')} fetched"
     )

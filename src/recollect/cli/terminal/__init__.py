@@ -1,1 +1,1 @@
-"""What several commands share: output, text, dates, plans, documents."""
+"""What several commands share: output, text, dates, plans."""

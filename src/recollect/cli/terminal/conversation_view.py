@@ -1,10 +1,9 @@
-"""A message as people read it: who spoke, when, and what, part by part.
+"""A message as text: who wrote it, when, and its parts.
 
-Transcript text is hostile. Parts hold it as it stands; whoever turns
-parts into output names the function that makes them safe, and everything but
-``show --raw`` names ``safe_text``. On a terminal prose is set as Markdown by
-rich, from text that was made safe before, without links, and of what rich gives
-back only colours reach the terminal.
+Transcript text is hostile. Parts hold it unchanged; the function that turns parts into
+output also makes them safe. Everything but ``show --raw`` uses ``safe_text``. On a terminal,
+rich renders prose as Markdown from text that is already safe, without links; of rich's
+output, only colour codes reach the terminal.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from recollect.model.conversation.conversation import Message
 _SHORT_COLUMNS = 100
 _LONGEST_MARKDOWN = 50_000
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
-# What a call is about, best first, where its input has such a field.
-_TELLING = (
+# Input fields that describe a call, best first.
+_DESCRIPTIVE_FIELDS = (
     "command",
     "file_path",
     "notebook_path",
@@ -54,7 +53,7 @@ _TELLING = (
 
 
 class ToolDetail(enum.StrEnum):
-    """How much of calls and their results is shown."""
+    """How much of tool calls and their results is shown."""
 
     NONE = "none"
     SHORT = "short"
@@ -62,14 +61,14 @@ class ToolDetail(enum.StrEnum):
 
 
 class DisplayOptions(Struct, frozen=True):
-    """What of a message is shown."""
+    """Which parts of a message are shown."""
 
     tools: ToolDetail = ToolDetail.SHORT
     thinking: bool = False
 
 
 class MessagePartKind(enum.Enum):
-    """What a part is."""
+    """The kind of a message part."""
 
     PROSE = "prose"
     THINKING = "thinking"
@@ -79,7 +78,7 @@ class MessagePartKind(enum.Enum):
 
 
 class MessagePart(Struct, frozen=True):
-    """A piece of a message. ``title`` names a call or what a result is; ``text`` is as it stands in the log."""
+    """A part of a message. ``title`` names a tool call or the kind of a result; ``text`` is unchanged from the log."""
 
     kind: MessagePartKind
     text: str
@@ -87,9 +86,9 @@ class MessagePart(Struct, frozen=True):
     is_error: bool = False
 
 
-def parts(spoken: Message, view: DisplayOptions) -> Iterator[MessagePart]:
-    """The parts of a message that are to be shown."""
-    for block in spoken.blocks:
+def parts(message: Message, view: DisplayOptions) -> Iterator[MessagePart]:
+    """The parts of a message that the options show."""
+    for block in message.blocks:
         part = _part(block, view)
         if part is not None:
             yield part
@@ -106,7 +105,7 @@ def _part(block: Block, view: DisplayOptions) -> MessagePart | None:
                 else None
             )
         case RedactedThinkingBlock():
-            hidden = "(only its author can read it)"
+            hidden = "(encrypted by the API; cannot be read)"
             return MessagePart(MessagePartKind.THINKING, hidden) if view.thinking else None
         case ToolUseBlock() | ServerToolUseBlock() | McpToolUseBlock():
             return _call(block, view)
@@ -135,9 +134,9 @@ def _input(raw: Raw) -> object:
 
 
 def _gist(values: object) -> str:
-    """What a call is about, on one line."""
+    """The most telling field of a call, on one line."""
     if isinstance(values, dict):
-        for name in _TELLING:
+        for name in _DESCRIPTIVE_FIELDS:
             if isinstance(values.get(name), str) and values[name].strip():
                 return _first_line(values[name])
         return _first_line(_json(values)) if values else ""
@@ -171,7 +170,7 @@ def _result(block: Block, view: DisplayOptions) -> MessagePart | None:
 
 
 def result_text(content: Raw | UnsetType) -> str:
-    """A result as text; what is no text is named."""
+    """A result as text; blocks that are not text are named."""
     return "\n".join(
         block.text if isinstance(block, TextBlock) else _described(block) for block in blocks_of(content)
     )
@@ -201,49 +200,49 @@ def _described(block: Block) -> str:
     return f"[{type(block).__name__.removesuffix('Block')}]"
 
 
-def speaker(spoken: Message) -> str:
-    """Who speaks: the person, the model, or the client in somebody's name."""
-    if spoken.is_summary:
-        return "Summary of what was compacted"
-    if spoken.role == "user":
-        return "Client, to the model" if spoken.is_meta else "You"
+def speaker(message: Message) -> str:
+    """Who wrote the message: the person, the model, or the client on the person's behalf."""
+    if message.is_summary:
+        return "Summary of the compacted messages"
+    if message.role == "user":
+        return "Client, to the model" if message.is_meta else "You"
     names = {"assistant": "Claude", "system": "Client"}
-    return names.get(spoken.role, spoken.role)
+    return names.get(message.role, message.role)
 
 
-def only_results(spoken: Message) -> bool:
-    """Whether a message is nothing but what tools gave back."""
-    return bool(spoken.blocks) and all(isinstance(block, ToolResultBlock) for block in spoken.blocks)
+def only_results(message: Message) -> bool:
+    """Whether a message holds only tool results."""
+    return bool(message.blocks) and all(isinstance(block, ToolResultBlock) for block in message.blocks)
 
 
 def when(moment: dt.datetime | None) -> str:
-    """A time for people, here."""
+    """Local date and time, to the minute."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment is not None else ""
 
 
 def safe_text(text: str) -> str:
-    """``visible_lines``, with a look at whole lines first: most hold nothing to be made visible."""
+    """``visible_lines``, but a line with nothing to escape is taken as it is: the usual, and faster, case."""
     return "\n".join(
         line if line.replace("\t", " ").isprintable() else visible_lines(line) for line in text.split("\n")
     )
 
 
-def lines(spoken: Message, view: DisplayOptions, safe: Callable[[str], str] = safe_text) -> Iterator[str]:
-    """A message as lines of text, followed by an empty one; nothing where nothing of it is to be shown."""
-    shown = list(parts(spoken, view))
+def lines(message: Message, view: DisplayOptions, safe: Callable[[str], str] = safe_text) -> Iterator[str]:
+    """A message as lines, then an empty line. Nothing if no part of it is shown."""
+    shown = list(parts(message, view))
     if not shown:
         return
-    if not only_results(spoken):
-        yield _heading(spoken, safe)
+    if not only_results(message):
+        yield _heading(message, safe)
     for part in shown:
-        yield from _part_lines(part, view, safe, markdown=spoken.role == "assistant")
+        yield from _part_lines(part, view, safe, markdown=message.role == "assistant")
     yield ""
 
 
-def _heading(spoken: Message, safe: Callable[[str], str]) -> str:
-    who = safe(speaker(spoken)).replace("\n", " ")
-    style = {"user": "green", "assistant": "cyan"}.get(spoken.role, "yellow")
-    facts = [when(spoken.at), spoken.model, spoken.uuid[:8]]
+def _heading(message: Message, safe: Callable[[str], str]) -> str:
+    who = safe(speaker(message)).replace("\n", " ")
+    style = {"user": "green", "assistant": "cyan"}.get(message.role, "yellow")
+    facts = [when(message.at), message.model, message.uuid[:8]]
     about = "  ".join(visible(fact) for fact in facts if fact)
     return f"{output.styled(who, style)}  {output.styled(about, 'dim')}"
 
@@ -275,7 +274,7 @@ def _tool_lines(part: MessagePart, text: str, view: DisplayOptions) -> Iterator[
 
 
 def _prose(text: str) -> list[str]:
-    """Markdown for a terminal, from text that is safe already."""
+    """Markdown for a terminal. The text must be safe already."""
     if len(text) > _LONGEST_MARKDOWN:
         return text.split("\n")
     import io
@@ -286,7 +285,7 @@ def _prose(text: str) -> list[str]:
     page = io.StringIO()
     console = Console(file=page, force_terminal=True, width=_columns(), legacy_windows=False)
     console.print(Markdown(text, hyperlinks=False))
-    # Markdown has escapes of its own (&#27;): whatever rich made of them, only colours get through.
+    # Markdown can encode control characters (&#27;), so rich's output is made safe again, except its colours.
     pieces = _COLOUR.split(page.getvalue().rstrip("\n"))
     return "".join(piece if index % 2 else safe_text(piece) for index, piece in enumerate(pieces)).split("\n")
 

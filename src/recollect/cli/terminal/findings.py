@@ -1,4 +1,4 @@
-"""How a finding looks: the same lines in ``check`` and in the plan of a ``repair``."""
+"""A finding as lines of text, the same in ``check`` and in the plan of ``repair``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDENT = " " * 10
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """Severity, code, place and sentence, in 80 columns."""
+    """Severity, code, location and message, in 80 columns."""
     severity = finding.severity.value
     agent = f"agent {visible(finding.agent)} " if finding.agent else ""
     place = (
@@ -27,10 +27,10 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def fix_lines(finding: Finding) -> Iterator[str]:
-    """What to do about a finding, and what a repair would do; nothing where there is nothing to do."""
+    """The recommended fix and what a repair would do; nothing if there is nothing to do."""
     if finding.fix.startswith("nothing to do"):
         return
-    # A command line is not broken: it is there to be copied.
+    # Do not wrap a command line: it is there to be copied.
     yield output.styled(f"{_INDENT}-> {visible(finding.fix)}", "dim")
     if finding.repair is not None:
         for line in wrapped(f"to {finding.repair}", f"{_INDENT}   ", f"{_INDENT}   "):
@@ -38,12 +38,11 @@ def fix_lines(finding: Finding) -> Iterator[str]:
 
 
 def place_of(line: int, offset: int) -> str:
-    """Where a line of a log stands."""
     return f"line {line:,}, byte {offset:,}"
 
 
 def codes_of(findings: Sequence[Finding]) -> str:
-    """How many findings of which code, most frequent first."""
+    """How many findings of each code, most frequent first."""
     counts = Counter(one.code for one in findings)
     codes = ", ".join(f"{count:,} {code}" for code, count in counts.most_common())
     return f"{counted(len(findings), 'finding')}: {codes}"

@@ -1,4 +1,4 @@
-"""Which homes a command looks at: those named with ``--home``, else this machine's."""
+"""The homes a command reads: those named with ``--home``, else this machine's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLE = ":sample"
 
 
 def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
-    """The homes to look at. One that was named on the command line must be there."""
+    """The homes to read. One named on the command line must exist."""
     homes = [sample() if directory == SAMPLE else home_at(directory) for directory in named]
     for home in homes:
         if not home.exists:
@@ -29,22 +29,22 @@ def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
 
 
 def settings_home(named: Sequence[str]) -> HomeRoot:
-    """The home whose settings count here: the first one, there or not, since a project has settings of its own."""
+    """The home whose settings apply here: the first one, even if it does not exist, since a project has its own settings."""
     homes = chosen_homes(named)
     return homes[0] if homes else home_at("~/.claude")
 
 
 def sample() -> HomeRoot:
-    """The home that ships with the package: read it, do not write to it."""
+    """The home that ships with the package. Read only."""
     from recollect.sample import sample_home
 
     return structs.replace(home_at(sample_home()), origin="built-in sample")
 
 
 def open_home(named: Sequence[str], data: str | None = None) -> Home:
-    """The homes to look at, as one; ``data`` is what ``--data`` says."""
+    """All chosen homes as one ``Home``; ``data`` is the value of ``--data``."""
     from recollect.services.homes import (
         Home,
-    )  # half of it is not needed by those who only want the directories
+    )  # commands that only need the directories do not load this
 
     return Home(*[home.path for home in chosen_homes(named)], data=data)

@@ -1,4 +1,4 @@
-"""The options of every command that asks the index, and how it is opened for them."""
+"""The options of commands that query the index, and how they open it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ from recollect.services.indexing.access import OpenIndex, index_path, open_index
 
 
 def add_index_options(parser: ArgumentParser) -> None:
-    """``--no-refresh`` and ``--no-index``."""
+    parser.add_argument("--no-refresh", action="store_true", help="do not update the index first")
     parser.add_argument(
-        "--no-refresh", action="store_true", help="answer as of the last refresh of the index"
-    )
-    parser.add_argument(
-        "--no-index", action="store_true", help="read the logs themselves, use and write no index"
+        "--no-index", action="store_true", help="read the log files; neither use nor write the index"
     )
 
 
 @contextlib.contextmanager
 def asked_index(options: Namespace, homes: Sequence[Path]) -> Iterator[OpenIndex]:
-    """The index as the options want it. What is to be said about it is said on stderr."""
+    """The index, opened as the options ask. Notes about it go to stderr."""
     cache = own_cache(options)
     if options.no_index:
         yield OpenIndex(homes, index_path(homes, cache))

@@ -1,11 +1,10 @@
 """A conversation as Markdown that no transcript can break out of.
 
-A fence is longer than any run of its character in the text it holds. Prose stays
-Markdown, but line by line what it opens is closed or disarmed: its own fences are
-set anew at the margin, backticks without a partner are escaped, headings go below
-ours, HTML and pictures (a remote picture is a beacon) become text. So a reader's
-program sees the same blocks this module saw, and a heading that names a speaker is
-always one of ours. Control characters are made visible first.
+A fence is longer than any run of its character inside it. Prose stays Markdown, but each
+line is made safe: fences are rewritten at the margin, unmatched backticks are escaped,
+headings are moved below ours, HTML and images (a remote image is a beacon) become text.
+Other programs therefore see the same blocks as this module, and a heading that names a
+speaker is always one of ours. Control characters are made visible first.
 """
 
 from __future__ import annotations
@@ -36,24 +35,24 @@ _CODE_OR_ESCAPE = re.compile(r"\\.|`+")
 
 
 def document_head(title: str, session: str, cwd: str) -> str:
-    """How the document begins."""
+    """The title and the session line."""
     name = _inline(visible(title)) or "Session"
     return f"# {name}\n\nSession `{_code(session)}`" + (f", in `{_code(cwd)}`" if cwd else "") + "\n\n"
 
 
-def message(spoken: Message, view: DisplayOptions) -> str:
-    """One message, followed by an empty line; "" where nothing of it is to be shown."""
-    shown = list(parts(spoken, view))
+def message(source: Message, view: DisplayOptions) -> str:
+    """One message, followed by an empty line; "" if no part of it is shown."""
+    shown = list(parts(source, view))
     if not shown:
         return ""
-    heading = [] if only_results(spoken) else [_heading(spoken)]
+    heading = [] if only_results(source) else [_heading(source)]
     return "\n\n".join([*heading, *(_part(part, view) for part in shown)]) + "\n\n"
 
 
-def _heading(spoken: Message) -> str:
-    facts = [when(spoken.at), spoken.model or ""]
+def _heading(source: Message) -> str:
+    facts = [when(source.at), source.model or ""]
     about = ", ".join(_inline(visible(fact)) for fact in facts if fact)
-    who = _inline(visible(speaker(spoken)))
+    who = _inline(visible(speaker(source)))
     return f"## {who}" + (f" ({about})" if about else "")
 
 
@@ -81,7 +80,7 @@ def fenced(text: str, info: str = "") -> str:
 
 
 def prose(text: str) -> str:
-    """Markdown that stays inside itself; ``text`` has no control characters but tab and newline."""
+    """Markdown that cannot affect the text around it. ``text`` has no control characters except tab and newline."""
     return "\n".join(_prose_lines(text.split("\n")))
 
 
@@ -101,7 +100,7 @@ def _prose_lines(lines: list[str]) -> Iterator[str]:
 
 
 def _end_of_fence(lines: list[str], start: int, fence: str) -> int:
-    """The line that closes a fence, or the end where none does."""
+    """The line that closes a fence, or the end of the text."""
     closing = re.compile(rf"[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*")
     return next((index for index in range(start, len(lines)) if closing.fullmatch(lines[index])), len(lines))
 
@@ -121,7 +120,7 @@ def _prose_line(line: str) -> str:
 
 
 def _inline(line: str) -> str:
-    """One line whose code spans end where they begin, without HTML and pictures."""
+    """One line with balanced code spans, without HTML and images."""
     pieces: list[str] = []
     position = 0
     while (found := _CODE_OR_ESCAPE.search(line, position)) is not None:

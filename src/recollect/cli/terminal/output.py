@@ -1,4 +1,4 @@
-"""How a command speaks: answers to stdout, notes to stderr, colour only on a terminal."""
+"""Output of commands: answers to stdout, notes to stderr, colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 def coloured() -> bool:
-    """Whether stdout takes colour: a terminal, and nobody asked for none."""
+    """Whether stdout is a terminal and colour is not turned off (``NO_COLOR``, ``TERM=dumb``)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, style: str) -> str:
-    """Text in a style, on a terminal; else the text."""
     return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if coloured() else text
 
 
 def say(text: str = "") -> None:
-    """A line of the answer."""
+    """Print a line of the answer."""
     print(text)
 
 
 def note(text: str) -> None:
-    """A remark that is not part of the answer."""
+    """Print a remark on stderr, outside the answer."""
     print(text, file=sys.stderr)
 
 
 def json_bytes(value: object) -> bytes:
-    """A value as JSON. Text no encoding has (half a surrogate pair in a file name) is escaped, not refused."""
+    """A value as JSON. Text that UTF-8 cannot encode (half a surrogate pair in a file name) is escaped."""
     from recollect.services.documents.encoding import encoded
 
     return encoded(value)
 
 
 def write_json(pieces: Iterable[bytes]) -> None:
-    """Pieces of one document to stdout; what would drive a terminal is escaped there."""
+    """Write pieces of one document to stdout. On a terminal, control characters are escaped."""
     on_terminal = sys.stdout.isatty()
     sys.stdout.flush()
     for piece in pieces:
@@ -47,14 +46,13 @@ def write_json(pieces: Iterable[bytes]) -> None:
 
 
 def print_json(document: object) -> None:
-    """One JSON document on stdout and nothing else."""
     import msgspec
 
     write_json([msgspec.json.format(json_bytes(document), indent=2), b"\n"])
 
 
 def _escaped(piece: bytes) -> bytes:
-    """JSON that shows every character: controls, overrides and invisible ones as their escapes."""
+    """JSON with control, override and invisible characters escaped."""
     import unicodedata
 
     hidden = ("Cc", "Cf", "Co", "Zl", "Zp")
@@ -71,9 +69,9 @@ def _json_escape(character: str) -> str:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on a terminal's stderr, fed by (done, total) in bytes; None where there is no terminal.
+    """A bar on a terminal's stderr, fed with (done, total) in bytes; None if stderr is no terminal.
 
-    It is made when it is first fed: most of what may take long takes no time at all.
+    Created when it is first fed: most work is over before a bar would help.
     """
     if not sys.stderr.isatty():
         yield None

@@ -1,8 +1,7 @@
-"""Long output on a terminal goes through the user's pager, piece by piece as it is made.
+"""Long output on a terminal goes through the user's pager, piece by piece.
 
-Only a terminal is paged. ``less`` is told to leave at once where everything fits
-on one screen and to pass on colours and nothing else; text is made safe before
-it comes here. A user who quits the pager has seen enough: that is no error.
+Only a terminal is paged. ``less`` exits at once if everything fits on one screen, and passes
+on colours only. Text must be safe before it comes here. Quitting the pager is not an error.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 
 @contextmanager
 def paged(*, enabled: bool = True) -> Iterator[Callable[[str], None]]:
-    """Where text goes: into a pager on a terminal, else straight to stdout."""
+    """A function that writes text: to a pager on a terminal, else to stdout."""
     command = _command() if enabled and sys.stdout.isatty() else []
     if not command:
         yield _straight
@@ -42,20 +41,20 @@ def paged(*, enabled: bool = True) -> Iterator[Callable[[str], None]]:
         except BrokenPipeError:
             _give_up(pipe.close)
         except KeyboardInterrupt:
-            # The pager goes on showing what it has until its user leaves it; only the writing ends.
+            # The pager keeps showing what it has until the user quits it; only the writing ends.
             _give_up(pipe.close)
             _wait_patiently(pager.wait)
             raise
 
 
 def _straight(text: str) -> None:
-    # At once, for whoever waits at the other end of a pipe: a long session takes a while.
+    # Flush at once, so that a reader of the pipe does not wait for a long session.
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def _give_up(close: Callable[[], None]) -> None:
-    """Closing flushes once more into the pipe nobody reads."""
+    """Closing flushes once more into a pipe that has no reader."""
     import contextlib
 
     with contextlib.suppress(BrokenPipeError):

@@ -1,4 +1,4 @@
-"""How commands that change something speak: the plan, what to type to carry it out, how to undo it, and where our own files lie."""
+"""Shared parts of commands that change something: the plan, the --apply and undo lines, our own directories."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ from recollect.system.locations import cache_dir, data_dir
 
 
 def add_apply(parser: ArgumentParser) -> None:
-    """The options every such command has."""
-    parser.add_argument("--apply", action="store_true", help="do it; without this only the plan is printed")
+    parser.add_argument(
+        "--apply", action="store_true", help="carry out the plan; without this it is only printed"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def own_data(options: Namespace) -> Path:
-    """Our own directory, or the one named with ``--data``."""
+    """recollect's data directory, or the one named with ``--data``."""
     return data_dir({**os.environ, "RECOLLECT_DATA": options.data} if options.data else None)
 
 
 def own_cache(options: Namespace) -> Path:
-    """Where the index lies, or would with ``--data``."""
+    """The directory of the index."""
     return cache_dir({**os.environ, "RECOLLECT_DATA": options.data} if options.data else None)
 
 
 def command(options: Namespace, *words: str) -> str:
-    """A command line to type, with the global options this one was given."""
+    """A command line to type, with the same global options as this one."""
     homes = [part for home in options.homes for part in ("--home", home)]
     data = ["--data", options.data] if options.data else []
     return " ".join(map(_quoted, ["recollect", *homes, *data, *words]))
 
 
 def applied(options: Namespace, name: str, *positional: str) -> str:
-    """The command with ``--apply``; words that look like options are kept apart from them."""
+    """The command with ``--apply``; arguments that look like options come after ``--``."""
     if any(word.startswith("-") for word in positional):
         return command(options, name, "--apply", "--", *positional)
     return command(options, name, *positional, "--apply")
 
 
 def option(name: str, value: str) -> list[str]:
-    """An option and its value, also where the value looks like an option."""
+    """An option and its value, also if the value looks like an option."""
     return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
 def _quoted(word: str) -> str:
-    """A word for a shell; what would be invisible is spelled out so that the shell reads the very same word."""
+    """A word quoted for a shell. Invisible characters are spelled out, so that the shell reads the same word."""
     if visible(word) == word:
         return shlex.quote(word)
     spelled = "".join(
@@ -61,9 +62,11 @@ def _quoted(word: str) -> str:
 
 
 def say_end(options: Namespace, apply: str, undo: str) -> None:
-    """The last lines of a plan, or of its execution."""
+    """Print the last lines of a plan or of its execution."""
     if ":sample" in options.homes:
-        output.say(output.styled("Nothing was changed: copy the sample home to try this for real.", "dim"))
+        output.say(
+            output.styled("Nothing was changed. The sample home is read-only; copy it to try this.", "dim")
+        )
     elif options.apply:
         output.say(f"Undo with: {undo}")
     else:

@@ -1,8 +1,8 @@
-"""Text for a terminal. Transcript text is hostile: nothing it holds may drive the terminal.
+"""Text for a terminal. Transcript text is hostile and must not control the terminal.
 
 Control characters (C0 and C1), bidirectional overrides, zero-width and other
-invisible characters are shown as visible escapes. Tab and newline are the only
-controls that survive, and only where the caller asks for more than one line.
+invisible characters are shown as visible escapes. Only tab and newline
+survive, and only if the caller asks for more than one line.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
 def visible(text: str) -> str:
-    """One line that shows every character it holds."""
+    """One line, with control and invisible characters escaped."""
     return "".join(map(_shown, text)) if not (text.isascii() and text.isprintable()) else text
 
 
 def visible_lines(text: str) -> str:
-    """Several lines; tab and newline keep their meaning, all else is made visible."""
+    """Several lines: tab and newline stay, other control and invisible characters are escaped."""
     return "".join(c if c in "\t\n" else _shown(c) for c in text)
 
 
@@ -35,7 +35,7 @@ def _shown(character: str) -> str:
 
 
 def width(text: str) -> int:
-    """Columns a text takes on a terminal."""
+    """Terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)
@@ -48,7 +48,7 @@ def _columns(character: str) -> int:
 
 
 def shortened(text: str, columns: int) -> str:
-    """At most so many columns, with an ellipsis where something was cut."""
+    """Text cut to a number of columns, with an ellipsis if something was cut."""
     if width(text) <= columns:
         return text
     kept, used = [], 1
@@ -61,7 +61,7 @@ def shortened(text: str, columns: int) -> str:
 
 
 def wrapped(text: str, first: str = "", rest: str = "", columns: int = 80) -> list[str]:
-    """Lines of at most so many columns, broken between words; a word that is too long stays whole."""
+    """Lines broken between words to fit the columns; a longer word stays whole."""
     lines: list[str] = []
     line = first
     for word in text.split():
@@ -74,12 +74,11 @@ def wrapped(text: str, first: str = "", rest: str = "", columns: int = 80) -> li
 
 
 def padded(text: str, columns: int) -> str:
-    """Filled with spaces to so many columns."""
     return text + " " * max(columns - width(text), 0)
 
 
 def size(count: int) -> str:
-    """Bytes for people, in powers of ten as disks are sold."""
+    """Bytes in decimal units: kB, MB, GB."""
     if count < 1000:
         return f"{count} B"
     amount = float(count)
@@ -91,7 +90,7 @@ def size(count: int) -> str:
 
 
 def ago(moment: dt.datetime, now: dt.datetime) -> str:
-    """How long ago, in the largest unit that fits; a time in the future is said to be one."""
+    """How long ago, in the largest unit that fits."""
     seconds = int((now - moment).total_seconds())
     if seconds < 0:
         return "in the future" if seconds < -60 else "just now"
