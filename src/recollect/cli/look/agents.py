@@ -1,4 +1,4 @@
-"""List the sub-agents of a session: task, duration, and the call that started it.
+"""List the sub-agents of a session: task, duration, and the tool call behind each.
 
 Finds them in every layout that clients have used: inside the log, beside it and
 below it. Agents that were started by agents are indented. Changes nothing.

@@ -1,8 +1,8 @@
-"""Every JSON document that a command prints or a page is sent, as a type with one home.
+"""Every JSON document that a command prints or the page receives, as a struct defined once.
 
-A document is a struct. Commands and the page encode it as it is; OpenAPI and the page's TypeScript types are
-generated from it (``schema.py``, ``tools/build_page_types.py``). They live in this room because they are made of
-what services return, such as findings and to-do lists, and because commands, page and exports all stand above it.
+Commands and the page encode the struct as it is. OpenAPI and the page's TypeScript types are generated
+from it (``schema.py``, ``tools/build_page_types.py``). The structs are in this package because they
+hold results of services, such as findings and todo lists, and commands, page and exports all use them.
 
-A member whose default is ``UNSET`` is left out where it does not apply. All other members are always there.
+A member with the default ``UNSET`` is omitted if it does not apply. All other members are always present.
 """

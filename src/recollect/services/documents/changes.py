@@ -40,7 +40,7 @@ class LabelDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class ForkDocument(ChangeDocument, frozen=True, kw_only=True):
-    """A copy that goes on as a session of its own. Before it is made it has no id: every run makes another."""
+    """A copy that continues as a separate session. A plan has no id yet: every run makes a new one."""
 
     session: str
     at: str
@@ -53,7 +53,7 @@ class ForkDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
-    """A version of a file, written below a directory. ``kept``: the file that was there before."""
+    """A version of a file, written into a directory. ``kept``: where the previous file was saved."""
 
     session: str
     path: str
@@ -65,7 +65,7 @@ class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class RemovalDocument(ChangeDocument, frozen=True, kw_only=True):
-    """A session that goes to the trash."""
+    """A session that moves to the trash."""
 
     session: str
     title: str
@@ -76,7 +76,7 @@ class RemovalDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class TrashRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
-    """What comes back from the trash, and what is in its way."""
+    """What is restored from the trash, and the existing files that prevent it."""
 
     batch: str
     session: str
@@ -85,7 +85,7 @@ class TrashRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class ArchivalDocument(ChangeDocument, frozen=True, kw_only=True):
-    """Sessions that are put into the archive."""
+    """Sessions added to the archive."""
 
     sessions: list[str]
     total: int
@@ -96,7 +96,7 @@ class ArchivalDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class CleanupSessionDocument(Struct, frozen=True, kw_only=True):
-    """An old session, and why it stays where it does."""
+    """An old session, and the reason if it stays."""
 
     session: str
     title: str
@@ -106,7 +106,7 @@ class CleanupSessionDocument(Struct, frozen=True, kw_only=True):
 
 
 class CleanupDocument(Struct, frozen=True):
-    """What ``cleanup --json`` prints; ``undo`` are commands to type. ``emptied`` are directories that went too."""
+    """What ``cleanup --json`` prints; ``undo`` holds commands. ``emptied`` are directories that were removed too."""
 
     sessions: list[CleanupSessionDocument]
     applied: bool
@@ -116,7 +116,7 @@ class CleanupDocument(Struct, frozen=True):
 
 
 class PageCleanupDocument(ChangeDocument, frozen=True, kw_only=True):
-    """Old sessions that are archived and go to the trash."""
+    """Old sessions that are archived and moved to the trash."""
 
     sessions: list[CleanupSessionDocument]
     total: int
@@ -133,7 +133,7 @@ class ChangeStepDocument(Struct, frozen=True):
 
 
 class JournalEntryDocument(Struct, frozen=True, kw_only=True):
-    """A change that the journal has."""
+    """A change in the journal."""
 
     id: str
     what: str
@@ -143,19 +143,19 @@ class JournalEntryDocument(Struct, frozen=True, kw_only=True):
 
 
 class DetailedEntryDocument(JournalEntryDocument, frozen=True, kw_only=True):
-    """A change that the journal has, and what it did."""
+    """A change in the journal, with its steps."""
 
     steps: list[ChangeStepDocument]
 
 
 class UndoDocument(ChangeDocument, frozen=True, kw_only=True):
-    """A change that is taken back."""
+    """A change that is undone."""
 
     change: DetailedEntryDocument
 
 
 class RecentChangeDocument(JournalEntryDocument, frozen=True, kw_only=True):
-    """A change that could be taken back."""
+    """A change that can be undone."""
 
     undo: RequestDocument
 
@@ -163,7 +163,6 @@ class RecentChangeDocument(JournalEntryDocument, frozen=True, kw_only=True):
 def fork_document(
     plan: ForkPlan, *, applied: bool, undo: str | None, request: RequestDocument | UnsetType | None = UNSET
 ) -> ForkDocument:
-    """A fork, planned or made."""
     return ForkDocument(
         session=plan.session,
         at=plan.leaf,
@@ -180,7 +179,6 @@ def fork_document(
 
 
 def cleanup_session(one: CleanupCandidate) -> CleanupSessionDocument:
-    """An old session."""
     return CleanupSessionDocument(
         session=one.session.id,
         title=one.session.title if one.last_at else "",

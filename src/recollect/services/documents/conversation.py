@@ -1,7 +1,7 @@
-"""A conversation as JSON: messages, windows of them, branches, and what stands above them.
+"""A conversation as JSON: messages, windows of messages, branches, and the page's header.
 
-``show --json`` writes messages one a line as they are read, so that a session of any size costs the memory of
-one message. Blocks come out as they stand in the log, with the fields recollect knows nothing of.
+``show --json`` writes one message per line as it reads them, so that a session of any size needs the
+memory of one message. Blocks are unchanged from the log, unknown fields included.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from recollect.services.documents.encoding import encoded
 from recollect.services.documents.spending import AmountDocument, SpendingDocument
 from recollect.services.session import Compaction
 
-# The page has a type of this name for what it reads of a block; the log may hold anything.
-Block = Annotated[Any, Meta(title="Block", description="A content block as it stands in the log.")]
+# The page has its own type of this name; the log may hold anything.
+Block = Annotated[Any, Meta(title="Block", description="A content block as in the log.")]
 MessageKind = Literal["prompt", "answer", "results", "summary", "boundary", "command", "other"]
 
 
@@ -43,7 +43,7 @@ class MessageDocument(Struct, frozen=True, kw_only=True):
 
 
 class LinePlaceDocument(Struct, frozen=True):
-    """Where a line of a message stands in the log."""
+    """Where a line of a message is in the log."""
 
     uuid: str
     offset: int
@@ -51,7 +51,7 @@ class LinePlaceDocument(Struct, frozen=True):
 
 
 class ToolCallDocument(Struct, frozen=True, kw_only=True):
-    """What became of a tool call. ``structured`` is the client's richer form of the result."""
+    """The outcome of a tool call. ``structured`` is the client's structured form of the result."""
 
     status: ToolCallStatus
     duration_ms: float | None
@@ -65,7 +65,7 @@ class ToolCallDocument(Struct, frozen=True, kw_only=True):
 
 
 class PageMessageDocument(MessageDocument, frozen=True, kw_only=True):
-    """One message of a page. A response's cost stands at the message that holds the last of its lines."""
+    """One message of a page. The cost of a response is on the message with its last line."""
 
     index: int
     kind: MessageKind
@@ -83,7 +83,7 @@ class PageMessageDocument(MessageDocument, frozen=True, kw_only=True):
 
 
 class MessageWindowDocument(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """Some messages of a conversation. ``signature`` changes when the log does."""
+    """Some messages of a conversation. ``signature`` changes with the log."""
 
     session: str
     from_: int
@@ -93,7 +93,7 @@ class MessageWindowDocument(Struct, frozen=True, kw_only=True, rename={"from_": 
 
 
 class PromptDocument(Struct, frozen=True):
-    """The first words of a prompt."""
+    """The beginning of a prompt."""
 
     index: int
     text: str
@@ -112,7 +112,7 @@ class ConversationMapDocument(Struct, frozen=True, kw_only=True):
 
 
 class ViewDocument(Struct, frozen=True):
-    """Which conversation of a session is meant; nothing set: the one the client would load."""
+    """Selects a conversation of a session. With nothing set: the one the client would load."""
 
     branch: str | None
     before: int | None
@@ -129,7 +129,7 @@ class PositionDocument(Struct, frozen=True):
 
 
 class TurnCostDocument(SpendingDocument, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """What the messages of one turn cost."""
+    """The cost of one turn."""
 
     from_: int
     to: int
@@ -137,17 +137,17 @@ class TurnCostDocument(SpendingDocument, frozen=True, kw_only=True, rename={"fro
 
 
 class TurnCostsDocument(SpendingDocument, frozen=True, kw_only=True):
-    """What each turn of a conversation cost, and what the whole session did."""
+    """The cost of each turn of a conversation, and of the whole session."""
 
     turns: list[TurnCostDocument]
     session: AmountDocument
 
 
-# ---- branches and the head -------------------------------------------------------------------------------
+# ---- branches and header ---------------------------------------------------------------------------------
 
 
 class BranchNodeDocument(Branch, frozen=True, kw_only=True):
-    """A branch in the tree of them: where it leaves which other, and what was said first on it."""
+    """A branch in the tree: where it leaves its parent, and its first text."""
 
     parent: str | None
     depth: int
@@ -159,13 +159,13 @@ class BranchNodeDocument(Branch, frozen=True, kw_only=True):
 
 
 class BranchesDocument(Struct, frozen=True):
-    """Every way the conversation went."""
+    """All branches of a conversation."""
 
     branches: list[BranchNodeDocument]
 
 
 class CompactionDocument(Struct, frozen=True, kw_only=True):
-    """A place where the client cut the conversation; ``number`` counts from 1."""
+    """Where the client compacted the conversation; ``number`` counts from 1."""
 
     number: int
     uuid: str
@@ -176,7 +176,7 @@ class CompactionDocument(Struct, frozen=True, kw_only=True):
 
 
 class SessionHeadDocument(Struct, frozen=True, kw_only=True):
-    """What stands above a conversation. Costs are null while the index does not know them."""
+    """The header of a conversation. Costs are null while the index does not know them."""
 
     id: str
     title: str
@@ -244,7 +244,7 @@ class TreeAgentDocument(Struct, frozen=True):
 
 
 class TreeDocument(Struct, frozen=True, kw_only=True):
-    """Everything that hangs together in a session."""
+    """All entries of a session and how they are linked."""
 
     session: str
     nodes: list[TreeNodeDocument]
@@ -275,13 +275,13 @@ class DamageDocument(Struct, frozen=True):
     what: str
 
 
-# ---- making them -----------------------------------------------------------------------------------------
+# ---- builders --------------------------------------------------------------------------------------------
 
 
 def conversation_pieces(
     session: str, messages: Iterable[Message], total: int, findings: Iterable[Damage]
 ) -> Iterator[bytes]:
-    """The document of ``show --json``, one message a line; ``findings`` are looked for last."""
+    """The document of ``show --json``, one message per line; ``findings`` are read last."""
     yield b'{"session": ' + encoded(session) + b',\n"messages": ['
     separator = b"\n"
     for message in messages:
@@ -292,7 +292,6 @@ def conversation_pieces(
 
 
 def message_document(message: Message) -> MessageDocument:
-    """One message."""
     return MessageDocument(
         uuid=message.uuid,
         parent_uuid=message.parent_uuid,
@@ -318,5 +317,4 @@ def _written(entry: Entry) -> list[object]:
 
 
 def damage_document(damage: Damage) -> DamageDocument:
-    """One line that cannot be read."""
     return DamageDocument(damage.code, damage.offset, damage.detail)

@@ -26,7 +26,7 @@ class CostExplanationDocument(Struct, frozen=True, kw_only=True):
 
 
 class CostRowDocument(Struct, frozen=True, kw_only=True):
-    """One row, by the keys that were asked for. A block has a start and an end, the running one a projection."""
+    """One row, with the requested keys. A block has a start and an end, the current one a projection."""
 
     day: str | UnsetType = UNSET
     week: str | UnsetType = UNSET
@@ -64,14 +64,14 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
 
 
 class UnpricedModelDocument(TokensDocument, frozen=True, kw_only=True):
-    """A model without a price, and what it used."""
+    """A model without a price, and its tokens."""
 
     model: str
     messages: int
 
 
 class UncertainModelDocument(Struct, frozen=True):
-    """A model whose client did not record how much it answered."""
+    """A model whose client did not record the final output."""
 
     model: str
     messages: int
@@ -94,7 +94,7 @@ class CostDocument(Struct, frozen=True, kw_only=True):
 
 
 def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | None) -> CostDocument:
-    """A report, or some rows of it with the totals of all."""
+    """A report, or some of its rows with the totals of all."""
     return CostDocument(
         by=report.by,
         mode=report.mode,

@@ -1,4 +1,4 @@
-"""A document as bytes of JSON."""
+"""A document as JSON bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec import Raw
 
 
 def encoded(document: object) -> bytes:
-    """A document as JSON. Text that no encoding has (half a surrogate pair) is escaped, not refused."""
+    """A document as JSON. Text that UTF-8 cannot encode (half a surrogate pair) is escaped."""
     try:
         return msgspec.json.encode(document, enc_hook=str)
     except UnicodeEncodeError:

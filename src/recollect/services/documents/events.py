@@ -1,4 +1,4 @@
-"""What the page's streams say: where something is new, never what it is."""
+"""Events of the page's streams. They say what changed, without its content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recollect.services.documents.page import IndexState
 
 
 class ConversationGrowthDocument(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """A conversation is another from one message on."""
+    """A conversation changed from one message on."""
 
     from_: int
     total: int
@@ -20,7 +20,7 @@ class ConversationGrowthDocument(Struct, frozen=True, kw_only=True, rename={"fro
 
 
 class ConversationResetDocument(Struct, frozen=True):
-    """Nothing that was fetched of a conversation is good any more."""
+    """Everything fetched of a conversation is out of date."""
 
     reason: Literal["truncated", "vanished"]
 
@@ -32,7 +32,7 @@ class LiveStateDocument(Struct, frozen=True):
 
 
 class SessionChangesDocument(Struct, frozen=True):
-    """Sessions that changed, that are gone, and that are live; and the state of the index."""
+    """Sessions that changed, were deleted, or are live; and the state of the index."""
 
     changed: list[str]
     gone: list[str]

@@ -1,4 +1,4 @@
-"""What an export wrote: the report of ``export --json``."""
+"""The report of ``export --json``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from recollect.services.export.export import Redactor
 
 
 class RedactedSecretDocument(Struct, frozen=True):
-    """A secret that was replaced; never its value."""
+    """A secret that was replaced, without its value."""
 
     kind: str
     fingerprint: str
 
 
 class ExportProblemDocument(Struct, frozen=True):
-    """A session that was left out, and why."""
+    """A session that was not exported, and why."""
 
     session: str
     problem: str
@@ -43,11 +43,9 @@ class ExportDocument(Struct, frozen=True, kw_only=True):
 
 
 def redacted(redactor: Redactor | None) -> list[RedactedSecretDocument]:
-    """The secrets that were replaced."""
     found = () if redactor is None else redactor.found
     return [RedactedSecretDocument(one.kind, one.fingerprint) for one in found]
 
 
 def damages(found: Iterable[Damage]) -> list[DamageDocument]:
-    """The lines that cannot be read."""
     return [damage_document(one) for one in found]

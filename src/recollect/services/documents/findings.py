@@ -1,4 +1,4 @@
-"""What is wrong with sessions, and what a repair does about it."""
+"""Findings about sessions, and what a repair does about them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CheckRulesDocument(Struct, frozen=True):
 
 
 class RepairBytesDocument(Struct, frozen=True, kw_only=True):
-    """How large the log is before and after; ``saved`` by slimming, by kind."""
+    """Size of the log before and after; ``saved`` by --slim, per kind."""
 
     before: int
     kept: int
@@ -41,7 +41,7 @@ class RepairBytesDocument(Struct, frozen=True, kw_only=True):
 
 
 class RepairProofDocument(Struct, frozen=True, kw_only=True):
-    """What was shown of the result; it holds where there are no problems."""
+    """The checks of the repaired log; passed if there are no problems."""
 
     holds: bool
     messages_before: int
@@ -53,7 +53,7 @@ class RepairProofDocument(Struct, frozen=True, kw_only=True):
 
 
 class RepairPlanDocument(Struct, frozen=True, kw_only=True):
-    """A repair to be made. ``refusal`` says why there is none although something could be mended."""
+    """A planned repair. ``refusal`` says why it is refused although there is something to repair."""
 
     session: str
     path: str
@@ -67,7 +67,7 @@ class RepairPlanDocument(Struct, frozen=True, kw_only=True):
 
 
 class RepairDocument(RepairPlanDocument, frozen=True, kw_only=True):
-    """What ``repair --json`` prints: the plan, which findings it mends and leaves, and what came of it."""
+    """What ``repair --json`` prints: the plan, the findings it fixes and leaves, and the result."""
 
     mends: tuple[Finding, ...]
     left: tuple[Finding, ...]
@@ -80,14 +80,14 @@ class RepairDocument(RepairPlanDocument, frozen=True, kw_only=True):
 
 
 class PageRepairPlanDocument(RepairPlanDocument, frozen=True, kw_only=True):
-    """A repair to be made, for the page; of very many actions the first."""
+    """A planned repair for the page; of very many actions only the first."""
 
     is_needed: bool
     actions_total: int
 
 
 class PageRepairDocument(PageRepairPlanDocument, frozen=True, kw_only=True):
-    """A repair, planned or made."""
+    """A repair, planned or carried out."""
 
     in_place: bool
     slim: bool
@@ -100,7 +100,7 @@ class PageRepairDocument(PageRepairPlanDocument, frozen=True, kw_only=True):
 
 
 class FindingsDocument(Struct, frozen=True):
-    """What is wrong with a session; of very many findings the first. ``repair`` is null where none can be made."""
+    """Findings of a session; of very many only the first. ``repair`` is null if none can be made."""
 
     findings: list[Finding]
     total: int
@@ -109,7 +109,7 @@ class FindingsDocument(Struct, frozen=True):
 
 
 def repair_members(plan: RepairPlan) -> dict[str, Any]:
-    """The members of a plan's document, with every action."""
+    """Members of a plan's document, with every action."""
     mending = plan.mending
     return {
         "session": plan.session,
@@ -131,7 +131,7 @@ def repair_members(plan: RepairPlan) -> dict[str, Any]:
 
 
 def page_repair_members(plan: RepairPlan) -> dict[str, Any]:
-    """The members of a plan's document for the page."""
+    """Members of a plan's document for the page."""
     mending = plan.mending
     return repair_members(plan) | {
         "actions": mending.actions[:_ACTIONS],

@@ -1,4 +1,4 @@
-"""What needs looking after, part by part; each with a command to type and, where there is one, a button."""
+"""What needs attention, section by section, with a command to type and, if there is one, a button."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ScanState = Literal["unknown", "running", "done", "failed"]
 
 
 class ExpiringSessionDocument(Struct, frozen=True):
-    """A session that the client is about to delete."""
+    """A session that the client will soon delete."""
 
     session: str
     title: str
@@ -23,7 +23,7 @@ class ExpiringSessionDocument(Struct, frozen=True):
 
 
 class ExpiringDocument(Struct, frozen=True, kw_only=True):
-    """Sessions that the client deletes soon."""
+    """Sessions that the client will soon delete."""
 
     within_days: int
     sessions: list[ExpiringSessionDocument]
@@ -34,7 +34,7 @@ class ExpiringDocument(Struct, frozen=True, kw_only=True):
 
 
 class NotArchivedDocument(Struct, frozen=True):
-    """Sessions that only the client has."""
+    """Sessions that are not in the archive."""
 
     total: int
     bytes: int
@@ -43,7 +43,7 @@ class NotArchivedDocument(Struct, frozen=True):
 
 
 class DamagedSessionDocument(Struct, frozen=True):
-    """A session with lines that cannot be read."""
+    """A session with damaged lines."""
 
     session: str
     title: str
@@ -51,7 +51,7 @@ class DamagedSessionDocument(Struct, frozen=True):
 
 
 class DamagedDocument(Struct, frozen=True, kw_only=True):
-    """Sessions with damage; complete where all of them were read."""
+    """Sessions with damage; ``complete`` if all logs were read."""
 
     sessions: list[DamagedSessionDocument]
     total: int
@@ -61,7 +61,7 @@ class DamagedDocument(Struct, frozen=True, kw_only=True):
 
 
 class OldSessionsDocument(Struct, frozen=True, kw_only=True):
-    """Sessions that were not worked on for long."""
+    """Sessions without recent activity."""
 
     before_days: int
     total: int
@@ -72,7 +72,7 @@ class OldSessionsDocument(Struct, frozen=True, kw_only=True):
 
 
 class HomeFindingsDocument(Struct, frozen=True):
-    """What is wrong with the homes as a whole."""
+    """Findings about the homes themselves."""
 
     findings: list[Finding]
 
@@ -87,7 +87,7 @@ class SecretKindDocument(Struct, frozen=True):
 
 
 class SecretsDocument(Struct, frozen=True, kw_only=True):
-    """How far the search for secrets is, and what it found; never a value."""
+    """Progress and result of the search for secrets, without values."""
 
     state: ScanState
     done: int
@@ -100,7 +100,7 @@ class SecretsDocument(Struct, frozen=True, kw_only=True):
 
 
 class HealthDocument(Struct, frozen=True, kw_only=True):
-    """What needs looking after."""
+    """What needs attention."""
 
     expiring: ExpiringDocument
     not_archived: NotArchivedDocument

@@ -1,4 +1,4 @@
-"""What is here: the document of ``overview --json``."""
+"""The document of ``overview --json``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecentCostsDocument(Struct, frozen=True):
 
 
 class DamageSummaryDocument(Struct, frozen=True, kw_only=True):
-    """Lines that could not be read, in what was looked at."""
+    """Damaged lines in the logs that were read."""
 
     lines: int
     by_code: dict[str, int]
@@ -37,7 +37,7 @@ class DamageSummaryDocument(Struct, frozen=True, kw_only=True):
 
 
 class OverviewDocument(Struct, frozen=True, kw_only=True):
-    """What is here."""
+    """Homes, sessions, costs, damage."""
 
     sample: bool
     homes: tuple[HomeSummary, ...]
@@ -54,7 +54,6 @@ class OverviewDocument(Struct, frozen=True, kw_only=True):
 
 
 def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:
-    """An overview and what was spent."""
     cost = RecentCostsDocument(
         exact(spent.today),
         exact(spent.last_7_days),

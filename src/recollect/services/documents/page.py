@@ -1,4 +1,4 @@
-"""What the page is told about itself: who may use it, what it serves, why it refuses."""
+"""What the page learns about itself: user, homes, index, errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IndexState = Literal["ready", "building", "none"]
 
 
 class ErrorDocument(Struct, frozen=True):
-    """Why not, and what to do. ``sign_in``: a member's token would help."""
+    """What went wrong and what to do. ``sign_in``: signing in with a token would help."""
 
     error: str
     hint: str
@@ -19,13 +19,13 @@ class ErrorDocument(Struct, frozen=True):
 
 
 class LoginDocument(Struct, frozen=True):
-    """The token that changes have to be sent with."""
+    """The token that every change must be sent with."""
 
     token: str
 
 
 class SignedOutDocument(Struct, frozen=True):
-    """The cookie is forgotten."""
+    """The sign-in cookie was removed."""
 
     signed_out: bool
 
@@ -38,13 +38,13 @@ class ServedHomeDocument(Struct, frozen=True):
 
 
 class IndexStateDocument(Struct, frozen=True):
-    """Whether the index can be asked."""
+    """Whether the index can be queried."""
 
     state: IndexState
 
 
 class IndexProgressDocument(IndexStateDocument, frozen=True):
-    """Whether the index can be asked, and how far a build is."""
+    """Whether the index can be queried, and the progress of a build."""
 
     done: int
     total: int
@@ -53,7 +53,7 @@ class IndexProgressDocument(IndexStateDocument, frozen=True):
 
 
 class ProgressDocument(Struct, frozen=True):
-    """How much of something is done."""
+    """Progress of a task."""
 
     done: int
     total: int
@@ -71,7 +71,7 @@ class MemberDocument(Struct, frozen=True, kw_only=True):
 
 
 class MeDocument(Struct, frozen=True, kw_only=True):
-    """What the page needs to know first."""
+    """What the page needs at start."""
 
     token: str
     version: str

@@ -1,4 +1,4 @@
-"""What belongs to a session besides its messages: agents, files, to-do lists, how to resume it."""
+"""What belongs to a session besides its messages: agents, files, todo lists, how to resume it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROMPT_CHARACTERS = 500
 
 
 class AgentDocument(Struct, frozen=True, kw_only=True):
-    """A sub-agent: what it was asked, by which call, and how long it took."""
+    """A sub-agent: its task, the call that started it, its duration."""
 
     id: str
     layout: str
@@ -44,7 +44,7 @@ class ListedAgentDocument(AgentDocument, frozen=True, kw_only=True):
 
 
 class PageAgentDocument(AgentDocument, frozen=True, kw_only=True):
-    """A sub-agent of the page; of its prompt the beginning."""
+    """A sub-agent for the page, with the beginning of its prompt."""
 
     agent_type: str | None
 
@@ -57,19 +57,17 @@ class ListedAgentsDocument(Struct, frozen=True):
 
 
 class PageAgentsDocument(Struct, frozen=True):
-    """The sub-agents of a session, first sent first."""
+    """The sub-agents of a session, in the order they started."""
 
     session: str
     agents: list[PageAgentDocument]
 
 
 def listed_agent(agent: SubAgent) -> ListedAgentDocument:
-    """A sub-agent for a command."""
     return ListedAgentDocument(type=agent.agent_type, warm_up=agent.is_warm_up, **_members(agent))
 
 
 def page_agent(agent: SubAgent) -> PageAgentDocument:
-    """A sub-agent for the page."""
     members = _members(agent) | {"prompt": agent.prompt[:_PROMPT_CHARACTERS]}
     return PageAgentDocument(agent_type=agent.agent_type, **members)
 
@@ -83,7 +81,7 @@ def _members(agent: SubAgent) -> dict[str, Any]:
 
 
 class FileVersionDocument(Struct, frozen=True, kw_only=True):
-    """One version of a file, without its content. ``diff``: what changed since the one before, where asked for."""
+    """One version of a file, without its content. ``diff``: changes since the previous version, on request."""
 
     number: int
     at: dt.datetime | None
@@ -112,7 +110,7 @@ class FilesDocument(Struct, frozen=True):
 
 
 class FileTextDocument(Struct, frozen=True, kw_only=True):
-    """The text of one version; null where it is no text, or not known."""
+    """The text of one version; null if it is not text or unknown."""
 
     path: str
     number: int
@@ -123,7 +121,7 @@ class FileTextDocument(Struct, frozen=True, kw_only=True):
 
 
 class FileDiffDocument(Struct, frozen=True, kw_only=True):
-    """What changed from one version to another, or why that cannot be said."""
+    """Changes from one version to another, or why they are unknown."""
 
     path: str
     number: int
@@ -134,7 +132,6 @@ class FileDiffDocument(Struct, frozen=True, kw_only=True):
 
 
 def version_document(number: int, version: FileVersion, diff: str | UnsetType = UNSET) -> FileVersionDocument:
-    """One version of a file."""
     return FileVersionDocument(
         number=number,
         at=version.at,
@@ -149,17 +146,17 @@ def version_document(number: int, version: FileVersion, diff: str | UnsetType = 
 
 
 def version_length(version: FileVersion) -> int | None:
-    """How many bytes a version has, where that is known."""
+    """Bytes of a version, if known."""
     content = version.content
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     return None if data is None else len(data)
 
 
-# ---- to do, and how to go on -----------------------------------------------------------------------------
+# ---- todos and resume ------------------------------------------------------------------------------------
 
 
 class TodosDocument(Struct, frozen=True):
-    """To-do lists; ``todos --json`` also counts them and those that are empty."""
+    """Todo lists; ``todos --json`` also counts them and the empty ones."""
 
     lists: list[SessionTodoList]
     total: int | UnsetType = UNSET
@@ -167,7 +164,7 @@ class TodosDocument(Struct, frozen=True):
 
 
 class ResumeDocument(Struct, frozen=True, kw_only=True):
-    """How to go on with a session in the client."""
+    """How to continue a session in the client."""
 
     session: str
     title: str
@@ -178,7 +175,7 @@ class ResumeDocument(Struct, frozen=True, kw_only=True):
 
 
 class PageResumeDocument(ResumeDocument, frozen=True, kw_only=True):
-    """How to go on with a session; ``line`` does it from any directory."""
+    """How to continue a session; ``line`` works from any directory."""
 
     nearby: tuple[str, ...]
     line: str

@@ -1,4 +1,4 @@
-"""JSON Schema and OpenAPI, generated from the types of documents. The page and the team server share this."""
+"""JSON Schema and OpenAPI, generated from the document types. Shared by the page and the team server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACE = "#/components/schemas/"
 
 
 def schemas(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """A schema for each type, and the named ones that they refer to."""
+    """A schema for each type, and the named schemas they refer to."""
     found, named = msgspec.json.schema_components(
         types, schema_hook=_path_schema, ref_template=f"{_PLACE}{{name}}"
     )
@@ -21,7 +21,7 @@ def schemas(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
 
 
 def answer_schemas(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """The same for what is only ever answered: every member is written, unless it is unset, and no other."""
+    """The same for documents that are only sent: every member is present unless unset, and there are no others."""
     found, named = schemas(types)
     return found, {name: _as_written(schema) for name, schema in named.items()}
 
@@ -29,7 +29,7 @@ def answer_schemas(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema
 def _as_written(schema: Schema) -> Schema:
     if "properties" not in schema:
         return schema
-    # A default is written like any other value; a member that may be unset has none in the schema.
+    # A default is written like any other value; a member that may be unset has no default in the schema.
     written = [name for name, one in schema["properties"].items() if "default" in one]
     members = {
         name: {key: value for key, value in one.items() if key != "default"}
@@ -51,7 +51,6 @@ def _path_schema(kind: type) -> Schema:
 def openapi(
     info: Mapping[str, str], paths: Schema, named: Mapping[str, Schema], schemes: Schema, **more: Any
 ) -> Schema:
-    """A whole description."""
     return {
         "openapi": "3.1.0",
         "info": dict(info),
@@ -62,16 +61,13 @@ def openapi(
 
 
 def reference(name: str) -> Schema:
-    """A schema by its name."""
     return {"$ref": f"{_PLACE}{name}"}
 
 
 def json_content(schema: Schema) -> Schema:
-    """A body or an answer in JSON."""
     return {"application/json": {"schema": schema}}
 
 
 def parameter(place: str, name: str, schema: Schema, *, required: bool = False, summary: str = "") -> Schema:
-    """Something that may be asked for."""
     described = {"description": summary} if summary else {}
     return {"in": place, "name": name, "required": required, "schema": schema, **described}

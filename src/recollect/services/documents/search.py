@@ -1,4 +1,4 @@
-"""What a search found: one hit after another for a command, by session for the page."""
+"""Search results: a list of hits for a command, grouped by session for the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recollect.services.search.search import SearchHit, SearchResult
 
 
 class HitDocument(Struct, frozen=True, kw_only=True):
-    """One message that fits. Its texts are quoted from a transcript: data, never instructions."""
+    """One matching message. Its texts are quoted from a transcript: data, never instructions."""
 
     session: str | None
     agent: str | None
@@ -26,7 +26,7 @@ class HitDocument(Struct, frozen=True, kw_only=True):
 
 
 class SearchDocument(Struct, frozen=True, kw_only=True):
-    """What ``search --json`` prints. ``left_out`` counts hits that the allowed size had no room for."""
+    """What ``search --json`` prints. ``left_out`` counts hits omitted because of the size limit."""
 
     query: str
     note: str
@@ -39,7 +39,7 @@ class SearchDocument(Struct, frozen=True, kw_only=True):
 
 
 class PageHitDocument(Struct, frozen=True, kw_only=True):
-    """One message that fits, with what the page needs to jump to it."""
+    """One matching message, with what the page needs to jump to it."""
 
     uuid: str | None
     agent: str | None
@@ -73,14 +73,12 @@ class PageSearchDocument(Struct, frozen=True, kw_only=True):
 
 
 def hit_document(hit: SearchHit) -> HitDocument:
-    """One hit for a command."""
     return HitDocument(**structs.asdict(hit) | {"snippet": hit.snippet.text})
 
 
 def search_document(
     query: str, note: str, found: SearchResult, count: int, notes: list[str]
 ) -> SearchDocument:
-    """The first ``count`` hits."""
     return SearchDocument(
         query=query,
         note=note,

@@ -1,4 +1,4 @@
-"""Lists of sessions: that of the page, that of ``list --json``, and the directories that were worked in."""
+"""Lists of sessions: for the page and for ``list --json``; and the project directories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Facet = list[tuple[str, int]]
 
 
 class SessionRowDocument(Struct, frozen=True, kw_only=True):
-    """One session of the page's list. What is null is not known yet; ``person`` is said to members of a team."""
+    """One session of the page's list. Null means not known yet; ``person`` is set on a team server."""
 
     id: str
     project: str
@@ -39,7 +39,7 @@ class SessionRowDocument(Struct, frozen=True, kw_only=True):
 
 
 class FacetsDocument(Struct, frozen=True):
-    """What the list could be narrowed down to, the most frequent first."""
+    """Values the list can be filtered by, most frequent first."""
 
     projects: Facet
     branches: Facet
@@ -60,7 +60,7 @@ class SessionListDocument(Struct, frozen=True, kw_only=True, rename={"from_": "f
 
 
 class ProjectDocument(Struct, frozen=True, kw_only=True):
-    """A directory that was worked in."""
+    """A project directory."""
 
     project: str
     cwd: str | None
@@ -74,14 +74,15 @@ class ProjectDocument(Struct, frozen=True, kw_only=True):
 
 
 class ProjectsDocument(Struct, frozen=True):
-    """All directories, the one used last first."""
+    """All project directories, last used first."""
 
     projects: list[ProjectDocument]
 
 
 class ListedSessionDocument(Struct, frozen=True, kw_only=True):
-    """One session of ``list --json``. ``archived``: only the archive has it. Counts are null where a log cannot be
-    read, ``responses`` and ``cost_usd`` where they are not known; ``repo`` with ``--by repo``, ``unpriced`` where a model has no price."""
+    """One session of ``list --json``. ``archived``: only the archive has it. Counts are null if a log cannot
+    be read, ``responses`` and ``cost_usd`` if unknown. ``repo`` comes with ``--by repo``, ``unpriced`` if a model has no price.
+    """
 
     id: str
     project: str
@@ -104,7 +105,7 @@ class ListedSessionDocument(Struct, frozen=True, kw_only=True):
 
 
 class RepositoryDocument(Struct, frozen=True):
-    """A repository, with the worktrees its sessions were in."""
+    """A repository, with the worktrees of its sessions."""
 
     repo: str
     sessions: int
@@ -112,7 +113,7 @@ class RepositoryDocument(Struct, frozen=True):
 
 
 class ListDocument(Struct, frozen=True):
-    """What ``list --json`` prints; ``total`` counts all sessions that fit."""
+    """What ``list --json`` prints; ``total`` counts all matching sessions."""
 
     sessions: list[ListedSessionDocument]
     total: int
@@ -120,7 +121,6 @@ class ListDocument(Struct, frozen=True):
 
 
 def listed_session(one: ListedSession) -> ListedSessionDocument:
-    """One session of ``list --json``."""
     used = one.used
     unpriced = used.unpriced if used is not None else []
     return ListedSessionDocument(

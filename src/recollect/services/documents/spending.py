@@ -1,4 +1,4 @@
-"""Tokens and dollars under the names that every document uses."""
+"""Tokens and dollars under the member names that all documents use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recollect.model.cost.usage import Tokens
 
 
 class TokensDocument(Struct, frozen=True, kw_only=True):
-    """How many tokens of each kind."""
+    """Tokens by kind."""
 
     input_tokens: int
     output_tokens: int
@@ -22,14 +22,14 @@ class TokensDocument(Struct, frozen=True, kw_only=True):
 
 
 class SpendingDocument(TokensDocument, frozen=True, kw_only=True):
-    """Tokens and exact dollars; no amount where a model has no price."""
+    """Tokens and exact dollars; no amount if a model has no price."""
 
     cost_usd: str | None
     unpriced: list[str]
 
 
 class AmountDocument(Struct, frozen=True):
-    """Exact dollars; no amount where a model has no price, or the index does not know it yet."""
+    """Exact dollars; no amount if a model has no price or the index does not know it yet."""
 
     cost_usd: str | None
     unpriced: list[str]
@@ -48,11 +48,10 @@ def counts(tokens: Tokens) -> dict[str, Any]:
 
 
 def spending_members(spending: Spending) -> dict[str, Any]:
-    """What some responses cost, as members of a document."""
+    """The cost of some responses, as members of a document."""
     cost = None if spending.unpriced else exact(spending.pico_usd)
     return {"cost_usd": cost, "unpriced": sorted(spending.unpriced), **counts(spending.tokens)}
 
 
 def spending_document(spending: Spending) -> SpendingDocument:
-    """What some responses cost."""
     return SpendingDocument(**spending_members(spending))

@@ -1,7 +1,7 @@
-"""What a page may change: the same plans, refusals and undos as the commands, as documents.
+"""Changes made from a page, with the same plans, refusals and undo as the commands.
 
-Nothing is decided here. Each function makes the plan that its command makes; with ``apply`` it carries it out.
-``undo`` is what to type to take it back, ``undo_request`` what a button posts for that.
+Each function makes the plan of its command and carries it out with ``apply``. In the documents,
+``undo`` is the command to type, ``undo_request`` what a button posts.
 """
 
 from __future__ import annotations
@@ -44,13 +44,11 @@ def _request(path: str, **body: object) -> documents.RequestDocument:
 
 
 def rename(desk: PageBackend, name: str, title: str, *, apply: bool) -> documents.LabelDocument:
-    """Give a session a title."""
     session = desk.changing(name)
     return _labelled(desk, label.titled(session, title), "rename", "title", apply=apply)
 
 
 def tag(desk: PageBackend, name: str, text: str, *, apply: bool) -> documents.LabelDocument:
-    """Give a session a tag."""
     session = desk.changing(name)
     return _labelled(desk, label.tagged(session, text), "tag", "tag", apply=apply)
 
@@ -77,7 +75,6 @@ def _labelled(
 def make_fork(
     desk: PageBackend, name: str, at: str | None, title: str | None, *, apply: bool
 ) -> documents.ForkDocument:
-    """A new session that starts as a copy of another."""
     plan = fork.planned_fork(desk.changing(name), at, title)
     if apply:
         fork.apply(plan)
@@ -87,7 +84,7 @@ def make_fork(
 
 
 def remove(desk: PageBackend, name: str, *, apply: bool) -> documents.RemovalDocument:
-    """Move a session to our trash."""
+    """Move a session to the trash."""
     session = desk.changing(name)
     plan = trash_service.planned_removal(session)
     batch = trash_service.remove(session, desk.data).batch if apply else None
@@ -105,7 +102,7 @@ def remove(desk: PageBackend, name: str, *, apply: bool) -> documents.RemovalDoc
 
 
 def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> documents.TrashRestorationDocument:
-    """Bring back what one removal took away."""
+    """Restore what one removal took away."""
     desk.require_own()
     change = undo_service.found_change(desk.data, name, [undo_service.REMOVAL], "removal")
     obstacles = [] if apply else undo_service.obstacles(desk.data, change)
@@ -127,7 +124,7 @@ def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> documents.Tra
 def make_repair(
     desk: PageBackend, name: str, *, in_place: bool, slim: bool, apply: bool
 ) -> PageRepairDocument:
-    """Mend a session, as a copy unless told otherwise."""
+    """Repair a session, as a copy unless ``in_place``."""
     session = desk.changing(name)
     with repair.planned_repair(session) as mending:
         plan = with_slimming(mending) if slim else mending
@@ -151,7 +148,7 @@ def make_repair(
 
 
 def undo(desk: PageBackend, change: str, *, apply: bool) -> documents.UndoDocument:
-    """Take back what a command changed in a home."""
+    """Undo a change that a command made in a home."""
     desk.require_own()
     found = undo_service.found_change(desk.data, change)
     done = undo_service.undo(desk.data, found) if apply else None
@@ -177,13 +174,13 @@ def undo(desk: PageBackend, change: str, *, apply: bool) -> documents.UndoDocume
 def restore_file(
     desk: PageBackend, name: str, path: str, number: int, to: str, *, overwrite: bool, apply: bool
 ) -> documents.FileRestorationDocument:
-    """Write one version of a file below a directory that is named as a whole."""
+    """Write one version of a file into a directory, given as an absolute path."""
     session = desk.reading(name)
     version = version_of(files_of(desk, session), path, number)
     directory = Path(to)
     if not directory.is_absolute():
         raise UsageError(
-            f"directory {to!a}: not a whole path", hint="name it from the root, as in /home/me/out"
+            f"directory {to!a}: not an absolute path", hint="write it from the root, for example /home/me/out"
         )
     if not version.is_known or not version.existed:
         raise UsageError(f"{path}: version {number} has no content to restore", hint="choose another one")
@@ -209,11 +206,11 @@ def _undo_restore(done: RestoredFile) -> str:
     return shlex.join(["mv", "--", str(done.kept), str(done.path)])
 
 
-# ---- keeping and making room -----------------------------------------------------------------------------
+# ---- archive and clean-up --------------------------------------------------------------------------------
 
 
 def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> documents.ArchivalDocument:
-    """Put sessions into the archive; only our own directory is written to."""
+    """Archive sessions. Writes only to recollect's data directory."""
     desk.require_own()
     chosen = [one for one in sessions if one.session_id is not None]
     added: list[ArchiveResult] = []
@@ -236,7 +233,6 @@ def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> d
 
 
 def archive_one(desk: PageBackend, name: str, *, apply: bool) -> documents.ArchivalDocument:
-    """One session."""
     return archive(desk, [desk.changing(name)], apply=apply)
 
 

@@ -1,7 +1,7 @@
-"""The branches of a conversation as a small tree: the one the client would load is the stem, the others leave it.
+"""The branches of a conversation as a tree. The trunk is the branch that the client would load.
 
-Each branch hangs off the branch that holds the line it left at; of several that could be that, the one listed
-first. Every line is looked at once, however many branches pass through it.
+A branch's parent is the branch that holds the line it forked from; if several do, the one listed
+first. Every line is visited once, however many branches share it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOKED_AT = 8
 
 
 class BranchNode(Struct, frozen=True):
-    """A branch in the tree. ``own`` are its lines behind ``fork``, the line of ``parent`` it left at."""
+    """A branch in the tree. ``fork`` is the line of ``parent`` it starts from, ``own`` are its lines after that."""
 
     branch: Branch
     parent: str | None
@@ -34,7 +34,7 @@ class BranchNode(Struct, frozen=True):
 
 
 def limbs(graph: Graph, branches: list[Branch]) -> list[BranchNode]:
-    """The branches as a tree, each behind the one it hangs off; siblings by where they left it."""
+    """The branches as a tree, each after its parent; siblings in the order of their forks."""
     owner: dict[str, str] = {}
     found: dict[str, BranchNode] = {}
     below: dict[str | None, list[BranchNode]] = {}
@@ -66,7 +66,7 @@ def _in_order(below: dict[str | None, list[BranchNode]]) -> list[BranchNode]:
 
 
 def branches_document(session: PageSession) -> BranchesDocument:
-    """Every end of the conversation as a tree, and what was said first on the way to it."""
+    """Every end of the conversation as a tree, with the first text on the way to it."""
     with session.lock:
         active = _active(session)
         return BranchesDocument(
@@ -91,19 +91,19 @@ def _limb(session: PageSession, limb: BranchNode, active: ViewMessages | None) -
         messages=len(active) if is_stem and active is not None else len(grouped(limb.own)),
         from_uuid=None if limb.fork is None else limb.fork.uuid,
         from_index=None if active is None or limb.fork is None else active.places.get(limb.fork.uuid),
-        from_text="" if limb.fork is None else _said(session, limb.fork, _FORK_CHARACTERS),
+        from_text="" if limb.fork is None else _text_of(session, limb.fork, _FORK_CHARACTERS),
         text=_first_said(session, limb),
     )
 
 
 def _first_said(session: PageSession, limb: BranchNode) -> str:
-    """The first prompt that this branch has alone; where it has none, the first message with words."""
+    """The first prompt of this branch alone; if it has none, the first message with text."""
     prompt = next((node for node in limb.own if history.is_prompt(node)), None)
     if prompt is not None:
-        return _said(session, prompt, _CHARACTERS)
-    spoken = (node for node in limb.own[:_LOOKED_AT] if node.is_message)
-    return next(filter(None, (_said(session, node, _CHARACTERS) for node in spoken)), "")
+        return _text_of(session, prompt, _CHARACTERS)
+    message = (node for node in limb.own[:_LOOKED_AT] if node.is_message)
+    return next(filter(None, (_text_of(session, node, _CHARACTERS) for node in message)), "")
 
 
-def _said(session: PageSession, node: Node, characters: int) -> str:
+def _text_of(session: PageSession, node: Node, characters: int) -> str:
     return first_words(ViewMessages([(node,)], session.graph, session.log, set()), 0, characters)

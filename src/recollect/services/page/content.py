@@ -1,7 +1,7 @@
-"""Blocks of a message as a page gets them: as they stand in the log, without what is too large to send.
+"""Blocks of a message for a page: unchanged, except for what is too large to send.
 
-Base64 sources become references to be fetched one by one, and overlong strings are cut and say so. A block that
-has neither passes through undecoded, byte for byte, with every field nobody knows.
+Base64 sources become references that are fetched separately. Overlong strings are cut and marked. A
+block without either passes through undecoded, byte for byte, with all its unknown fields.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _DEEPEST = 60
 
 
 class Blob(NamedTuple):
-    """Bytes that stand in a transcript, with the content type they may safely be shown as."""
+    """Bytes from a transcript, with a content type that is safe to show."""
 
     data: bytes
     media_type: str
 
 
 class BlockRenderer:
-    """Turns blocks into what is sent, and remembers whether something was cut.
+    """Turns blocks into what is sent, and records whether something was cut.
 
     ``url`` makes the address of the n-th base64 source of an entry.
     """
@@ -48,14 +48,14 @@ class BlockRenderer:
         self._url, self._longest = url, longest
         self.is_cut = False
 
-    def message(self, spoken: Message) -> list[object]:
+    def message(self, source: Message) -> list[object]:
         """All blocks of a message, as in ``show --json``."""
-        if not is_said(spoken):
-            return [self._typed(block) for block in spoken.blocks]
-        return [block for entry in spoken.entries for block in self.entry(entry)]
+        if not is_said(source):
+            return [self._typed(block) for block in source.blocks]
+        return [block for entry in source.entries for block in self.entry(entry)]
 
     def entry(self, entry: Entry) -> list[object]:
-        """The blocks of one line; where the line is odd, what could be made of them."""
+        """The blocks of one line; of an irregular line, what could be read."""
         content, counter = content_of(entry), _SourceCounter()
         if content is None:
             return [self._typed(block) for block in made_of(entry)]
@@ -64,7 +64,7 @@ class BlockRenderer:
         return [self._raw(raw, entry.uuid or "", counter) for raw in content]
 
     def result(self, entry: Entry, call: str) -> list[object]:
-        """What one call gave back; the references are those of the whole line."""
+        """The result of one call. Its references count the sources of the whole line."""
         counter = _SourceCounter()
         for block in made_of(entry):
             if not isinstance(block, ToolResultBlock) or block.tool_use_id != call:
@@ -74,7 +74,7 @@ class BlockRenderer:
         return []
 
     def structured(self, entry: Entry) -> object:
-        """The client's richer form of a result; None where there is none, or it is too long."""
+        """The client's structured form of a result; None if there is none or it is too long."""
         body = entry.body
         raw = body.tool_use_result if isinstance(body, User) else None
         if raw is None or isinstance(raw, UnsetType) or not isinstance(raw, Raw):
@@ -114,7 +114,7 @@ class BlockRenderer:
         return value
 
     def _within(self, value: object, uuid: str, counter: _SourceCounter, depth: int) -> object:
-        """A member of a list: a string that is too long is cut without a place to say so."""
+        """An item of a list. An overlong string is cut without a mark, because there is no place for one."""
         if isinstance(value, str) and self._is_long(value):
             self.is_cut = True
             return value[: self._longest]
@@ -148,7 +148,7 @@ class BlockRenderer:
 
 
 class _SourceCounter:
-    """How many sources of a line were met."""
+    """Counts the sources of a line."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -180,7 +180,7 @@ def _sources_in(block: Block) -> int:
 
 
 def _parts(block: ToolResultBlock) -> list[bytes]:
-    """The pieces of a result, each as JSON; plain text is one text block."""
+    """The parts of a result as JSON; plain text is one text block."""
     if isinstance(block.content, UnsetType):
         return []
     try:
@@ -202,7 +202,7 @@ def _is_sound(data: bytes) -> bool:
 
 
 def blob_of(entry: Entry, number: int) -> Blob | None:
-    """The n-th base64 source of a line; None where there is none that can be read."""
+    """The n-th base64 source of a line; None if there is no readable one."""
     content = content_of(entry)
     try:
         parts = [msgspec.json.decode(raw) for raw in content] if isinstance(content, list) else []
@@ -219,7 +219,7 @@ def blob_of(entry: Entry, number: int) -> Blob | None:
 
 
 def media_type_of(data: bytes) -> str:
-    """What bytes are, by themselves: one of four kinds of picture, else nothing that a browser would show."""
+    """The media type by content: one of four image types, else a type that no browser displays."""
     for start, kind in _PICTURES:
         if data.startswith(start):
             return kind

@@ -1,7 +1,7 @@
-"""One way to see a conversation, as places: which lines make which message, and what belongs together.
+"""One view of a conversation as line positions: which lines form which message, and what belongs together.
 
-A ``ConversationView`` names it as the options of ``show`` do. A ``ViewMessages`` is the list of its messages with kinds and
-sizes, which call is answered where, which messages are one response, and which turn each belongs to.
+A ``ConversationView`` selects it like the options of ``show``. ``ViewMessages`` lists its messages
+with kinds and sizes, where each call is answered, which messages form one response, and the turns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,64})")
 
 
 class ConversationView(Struct, frozen=True):
-    """Which conversation of a session is meant; none of them: the one the client would load."""
+    """Selects a conversation of a session. Without any field set: the one the client would load."""
 
     branch: str | None = None
     before: int | None = None
@@ -48,15 +48,15 @@ class ConversationView(Struct, frozen=True):
     whole: bool = False
 
     def check(self) -> None:
-        """Refuse what cannot be seen at once."""
+        """Refuse contradictory selections."""
         if sum(one is not None for one in (self.branch, self.before, self.agent)) > 1:
-            raise UsageError("branch, before, agent: one at a time", hint="leave the others out")
+            raise UsageError("branch, before and agent exclude each other", hint="give only one of them")
         if self.whole and (self.before is not None or self.agent is not None):
-            raise UsageError("whole: not with before or agent", hint="leave one of them out")
+            raise UsageError("whole cannot be combined with before or agent", hint="leave one of them out")
 
 
 class ViewMessages:
-    """The messages of one view, by their places."""
+    """The messages of one view, as positions in the log."""
 
     def __init__(
         self, groups: Sequence[tuple[Node, ...]], graph: Graph, log: LogGraph, meta: set[int]
@@ -66,7 +66,6 @@ class ViewMessages:
 
     @property
     def load(self) -> Load:
-        """Reads a line."""
         return self.log.load
 
     def __len__(self) -> int:
@@ -74,7 +73,7 @@ class ViewMessages:
 
     @functools.cached_property
     def kinds(self) -> str:
-        """One letter of ``KINDS`` for each message."""
+        """One letter of ``KINDS`` per message."""
         return "".join(self._kind(group[0]) for group in self.groups)
 
     def _kind(self, node: Node) -> str:
@@ -92,12 +91,12 @@ class ViewMessages:
 
     @functools.cached_property
     def places(self) -> dict[str, int]:
-        """Which message a line belongs to, by its uuid."""
+        """The index of the message of each line, by uuid."""
         return {node.uuid: index for index, group in enumerate(self.groups) for node in group}
 
     @functools.cached_property
     def results(self) -> dict[str, Node]:
-        """The line that answers a call: one of this conversation before any other."""
+        """The line that answers each call, preferably one of this conversation."""
         found: dict[str, Node] = {}
         for group in self.groups:
             for node in group:
@@ -110,7 +109,7 @@ class ViewMessages:
 
     @functools.cached_property
     def responses(self) -> dict[str, list[int]]:
-        """The messages that hold lines of one response, by its id."""
+        """The messages that hold lines of a response, by its id."""
         found: dict[str, list[int]] = {}
         for index, group in enumerate(self.groups):
             name = group[0].message_id if group[0].type == "assistant" else None
@@ -120,7 +119,7 @@ class ViewMessages:
 
     @functools.cached_property
     def turns(self) -> list[int]:
-        """Where turns begin: the messages that somebody typed."""
+        """The messages that start a turn: those a user typed."""
         return [index for index, kind in enumerate(self.kinds) if kind == "p"]
 
     @functools.cached_property
@@ -131,7 +130,7 @@ class ViewMessages:
 
 
 def talk_of(session: PageSession, view: ConversationView) -> ViewMessages:
-    """The messages of a view; kept for the next window."""
+    """The messages of a view, cached for the next window."""
     view.check()
     with session.lock:
         if view.agent is not None:
@@ -173,13 +172,13 @@ def _agent(session: PageSession, view: ConversationView) -> ViewMessages:
     return ViewMessages(grouped(conversation.nodes), conversation.graph, talk.log, set())
 
 
-# ---- where something is ----------------------------------------------------------------------------------
+# ---- position of a line ----------------------------------------------------------------------------------
 
 
 def position_of(
     session: PageSession, uuid: str | None, offset: int | None, agent: str | None
 ) -> tuple[ConversationView, int, str]:
-    """The view that shows a line, the message it is in, and its whole id."""
+    """The view that shows a line, the index of its message, and its full id."""
     for view in _views(session, agent):
         try:
             talk = talk_of(session, view)
@@ -195,7 +194,9 @@ def position_of(
         if found is not None:
             return view, *found
     what = f"entry {uuid!r}" if uuid is not None else f"byte {offset}"
-    raise NotFound(f"{what}: no message of this session", hint="it may be a line that is not shown, or gone")
+    raise NotFound(
+        f"{what}: no message of this session", hint="the line may not be shown, or no longer exist"
+    )
 
 
 def _views(session: PageSession, agent: str | None) -> list[ConversationView]:
@@ -225,7 +226,7 @@ def _node_among(nodes: object, uuid: str | None, offset: int | None) -> Node | N
 
 
 def _leaf_below(graph: Graph, node: Node) -> str:
-    """An end of the conversation that goes through a line: the last child each time."""
+    """An end of the conversation that passes through a line: the last child at each step."""
     seen = {node.uuid}
     current = node
     while True:
@@ -237,11 +238,11 @@ def _leaf_below(graph: Graph, node: Node) -> str:
         seen.add(current.uuid)
 
 
-# ---- whose agent -----------------------------------------------------------------------------------------
+# ---- agents ----------------------------------------------------------------------------------------------
 
 
 def agents_by_call(session: PageSession) -> dict[str, str]:
-    """The agents that their own meta file ties to a call, as of the log's last change."""
+    """The agents that their meta file links to a call, as of the log's last change."""
     if session.senders is None:
         session.senders = _senders(session)
     return session.senders
@@ -263,6 +264,6 @@ def _senders(session: PageSession) -> dict[str, str]:
 
 
 def agent_in_text(text: str) -> str | None:
-    """The agent that the result of a call names, as older clients wrote it."""
+    """The agent named in the result of a call, as older clients wrote it."""
     found = _AGENT_ID.search(text)
     return None if found is None else found[1]

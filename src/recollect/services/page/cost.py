@@ -36,7 +36,7 @@ def cost_document(
     first, end = timespan.bounds(since, until, now, zone_of(timezone))
     with desk.index.opened() as opened:
         if opened.database is None and sum(mark_of(one)[1] for one in desk.sessions()) > _FEW_BYTES:
-            raise Busy("the index is being built", hint="costs are there when it is ready; wait a little")
+            raise Busy("the index is being built", hint="wait until it is ready")
         report = costs(
             desk.roots,
             by,

@@ -1,7 +1,7 @@
-"""What all answers of a page share: the homes, our own directory, open sessions, the index, first glances.
+"""What all answers of a page share: homes, data directory, open sessions, index, summaries of logs.
 
-Everything here is safe for several threads. Caches are bounded, and hold what says how old it is: a
-glance is that of a size and a time of a log.
+Safe for several threads. Caches are bounded, and their entries hold the size and time of the log
+they were made from.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PAUSE_SECONDS = 0.001
 
 
 class PageBackend:
-    """One person's sessions, for as long as the page is open."""
+    """One user's sessions, for as long as the page is open."""
 
     def __init__(
         self, home: Home, *, data: Path, cache: Path, words: Sequence[str] = (), is_sample: bool = False
@@ -58,13 +58,13 @@ class PageBackend:
         self._glances: OrderedDict[str, tuple[int, int, LogSummary | None]] = OrderedDict()
 
     def command(self, *words: str) -> str:
-        """A command line to type, with the global options the page was started with."""
+        """A command line to type, with the global options of the page."""
         return shlex.join(["recollect", *self._words, *words])
 
     def sessions(self, *, fresh: bool = False, any_age: bool = False) -> list[Session]:
-        """Every session, newest file first; as of a second ago, or a few where there are very many.
+        """Every session, newest file first, at most a second old (a few seconds for very many).
 
-        ``any_age`` takes what was listed last, for whoever goes on with a list.
+        ``any_age`` accepts the last list, to continue paging through it.
         """
         with self.lock:
             until, found = self._listed
@@ -77,14 +77,14 @@ class PageBackend:
             return found
 
     def changed(self) -> None:
-        """Something may lie elsewhere now: the next list looks again."""
+        """Drop the cached list after a change."""
         with self.lock:
             self._listed = (0.0, [])
 
     def session(self, name: str) -> Session:
-        """A session by its whole id; of several copies the newest. One that is only in the archive is found too."""
+        """A session by its full id, the newest of several copies. Archived sessions are found too."""
         for known in (self._listed[1], None):
-            # A list of any age says where to look; only what is not in it is worth another walk.
+            # A list of any age is good enough to find a file; only an unknown session needs another walk.
             for session in self.sessions(fresh=True) if known is None else known:
                 now = self._as_it_is(session) if session.id == name else None
                 if now is not None:
@@ -94,14 +94,14 @@ class PageBackend:
             manifest = archive.known(project, session_id) if session_id == name else None
             if manifest is not None:
                 return ArchivedSession(archive, manifest)
-        raise NotFound(f"session {name!r}: not found", hint="the list shows what there is")
+        raise NotFound(f"session {name!r}: not found", hint="choose one from the list")
 
     def reading(self, name: str) -> PageSession:
-        """A session to be read, as it is now."""
+        """A session to read, in its current state."""
         return self.open_sessions.opened(self.session(name))
 
     def changing(self, name: str) -> Session:
-        """A session to be changed: one that lies in a home, looked up anew."""
+        """A session to change: looked up again, and only in a home."""
         self.require_own()
         session = next((one for one in self.sessions(fresh=True) if one.id == name), None)
         if session is None:
@@ -109,12 +109,14 @@ class PageBackend:
         return session
 
     def require_own(self) -> None:
-        """Refuse changes to the home that ships with the package."""
+        """Refuse changes to the built-in sample home."""
         if self.is_sample:
-            raise Busy("the built-in sample is not changed", hint="copy it elsewhere and name it with --home")
+            raise Busy(
+                "the built-in sample home cannot be changed", hint="copy it elsewhere and name it with --home"
+            )
 
     def glance(self, session: Session) -> LogSummary | None:
-        """Title, tag and times; None where the log cannot be read."""
+        """Title, tag and times; None if the log cannot be read."""
         path, size, modified = mark_of(session)
         with self.lock:
             known = self._glances.get(path)
@@ -131,7 +133,7 @@ class PageBackend:
         return seen
 
     def read_ahead(self, stop: threading.Event) -> None:
-        """Read the large logs that nobody has read yet, so that each opens at once; for others pauses in between."""
+        """Read large logs in advance, so that they open at once. Pauses between them to let requests through."""
         left = _AHEAD_BYTES
         for session in self.sessions():
             if stop.is_set() or left <= 0:
@@ -141,7 +143,7 @@ class PageBackend:
                     left -= self._read_ahead(session, stop)
 
     def _read_ahead(self, session: Session, stop: threading.Event) -> int:
-        """How many bytes had to be read."""
+        """Returns the number of bytes read."""
         with OpenLog(session.path) as opened:
             new = opened.size() - self._kept_points.covers(opened)
         if new < WORTH_KEEPING:

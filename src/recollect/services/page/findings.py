@@ -1,4 +1,4 @@
-"""What is wrong with a session, for a page: found here where the log is short, else in a process of its own.
+"""Findings of a session for a page. A long log is checked in a separate process.
 
 A check of 50 MB takes seconds of work, in which whoever scrolls would wait for every message. The process is given
 the place of one log, writes the document and ends. Where none can be started the check is made right here.
@@ -28,14 +28,14 @@ from recollect.services.session import Session
 from recollect.system.pool import DeadlinePassed, Run, TaskPiece, WorkerPool
 
 _FINDINGS = 500
-# Below this a process takes longer to start than the check.
+# Below this size, starting a process takes longer than the check.
 _WORTH_A_PROCESS = 8 << 20
 _LONGEST_SECONDS = 600.0
 _one_at_a_time = threading.Lock()
 
 
 def found(home: Home, session: Session, data: Path) -> FindingsDocument:
-    """Findings, and the plan of a repair where there are some."""
+    """The findings, and the plan of a repair if it would fix some."""
     size = session.file.size + sum(agent.size for agent in session.agents())
     if size >= _WORTH_A_PROCESS and any(session.home.root == one.root for one in home.homes):
         with _one_at_a_time:
@@ -75,14 +75,14 @@ def _encoded_document(request: tuple[str, str, str]) -> Iterator[bytes]:
 
 def _document(home: Home, session: Session, data: Path) -> FindingsDocument:
     checked = check(home, [session], data=data, with_secrets=False)
-    # Without a broken rule that a repair may mend there is no plan: the log need not be read again.
+    # If no finding can be repaired there is no plan, and the log is not read again.
     is_mendable = any(CODES[code].is_mendable for code in checked.summary.by_code)
     plan = _repair(session) if is_mendable else None
     return FindingsDocument(checked.findings[:_FINDINGS], len(checked.findings), checked.summary, plan)
 
 
 def _repair(session: Session) -> PageRepairPlanDocument | None:
-    """The plan; None where none can be made."""
+    """The plan; None if none can be made."""
     try:
         with planned_repair(session) as plan:
             return PageRepairPlanDocument(**page_repair_members(plan))

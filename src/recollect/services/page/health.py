@@ -1,7 +1,7 @@
-"""What needs looking after, for a page: expiring, not archived, damaged, old, secrets; each with its command.
+"""What needs attention, for a page: expiring, not archived, damaged or old sessions, and secrets.
 
-All but the secrets comes from directories and the index, in moments. Looking for secrets reads every byte, so it is a
-job that is started, tells how far it is, and keeps its result until the server ends.
+All but the secrets comes from directories and the index. Looking for secrets reads every byte, so
+it runs as a background job that reports its progress and keeps its result until the server ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OLD_DAYS = 90
 
 
 class SecretJob:
-    """Looks for secrets in a thread, once at a time."""
+    """Looks for secrets in one background thread."""
 
     def __init__(self, desk: PageBackend) -> None:
         self._desk = desk
@@ -37,7 +37,7 @@ class SecretJob:
         self._done = self._total = 0
 
     def start(self) -> None:
-        """Begin, unless it runs."""
+        """Start, unless it is running."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
@@ -47,7 +47,6 @@ class SecretJob:
             self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """For it to end."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -61,7 +60,7 @@ class SecretJob:
         self._done, self._total = done, total
 
     def document(self) -> documents.SecretsDocument:
-        """How far it is and what was found: kinds and numbers, never a value."""
+        """Progress and findings: kinds and counts, never a value."""
         scanned = self._scanned
         return documents.SecretsDocument(
             state=self._state(),
@@ -94,7 +93,6 @@ def _by_kind(scanned: SecretScan) -> list[documents.SecretKindDocument]:
 
 
 def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> documents.HealthDocument:
-    """All of it."""
     rows = listed.rows()
     kept = {row.id: listed.is_archived(row.session) for row in rows}
     return documents.HealthDocument(
@@ -160,14 +158,14 @@ def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> documents.OldSessions
         before_days=OLD_DAYS,
         total=len(old),
         bytes=sum(row.session.file.size for row in old),
-        note=f"sessions tagged {HOLD} stay",
+        note=f"sessions tagged {HOLD} are kept",
         command=desk.command("cleanup", "--days", str(OLD_DAYS)),
         action=RequestDocument("/api/cleanup", {"days": OLD_DAYS}) if old else None,
     )
 
 
 def _home_findings(desk: PageBackend) -> list[Finding]:
-    """The rules about homes as a whole; what expires has a part of its own."""
+    """Findings about the homes themselves; expiry has its own section."""
     if desk.is_sample:
         return []
     found = home_findings(desk.home, desk.data, dt.datetime.now(dt.UTC), with_secrets=False)

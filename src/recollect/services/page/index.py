@@ -1,8 +1,7 @@
-"""The index behind a page: brought up to date in a thread of its own, asked by everybody else as it is.
+"""The index of a page: refreshed in a background thread, read by all requests.
 
-No answer waits for a build. While the first one runs, whoever asks gets an index without a database, and
-reads what it can from the logs. A refresh of an index that is there takes moments; an answer waits that
-long for it, and no longer.
+No answer waits for a build. During the first build, requests get an index without a database and
+read the logs. Refreshing an existing index is quick; an answer waits for that, but no longer.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _WAIT_SECONDS = 0.25
 
 
 class IndexKeeper:
-    """Keeps one index fresh for as long as questions come."""
+    """Refreshes one index as long as requests come."""
 
     def __init__(self, homes: Sequence[Path], cache: Path) -> None:
         self.homes, self._cache = tuple(homes), cache
@@ -38,13 +37,12 @@ class IndexKeeper:
 
     @property
     def state(self) -> IndexState:
-        """Whether it can be asked."""
         if self._built():
             return "ready"
         return "building" if self._thread is not None and self._thread.is_alive() else "none"
 
     def _built(self) -> bool:
-        """Looked up each time: another process, or damage, may have taken the file away."""
+        """Checked each time: another process, or damage, may have removed the file."""
         return is_built(index_path(self.homes, self._cache))
 
     def refresh(self) -> None:
@@ -55,11 +53,11 @@ class IndexKeeper:
                 return
             thread = threading.Thread(target=self._refresh, name="recollect-index", daemon=True)
             thread.start()
-            self._thread = thread  # only now: whoever waits for it may find it started
+            self._thread = thread  # only now: a waiting request must find it started
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Within it no refresh begins, where there is an index to ask: the first list has the machine to itself."""
+        """No refresh starts inside, if an index exists: the first list gets the processor to itself."""
         self._is_held = self._built()
         try:
             yield
@@ -93,7 +91,7 @@ class IndexKeeper:
             self.notes = [str(problem)]
         finally:
             now = time.monotonic()
-            # Where a refresh takes long it comes less often: most of the time is for answers.
+            # A slow refresh runs less often, so that most time is left for answers.
             self._rests_until = now + max(_REST_SECONDS, min(5 * (now - begun), _LONGEST_REST))
 
     def _progress(self, done: int, total: int) -> None:

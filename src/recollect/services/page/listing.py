@@ -1,8 +1,8 @@
-"""All sessions of some homes for a list that is made again and again: one walk, and nothing made that nobody asks for.
+"""All sessions of some homes for a list that is refreshed often: one walk, and objects made lazily.
 
-The same sessions that ``Home.sessions`` gives, each once: of names that lead to the same file the first counts,
-as for the index. A path, an id and a reader for each of ten thousand logs take four times as long as the walk, and
-a list shows a hundred.
+The same sessions as ``Home.sessions``, each once: if several names lead to one file, the first counts,
+as in the index. Building path, id and reader for ten thousand logs takes four times as long as the
+walk, and a list shows a hundred.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.home_walk import FoundLog, scan_logs
 
-Mark = tuple[str, int, int]  # where a log lies, its size, its time
+Mark = tuple[str, int, int]  # path, size and time of a log
 
 
 class WalkedSession(Session):
-    """A session as a walk saw it."""
+    """A session found by a walk."""
 
     def __init__(self, home: ClaudeHome, seen: FoundLog) -> None:
         self.home, self.seen = home, seen
 
     @functools.cached_property
-    def file(self) -> SessionFile:  # type: ignore[override]  # made when it is asked for
-        """Its log."""
+    def file(self) -> SessionFile:  # type: ignore[override]  # made on demand
         seen = self.seen
         try:
             name: SessionId | None = SessionId(seen.session or "")
@@ -38,12 +37,12 @@ class WalkedSession(Session):
 
     @property
     def id(self) -> str:
-        """Its id; for a log with a name no client gives, that name."""
+        """The session id; for a log with an unusual name, that name."""
         return self.seen.session or ""
 
 
 def listed(homes: Iterable[ClaudeHome], known: Mapping[str, WalkedSession]) -> list[Session]:
-    """Every session, newest file first; the same objects as in ``known`` where nothing changed."""
+    """Every session, newest file first. Unchanged sessions are the same objects as in ``known``."""
     found: list[tuple[int, Session]] = []
     for home in homes:
         for seen in scan_logs(home.root):
@@ -57,7 +56,7 @@ def listed(homes: Iterable[ClaudeHome], known: Mapping[str, WalkedSession]) -> l
 
 
 def mark_of(session: Session) -> Mark:
-    """What changes when the log of a session does, without looking at it."""
+    """A value that changes when the log changes, without reading it."""
     if isinstance(session, WalkedSession):
         return session.seen.path, session.seen.size, session.seen.mtime_ns
     return str(session.path), session.file.size, session.file.mtime_ns

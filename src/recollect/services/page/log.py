@@ -1,4 +1,4 @@
-"""A session that a page has open: the places of its messages, kept while the log grows, never their text.
+"""A session open on a page: line positions of its messages, never their text.
 
 The graphs come from a ``ConversationCache``, so a log that grew is read from where the last look ended, and
 memory is bounded by the budget of the cache. Texts are read from their places when a window of messages is
@@ -32,7 +32,7 @@ class PageSession(Session):
 
     @property
     def id(self) -> str:
-        """Its id, also where it lies in the archive under another name."""
+        """Its id, even if the archive stores it under another name."""
         return self._name
 
     def keep(self) -> None:
@@ -40,18 +40,18 @@ class PageSession(Session):
         self.log.keep()
 
     def agents(self) -> list[AgentFile]:
-        """The logs of its sub-agents; of an archived session those in the archive."""
+        """The logs of its sub-agents; for an archived session, those in the archive."""
         return self._agents()
 
 
 def signature_of(path: Path) -> tuple[int, int, int]:
-    """What changes when a log does: size, time, file."""
+    """Size, time and file of a log: changes when the log changes."""
     try:
         seen = path.stat()
     except FileNotFoundError as cause:
-        raise NotFound(f"no log at {path}", hint="it may have been moved or cleaned up") from cause
+        raise NotFound(f"no log at {path}", hint="it may have been moved or deleted") from cause
     except OSError as cause:
-        raise StorageError("look at", path, cause, hint="check who may read it") from cause
+        raise StorageError("read", path, cause, hint="check its permissions") from cause
     return seen.st_size, seen.st_mtime_ns, seen.st_ino
 
 

@@ -1,8 +1,7 @@
-"""The page for the members of an organisation: who they are, and the desk at which a team's sessions lie.
+"""The page for members of an organisation: sign-in results, and a backend over the team's sessions.
 
-The desk is that of the local page, over a mirror. Whoever asks for the list waits a moment for what is new in it;
-whoever asks for a session waits until that one is up to date. What was deleted is out of the search before anybody
-is told that it is gone.
+The backend is that of the local page, over a mirror. A list waits briefly for new sessions; opening a
+session waits until it is up to date. Deleted sessions leave the search before the list says they are gone.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ PULL = "recollect sync pull --into-home --apply"
 
 
 class Member(Struct, frozen=True):
-    """Somebody who was let in. ``organization`` is the id, by which everything is kept apart; so is ``token``, the name of
-    a token and no secret.
-    """
+    """A signed-in member. ``organization`` is the id that separates all data. ``token`` is the token's id, not a secret."""
 
     organization: str
     organization_name: str
@@ -43,7 +40,7 @@ class Member(Struct, frozen=True):
 
 
 class AccessDenial(Struct, frozen=True):
-    """Somebody who was not."""
+    """Why a sign-in was refused."""
 
     status: int
     error: str
@@ -52,7 +49,7 @@ class AccessDenial(Struct, frozen=True):
 
 
 class _MirrorIndexKeeper(IndexKeeper):
-    """An index over a mirror: asked about nothing before the mirror was looked at."""
+    """An index over a mirror. It answers nothing before the mirror was refreshed."""
 
     def __init__(self, homes: Sequence[Path], cache: Path, mirror: Mirror) -> None:
         super().__init__(homes, cache)
@@ -62,17 +59,17 @@ class _MirrorIndexKeeper(IndexKeeper):
 
     @contextlib.contextmanager
     def opened(self, wait: float = 0.25) -> Iterator[OpenIndex]:
-        """The index; never one that still has what was taken away."""
+        """The index; never one that still holds deleted sessions."""
         self._mirror.look(_PATIENCE)
         self._is_clear.wait(_CLEARING_SECONDS)
         with super().opened(wait) as opened:
             yield opened
 
     def clear(self) -> None:
-        """Sessions are gone: let the index know before anybody asks it."""
+        """Remove deleted sessions from the index before the next query."""
         self._is_clear.clear()
         try:
-            self.wait(_CLEARING_SECONDS)  # one that runs may have looked before
+            self.wait(_CLEARING_SECONDS)  # a running refresh may have started before the deletion
             self._rests_until, self._is_held = 0.0, False
             self.refresh()
             self.wait(_CLEARING_SECONDS)
@@ -81,7 +78,7 @@ class _MirrorIndexKeeper(IndexKeeper):
 
 
 class MirrorBackend(PageBackend):
-    """The sessions of an organisation, for as long as its members look at them."""
+    """The sessions of an organisation, for as long as its members use the page."""
 
     def __init__(self, place: Path, source: MirrorSource, *, rest: float = 1.0) -> None:
         self.mirror = Mirror(place, source, rest=rest)
@@ -98,7 +95,7 @@ class MirrorBackend(PageBackend):
         self._clear()
 
     def sessions(self, *, fresh: bool = False, any_age: bool = False) -> list[Session]:
-        """Every session, after a look at the mirror."""
+        """Every session, after refreshing the mirror."""
         if not any_age:
             self.mirror.look(_PATIENCE)
             changes = self.mirror.changes
@@ -114,19 +111,19 @@ class MirrorBackend(PageBackend):
 
 
 class MirrorBackends:
-    """The desks of all organisations of a server, each in a directory of its own."""
+    """The backends of all organisations of a server, each in its own directory."""
 
     def __init__(self, place: Path, source_of: Callable[[str], MirrorSource], *, rest: float = 1.0) -> None:
         self._place, self._source_of, self._rest = place, source_of, rest
 
     def desk(self, member: Member) -> MirrorBackend:
-        """The one of a member's organisation."""
+        """The backend of a member's organisation."""
         made = self._opened(member.organization)
         made.mirror.keep_days(member.retention_days)
         return made
 
     def tidy(self) -> None:
-        """Remove what was deleted, also where nobody has looked for long."""
+        """Remove what was deleted, also for organisations without recent requests."""
         for directory in self._place.iterdir() if self._place.is_dir() else ():
             with contextlib.suppress(RecollectError, ValueError, OSError):
                 self._opened(directory.name).mirror.remove_gone()
@@ -137,5 +134,5 @@ class MirrorBackends:
 
 
 def resume_line(session: str) -> str:
-    """How a member goes on with a session on another machine."""
+    """The command that continues a session on another machine."""
     return f"{PULL} && claude --resume {shlex.quote(session)}"

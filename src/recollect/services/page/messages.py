@@ -1,7 +1,7 @@
-"""Windows of messages for a page: what ``show --json`` prints, with calls, costs and places beside it.
+"""Windows of messages for a page: what ``show --json`` prints, with calls, costs and positions.
 
-A window is read from the log, sent and forgotten. Costs are exact: a response is priced by all its lines together,
-and stands at the message that holds the last of them.
+A window is read from the log, sent and not kept. Costs are exact: a response is priced from all its
+lines, and its cost is on the message with the last of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PROMPTS = 500
 _PROMPT_CHARACTERS = 120
 MOST_BYTES = 32 << 20
 _MOST_WINDOW = 8 << 20
-_MOST_OF_ONE = 1 << 20  # more of a message is cut, or comes by reference
+_MOST_OF_ONE = 1 << 20  # longer messages are cut, or sent by reference
 
 
 class MessageWindow:
@@ -57,7 +57,7 @@ class MessageWindow:
         self._cut_at: int | None = LONGEST
 
     def document(self, start: int, count: int) -> documents.MessageWindowDocument:
-        """Messages from ``start`` on, which counts from the end where it is negative."""
+        """Messages from ``start`` on; a negative ``start`` counts from the end."""
         total = len(self._talk)
         wanted = range(total)[start:][:count]
         return documents.MessageWindowDocument(
@@ -69,7 +69,7 @@ class MessageWindow:
         )
 
     def _within_bounds(self, wanted: range) -> Iterator[int]:
-        """As many as fit into one answer, one at least: a window of huge messages ends sooner."""
+        """As many as fit into one answer, at least one: a window of huge messages is shorter."""
         left = _MOST_WINDOW
         for index in wanted:
             if left <= 0:
@@ -78,9 +78,9 @@ class MessageWindow:
             yield index
 
     def whole(self, index: int) -> documents.PageMessageDocument:
-        """One message without cutting."""
+        """One message, uncut."""
         if not 0 <= index < len(self._talk):
-            raise NotFound(f"message {index}: there are {len(self._talk)}", hint="ask for the map again")
+            raise NotFound(f"message {index}: there are {len(self._talk)}", hint="reload the conversation")
         if sum(node.length for node in self._talk.groups[index]) <= MOST_BYTES:
             self._cut_at = None
         return self._message(index)
@@ -162,7 +162,7 @@ class MessageWindow:
     # ---- costs -------------------------------------------------------------------------------------------
 
     def _cost(self, index: int, said: Message) -> tuple[spending.SpendingDocument | None, int]:
-        """What a response cost, at its last message only, and which message that is."""
+        """The cost of a response, on its last message only, and the index of that message."""
         name = self._talk.groups[index][0].message_id if said.role == "assistant" else None
         places = self._talk.responses.get(name or "", [index])
         if said.role != "assistant" or places[-1] != index:
@@ -182,7 +182,7 @@ class MessageWindow:
 
 
 def signature(talk: ViewMessages) -> str:
-    """Changes when the log does."""
+    """A value that changes with the log."""
     size, modified, _ = signature_of(talk.log.path)
     return f"{size}-{modified}"
 
@@ -191,7 +191,7 @@ def signature(talk: ViewMessages) -> str:
 
 
 def map_document(session: PageSession, view: ConversationView) -> documents.ConversationMapDocument:
-    """Kinds, sizes and times of all messages, and the first words of the newest prompts."""
+    """Kinds, sizes and times of all messages, and the beginning of the newest prompts."""
     talk = talk_of(session, view)
     return documents.ConversationMapDocument(
         total=len(talk),
@@ -215,14 +215,14 @@ def _prompt(talk: ViewMessages, index: int) -> documents.PromptDocument:
 
 
 def first_words(talk: ViewMessages, index: int, characters: int) -> str:
-    """How a message begins, on one line."""
+    """The beginning of a message, on one line."""
     return " ".join(spoken(talk.groups[index], talk.load).text[: characters * 4].split())[:characters]
 
 
 def costs_document(
     session: PageSession, view: ConversationView, whole_session: spending.AmountDocument
 ) -> documents.TurnCostsDocument:
-    """What each turn of a view cost; every response once, in the turn of its last line."""
+    """The cost of each turn of a view. Every response counts once, in the turn of its last line."""
     talk, prices = talk_of(session, view), price_list()
     starts = [-1, *talk.turns]
     ledgers: dict[int, Ledger] = {}

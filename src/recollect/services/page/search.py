@@ -1,4 +1,4 @@
-"""Search for a page: hits as data, grouped by session, with what is needed to jump to each."""
+"""Search for a page: hits grouped by session, with what is needed to jump to each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def search_document(
     limit: int = 50,
     width: int = 160,
 ) -> PageSearchDocument:
-    """What fits, the newest first unless ``rank`` asks for the best."""
+    """Matching messages, newest first, or best first with ``rank``."""
     with desk.index.opened() as opened:
         found = search(
             query,

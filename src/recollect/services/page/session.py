@@ -1,7 +1,7 @@
-"""One session for a page: its head, agents, files, todos, findings.
+"""One session for a page: header, agents, files, todos, findings.
 
-Whatever takes a pass over the whole log with its texts (agents, findings, files) is made when it is asked for
-and kept until the log changes, a few at a time.
+Agents, findings and files need a pass over the whole log. They are computed on request and cached
+until the log changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEPT_EACH = 4
 def _remembered(
     desk: PageBackend, what: str, session: PageSession, make: Callable[[], _T], most: int = _KEPT_EACH
 ) -> _T:
-    """What was made of a session, until its log changes; of the ``most`` sessions asked about last."""
+    """A value computed from a session, cached until its log changes, for the last ``most`` sessions."""
     key = (session.path, signature_of(session.path))
     with desk.lock:
         kept = cast("dict[object, object]", desk.kept.setdefault(what, {}))
@@ -52,18 +52,18 @@ def _remembered(
     return made
 
 
-# ---- the head --------------------------------------------------------------------------------------------
+# ---- header ----------------------------------------------------------------------------------------------
 
 
 def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionHeadDocument:
-    """Everything that stands above a conversation."""
+    """Everything shown above a conversation."""
     session = desk.reading(name)
     with session.lock:
         seen, graph = desk.glance(session) or session.glance, session.graph
         talk, problem = _active_talk(session)
         cuts = [node for node in graph.nodes.values() if node.is_boundary]
         compactions = session.compactions() if cuts else []
-    # The first messages are on screen by now: the next server shall have them sooner.
+    # The first messages are on screen by now; save the positions for the next start of the server.
     session.keep()
     row = listed.row(session)
     return SessionHeadDocument(
@@ -122,7 +122,7 @@ def _active_talk(session: PageSession) -> tuple[ViewMessages | None, str | None]
 
 
 def _hidden(session: PageSession, talk: ViewMessages | None) -> int:
-    """How many messages the last compaction keeps from the model."""
+    """How many messages the last compaction hides from the model."""
     return (
         0
         if talk is None or not talk.boundaries
@@ -131,7 +131,7 @@ def _hidden(session: PageSession, talk: ViewMessages | None) -> int:
 
 
 def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
-    """What `recollect cost --session` says; nothing while there is no index."""
+    """What `recollect cost --session` reports; nothing without an index."""
     with desk.index.opened() as opened:
         if opened.database is None:
             return {}
@@ -150,7 +150,7 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
 
 
 def resume_document(session: PageSession) -> parts.PageResumeDocument:
-    """How to go on with it in the client."""
+    """How to continue the session in the client."""
     way = resumption(session)
     return parts.PageResumeDocument(
         session=way.session,
@@ -165,7 +165,7 @@ def resume_document(session: PageSession) -> parts.PageResumeDocument:
 
 
 def agents_document(desk: PageBackend, session: PageSession) -> parts.PageAgentsDocument:
-    """The sub-agents, first sent first."""
+    """The sub-agents, in the order they started."""
     agents = _remembered(desk, "agents", session, lambda: agents_of(session))
     return parts.PageAgentsDocument(session.id, [parts.page_agent(one) for one in agents])
 
@@ -176,8 +176,8 @@ Files = dict[str, list[FileVersion]]
 
 
 def files_of(desk: PageBackend, session: PageSession) -> Files:
-    """Every version of every file it touched."""
-    # Every version is text in memory: those of one session at a time.
+    """Every version of every file the session touched."""
+    # Every version is text in memory, so only one session's are kept.
     return _remembered(desk, "files", session, lambda: touched_files(session.home, session.file), most=1)
 
 
@@ -193,10 +193,11 @@ def files_document(desk: PageBackend, session: PageSession) -> parts.FilesDocume
 
 
 def version_of(files: Files, path: str, number: int) -> FileVersion:
-    """One version of one file."""
     found = files.get(path)
     if found is None:
-        raise NotFound(f"file {path!r}: not touched in this session", hint="the list of files shows them")
+        raise NotFound(
+            f"file {path!r}: not touched in this session", hint="choose one from the list of files"
+        )
     if not 1 <= number <= len(found):
         raise NotFound(f"{path}: no version {number}", hint=f"it has versions 1 to {len(found)}")
     return found[number - 1]
@@ -205,7 +206,7 @@ def version_of(files: Files, path: str, number: int) -> FileVersion:
 def version_document(
     desk: PageBackend, session: PageSession, path: str, number: int
 ) -> parts.FileTextDocument:
-    """The text of a version; nothing where it is no text, or not known."""
+    """The text of a version; nothing if it is not text or unknown."""
     version = version_of(files_of(desk, session), path, number)
     content = version.content
     text: str | None
@@ -226,7 +227,6 @@ def version_document(
 def diff_document(
     desk: PageBackend, session: PageSession, path: str, number: int, against: int | None
 ) -> parts.FileDiffDocument:
-    """What changed from one version to another."""
     files = files_of(desk, session)
     new = version_of(files, path, number)
     before = number - 1 if against is None else against
@@ -247,7 +247,6 @@ def diff_document(
 
 
 def todos_document(desk: PageBackend, session: PageSession) -> parts.TodosDocument:
-    """What was left to do, list by list."""
     return parts.TodosDocument([one for one in to_do_lists(desk.home) if one.session == session.id])
 
 
@@ -255,7 +254,7 @@ def todos_document(desk: PageBackend, session: PageSession) -> parts.TodosDocume
 
 
 def findings_document(desk: PageBackend, session: PageSession) -> FindingsDocument:
-    """What is wrong with it, and what a repair would do."""
+    """The findings of the session, and what a repair would do."""
     return _remembered(desk, "findings", session, lambda: findings.found(desk.home, session, desk.data))
 
 
@@ -263,7 +262,7 @@ def findings_document(desk: PageBackend, session: PageSession) -> FindingsDocume
 
 
 def blob(session: PageSession, uuid: str, number: int, agent: str | None) -> Blob:
-    """A picture or document that stands in a line."""
+    """An image or document of a line."""
     if agent is None:
         node = session.graph.nodes.get(uuid)
         entry = None if node is None else session.load(node)
@@ -273,10 +272,10 @@ def blob(session: PageSession, uuid: str, number: int, agent: str | None) -> Blo
         entry = None if node is None else talk.load(node)
     found = None if entry is None else blob_of(entry, number)
     if found is None:
-        raise NotFound(f"entry {uuid!r}: no picture or document {number}", hint="load the message again")
+        raise NotFound(f"entry {uuid!r}: no image or document {number}", hint="reload the message")
     return found
 
 
 def cost_of(row: SessionRow) -> AmountDocument:
-    """What a session cost, as the list says."""
+    """The cost of a session, as in the list."""
     return AmountDocument(row.cost_usd, row.unpriced)
