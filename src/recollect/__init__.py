@@ -1,4 +1,4 @@
-"""Keep every coding-agent session: read it losslessly, append to it durably.
+"""Read coding-agent sessions without loss, and append to them durably.
 
     import recollect
 
@@ -13,14 +13,13 @@
     for item in recollect.LogReader(log.path):       # Entry or Damage, never an exception
         ...
 
-Names are imported from their rooms on first use, so that ``import recollect``
-costs next to nothing. ``__all__`` is the public interface; what is not in it may
-change without notice.
+Names are imported on first use, so that ``import recollect`` is fast. ``__all__`` is the public
+interface; everything else may change without notice.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # what type checkers take for true; importing typing would cost 10 ms
+TYPE_CHECKING = False  # true for type checkers; importing typing would cost 10 ms
 if TYPE_CHECKING:
     from recollect.errors import (
         Ambiguous,
@@ -506,7 +505,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name from its room on first use (PEP 562)."""
+    """Import a public name on first use (PEP 562)."""
     if name in _PORCH:
         import importlib
 

@@ -1,24 +1,22 @@
-"""The library for programs with an event loop: the same rooms, awaited.
+"""The library for programs with an event loop: the same classes with async methods.
 
     async with await recollect.aio.Store("logs/").create("/srv/app") as log:
         await log.append(recollect.user("Hello"))        # returns after the sync
 
-    session = await recollect.aio.Home().session("3f2a")
+    session = await recollect.aio.Home().session("6ada00ba")
     conversation = await session.conversation()
-    last = await conversation.messages(-50)              # decodes those fifty only
+    last = await conversation.messages(-50)              # decodes only these fifty
 
-Every class here holds its synchronous twin and nothing else; each wait for a
-disk is made in a thread, so that the loop goes on. Names and meanings are the
-twin's, so its documentation is the one to read. What a property of the twin
-would read from disk is a method here, because it has to be awaited.
+Every class wraps its synchronous counterpart and runs each disk access in a thread, so that the
+loop is not blocked. Names and meanings are the same; read the documentation there. A property that
+would read from disk is a method here, because it must be awaited.
 
-Two promises are added. What is called on one object in some order is done in that
-order, also when nobody awaited in between; and a cancelled call is never left
-half done behind the caller's back: its thread is waited for, so when the
-cancellation arrives the work has either happened or not begun.
+Two promises are added. Calls on one object are carried out in the order of the calls, even if they
+are not awaited one by one. And a cancelled call does not go on in the background: its thread is
+waited for, so the work is either done or not begun when the cancellation arrives.
 
-For many small appends to one log use ``AsyncLog``, which makes one write of
-those that wait together. Nothing here is faster than its twin.
+For many small appends to one log use ``AsyncLog``, which combines waiting appends into one write.
+Nothing here is faster than the synchronous class.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Every failure recollect reports, and what the reader can do next.
+"""Every failure recollect reports, and what the caller can do next.
 
     RecollectError                    exit 1    root: catch this to catch all of ours
     ├─ UsageError                     exit 2    the request itself is wrong
-    │  ├─ InvalidId                             a name that must never reach a path
+    │  ├─ InvalidId                             a name that is not safe in a path
     │  ├─ MissingExtra                          an optional package is not installed
-    │  ├─ NoSandbox                             a command that could not be confined was not started
-    │  ├─ NotPermitted                          the permission rules say no, or want to be asked
+    │  ├─ NoSandbox                             no sandbox is available; nothing was started
+    │  ├─ NotPermitted                          the permission rules deny, or would ask
     │  └─ IllegalTransition                     a session or todo cannot go to that state
     ├─ NotFound                       exit 3    no such session, project, home
     │  └─ Ambiguous                             more than one fits
@@ -14,14 +14,14 @@
     ├─ ServerFailed                   exit 74   an MCP server did not do its part
     ├─ Busy                           exit 5    somebody else is at it
     │  └─ LogLocked                             another process holds the log
-    └─ StorageError                   exit 74   the file system said no
+    └─ StorageError                   exit 74   the file system refused
        ├─ AppendFailed                          carries an Outcome: stored, not stored, unknown
        │  ├─ SyncFailed                         a sync failed; final for this log object
        │  └─ IdConflict                         the id is stored already, with other bytes
        └─ LogUnusable                           the log was closed, or failed before
 
-A message names the object and the cause; ``hint`` names the next step. Nothing
-is raised without both, and a test walks the tree to see that it stays so.
+A message names the object and the cause; ``hint`` names the next step. Every error has both, and a
+test checks that for the whole tree.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(enum.Enum):
-    """The only three answers to "is my entry on disk?" (P8). An append that returns is the first of them."""
+    """The three possible answers to "is my entry on disk?" (P8). An append that returns means stored."""
 
     STORED = "stored"
     NOT_STORED = "not stored"
@@ -44,7 +44,7 @@ class Outcome(enum.Enum):
 
 
 class RecollectError(Exception):
-    """Root of the tree. ``exit_code`` is what the command ends with."""
+    """Root of the tree. ``exit_code`` is the exit status of a command that fails with it."""
 
     exit_code = 1
 
@@ -57,7 +57,7 @@ class RecollectError(Exception):
         return f"{self.message} ({self.hint})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """So that it can cross into another process as it is, whatever its constructor takes."""
+        """Makes every error picklable, whatever its constructor takes."""
         return _rebuilt, (type(self), self.args, self.__dict__)
 
 
@@ -71,7 +71,7 @@ def _rebuilt(
 
 
 class UsageError(RecollectError):
-    """The request cannot be carried out as it was put."""
+    """The request is wrong and cannot be carried out."""
 
     exit_code = 2
 
@@ -83,13 +83,13 @@ class InvalidId(UsageError):
         shown = ascii(value if len(value) <= 60 else value[:57] + "...")
         super().__init__(
             f"{what} {shown}: {reason}",
-            hint="use letters, digits, '-', '_' and '.' as in 3f2a9c1e-…",
+            hint="use letters, digits, '-', '_' and '.' as in 6ada00ba-…",
         )
         self.value, self.reason = value, reason
 
 
 class MissingExtra(UsageError):
-    """A part of recollect needs a package that comes with an extra. The hint says how to add it here."""
+    """A part of recollect needs a package of an extra. The hint says how to install it here."""
 
     def __init__(self, what: str, package: str, *extras: str) -> None:
         super().__init__(f"{what} needs {package}, which is not installed", hint=install_hint(*extras))
@@ -120,17 +120,17 @@ def install_hint(*extras: str, prefix: str = sys.prefix, package: str = __file__
 
 
 class NoSandbox(UsageError):
-    """A sandbox was asked for and cannot be had (E06); nothing was started."""
+    """A sandbox is required and not available (E06); nothing was started."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"no sandbox: {reason}; nothing was started",
-            hint="install bubblewrap, or say --unconfined to run it without a sandbox",
+            hint="install bubblewrap, or use --unconfined to run without a sandbox",
         )
 
 
 class NotPermitted(UsageError):
-    """The permission rules deny a call, or want somebody asked who is not there."""
+    """The permission rules deny a call, or require a confirmation that cannot be given."""
 
     def __init__(self, call: str, why: str, *, hint: str) -> None:
         shown = ascii(call if len(call) <= 200 else call[:197] + "...")
@@ -139,10 +139,10 @@ class NotPermitted(UsageError):
 
 
 class IllegalTransition(UsageError):
-    """A state machine was asked for a step it does not have."""
+    """A state machine has no such transition."""
 
     def __init__(self, what: str, current: str, wanted: str, allowed: tuple[str, ...]) -> None:
-        steps = ", ".join(allowed) if allowed else "nowhere: it is final"
+        steps = ", ".join(allowed) if allowed else "no other state: it is final"
         super().__init__(
             f"{what}: cannot go from {current} to {wanted}",
             hint=f"from {current} it can go to {steps}",
@@ -157,7 +157,7 @@ class NotFound(RecollectError):
 
 
 class Ambiguous(NotFound):
-    """More than one thing has that name."""
+    """More than one object has that name."""
 
     def __init__(self, what: str, value: str, matches: tuple[str, ...]) -> None:
         super().__init__(
@@ -168,7 +168,7 @@ class Ambiguous(NotFound):
 
 
 class DamagedData(RecollectError):
-    """Bytes that could not be read as what they should be."""
+    """Bytes that could not be read as expected."""
 
     exit_code = 4
 
@@ -186,26 +186,26 @@ class PluginFailed(RecollectError):
 
 
 class ServerFailed(RecollectError):
-    """A server of ours did not start, did not answer, or broke a limit; the other servers are not concerned."""
+    """An MCP server did not start, did not answer, or broke a limit. Other servers are not affected."""
 
     exit_code = 74  # EX_IOERR
 
     def __init__(self, server: str, why: str) -> None:
         super().__init__(
             f"MCP server {server}: {why}",
-            hint="its other calls and the other servers go on; `recollect mcp tools` asks it anew",
+            hint="other calls and servers are not affected; `recollect mcp tools` tries it again",
         )
         self.server, self.why = server, why
 
 
 class Busy(RecollectError):
-    """Somebody else is at work on it."""
+    """Another process is using it."""
 
     exit_code = 5
 
 
 class LogLocked(Busy):
-    """Another process held the lock for longer than we were told to wait."""
+    """Another process held the lock for longer than the timeout."""
 
     outcome = Outcome.NOT_STORED
 
@@ -218,7 +218,7 @@ class LogLocked(Busy):
 
 
 class StorageError(RecollectError):
-    """The file system refused; the cause is kept in ``cause`` and ``__cause__``."""
+    """The file system refused; the cause is in ``cause`` and ``__cause__``."""
 
     exit_code = 74  # EX_IOERR
 
@@ -229,7 +229,7 @@ class StorageError(RecollectError):
 
 
 class AppendFailed(StorageError):
-    """An append did not end as it should; ``outcome`` says whether the entry may exist."""
+    """An append failed; ``outcome`` says whether the entry may be stored."""
 
     def __init__(
         self, operation: str, path: Path, cause: OSError | None, outcome: Outcome, *, hint: str
@@ -247,12 +247,12 @@ class SyncFailed(AppendFailed):
             path,
             cause,
             Outcome.UNKNOWN,
-            hint="this log object takes no more entries; check the disk, open the log anew and append again",
+            hint="this log object takes no more entries; check the disk, open the log again and append again",
         )
 
 
 class IdConflict(AppendFailed):
-    """An entry with this id is in the log already, and it is not the same entry."""
+    """An entry with this id is already in the log, with other content."""
 
     def __init__(self, path: Path, entry_id: str) -> None:
         super().__init__(
@@ -260,16 +260,16 @@ class IdConflict(AppendFailed):
             path,
             None,
             Outcome.NOT_STORED,
-            hint="an entry with that id but other bytes is stored; give the new entry an id of its own",
+            hint="an entry with that id but other bytes is stored; give the new entry another id",
         )
         self.entry_id = entry_id
 
 
 class LogUnusable(StorageError):
-    """The log object was closed, or an earlier failure ended it."""
+    """The log object was closed, or failed earlier."""
 
     outcome = Outcome.NOT_STORED
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__("append to", path, None, hint="open the log anew")
+        super().__init__("append to", path, None, hint="open the log again")
         self.message = f"append to {path}: {reason}; nothing was stored"

@@ -1,4 +1,4 @@
-"""Feature flags for programs: what the client's cache says, with overrides of your own.
+"""Feature flags for programs: the client's cache, with your own overrides.
 
     from recollect.flags import FeatureManager
 
@@ -6,8 +6,8 @@
     if features.enabled("new_diff", default=False):
         ...
 
-The cache is read once, when it is first needed. An expired or missing one is never an error: the
-default counts then, and ``reason`` says so.
+The cache is read once, when it is first needed. An expired or missing cache is not an error: the
+default applies, and ``reason`` says so.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _now() -> dt.datetime:
 class FeatureManager:
     """Gates and dynamic configs by name.
 
-    ``home`` is a Claude home (this machine's, if none is given). ``overrides`` come first: a truth value for a gate,
-    a mapping for a config. ``clock`` gives the time, ``ttl`` how long the cache counts.
+    ``home`` is a Claude home (default: this machine's). ``overrides`` come first: a bool for a gate,
+    a mapping for a config. ``clock`` gives the time, ``ttl`` how long the cache is valid.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class FeatureManager:
         return self._read
 
     def refresh(self) -> None:
-        """Read the cache anew when it is next needed."""
+        """Read the cache again when it is next needed."""
         self._read = None
 
     def enabled(self, name: str, default: bool = False) -> bool:
-        """Whether a gate is open; ``default`` where nobody says."""
+        """Whether a gate is open; ``default`` if it is unknown."""
         value = self._gate(name)
         return default if value is None else value
 
     def config(self, name: str, default: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The values of a dynamic config; ``default``, or nothing, where there is none."""
+        """The values of a dynamic config; ``default``, or nothing, if it is unknown."""
         override = self._overrides.get(name)
         if isinstance(override, Mapping):
             return dict(override)
@@ -76,7 +76,7 @@ class FeatureManager:
         return dict(found if isinstance(found, Mapping) else default or {})
 
     def reason(self, name: str) -> str:
-        """Where the answer about a gate or config comes from: override, cache, or why it is the default."""
+        """The source of the answer about a gate or config: override, cache, or why it is the default."""
         if name in self._overrides:
             return "override"
         cache = self.cache

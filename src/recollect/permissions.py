@@ -6,10 +6,10 @@
     decision = engine.check("Bash(git status && cat /etc/shadow)")
     decision.verdict, decision.rule, decision.why     # deny, "Read(//etc/**)", ...
 
-    Engine.from_settings("/srv/shop")                 # what the client's settings say there
+    Engine.from_settings("/srv/shop")                 # the client's settings in this directory
 
-Deny holds by over-approximation, allow by under-approximation: what cannot be understood is asked about, and
-still meets every deny. Text rules are a convenience; the boundary is a sandbox.
+Deny rules over-approximate, allow rules under-approximate: a call that cannot be understood is asked
+about and still checked against every deny. Text rules are a convenience; the boundary is a sandbox.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ __all__ = [
 
 
 class Engine:
-    """Rules, a workspace and a mode; ask it about calls.
+    """Rules, a workspace and a mode that decide about calls.
 
-    ``allow``, ``ask`` and ``deny`` are rules as settings spell them; one that the client would skip is a
-    ``UsageError`` here, because a rule that was meant must not be missing quietly. ``directories`` may be
-    read and edited like ``cwd``. Nothing of the client's settings counts: see ``from_settings``.
+    ``allow``, ``ask`` and ``deny`` are rules as in the settings. A rule that the client would skip is a
+    ``UsageError`` here, because a missing rule must not go unnoticed. ``directories`` may be read and
+    edited like ``cwd``. The client's settings do not apply: see ``from_settings``.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class Engine:
         settings: str | None = None,
         mode: str | None = None,
     ) -> Engine:
-        """The rules that count in a directory, as the client layers them; ``home`` is a Claude home."""
-        # There or not: a project has settings of its own, and so may the machine.
+        """The rules that apply in a directory, layered as the client does it; ``home`` is a Claude home."""
+        # Even if it does not exist: a project has its own settings, and so may the machine.
         root = home_at(home) if home is not None else next(iter(claude_homes()), home_at("~/.claude"))
         where = ClaudeHome(root.path, root.config_file)
         return _SettingsEngine(permit(where, cwd, mode=mode, command_line=settings))
@@ -115,30 +115,30 @@ class Engine:
         )
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
-        """May this call run? Never raises for whatever the arguments hold."""
+        """Decide one call. Never raises, whatever the arguments hold."""
         return self._engine.decide(tool, arguments)
 
     def check(self, call: str) -> Decision:
-        """The same for a call as people write it: ``Bash(git status)``, ``Read({"file_path": ...})``."""
+        """Decide a call in text form: ``Bash(git status)``, ``Read({"file_path": ...})``."""
         return self.decide(*call_of(call))
 
     def allows(self, tool: str, arguments: Mapping[str, object]) -> bool:
-        """Whether the call may run without a question."""
+        """Whether the call may run without confirmation."""
         return self.decide(tool, arguments).verdict is Verdict.ALLOW
 
     def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
-        """The decision, and what every rule said to the call."""
+        """The decision, and the result of every rule."""
         return self._engine.explain(tool, arguments)
 
     def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, object]) -> bool:
-        """Whether a decision was made for this very call, and the files it names are still the same."""
+        """Whether a decision was made for exactly this call, and the files it names are unchanged."""
         engine = self._engine.engine if isinstance(self._engine, ProjectEngine) else self._engine
         return engine.still_holds(decision, tool, arguments)
 
 
 class _SettingsEngine(Engine):
-    """An engine made from settings instead of lists."""
+    """An engine built from settings instead of lists."""
 
     def __init__(self, made: ProjectEngine) -> None:
-        # It has all it needs already, so the constructor of the base class is not called.
+        # Everything is set already, so the base constructor is not called.
         self._engine = made

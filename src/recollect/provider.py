@@ -1,23 +1,20 @@
-"""``ClaudeStorageProvider``: conversations of an agent framework, kept in the clients' own format.
+"""``ClaudeStorageProvider``: conversations of an agent framework, stored in the clients' own format.
 
     async with ClaudeStorageProvider(base_dir="logs/") as provider:
         await provider.log_message("/srv/app", ChatMessage(role="user", content="Hello"), session_id)
         sessions = await provider.get_sessions("/srv/app")
         messages = await provider.get_session_messages("/srv/app", sessions[0]["sessionId"], limit=50)
 
-The one idea: a framework speaks in messages, a log in lines. A ``ChatMessage``
-becomes as many lines as the client would make of it, and lines become the
-message again, under the id of its first line. In between lies an ordinary store
-in the claude layout, which the client resumes and the rest of recollect reads.
+A framework works with messages, a log with lines. A ``ChatMessage`` is stored as the lines the client
+would write for it, and read back under the id of its first line. The store has the claude layout, so
+the client can resume its sessions and the rest of recollect reads them.
 
-``log_message`` returns after the sync. Messages that are logged without awaiting
-each other are chained in the order of the calls. A message logged again under the
-same ``uuid`` is stored once. Sub-agents share the session's id and have a log and
-a todo list of their own. Nothing is ever deleted: ``reset`` moves to the trash.
+``log_message`` returns after the sync. Messages that are logged concurrently are chained in the order
+of the calls. A message logged again under the same ``uuid`` is stored once. Sub-agents share the
+session's id and have their own log and todo list. Nothing is ever deleted: ``reset`` moves to the trash.
 
-The directory is ours to write. Pointed at a real Claude home (law 5) it reads
-and adds, but refuses to touch a session that a running client has open and to
-``reset``. Todos are only started here; their contents are ``TodoFiles``' work.
+In a real Claude home it reads and adds, but refuses to change a session that a running client has open
+and to ``reset``. It only creates todo lists; ``TodoFiles`` changes their contents.
 """
 
 from __future__ import annotations
@@ -42,9 +39,9 @@ __all__ = ["UNKNOWN_MODEL", "ChatMessage", "ClaudeStorageProvider", "Conversatio
 
 
 class ClaudeStorageProvider:
-    """Messages in, messages out, over one store in the claude layout. An async context manager.
+    """Stores and reads messages in one store with the claude layout. An async context manager.
 
-    Without ``base_dir`` it is the store in our own data directory, never a Claude home.
+    Without ``base_dir`` it uses the store in recollect's data directory, never a Claude home.
     """
 
     def __init__(
@@ -61,7 +58,6 @@ class ClaudeStorageProvider:
 
     @property
     def base_dir(self) -> Path:
-        """The store's directory."""
         return self._messages.store.paths.root
 
     async def log_message(
@@ -82,7 +78,7 @@ class ClaudeStorageProvider:
         )
 
     async def get_sessions(self, project_path: str | Path) -> list[SessionInfo]:
-        """The sessions of a project, the one with the newest entry first."""
+        """The sessions of a project, newest entry first."""
         return await in_thread(lambda: self._messages.sessions(str(project_path)))
 
     async def get_session_messages(
@@ -101,10 +97,10 @@ class ClaudeStorageProvider:
     ) -> list[ChatMessage]:
         """The last ``limit`` messages, oldest first, of the conversation the client would resume.
 
-        ``types`` keeps those roles only; ``since`` and ``until`` those said from the
-        one time to before the other; ``skip_tools`` takes calls and results out of
-        messages, and messages out that were nothing else; ``skip_system`` leaves out
-        system and meta messages; ``whole`` keeps what compactions hide.
+        ``types`` selects roles; ``since`` (included) and ``until`` (excluded) select times;
+        ``skip_tools`` removes calls and results, and messages without anything else;
+        ``skip_system`` omits system and meta messages; ``whole`` includes messages from
+        before compactions.
         """
         wanted = MessageFilter(
             types=types,
@@ -122,7 +118,7 @@ class ClaudeStorageProvider:
         return await in_thread(lambda: self._messages.message(str(project_path), session_id, uuid))
 
     async def get_ancestry(self, project_path: str | Path, session_id: str, uuid: str) -> list[ChatMessage]:
-        """The message with this uuid and all it follows, the first one first."""
+        """The message with this uuid and all before it, first one first."""
         return await in_thread(lambda: self._messages.ancestry(str(project_path), session_id, uuid))
 
     async def fork_session(
@@ -130,8 +126,8 @@ class ClaudeStorageProvider:
     ) -> str:
         """A new session with the conversation up to the message ``at``, or all of it; returns its id.
 
-        The original is not touched. Copies keep their ids, so answers are not paid for
-        twice. Results of the last message's own calls come along, as the client has it.
+        The original is not changed. Copies keep their ids, so responses are not counted
+        twice. Results of the last message's own calls are included, as in the client.
         """
         return await in_thread(lambda: self._messages.fork(str(project_path), session_id, at, title))
 
@@ -146,11 +142,11 @@ class ClaudeStorageProvider:
         return await in_thread(lambda: self._messages.reset(str(project_path)))
 
     async def restore(self, batch: str) -> StoredSession:
-        """Bring one session back that ``reset`` took away."""
+        """Restore one session that ``reset`` removed."""
         return await in_thread(lambda: self._messages.restore(batch))
 
     async def close(self) -> None:
-        """Let go of the files. The provider can be used again afterwards."""
+        """Close the files. The provider can be used again afterwards."""
         await in_thread(self._messages.writers.close)
 
     async def __aenter__(self) -> Self:

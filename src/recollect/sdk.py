@@ -1,28 +1,25 @@
-"""Our store as the ``SessionStore`` of the Claude Agent SDK (extra ``[sdk]``).
+"""A store of recollect as the ``SessionStore`` of the Claude Agent SDK (extra ``[sdk]``).
 
     options = ClaudeAgentOptions(session_store=recollect.sdk.SessionStore("logs/"))
 
     options = ClaudeAgentOptions(session_store=recollect.sdk.SessionStore.remote(url, token))
 
-The first keeps transcripts in a directory, the second on a team server, so that a pod without a disk of its own
-can go on with a session. The SDK hands over every transcript line a second time and asks for it back to
-resume elsewhere. Here each key is one log: the main transcript of a session lies
-where a Claude home would have it, its sub-agents below it, so everything else of
-recollect reads what the SDK stored. An append returns after the sync; entries
-come back deep-equal and in order, or the append is refused.
+The first keeps transcripts in a directory, the second on a team server, so that a container without a
+disk can continue a session. The SDK passes every transcript line to the store as well, and reads it
+back to resume elsewhere. Each key is one log: the main transcript of a session is where a Claude home
+would have it, its sub-agents below it, so the rest of recollect reads what the SDK stored. An append
+returns after the sync; entries come back deep-equal and in order, or the append is refused.
 
-Repeats are harmless: of entries with one ``uuid`` the first is kept, whichever
-process wrote it; entries without one are stored each time, as the SDK asks.
-Appends to one session come one at a time, also from several processes.
+Repeats are harmless: of entries with one ``uuid`` the first is stored, from any process; entries
+without one are stored each time, as the SDK requires. Appends to one session are serialised, also
+between processes.
 
-Summaries are derived from the log and can always be made again. A small file
-remembers how far the last one got; it is never believed for a log it was not
-made from. They need the SDK itself, which is imported for them and for nothing else.
+Summaries are derived from the log and can always be recomputed. A small file records how far the last
+one got; it is only used for the log it was made from. Only summaries import the SDK itself.
 
-A deletion moves to the store's trash, with every byte (law 3): who has to
-*erase* empties the trash. Keys are opaque: any text is a safe name on disk, and
-different texts are different names, also where upper and lower case are one.
-Only keys that are paths are spelt as clients spell them: there case is the path's.
+A deletion moves everything to the store's trash; to *erase* data, empty the trash. Keys are opaque: any
+text becomes a safe file name, and different texts become different names, even on file systems that
+ignore case. Only keys that are paths are spelt as clients spell them, with the case of the path.
 """
 
 from __future__ import annotations
@@ -59,8 +56,8 @@ __all__ = [
 class SessionStore:
     """Implements all six methods of the SDK's protocol over one store directory.
 
-    Without ``root`` it is the store in our own data directory. One object may
-    serve many sessions and several event loops; ``close`` lets go of its files.
+    Without ``root`` it is the store in recollect's data directory. One object may
+    serve many sessions and several event loops; ``close`` closes its files.
     """
 
     def __init__(
@@ -80,16 +77,16 @@ class SessionStore:
     def remote(
         cls, url: str, token: str, *, patience: float = 60.0, allow_plain_http: bool = False
     ) -> SessionStore:
-        """A store on a team server (`recollect serve`), with a token of the scopes read and write (delete, to delete).
+        """A store on a team server (`recollect serve`); the token needs the scopes read and write (delete, to delete).
 
-        Nothing is kept on this machine. Requests are repeated for ``patience`` seconds. Over plain http the token
-        goes to this machine only, unless ``allow_plain_http``.
+        Nothing is stored on this machine. Requests are repeated for ``patience`` seconds. Over plain http the
+        token is only sent to this machine, unless ``allow_plain_http``.
         """
         from recollect.services.sync.transcripts import RemoteTranscripts
         from recollect.sync.http_remote import HttpRemote
 
         connection = HttpRemote(url, token, patience=patience, allow_plain=allow_plain_http)
-        # The same methods over another kind of place; neither room can name the other's class.
+        # The same methods over another kind of storage; neither package may import the other's class.
         return cls(None, _transcripts=cast("Transcripts", RemoteTranscripts(connection)))
 
     @property
@@ -100,7 +97,7 @@ class SessionStore:
         return self._root
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Store entries, durably and in the order of the calls; those whose uuid is stored are left out."""
+        """Store entries durably, in the order of the calls; entries whose uuid is stored already are skipped."""
         place = self._transcripts.place(key)
         if entries:
             await self._turns.run(place.log, lambda: self._transcripts.append(place, entries))
@@ -111,16 +108,16 @@ class SessionStore:
         return await in_thread(lambda: self._transcripts.load(place))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """The sessions of a project that have a transcript of their own."""
+        """The sessions of a project that have a transcript."""
         return await in_thread(lambda: self._transcripts.sessions(project_key))
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """The SDK's summary of every session of a project, up to date with its transcript."""
-        # Found in the thread too: the first import of the SDK takes longer than a loop should stand still.
+        # In the thread too: the first import of the SDK would block the loop for too long.
         return await in_thread(lambda: self._transcripts.summaries(project_key, _sdk_fold()))
 
     async def delete(self, key: SessionKey) -> None:
-        """Move a transcript to the trash, a session's with those of its sub-agents. Nothing there is no error."""
+        """Move a transcript to the trash, for a session with those of its sub-agents. A missing one is no error."""
         place = self._transcripts.place(key)
         await self._turns.run(place.log, lambda: self._transcripts.delete(place))
 
@@ -130,17 +127,17 @@ class SessionStore:
         return await in_thread(lambda: list(self._transcripts.subkeys(place)))
 
     async def damage(self, key: SessionKey) -> list[Damage]:
-        """Lines of a transcript that ``load`` could not give back: torn by a crash, or changed by others."""
+        """Lines of a transcript that ``load`` could not return: torn by a crash, or changed by other programs."""
         place = self._transcripts.place(key)
         return await in_thread(lambda: self._transcripts.damage(place))
 
     async def close(self) -> None:
-        """Let go of the files. The store can be used again afterwards."""
+        """Close the files. The store can be used again afterwards."""
         await in_thread(self._transcripts.close)
 
 
 def _sdk_fold() -> tuple[FoldCall, str]:
-    """The SDK's own fold, and which version of it."""
+    """The SDK's own fold function, and its version."""
     try:
         sdk = importlib.import_module("claude_agent_sdk")
     except ImportError as cause:

@@ -1,1 +1,1 @@
-"""The disposable database: rows about logs, never their text. Delete it, rebuild it, get the same rows."""
+"""The index: a database about the logs without their text. It can be deleted and rebuilt at any time."""

@@ -1,9 +1,8 @@
-"""The catalogue: what a list shows of every session, kept up with the index.
+"""The catalogue: what a list shows of every session, maintained with the index.
 
-A row is added to by every frame of a session's log. What was said last (titles, tag) replaces what was said
-before; what was said first stays. The count of messages is carried on from frame to frame where the lines
-allow it, and is NULL where the log has to be read once more: ``uncounted`` names those, ``note_count`` takes
-the answer.
+Every frame of a session's log adds to its row. The last titles and tag replace earlier ones; the first
+prompt and time stay. The message count is continued from frame to frame if the lines allow it, and is
+NULL if the log must be read again: ``uncounted`` lists those logs, ``note_count`` stores the count.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13) ON CONF
   messages = excluded.messages, has_conversation = excluded.has_conversation,
   leaf = excluded.leaf, bridge = excluded.bridge, answer = excluded.answer
 """
-# What is read but not listed: logs that are gone, and those that were never read.
+# Read but not listed: deleted logs, and logs that were never read.
 _ROWS = f"""
 SELECT files.id, path, home, session, size, mtime, inode = 0, files.first_at, last_at, place.text, names.text,
   custom_title, ai_title, last_prompt, first_prompt, tag, catalogue.lines, catalogue.messages, has_conversation,
@@ -51,12 +50,12 @@ _TYPED = """
 SELECT path FROM files WHERE id IN (
   SELECT file FROM messages WHERE id IN (SELECT rowid FROM typed WHERE prompt MATCH ?))
 """
-# The shortest word a prompt can be found by.
+# The shortest word by which a prompt is found.
 SHORTEST_WORD = 3
 
 
 class CatalogueRow(NamedTuple):
-    """A session as the index has it. Times are milliseconds, texts '' where they were taken away."""
+    """A session in the index. Times are milliseconds; a text is '' if it was removed."""
 
     file: int
     path: str
@@ -82,7 +81,7 @@ class CatalogueRow(NamedTuple):
 
 
 class CataloguedLog(NamedTuple):
-    """A log of a session or of an agent that lies in a home."""
+    """A log of a session or of an agent in a home."""
 
     path: str
     role: int
@@ -96,18 +95,18 @@ class CataloguedLog(NamedTuple):
 
 
 class KnownListing(NamedTuple):
-    """What reading on in a log has to know of what was read before."""
+    """What is known of a log when reading continues."""
 
     has_prompt: bool
     begins_aside: bool | None
     message_count: CountValues
 
 
-# --- keeping it up, inside a transaction ------------------------------------------------------------
+# --- updates, inside a transaction ------------------------------------------------------------------
 
 
 def add(database: IndexDatabase, file: int, frame: Frame) -> None:
-    """What a frame says of its session."""
+    """Add what a frame says about its session."""
     count = frame.message_count or _UNKNOWN
     if frame.is_continued and _knows_some(database, file, frame):
         count = _UNKNOWN
@@ -128,7 +127,7 @@ def add(database: IndexDatabase, file: int, frame: Frame) -> None:
 
 
 def add_damage(database: IndexDatabase, file: int, frame: Frame) -> None:
-    """The damaged lines of a frame, by code."""
+    """Add the damaged lines of a frame, by code."""
     database.connection.executemany(
         "INSERT INTO damage VALUES(?, ?, ?) ON CONFLICT DO UPDATE SET lines = lines + excluded.lines",
         [(file, code, lines) for code, lines in frame.damage],
@@ -136,13 +135,13 @@ def add_damage(database: IndexDatabase, file: int, frame: Frame) -> None:
 
 
 def forget(database: IndexDatabase, file: int) -> None:
-    """Take a log out."""
+    """Remove a log."""
     database.connection.execute("DELETE FROM catalogue WHERE file = ?", (file,))
     database.connection.execute("DELETE FROM damage WHERE file = ?", (file,))
 
 
 def known(database: IndexDatabase, file: int) -> KnownListing | None:
-    """What is known of a session's log; None where nothing is."""
+    """What is known of a session's log; None if nothing."""
     found = database.rows(
         "SELECT first_prompt NOT NULL, begins_aside, messages, has_conversation, leaf, bridge, answer"
         " FROM catalogue WHERE file = ?",
@@ -156,7 +155,7 @@ def known(database: IndexDatabase, file: int) -> KnownListing | None:
 
 
 def note_count(database: IndexDatabase, file: int, consumed: int, count: MessageCount) -> None:
-    """The count of a log that was read up to a place; ignored where the log was read on meanwhile."""
+    """Store the count of a log that was read up to a position; ignored if the log was read further meanwhile."""
     database.connection.execute(
         "UPDATE catalogue SET messages = ?, has_conversation = ?, leaf = ?, bridge = ?, answer = ?"
         " WHERE file = ? AND messages IS NULL AND (SELECT consumed FROM files WHERE id = file) = ?",
@@ -165,8 +164,8 @@ def note_count(database: IndexDatabase, file: int, consumed: int, count: Message
 
 
 def _knows_some(database: IndexDatabase, file: int, frame: Frame) -> bool:
-    """Whether the log had one of a frame's ids before: the last entry of an id counts, and stands elsewhere then."""
-    # The plus keeps SQLite from looking through all lines of the log: few lines share an id.
+    """Whether the log already had one of a frame's ids. Then the last entry of that id counts, at another place."""
+    # The plus keeps SQLite from scanning all lines of the log: few lines share an id.
     return any(
         database.value("SELECT 1 FROM messages WHERE uuid = ? AND +file = ? LIMIT 1", row.uuid, file)
         for row in frame.messages
@@ -174,17 +173,16 @@ def _knows_some(database: IndexDatabase, file: int, frame: Frame) -> bool:
     )
 
 
-# --- asking -----------------------------------------------------------------------------------------
+# --- queries ----------------------------------------------------------------------------------------
 
 
 def rows(database: IndexDatabase, limit: int | None = None) -> list[CatalogueRow]:
-    """Sessions, the one that was spoken in last first; those without any time at the end."""
+    """Sessions by time of their last message, newest first; those without any time last."""
     found = database.connection.execute(_ROWS + _NEWEST, (-1 if limit is None else limit,))
     return [CatalogueRow(*row) for row in found]
 
 
 def size(database: IndexDatabase) -> int:
-    """How many sessions there are."""
     return cast("int", database.value(f"SELECT count(*) FROM files WHERE role = {SESSION} AND NOT gone"))  # noqa: S608 - a number of the schema
 
 
@@ -194,17 +192,17 @@ def agents(database: IndexDatabase) -> dict[str, int]:
 
 
 def logs(database: IndexDatabase, home: str) -> list[CataloguedLog]:
-    """The logs of sessions and agents that lie in a home, by path."""
+    """The logs of sessions and agents in a home, by path."""
     return [CataloguedLog(*row) for row in database.connection.execute(_LOGS, (home,))]
 
 
 def uncounted(database: IndexDatabase) -> list[tuple[int, str, int]]:
-    """Logs whose messages have to be counted: number, path, how far they were read."""
+    """Logs whose messages must be counted: number, path, how far they were read."""
     return cast("list[tuple[int, str, int]]", database.rows(_UNCOUNTED))
 
 
 def damage(database: IndexDatabase) -> list[tuple[str, str, int]]:
-    """Damaged lines of the logs that are there: path, code, how many."""
+    """Damaged lines of existing logs: path, code, count."""
     found = database.rows(
         "SELECT path, code, damage.lines FROM damage JOIN files ON files.id = file WHERE NOT gone ORDER BY mtime DESC"
     )
@@ -212,6 +210,6 @@ def damage(database: IndexDatabase) -> list[tuple[str, str, int]]:
 
 
 def typed(database: IndexDatabase, word: str) -> set[str]:
-    """The logs in which a user typed something that holds a word in lower case, of three letters or more."""
+    """The logs in which a user typed text that contains a word of three or more lower-case letters."""
     quoted = '"' + word.replace('"', '""') + '"'
     return {cast("str", row[0]) for row in database.rows(_TYPED, quoted)}

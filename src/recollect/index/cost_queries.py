@@ -1,4 +1,4 @@
-"""What the index knows of usage, as plain rows: the questions of cost reports in SQL.
+"""Usage in the index as plain rows: the SQL of cost reports.
 
 Two tables answer. ``rollup`` holds counted usage by quarter of an hour and is small: it is asked
 wherever it can answer, grouped by SQLite as coarsely as the view allows. ``copies`` has a row for every
@@ -20,15 +20,15 @@ Row = tuple[int, ...]
 Span = tuple[int, int]
 
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
-# Python's floor division, for times before 1970 too: SQLite rounds towards zero.
+# Python's floor division, also for times before 1970: SQLite rounds towards zero.
 _SHIFT = 10_000_000
 _QUARTER = f"((coalesce(at, 0) + {_SHIFT * QUARTER_MS}) / {QUARTER_MS} - {_SHIFT})"
 _QUARTERS_A_DAY = 96
 _FEW = 12
 _DAY = f"((quarter + {_SHIFT * _QUARTERS_A_DAY}) / {_QUARTERS_A_DAY} - {_SHIFT})"
-# Responses that use the same classes of tokens, so that one without a price never hides in a sum.
+# Responses that use the same classes of tokens, so that a class without a price is not hidden in a sum.
 _CLASSES = " + ".join(f"({name} > 0) * {1 << place}" for place, name in enumerate(_COUNTS))
-# The plus keeps SQLite from looking through all lines of the log: few lines share an id.
+# The plus keeps SQLite from scanning all lines of the log: few lines share an id.
 _ASKED_AT = (
     "(SELECT messages.at FROM messages WHERE messages.uuid = copies.asked AND +messages.file = copies.file"
     " ORDER BY messages.offset LIMIT 1)"
@@ -36,35 +36,35 @@ _ASKED_AT = (
 
 
 class UsageRowFilter(NamedTuple):
-    """Which rows are wanted. ``files`` and ``models`` are numbers; None means all."""
+    """Selects rows. ``files`` and ``models`` are numbers; None means all."""
 
-    columns: frozenset[str] = frozenset()  # of file, branch, tool: what rows are told apart by
+    columns: frozenset[str] = frozenset()  # some of file, branch, tool: the columns to group by
     files: Collection[int] | None = None
     models: Collection[int] | None = None
 
 
-def rolled(database: IndexDatabase, spans: Sequence[Span], wanted: UsageRowFilter) -> list[Row]:
-    """Counted usage in spans of quarters, one row for each span, model, variant and wanted column.
+def rolled(database: IndexDatabase, spans: Sequence[Span], selected: UsageRowFilter) -> list[Row]:
+    """Counted usage in spans of quarters, one row for each span, model, variant and selected column.
 
-    Rows end with the counts: records are the business of ``spoken``.
+    Rows end with the counts; recorded costs come from ``spoken``.
     """
     if not spans:
         return []
     values = ",".join(f"({first},{end})" for first, end in spans)
-    file, branch = _kept("file", wanted), _kept("branch", wanted)
+    file, branch = _is_selected("file", selected), _is_selected("branch", selected)
     sums = ", ".join(f"sum({name})" for name in ("messages", *_COUNTS))
     return _rows(
         database,
         f"WITH span(first, stop) AS (VALUES {values})"  # noqa: S608 - whole numbers and constants
         f" SELECT first, {file}, model, {branch}, NULL, variant, {sums}"
         " FROM span JOIN rollup ON quarter >= first AND quarter < stop"
-        f" WHERE {_limits(wanted)} GROUP BY first, model, variant{_group(wanted, ('file', 'branch'))}",
+        f" WHERE {_limits(selected)} GROUP BY first, model, variant{_group(selected, ('file', 'branch'))}",
     )
 
 
 def spoken(
     database: IndexDatabase,
-    wanted: UsageRowFilter,
+    selected: UsageRowFilter,
     *,
     since: int | None = None,
     until: int | None = None,
@@ -74,23 +74,23 @@ def spoken(
     with_durations: bool = False,
     within_quarter: int | None = None,
 ) -> list[Row]:
-    """Usage row by row, grouped by quarter, model, variant and wanted column; times in milliseconds.
+    """Usage row by row, grouped by quarter, model, variant and selected column; times in milliseconds.
 
-    ``spans``, where there are few, are taken as a whole instead of every quarter for itself.
+    ``spans``, if there are few, are summed as a whole instead of by quarter.
     ``is_granular``: also by the classes of tokens used, and by whether the client recorded a cost.
-    ``with_copies`` adds rows for what was not counted: they have lines, and no messages or tokens.
-    ``within_quarter`` says that all of it lies in one quarter, so that few logs have to be looked at.
+    ``with_copies`` adds rows for what was not counted: they have lines, but no messages or tokens.
+    ``within_quarter`` says that everything is in one quarter, so that few logs have to be read.
     """
     duration = f"coalesce(duration, at - {_ASKED_AT})" if with_durations else "NULL"
-    conditions = [_limits(wanted), *([] if with_copies else ["counted"])]
+    conditions = [_limits(selected), *([] if with_copies else ["counted"])]
     if within_quarter is not None:
         conditions.append(f"file IN (SELECT file FROM rollup WHERE quarter = {within_quarter})")  # noqa: S608 - a whole number
     conditions += [f"at >= {since}"] * (since is not None) + [f"at < {until}"] * (until is not None)
-    # What has no time is neither before nor after anything.
+    # A row without a time is neither before nor after anything.
     conditions += [f"{_QUARTER} <> 0"] * (since is not None or until is not None)
     counts = ", ".join(f"sum({name} * counted)" if with_copies else f"sum({name})" for name in _COUNTS)
     fine = f", recorded IS NULL, {_CLASSES}" if is_granular else ""
-    columns = [_kept(name, wanted) for name in ("file", "branch", "tool")]
+    columns = [_is_selected(name, selected) for name in ("file", "branch", "tool")]
     return _rows(
         database,
         "WITH one AS (SELECT *, "  # noqa: S608 - whole numbers and constants
@@ -100,7 +100,7 @@ def spoken(
         " sum((took > 0) * counted), sum(CASE WHEN took > 0 THEN took * counted ELSE 0 END),"
         " sum(CASE WHEN took > 0 THEN output * counted ELSE 0 END)"
         f" FROM one GROUP BY quarter, model, variant{', counted' if with_copies else ''}{fine}"
-        f"{_group(wanted, ('file', 'branch', 'tool'))}",
+        f"{_group(selected, ('file', 'branch', 'tool'))}",
     )
 
 
@@ -147,7 +147,7 @@ class UsageLogRow(NamedTuple):
 
 
 def logs(database: IndexDatabase) -> list[UsageLogRow]:
-    """All logs that can speak of responses."""
+    """All logs that can mention responses."""
     found = database.rows(
         "SELECT files.id, path, home, role = ?, session, agent, text, gone"
         " FROM files LEFT JOIN names ON names.id = files.cwd WHERE role <> ?",
@@ -158,7 +158,6 @@ def logs(database: IndexDatabase) -> list[UsageLogRow]:
 
 
 def names(database: IndexDatabase) -> dict[int, str]:
-    """Every name by its number."""
     return dict(cast("list[tuple[int, str]]", database.rows("SELECT id, text FROM names")))
 
 
@@ -177,7 +176,7 @@ def cost_states(database: IndexDatabase) -> list[tuple[int, int | None, int, int
 
 
 def gone(database: IndexDatabase, files: Collection[int] | None, since: int | None, until: int | None) -> int:
-    """How many sessions were deleted but still have counted usage in a time."""
+    """How many deleted sessions have counted usage in a time."""
     limits = [] if files is None else [f"id IN ({_listed(files)})"]
     times = [f"at >= {since}"] * (since is not None) + [f"at < {until}"] * (until is not None)
     return cast(
@@ -210,18 +209,18 @@ def _start(spans: Sequence[Span]) -> str:
     return f"CASE {' '.join(f'WHEN {_QUARTER} < {end} THEN {start}' for start, end in spans)} END"
 
 
-def _kept(column: str, wanted: UsageRowFilter) -> str:
-    return column if column in wanted.columns else "NULL"
+def _is_selected(column: str, selected: UsageRowFilter) -> str:
+    return column if column in selected.columns else "NULL"
 
 
-def _group(wanted: UsageRowFilter, columns: Iterable[str]) -> str:
-    return "".join(f", {name}" for name in columns if name in wanted.columns)
+def _group(selected: UsageRowFilter, columns: Iterable[str]) -> str:
+    return "".join(f", {name}" for name in columns if name in selected.columns)
 
 
-def _limits(wanted: UsageRowFilter) -> str:
+def _limits(selected: UsageRowFilter) -> str:
     limits = [
         f"{name} IN ({_listed(numbers)})"
-        for name, numbers in (("file", wanted.files), ("model", wanted.models))
+        for name, numbers in (("file", selected.files), ("model", selected.models))
         if numbers is not None
     ]
     return " AND ".join(limits) or "1"

@@ -1,8 +1,8 @@
-"""One SQLite file, opened safely: made where there is none, set aside where it is broken.
+"""One SQLite file, opened safely: created if missing.
 
-Nothing in it is precious, so it is tuned for speed: a power cut may cost the last
-commits, never the order of the rest, and what is missing is read again from the logs.
-Readers never wait for the writer (WAL); a second writer waits its turn.
+Everything in it can be rebuilt, so it is tuned for speed: a power cut may lose the last commits, never
+the consistency of the rest, and what is missing is read again from the logs. Readers never wait for the
+writer (WAL); a second writer waits for the first.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 BUSY_MS = 60_000
 _CACHE_KIB = 16_000
 MAPPED_BYTES = 1 << 28
-# What an unusable file says; everything else (full disk, no permission) is about the place, not the file.
+# Errors of an unusable file; all others (full disk, no permission) are about its location.
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError, apsw.FormatError)
 UNUSABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError, apsw.PermissionsError)
-# Whatever SQLite complains of.
+# Any error of SQLite.
 Failure = apsw.Error
 _ABOUT_THE_FILE = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
 
 def is_full(problem: Exception) -> bool:
-    """Whether there was no room left."""
     return isinstance(problem, apsw.FullError)
 
 
@@ -40,14 +39,14 @@ def is_busy(problem: Exception) -> bool:
 
 
 def is_about_the_place(problem: Exception) -> bool:
-    """Whether the disk or the rights are to blame and the file itself is sound, as far as one can tell."""
+    """Whether the disk or permissions are the cause, and the file itself seems sound."""
     if isinstance(problem, apsw.IOError):
         return getattr(problem, "extendedresult", 0) not in _ABOUT_THE_FILE
     return isinstance(problem, UNUSABLE)
 
 
 class IndexDatabase:
-    """A connection and the few habits all tables share. Not for two threads at once."""
+    """A connection with the helpers that all tables share. Not thread-safe."""
 
     def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
         self.path = str(path)
@@ -62,7 +61,7 @@ class IndexDatabase:
             raise
 
     def close(self) -> None:
-        """Close; may be called again."""
+        """Close. May be called twice."""
         self.connection.close()
 
     def _prepare(self, read_only: bool) -> None:
@@ -76,14 +75,14 @@ class IndexDatabase:
         one.pragma("synchronous", "normal")
         if one.pragma("user_version") != VERSION:
             with self.transaction():
-                # Asked again inside: another process may have made the tables while we waited.
+                # Checked again inside: another process may have created the tables meanwhile.
                 if one.pragma("user_version") != VERSION:
                     one.execute(TABLES)
                     one.pragma("user_version", VERSION)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing; one writer at a time."""
+        """All or nothing; one writer at a time."""
         one = self.connection
         one.execute("BEGIN IMMEDIATE")
         try:
@@ -96,7 +95,7 @@ class IndexDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Everything read within is as of one moment, whatever others write meanwhile."""
+        """Everything read inside is from one moment, whatever others write meanwhile."""
         one = self.connection
         one.execute("BEGIN")
         try:
@@ -106,18 +105,16 @@ class IndexDatabase:
                 one.execute("ROLLBACK")
 
     def rows(self, sql: str, *values: object) -> list[tuple[object, ...]]:
-        """All rows of a query."""
         return list(self.connection.execute(sql, values))
 
     def value(self, sql: str, *values: object) -> object:
-        """The first column of the first row, None where there is none."""
+        """The first column of the first row; None if there is no row."""
         row = next(iter(self.connection.execute(sql, values)), None)
         return None if row is None else row[0]
 
     def meta(self, name: str) -> object:
-        """A remark about the index itself."""
+        """A property of the index itself."""
         return self.value("SELECT value FROM meta WHERE name = ?", name)
 
     def set_meta(self, name: str, value: object) -> None:
-        """Write a remark about the index itself."""
         self.connection.execute("REPLACE INTO meta VALUES(?, ?)", (name, value))

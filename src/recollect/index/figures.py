@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 
-# Table -> where its rows are counted; the full-text table keeps no rows of its own.
+# Table -> where its rows are counted; the full-text table has no rows of its own.
 _TABLES = {
     "files": "files",
     "messages": "messages",
@@ -25,7 +25,7 @@ _TABLES = {
 
 
 class IndexFigures(NamedTuple):
-    """Counts of what there is. ``segments``: pieces of the full-text table a search has to look at."""
+    """Row counts. ``segments``: parts of the full-text table that a search has to read."""
 
     is_complete: bool
     rows: dict[str, int]
@@ -37,7 +37,7 @@ class IndexFigures(NamedTuple):
 
 
 def figures(index: IndexDatabase) -> IndexFigures:
-    """All of them at one moment."""
+    """All counts at one moment."""
     with index.reading():
         sessions, agents, outputs = (
             _count(index, f"SELECT count(*) FROM files WHERE NOT gone AND role = {role}")  # noqa: S608 - numbers from the schema

@@ -1,26 +1,26 @@
-"""What one stretch of a log adds to the index, as plain values that can cross into another process.
+"""What one range of a log adds to the index, as plain values that can be sent to another process.
 
-A frame covers whole lines from ``start`` to ``end`` of one log. It is applied as a whole or
-not at all, together with the new place where reading goes on, so that a process that dies
-between two frames loses nothing and repeats nothing.
+A frame covers whole lines from ``start`` to ``end`` of one log. It is applied as a whole, together with
+the position where reading continues, so that a process that dies between two frames loses nothing and
+repeats nothing.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# Entry types as they are stored in ``messages.kind``.
+# Entry types, as stored in ``messages.kind``.
 MESSAGE_KINDS = ("other", "user", "assistant", "system", "attachment", "progress", "title", "tool-output")
 KIND_CODES = {name: code for code, name in enumerate(MESSAGE_KINDS)}
 TOOL_OUTPUT_KIND = KIND_CODES["tool-output"]
 
-Id = bytes | str | None  # a uuid as 16 bytes; what is not one, as it stands
+Id = bytes | str | None  # a uuid as 16 bytes; any other id unchanged
 Columns = tuple[str | None, ...]
 CountValues = tuple[int | None, bool, str | None, str | None, str | None]
 
 
 class MessageRow(NamedTuple):
-    """A line with an id or with words. ``texts`` are ready for the tokenizer and are not stored."""
+    """A line with an id or with words. ``texts`` are for the tokenizer and are not stored."""
 
     offset: int
     length: int
@@ -30,7 +30,7 @@ class MessageRow(NamedTuple):
     kind: int
     digest: int | None
     texts: Columns | None
-    typed: str | None = None  # in lower case, where a user typed it in the main conversation
+    typed: str | None = None  # in lower case, if a user typed it in the main conversation
 
 
 class UsageRow(NamedTuple):
@@ -78,7 +78,7 @@ def with_amounts(row: UsageRow, other: UsageRow) -> UsageRow:
 
 
 class Frame(NamedTuple):
-    """One stretch of a log. ``cost_state`` is the client's last running total in it, by model."""
+    """One range of a log. ``cost_state`` is the client's last running total in it, by model."""
 
     start: int
     end: int
@@ -91,27 +91,27 @@ class Frame(NamedTuple):
     agent: str | None = None
     first_at: int | None = None
     last_at: int | None = None
-    damage: tuple[tuple[str, int], ...] = ()  # how many lines, by code
+    damage: tuple[tuple[str, int], ...] = ()  # number of lines, by code
     lines: int = 0
     begins_aside: bool | None = None
     first_prompt: str | None = None
-    # The last of each kind; "" where it was taken away, None where nothing was said.
+    # The last of each kind; "" if it was removed, None if it did not occur.
     custom_title: str | None = None
     ai_title: str | None = None
     last_prompt: str | None = None
     tag: str | None = None
     # A ``MessageCount`` as a plain tuple, at the end of a session's log.
     message_count: CountValues | None = None
-    # Whether it continues the count before, which holds only where the log has none of the frame's ids.
+    # Whether it continues the previous count: only valid if the log has none of the frame's ids.
     is_continued: bool = False
     head: bytes = b""
     tail: bytes = b""
-    # Why the log could not be read on from ``start``, "" where it has vanished; such a frame holds nothing else.
+    # Why the log could not be read from ``start`` on, "" if it vanished; such a frame holds nothing else.
     problem: str | None = None
 
 
 def id_text(value: Id) -> str | None:
-    """An id as the log has it."""
+    """An id as in the log."""
     if not isinstance(value, bytes):
         return value
     text = value.hex()

@@ -1,12 +1,11 @@
-"""A quick look into the index for those who must never wait for it: the status line, the live view.
+"""Quick reads of the index for callers that must never wait: the status line and the live view.
 
-Opened for reading only; a database that is busy for longer than a few milliseconds is one
-without an answer. Imports apsw and what imports nothing itself: the status line starts anew
-for every look, and what it loads is most of what it costs.
+Opened read-only; a database that is busy for more than a few milliseconds gives no answer. Imports only
+apsw and modules without imports: the status line is a new process every time, and imports are most of
+its cost.
 
-Usage comes as rows of (model, quarter of an hour, variant, six counts), to be priced by
-whoever asks; ``priced`` does it. The client's own JSON is taken apart here too, by
-SQLite, because Python's module for it takes longer to load than the question to answer.
+Usage comes as rows of (model, quarter of an hour, variant, six counts); ``priced`` prices them. The
+client's JSON is also parsed here, by SQLite, because Python's json module takes longer to load.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
     UsageSum = tuple[str, int, int, int, int, int, int, int, int]
 
-# Everybody's window, and that of a conversation which was asked for, or has outgrown it.
+# The standard context window, and the large one, for conversations that requested or outgrew it.
 USUAL_WINDOW, LARGE_WINDOW = 200_000, 1_000_000
 
 _BUSY_MS = 8
-_MAIN = 2  # who speaks in the conversation itself; see model/cost/copies.py
+_MAIN = 2  # the speaker of the main conversation; see model/cost/copies.py
 
 _SESSION_USAGE = """
 SELECT coalesce(names.text, ''), coalesce(at, 0) / ?3 AS quarter, variant,
@@ -44,7 +43,7 @@ FROM rollup LEFT JOIN names ON names.id = rollup.model
 WHERE quarter >= ?1 AND quarter < ?2
 GROUP BY quarter, rollup.model, variant
 """
-# One look-up a block, from the first response ever: where a block starts depends on all before it.
+# One look-up per block, from the first response on: where a block starts depends on all before it.
 _BLOCK_STARTS = """
 WITH RECURSIVE block(first) AS (
   SELECT min(quarter) FROM rollup
@@ -64,34 +63,34 @@ ORDER BY at DESC, usage.id DESC LIMIT 1
 
 
 def opened(path: str) -> apsw.Connection:
-    """The index, for reading. Raises apsw.Error where there is none."""
+    """The index, read-only. Raises apsw.Error if there is none."""
     index = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     index.set_busy_timeout(_BUSY_MS)
     return index
 
 
 def is_complete(index: apsw.Connection) -> bool:
-    """Whether it was built to its end once."""
+    """Whether its first build was finished."""
     return bool(_value(index, "SELECT 1 FROM meta WHERE name = 'complete'"))
 
 
 def knows(index: apsw.Connection, session: str) -> bool:
-    """Whether a log of this session, or of an agent of it, was read."""
+    """Whether a log of this session, or of one of its agents, was read."""
     return bool(_value(index, "SELECT 1 FROM files WHERE session = ? AND consumed > 0", session))
 
 
 def session_usage(index: apsw.Connection, session: str, since_ms: int | None = None) -> list[UsageSum]:
-    """What a session and its agents used, or used since a time; each response counted once over all logs."""
+    """Usage of a session and its agents, optionally since a time; each response counts once over all logs."""
     return _usage(index, _SESSION_USAGE, session, since_ms, QUARTER_MS)
 
 
 def usage_between(index: apsw.Connection, first: int, end: int) -> list[UsageSum]:
-    """What everybody used from one quarter of an hour to another, the latter excluded."""
+    """Usage of all sessions from one quarter of an hour up to another, which is excluded."""
     return _usage(index, _USAGE_BETWEEN, first, end)
 
 
 def block_start(index: apsw.Connection, quarter: int) -> int | None:
-    """The quarter in which the block that holds a quarter starts; None where none does.
+    """The quarter in which the block that contains a quarter starts; None if there is none.
 
     The rule is that of ``model.billing_blocks``.
     """
@@ -103,7 +102,7 @@ def block_start(index: apsw.Connection, quarter: int) -> int | None:
 
 
 def newest_context(index: apsw.Connection, session: str) -> tuple[int, str, int] | None:
-    """Tokens the newest response of a conversation had before it, its model, the most any response had.
+    """Context tokens of the newest response of a conversation, its model, and the most of any response.
 
     Copies count here: a fork's context is as large as what was copied into it.
     """
@@ -112,7 +111,7 @@ def newest_context(index: apsw.Connection, session: str) -> tuple[int, str, int]
 
 
 def window_of(model: str, most: int) -> int:
-    """How many tokens a conversation may hold. Logs do not say; one that held more had the large window."""
+    """The context window in tokens. Logs do not say it; a conversation that held more has the large one."""
     return LARGE_WINDOW if model.endswith("[1m]") or most > USUAL_WINDOW else USUAL_WINDOW
 
 
@@ -130,7 +129,7 @@ def priced(usage: Iterable[UsageSum], prices: PriceList) -> tuple[int, frozenset
 
 
 def taken_apart(text: str, paths: Sequence[str]) -> list[object]:
-    """What stands at some paths of a JSON document; None where nothing does, or where it is not JSON."""
+    """The values at some paths of a JSON document; None if missing, or if the text is not JSON."""
     columns = ", ".join(f"?1 ->> '$.{path}'" for path in paths)
     try:
         memory = apsw.Connection(":memory:")

@@ -1,8 +1,8 @@
-"""What an index still knows of logs that are no longer there, and how another index takes it over.
+"""What an index still knows of deleted logs, and how another index copies it.
 
-The one thing in an index that cannot be read again from the logs: what deleted sessions
-cost. It is read as frames, so that it enters the new index by the same door as everything
-else and the copies that count are decided anew among all of them.
+This is the one thing in an index that cannot be read again from the logs: the cost of deleted sessions.
+It is read as frames, so that it enters the new index like everything else, and which copies count is
+decided again among all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COST_STATES = "SELECT at, coalesce((SELECT text FROM names WHERE id = model), '
 
 
 class GoneLog(NamedTuple):
-    """A log that is gone: where it was, and what it said of money."""
+    """A deleted log: where it was, and its usage."""
 
     log: ScannedLog
     frame: Frame
@@ -41,7 +41,7 @@ class GoneLog(NamedTuple):
 
 
 def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]:
-    """Every log of an index that is not ``there`` any more and cost something."""
+    """Every log of an index that is not ``there`` any more and has usage."""
     for row in index.rows(_FILES):
         (
             number,
@@ -72,7 +72,7 @@ def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]
 
 
 def keep(index: IndexDatabase, logs: Iterable[GoneLog]) -> None:
-    """Take logs over as gone. All of them or none."""
+    """Add logs as deleted ones. All or none."""
     ingest = Ingest(index)
     with index.transaction():
         ingest.begin()

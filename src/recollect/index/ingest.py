@@ -1,4 +1,4 @@
-"""Put frames into the tables, and take logs out again.
+"""Write frames to the tables, and remove logs.
 
 The invariants, which hold at every commit: ``files.consumed`` is where the next frame of
 a log starts; a text row exists exactly as long as a message refers to it; ``rollup`` is
@@ -29,7 +29,7 @@ _MET_BYTES = 1 << (32 - _MET_SHIFT)
 
 
 class Ingest:
-    """Writes to one index. Every method expects to run inside ``IndexDatabase.transaction``."""
+    """Writes to one index. Every method must run inside ``IndexDatabase.transaction``."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self._db = database
@@ -41,19 +41,19 @@ class Ingest:
         self._rollup = Rollup(database)
 
     def begin(self) -> None:
-        """Call first in every transaction: others may have written since the last one."""
+        """Call first in every transaction: other processes may have written since the last one."""
         self._names.clear()
         self._next_id = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM messages")) + 1
 
     def expect_many(self) -> None:
-        """Before a first build: remember roughly which ids were met, so that new ones need no look-up."""
+        """Before a first build: remember roughly which ids occurred, so that new ones need no look-up."""
         if self._db.value("SELECT 1 FROM messages LIMIT 1") is None:
             self._met = bytearray(_MET_BYTES)
 
     # --- logs -----------------------------------------------------------------------------------
 
     def add_file(self, log: ScannedLog) -> int:
-        """A log that was not known; it is read from its start."""
+        """Add an unknown log, to be read from its start."""
         self._run(
             "INSERT INTO files(path, home, role, session, agent, device, inode, size, mtime)"
             " VALUES(?,?,?,?,?,?,?,?,?)",
@@ -62,7 +62,7 @@ class Ingest:
         return self._db.connection.last_insert_rowid()
 
     def seen(self, file: int, log: ScannedLog) -> None:
-        """The log as it is now, about to be read; where reading goes on stays the same."""
+        """Update a log that is about to be read; the position to continue from stays."""
         self._run(
             "UPDATE files SET device = ?, inode = ?, size = ?, mtime = ?, gone = 0, session = coalesce(?, session)"
             " WHERE id = ?",
@@ -70,11 +70,11 @@ class Ingest:
         )
 
     def finished(self, file: int, log: ScannedLog) -> None:
-        """The log was read to its end. Until then its time is stored as a complement that no time is equal to."""
+        """The log was read to its end. Until then its time is stored as a complement that equals no time."""
         self._run("UPDATE files SET mtime = ? WHERE id = ?", (log.mtime, file))
 
     def moved(self, file: int, log: ScannedLog) -> None:
-        """The log lies elsewhere now. Its place decides between equal copies, so they are counted anew."""
+        """The log has a new path. The path decides between equal copies, so they are counted again."""
         self._run(
             "UPDATE files SET path = ?, home = ?, role = ?, session = coalesce(?, session),"
             " agent = coalesce(?, agent), gone = 0 WHERE id = ?",
@@ -84,9 +84,9 @@ class Ingest:
         self._rollup.write()
 
     def forget(self, file: int, *, keep_usage: bool = False) -> None:
-        """Take out what was read from a log; the log itself stays listed and is read from its start.
+        """Remove what was read from a log; the log stays listed and is read from its start.
 
-        With ``keep_usage`` only its words go: a log that was deleted still cost what it cost.
+        With ``keep_usage`` only its words go: a deleted log still has its cost.
         """
         self._forget_messages(file)
         catalogue.forget(self._db, file)
@@ -111,7 +111,7 @@ class Ingest:
         )
 
     def drop(self, file: int) -> None:
-        """Forget a log and that it ever was."""
+        """Remove a log completely."""
         self.forget(file)
         self._run("DELETE FROM files WHERE id = ?", (file,))
 
@@ -120,7 +120,7 @@ class Ingest:
             row[0]
             for row in self._db.rows("SELECT text FROM messages WHERE file = ? AND text NOT NULL", file)
         }
-        # Only prompts are there, but it takes longer to tell them from others.
+        # Only prompts are in it, but selecting them takes longer.
         typed = self._db.rows("SELECT id FROM messages WHERE file = ? AND kind = ?", file, KIND_CODES["user"])
         self._many("DELETE FROM typed WHERE rowid = ?", typed)
         self._run("DELETE FROM messages WHERE file = ?", (file,))
@@ -138,7 +138,7 @@ class Ingest:
     # --- frames ---------------------------------------------------------------------------------
 
     def apply(self, file: int, frame: Frame) -> bool:
-        """Add a frame; False where the log was read on, or anew, by somebody else in the meantime."""
+        """Add a frame. False if another process has read the log further, or again, in the meantime."""
         known = self._db.rows("SELECT consumed, role FROM files WHERE id = ?", file)
         if not known or known[0][0] != frame.start:
             return False
@@ -221,7 +221,7 @@ class Ingest:
             )
 
     def _same_text(self, row: MessageRow, in_frame: dict[tuple[object, object], int]) -> int | None:
-        """The text row of an equal line with the same id: a fork's copy is not found twice."""
+        """The text row of an equal line with the same id, so that a fork's copy is not found twice."""
         if row.uuid is None:
             return None
         if self._met is not None and isinstance(row.uuid, bytes):
@@ -265,7 +265,7 @@ class Ingest:
 
     def _insert_usage(self, response: int, file: int, row: UsageRow, *, is_counted: bool) -> None:
         model, branch = self._name(row.model), self._name(row.branch)
-        values = row[10:]  # from ``variant`` on, as the table has them
+        values = row[10:]  # from ``variant`` on, in the order of the table
         self._run(
             "INSERT INTO usage VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
@@ -303,7 +303,7 @@ class Ingest:
         number, speaker, output, has_stop, at, forked, tool, asked, lines = found[0]
         before = ResponseCopy(row.request, speaker, output, bool(has_stop), at or 0, bool(forked), "")  # type: ignore[arg-type]
         after = ResponseCopy(row.request, row.speaker, row.output, row.has_stop, row.at or 0, row.forked, "")
-        # As within a frame: where lines are cut into frames must not decide.
+        # As within a frame: the result must not depend on where frames are cut.
         if preference(after)[:4] >= preference(before)[:4]:
             self._run("DELETE FROM usage WHERE id = ?", (number,))
             self._insert_usage(response, file, row, is_counted=False)
@@ -314,7 +314,7 @@ class Ingest:
         )
 
     def _uncounted_of(self, file: int) -> list[int]:
-        """Take every response this log speaks of out of the sums; the caller settles them."""
+        """Take every response of this log out of the sums; the caller settles them."""
         found = [
             cast("int", row[0])
             for row in self._db.rows("SELECT DISTINCT response FROM usage WHERE file = ?", file)
@@ -331,7 +331,7 @@ class Ingest:
             self._run("UPDATE usage SET counted = 0 WHERE id = ?", (number,))
 
     def _settle(self, responses: Iterable[int]) -> None:
-        """Decide anew which copies of some responses count."""
+        """Decide again which copies of some responses count."""
         for response in responses:
             rows = self._db.rows(
                 "SELECT usage.id, request, speaker, output, has_stop, at, forked, path, message"
@@ -350,7 +350,7 @@ class Ingest:
             self._rollup.add(cast("int", file), tuple(values), sign)
 
     def _replace_cost_state(self, file: int, at: int | None, amounts: list[tuple[str, int]]) -> None:
-        """The client's running total replaces the one before: it is restored when a session goes on."""
+        """Replace the client's running total: it is restored when a session continues."""
         self._run("DELETE FROM cost_states WHERE file = ?", (file,))
         self._many(
             "INSERT INTO cost_states VALUES(?, ?, ?, ?)",
@@ -370,6 +370,6 @@ class Ingest:
 
 
 def _copy_of(*columns: Any) -> ResponseCopy:
-    """A row of ``usage`` as the ledger compares it; no time is the oldest."""
+    """A row of ``usage`` in the form the ledger compares; a missing time is the oldest."""
     request, speaker, output, has_stop, at, forked, path, *_ = columns
     return ResponseCopy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)

@@ -1,4 +1,4 @@
-"""Where the index of a set of homes lies, and when it was last refreshed; light, for the status line."""
+"""Path and last refresh of the index of a set of homes. Few imports, for the status line."""
 
 # pathlib takes longer to import than the status line may.
 # ruff: noqa: PTH116, PTH118
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def index_file(homes: Iterable[str | os.PathLike[str]], cache: str) -> str:
-    """The index of a set of homes, in whichever order and spelling they are named."""
+    """The index of a set of homes, in any order and spelling."""
     names = "\0".join(sorted(os.path.realpath(home) for home in homes))
     checksum = zlib.crc32(names.encode("utf-8", "surrogateescape"))
     return os.path.join(cache, f"index-v{VERSION}-{checksum:08x}.sqlite")
 
 
 def refreshed_at(index: str) -> float | None:
-    """When an index was last refreshed, in seconds since 1970; None where it never was.
+    """When an index was last refreshed, in seconds since 1970; None if it never was.
 
-    A refresh takes the lock and leaves a line in it, so the lock's time says so, also
-    where there was nothing new to write into the index.
+    Every refresh writes a line into the lock file, even if nothing was new, so the lock file's time
+    says it.
     """
     try:
         return os.stat(index.removesuffix(".sqlite") + ".lock").st_mtime

@@ -1,4 +1,4 @@
-"""A log as a walk over the homes saw it."""
+"""A log found by a walk over the homes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class ScannedLog(NamedTuple):
-    """A log as it was seen in a home."""
+    """A log found in a home."""
 
     path: str
     home: str

@@ -1,7 +1,7 @@
 """Sums of counted usage by quarter of an hour, log, model, branch and kind of price.
 
-Changes are gathered and written together; a row whose messages are all gone is removed.
-Money is not summed: what a token costs may change with the price list, tokens do not.
+Changes are collected and written together; a row whose messages are all gone is removed. Money is not
+summed: prices may change, tokens do not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SUMS = 9  # messages, six counts, recorded, unrecorded
 
 
 class Rollup:
-    """Gathered changes to the sums."""
+    """Collected changes to the sums."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self._db = database
@@ -31,7 +31,7 @@ class Rollup:
             sums[place] += sign * amount  # type: ignore[operator]
 
     def write(self) -> None:
-        """Write what was gathered."""
+        """Write the collected changes."""
         changes = [(*key, *sums) for key, sums in self._changes.items() if any(sums)]
         self._changes.clear()
         if not changes:

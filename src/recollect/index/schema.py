@@ -1,8 +1,8 @@
-"""The tables of the index, as data. Their version is part of the file's name.
+"""The tables of the index. Their version is part of the file name.
 
-No text of a transcript is stored: rows say at which byte of which log something stands.
-The exceptions are names (models, branches, directories, tools), which every report groups by,
-and what a list shows of a session (titles, tag, first and last prompt, shortened): ``catalogue``.
+No text of a transcript is stored: rows say at which byte of which log something is. The exceptions are
+names (models, branches, directories, tools), which reports group by, and what a list shows of a session
+(titles, tag, first and last prompt, shortened): ``catalogue``.
 
 ``messages.text`` is the row of the full-text table that holds the line's words. Copies of a
 line in forks share the row of the first copy that was read, so each message is found once.
@@ -17,10 +17,10 @@ from __future__ import annotations
 VERSION = 2
 FILE_NAME = f"index-v{VERSION}.sqlite"
 
-# What a row of ``files`` is about.
+# What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
 
-SPAN_BITS = 10  # newest times are kept for every 1,024 text rows
+SPAN_BITS = 10  # the newest time is stored for every 1,024 text rows
 QUARTER_MS = 900_000
 
 TABLES = """

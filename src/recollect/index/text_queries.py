@@ -1,13 +1,12 @@
-"""Ask the full-text table: the newest, the best ranked, all that fit, how many.
+"""Query the full-text table: newest, best ranked, all matches, and their number.
 
-A text row is one message, however many logs hold a copy of it; a hit is a text row with
-the copies that fit what was asked. Text rows stand nearly in the order of time, because
-logs are read in the order of their last change. So the newest hits are found by walking the
-matches backwards, and the walk ends where ``spans`` proves that nothing below is newer
-than what was kept: exact by the messages' own times, and a few hundred rows long whatever
-the word. Messages without a time come last and fit no time that is asked for.
+A text row is one message, however many logs have a copy of it; a hit is a text row with the copies that
+pass the filter. Text rows are nearly in the order of time, because logs are read in the order of their
+last change. So the newest hits are found by walking the matches backwards, until ``spans`` proves that no
+earlier row is newer than those found: exact by the messages' own times, and only a few hundred rows for
+any word. Messages without a time come last and match no time filter.
 
-Nothing is read here but the index. ``match`` is an expression from ``WordQuery.fts``.
+Only the index is read. ``match`` is an expression from ``WordQuery.fts``.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from recollect.index.schema import SPAN_BITS, TOOL_OUTPUT
 from recollect.model.titles import title_of
 
 UNDATED = -(1 << 62)  # older than every time
-# A count is exact up to here; each message is looked up for it, and a search should not take longer than that.
+# A count is exact up to here: each message needs a look-up, and a search should not take longer.
 COUNTED = 1_000
-# Ranking costs about two microseconds a match, so only so many of the newest are ranked.
+# Ranking costs about two microseconds per match, so only this many of the newest are ranked.
 RANKED = 10_000
 _FIRST, _AT_ONCE = 32, 512
-# What somebody wrote or titled says more about a message than what a tool printed.
+# Text that a person wrote, and titles, weigh more than what a tool printed.
 _WEIGHTS = "4.0, 2.0, 2.0, 1.0, 8.0, 1.0"
 
 _OWN = "SELECT id, file, at, uuid FROM messages WHERE id IN (SELECT value FROM json_each(?)) AND text = id"
@@ -42,8 +41,8 @@ UNION ALL
 SELECT text, id, file, offset, length, uuid, at, kind FROM messages
  WHERE text IN (SELECT value FROM json_each(?1)) AND text <> id
 """
-_TITLES = 4  # the columns at the end that may give a title
-# Logs, and beside each the log of its session, in the same home if there is one.
+_TITLES = 4  # the last columns, which may give a title
+# Logs, each with the log of its session, in the same home if there is one.
 _LOGS = """
 SELECT files.id, files.path, files.size, files.mtime, files.role, files.session, files.agent, place.text, branch.text,
        main.path, main_place.text, main_branch.text,
@@ -68,14 +67,13 @@ SELECT files.id, coalesce(own.text, (
 
 
 class TextFilter(NamedTuple):
-    """Which messages are wanted: of these logs (None: of all), from ``since`` on, before ``until``."""
+    """Selects messages: of these logs (None: all), from ``since`` on, before ``until``."""
 
     files: frozenset[int] | None = None
     since: int | None = None
     until: int | None = None
 
     def fits(self, file: int, at: int | None) -> bool:
-        """Whether a message of this log and time is wanted."""
         return (
             (self.files is None or file in self.files)
             and (self.since is None or (at is not None and at >= self.since))
@@ -84,7 +82,7 @@ class TextFilter(NamedTuple):
 
 
 class MessageCopy(NamedTuple):
-    """Where a message stands in one log. ``uuid`` is as the index keeps it."""
+    """Where a message is in one log. ``uuid`` is as the index stores it."""
 
     id: int
     file: int
@@ -99,7 +97,7 @@ _Own = tuple[int | None, int | None, bytes | str | None]  # log, time, id
 
 
 class TextMatch(NamedTuple):
-    """A text row and the copies of its message that are wanted, the one that was read first in front."""
+    """A text row and the selected copies of its message, the one that was read first in front."""
 
     row: int
     at: int
@@ -107,7 +105,7 @@ class TextMatch(NamedTuple):
 
 
 class TextQueryResult(NamedTuple):
-    """What was found. ``total`` is a lower bound where it is not exact."""
+    """The matches. ``total`` is a lower bound if it is not exact."""
 
     texts: list[TextMatch]
     total: int
@@ -116,7 +114,7 @@ class TextQueryResult(NamedTuple):
 
 
 class TextLogRow(NamedTuple):
-    """A log, and what the log of its session says. Titles are offsets of lines in that one, strongest first."""
+    """A log, and what its session's log says. Titles are offsets of lines in the latter, strongest first."""
 
     id: int
     path: str
@@ -134,7 +132,7 @@ class TextLogRow(NamedTuple):
 
 
 class TextQueries:
-    """Questions to one index. Holds nothing but what one answer needs: make a new one for the next."""
+    """Queries to one index. Use one object per answer."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self._db = database
@@ -159,7 +157,7 @@ class TextQueries:
         for row in rows:
             file, at, uuid = known.get(row, (None, None, None))
             if file is None or not only.fits(file, at):
-                # The copy that was read first is gone or not wanted; another one is.
+                # The copy that was read first is gone or filtered out; another one is not.
                 for text in self._texts([row], only):
                     kept.add(text.at, row, text.copies[0].uuid)
             elif not kept.is_full or (at is not None and at > kept.oldest):
@@ -186,7 +184,7 @@ class TextQueries:
         return answer._replace(is_all_ranked=not below)
 
     def all(self, match: str, only: TextFilter) -> Iterator[TextMatch]:
-        """Every text that matches, the one that was read last first; versions of one message all of them."""
+        """Every matching text, last read first, with all versions of a message."""
         stream = self._rows(match, only)
         while rows := list(itertools.islice(stream, _AT_ONCE)):
             yield from self._texts(rows, only)
@@ -194,7 +192,7 @@ class TextQueries:
     def _answer(
         self, shown: Sequence[int], stream: Iterator[int], only: TextFilter, seen: _RowCounter
     ) -> TextQueryResult:
-        """The texts to be shown, and the count of all: of few by their ids, of many without looking further."""
+        """The texts to show, and the number of all: few are counted by id, many only estimated."""
         while seen.is_counting and seen.taken(stream, _AT_ONCE):
             pass
         texts = self._texts(shown, only)
@@ -206,18 +204,18 @@ class TextQueries:
         return TextQueryResult(texts, len(messages), True)
 
     def _rows(self, match: str, only: TextFilter) -> Iterator[int]:
-        """Rows that match, last one first."""
+        """Matching rows, last one first."""
         sql = f"SELECT texts.rowid {_from(only)} AND texts.rowid >= :lowest ORDER BY texts.rowid DESC"
         return (row for (row,) in self._run(sql, match, only, lowest=self._lowest(only.since)))
 
     def _own_copies(self, rows: Sequence[int]) -> dict[int, _Own]:
-        """Log, time and id of the copies that were read first, as far as they are there."""
+        """Log, time and id of the copies that were read first, if they still exist."""
         return {
             cast("int", row): cast("_Own", tuple(own)) for row, *own in self._db.rows(_OWN, _json_list(rows))
         }
 
     def _texts(self, rows: Sequence[int], only: TextFilter) -> list[TextMatch]:
-        """Texts with their copies, in the order of the rows; a row that is gone by now is left out."""
+        """Texts with their copies, in the order of the rows; a row that no longer exists is left out."""
         copies: dict[int, list[MessageCopy]] = {row: [] for row in rows}
         for row, *values in self._db.rows(_COPIES, _json_list(rows)):
             copy = MessageCopy(*values)  # type: ignore[arg-type]
@@ -238,7 +236,7 @@ class TextQueries:
         return newest[place - 1] if place else UNDATED
 
     def _lowest(self, since: int | None) -> int:
-        """The first row that could be as new as that."""
+        """The first row that could be that new."""
         if since is None:
             return 0
         spans, newest = self._times()
@@ -258,7 +256,7 @@ class TextQueries:
     # --- logs -----------------------------------------------------------------------------------
 
     def logs(self, files: Iterable[int]) -> dict[int, TextLogRow]:
-        """Logs by their numbers, as far as they are there."""
+        """Logs by number, if they exist."""
         found = (
             TextLogRow(*row[:-_TITLES], title_of(*row[-_TITLES:]))  # type: ignore[arg-type, call-arg]
             for row in self._db.rows(_LOGS, _json_list(list(files)))
@@ -266,17 +264,17 @@ class TextQueries:
         return {log.id: log for log in found}
 
     def logs_of(self, session: str) -> frozenset[int]:
-        """The logs of a session: its own, its agents', its tools' large results."""
+        """The logs of a session: its own, its agents', and large tool results."""
         return frozenset(
             cast("int", row[0]) for row in self._db.rows("SELECT id FROM files WHERE session = ?", session)
         )
 
     def places(self) -> list[tuple[int, str | None]]:
-        """Every log with the directory it worked in; a log that names none has that of its session."""
+        """Every log with its working directory, or else that of its session."""
         return self._db.rows(_PLACES)  # type: ignore[return-value]
 
     def large_outputs(self, size: int) -> list[tuple[int, int]]:
-        """Side files over a size, whose end is not in the index, with their sizes."""
+        """Side files over a size, whose end is not indexed, with their sizes."""
         sql = "SELECT id, size FROM files WHERE role = ? AND size > ? AND NOT gone"
         return self._db.rows(sql, TOOL_OUTPUT, size)  # type: ignore[return-value]
 
@@ -292,7 +290,7 @@ class TextQueries:
 
 
 def _from(only: TextFilter) -> str:
-    """Matches that fit; the copy that was read first is asked before the others."""
+    """Matches that pass the filter; the copy that was read first is checked first."""
     if only == TextFilter():
         return "FROM texts(:match) WHERE 1"
     own = "EXISTS (SELECT 1 FROM messages AS copy WHERE copy.id = texts.rowid"
@@ -312,12 +310,12 @@ def _fits(only: TextFilter) -> str:
 
 
 def _message(row: int, own: _Own | None) -> object:
-    """What makes a message one. Only real uuids tell: other ids repeat between logs."""
+    """The identity of a message. Only real uuids are unique: other ids repeat between logs."""
     return own[2] if own is not None and isinstance(own[2], bytes) else row
 
 
 class _RowCounter:
-    """The rows that were seen so far, as long as they are few enough to be counted one by one."""
+    """The rows so far, as long as they are few enough to be counted one by one."""
 
     def __init__(self, limit: int) -> None:
         self.most = max(COUNTED, limit)
@@ -326,18 +324,18 @@ class _RowCounter:
 
     @property
     def is_counting(self) -> bool:
-        # Some more rows than messages: the versions of a message count once.
+        # More rows than messages are allowed: the versions of a message count once.
         return len(self.rows) <= self.most + self.most // 10
 
     def taken(self, stream: Iterator[int], size: int) -> list[int]:
-        """The next rows of a stream, noted."""
+        """The next rows of a stream, recorded."""
         rows = list(itertools.islice(stream, size))
         self.rows += rows if self.is_counting else ()
         return rows
 
 
 class _NewestRows:
-    """The newest so many of the rows seen so far. Of two versions of a message the first one stays."""
+    """The newest rows so far, up to a number. Of two versions of a message the first one stays."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -368,5 +366,5 @@ class _NewestRows:
 
 
 def _json_list(numbers: Iterable[int]) -> str:
-    """For ``json_each``; the json module takes longer to import than a search takes."""
+    """For ``json_each``. Importing the json module takes longer than a search."""
     return f"[{','.join(map(str, numbers))}]"

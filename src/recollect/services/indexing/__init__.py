@@ -1,1 +1,1 @@
-"""Keep the index in step with the logs: open it, refresh it, rebuild it."""
+"""Keep the index up to date with the logs: open, refresh, rebuild."""

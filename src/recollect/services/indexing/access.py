@@ -1,15 +1,14 @@
-"""Get hold of the index: opened, refreshed, or set aside with a word about it.
+"""Open the index: refresh it, or set it aside if it is broken.
 
-The index belongs to a set of homes, because which copy of a response counts is decided
-over all of them: another set of homes has an index of its own, told by its file name.
+An index belongs to a set of homes, because which copy of a response counts is decided over all of
+them. Another set of homes has another index, with another file name.
 
-Nothing that is wrong with the index keeps a question from being answered. A broken file
-is set aside and built anew; where there is no place to write, or no room, ``database`` is
-None and the caller reads the logs themselves. ``notes`` says what happened. Damage that is
-met in the middle of an answer ends it with an error; asked again, the index is a new one.
+A problem with the index never prevents an answer. A broken file is set aside and rebuilt. If there
+is no place to write, or no room, ``database`` is None and the caller reads the logs. ``notes`` says
+what happened. Damage found in the middle of an answer is an error; the next call has a new index.
 
-An index is written and set aside only under its lock, and who gets the lock looks first
-whether the file is still the one it opened: somebody else may have replaced it meanwhile.
+An index is written and set aside only under its lock. After taking the lock, a process first checks
+that the file is still the one it opened: another process may have replaced it.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from recollect.system import fsops
 from recollect.system.locations import cache_dir, data_dir
 from recollect.system.lock import FileLock
 
-# How long a question waits for another process that is building the first index.
+# Seconds to wait for another process that builds the first index.
 _FIRST_BUILD_SECONDS = 900.0
-# How long it waits to set a broken one aside: whoever has the lock is just doing that, or refreshing.
+# Seconds to wait before setting a broken index aside: the lock's holder may be doing that, or refreshing.
 _REPAIR_SECONDS = 60.0
 
 
 class OpenIndex:
-    """An index for a set of homes, as far as there is one."""
+    """The index of a set of homes, if there is one."""
 
     def __init__(self, homes: Sequence[Path], path: Path) -> None:
         self.homes = tuple(homes)
@@ -49,60 +48,60 @@ class OpenIndex:
         self.database: IndexDatabase | None = None
         self.notes: list[str] = []
         self.refreshed: RefreshResult | None = None
-        self.carried_over = 0  # deleted sessions that were taken over from an older index
-        self.unread: tuple[Path, ...] = ()  # older indexes that may have known of more
+        self.carried_over = 0  # deleted sessions copied from an older index
+        self.unread: tuple[Path, ...] = ()  # older indexes that may know more deleted sessions
         self._identity: tuple[int, int] | None = None
 
     def close(self) -> None:
-        """Close; may be called again."""
+        """Close. May be called twice."""
         if self.database is not None:
             self.database.close()
             self.database = None
 
     def open(self) -> None:
-        """Open the file, making it where there is none. Raises what is wrong with it or its place."""
+        """Open the file, creating it if needed. Raises if the file or its directory cannot be used."""
         self.close()
         fsops.make_directories(self.path.parent)
-        # Made by us first, so that nobody else can read it whatever the umask says.
+        # Created here first, so that no other user can read it, whatever the umask.
         fsops.close(fsops.open_append(self.path).fd)
         self._identity = fsops.identity_at(str(self.path))
         self.database = IndexDatabase(self.path)
 
     @property
     def archive(self) -> Path:
-        """The archive that goes with it: with ``--data`` both lie in one directory."""
+        """The archive of this index: with ``--data`` both are in one directory."""
         cache = self.path.parent
         return (data_dir() if cache == cache_dir() else cache.parent) / "archive"
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the name has gone to another file since it was opened."""
+        """Whether the path now leads to another file than the opened one."""
         return fsops.identity_at(str(self.path)) != self._identity
 
     @property
     def is_complete(self) -> bool:
-        """Whether every log was read into it once. One that cannot be asked is not."""
+        """Whether every log was read into it once. False if it cannot be queried."""
         try:
             return self.database is not None and self.database.meta("complete") is not None
         except Failure:
             return False
 
     def lock(self, timeout: float) -> FileLock:
-        """The lock of whoever writes this index or sets it aside."""
+        """The lock for writing this index or setting it aside."""
         return FileLock(self.path.with_suffix(".lock"), timeout=timeout, guards=self.path)
 
     def set_aside(self) -> Path:
-        """Out of the way, under a name that says so; the one before is replaced. Under the lock only."""
+        """Rename the index out of the way, replacing the previous one. Only under the lock."""
         self.close()
         aside = self.path.with_suffix(".aside")
         if not self.path.exists():
             return aside
         if self.path.is_dir() or aside.is_dir():
-            # Not ours: a directory keeps what it holds.
+            # Not our file: leave directories alone.
             aside = _free_name(aside)
         _unlink(*_with_side_files(aside))
-        # The log of the last commits goes along: without it the file may be neither old nor new. Should we
-        # die in between, a log without its file is of no harm.
+        # The WAL moves too: without it the file may be inconsistent. If we die in between, a WAL
+        # without its file does no harm.
         for source, target in zip(_with_side_files(self.path)[:2], _with_side_files(aside)[:2], strict=True):
             with contextlib.suppress(FileNotFoundError):
                 source.rename(target)
@@ -110,28 +109,26 @@ class OpenIndex:
         return aside
 
     def put_back(self, aside: Path) -> None:
-        """What was set aside takes its place again. Under the lock only."""
+        """Undo ``set_aside``. Only under the lock."""
         for source, target in zip(_with_side_files(aside), _with_side_files(self.path), strict=True):
             with contextlib.suppress(FileNotFoundError):
                 source.replace(target)
 
     def remove_aside(self, aside: Path) -> None:
-        """What was set aside is not needed any more."""
         _unlink(*_with_side_files(aside))
 
     def remove(self) -> None:
-        """Take the file away. Under the lock only."""
+        """Delete the file. Only under the lock."""
         self.close()
         _unlink(*_with_side_files(self.path))
 
 
 def index_path(homes: Sequence[Path], cache: Path | None = None) -> Path:
-    """Where the index of a set of homes lies."""
     return Path(index_file(homes, str(cache or cache_dir())))
 
 
 def is_built(path: Path) -> bool:
-    """Whether a first build of this index was ever finished. Looks only, waits for nobody."""
+    """Whether the first build of this index was ever finished. Never waits."""
     if not path.is_file():
         return False
     try:
@@ -155,10 +152,10 @@ def open_index(
     progress: Progress | None = None,
     patience: float | None = None,
 ) -> Iterator[OpenIndex]:
-    """The index of some homes, brought up to date unless told otherwise.
+    """The index of some homes, refreshed unless ``is_refreshed`` is false.
 
-    ``patience``: how long to wait for another process that is at it. Without it a question waits
-    for the first index and never for a later refresh.
+    ``patience``: seconds to wait for another process that is refreshing. By default, a query waits
+    for the first build but never for a later refresh.
     """
     opened = OpenIndex(homes, index_path(homes, cache))
     try:
@@ -167,23 +164,23 @@ def open_index(
             _refresh(opened, progress, is_refreshed, patience)
         yield opened
     except BROKEN as problem:
-        what, hint = ", and set aside", "ask again: it is built anew from the logs"
+        what, hint = ", and set aside", "run the command again: it is rebuilt from the logs"
         try:
             _repair(opened, problem)
         except (OSError, StorageError, Busy):
-            what, hint = "", "use --no-index to read the logs themselves, or `recollect index rebuild`"
+            what, hint = "", "use --no-index to read the logs, or `recollect index rebuild`"
         raise DamagedData(f"index {opened.path}: damaged ({problem}){what}", hint=hint) from problem
     except UNUSABLE as problem:
         cause = OSError(0, str(problem))
         raise StorageError(
-            "read index", opened.path, cause, hint="use --no-index to read the logs themselves"
+            "read index", opened.path, cause, hint="use --no-index to read the logs"
         ) from problem
     finally:
         opened.close()
 
 
 def _open(opened: OpenIndex) -> None:
-    """Open it, or say why there is none. What is broken is set aside and made anew."""
+    """Open it, or note why there is none. A broken index is set aside and rebuilt."""
     try:
         try:
             opened.open()
@@ -197,7 +194,7 @@ def _open(opened: OpenIndex) -> None:
 
 
 def _repair(opened: OpenIndex, problem: Exception) -> None:
-    """Set a broken index aside, unless somebody else has replaced it by now."""
+    """Set a broken index aside, unless another process has replaced it."""
     opened.close()
     with contextlib.closing(opened.lock(_REPAIR_SECONDS)) as lock, lock:
         if opened.is_replaced and opened.path.exists() and not opened.path.is_dir():
@@ -206,7 +203,7 @@ def _repair(opened: OpenIndex, problem: Exception) -> None:
 
 
 def _refresh(opened: OpenIndex, progress: Progress | None, is_wanted: bool, patience: float | None) -> None:
-    """Refresh what was opened, where that is wanted or where it was never finished."""
+    """Refresh the index if requested, or if it was never finished."""
     try:
         is_first = not opened.is_complete
         if not is_first and not is_wanted:
@@ -216,9 +213,9 @@ def _refresh(opened: OpenIndex, progress: Progress | None, is_wanted: bool, pati
         with contextlib.closing(opened.lock(patience)) as lock, lock:
             _refresh_locked(opened, progress)
     except Busy:
-        opened.notes.append("another process is refreshing the index: the answer is as of its last refresh")
+        opened.notes.append("another process is refreshing the index: the answer shows its last refresh")
         if not opened.is_complete:
-            _give_up(opened, "the index is not finished yet")
+            _give_up(opened, "the index is not complete yet")
     except StorageError as problem:
         _give_up(opened, f"the index could not be locked ({problem.message})")
     except OSError as problem:
@@ -236,7 +233,7 @@ def _refresh_locked(opened: OpenIndex, progress: Progress | None) -> None:
         elif is_about_the_place(problem):
             _not_written(opened, problem)
         else:
-            # Whatever it is, it does not come from the logs, so a new index is free of it.
+            # The cause cannot be in the logs, so a new index will not have it.
             aside = opened.set_aside()
             opened.notes.append(_damaged(problem, aside))
             _build_anew(opened, progress)
@@ -251,11 +248,11 @@ def _build_anew(opened: OpenIndex, progress: Progress | None) -> None:
 
 
 def _damaged(problem: Exception, aside: Path) -> str:
-    return f"the index was damaged ({problem}); it was set aside as {aside.name} and built anew; the logs are untouched"
+    return f"the index was damaged ({problem}); it was set aside as {aside.name} and rebuilt; the logs are unchanged"
 
 
 def build(opened: OpenIndex, progress: Progress | None) -> None:
-    """Bring what was opened up to date; a new one first takes over what only its predecessors know. Under the lock."""
+    """Update the index; a new one first copies what only its predecessors know. Only under the lock."""
     database = opened.database
     assert database is not None  # noqa: S101 - for the type checker: whoever calls has opened it
     if database.value("SELECT 1 FROM files LIMIT 1") is None:
@@ -266,23 +263,23 @@ def build(opened: OpenIndex, progress: Progress | None) -> None:
         if carried.sessions:
             opened.notes.append(f"in the totals of the new index: {carried.sessions:,} deleted sessions")
         opened.notes += [
-            f"{old.name} could not be read: what it knew of deleted sessions is missing from the totals"
+            f"{old.name} could not be read: deleted sessions it knew are missing from the totals"
             for old in carried.unread
         ]
     opened.refreshed = refresh(database, opened.homes, progress, opened.archive)
 
 
 def _not_written(opened: OpenIndex, problem: Exception) -> None:
-    """No room, or no right to write: a whole index stays as it was, one that was just begun is taken away."""
+    """No space or no permission: a complete index stays as it was, an unfinished one is removed."""
     if is_about_the_place(problem) and opened.is_complete:
-        what = "is left as it was"
+        what = "is unchanged"
     elif is_full(problem):
         opened.remove()
-        what = "was taken away again"
+        what = "was removed"
     else:
         what = f"was set aside as {opened.set_aside().name}"
-    _give_up(opened, f"the index could not be written ({problem}) and {what}; the logs are untouched")
-    opened.notes.append("free some space or mend the disk, then ask again")
+    _give_up(opened, f"the index could not be written ({problem}) and {what}; the logs are unchanged")
+    opened.notes.append("free some space or check the disk, then try again")
 
 
 def _give_up(opened: OpenIndex, reason: str) -> None:
@@ -291,7 +288,7 @@ def _give_up(opened: OpenIndex, reason: str) -> None:
 
 
 def _with_side_files(path: Path) -> list[Path]:
-    """The file, the log of its last commits, the index of that log."""
+    """The file, its WAL and its shared-memory file."""
     return [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
 
 
@@ -301,11 +298,11 @@ def _unlink(*paths: Path) -> None:
             path.unlink()
 
 
-def _free_name(wanted: Path) -> Path:
-    """The name, or the first with a number that nothing has."""
+def _free_name(preferred: Path) -> Path:
+    """The name, or the first unused one with a number."""
     number = 1
-    name = wanted
+    name = preferred
     while name.exists() or name.is_symlink():
         number += 1
-        name = wanted.with_suffix(f".aside-{number}")
+        name = preferred.with_suffix(f".aside-{number}")
     return name

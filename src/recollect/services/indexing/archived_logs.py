@@ -1,8 +1,7 @@
-"""Logs that are only in the archive, as the index wants them: searched and priced like any other.
+"""Logs that are only in the archive, for the index: searched and priced like all others.
 
-A session counts as archived-only when its log is no longer in the home it came from. Its
-logs are then read where they lie, compressed. Asking costs a look at the names; only the
-manifests of such sessions are opened.
+A session is archived-only if its log is no longer in the home it came from. Its logs are then read
+from the archive. This costs a directory listing; only manifests of such sessions are opened.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from recollect.storage.archive.manifest import ArchivedFile, Manifest
 
 
 def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) -> Iterator[ScannedLog]:
-    """The logs of sessions that the homes no longer have; ``there`` are the paths they do have."""
+    """The logs of sessions that are no longer in the homes; ``there`` are the paths that are."""
     if not (archive / "sessions").is_dir():
         return
     roots = {os.path.realpath(home): os.fspath(home) for home in homes}

@@ -1,7 +1,7 @@
-"""The index for a first look: where it is there, or soon made.
+"""The index for quick answers: only if it exists or is built quickly.
 
-A first look must not wait for every text to be indexed. Where there is no index and the logs are many, they
-are read instead, for what is asked only.
+A first command must not wait until all texts are indexed. Without an index and with many logs, the
+caller reads what it needs from the logs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SOON_INDEXED = 64 << 20
 def index_at_hand(
     homes: Sequence[Path], *, cache: Path | None = None, progress: Progress | None = None
 ) -> Iterator[OpenIndex]:
-    """The index if it is there or soon made; else one without a database, for readers that can do without."""
+    """The index if it exists or is built quickly; else one without a database."""
     path = index_path(homes, cache)
     if not is_built(path) and _size(homes) > _SOON_INDEXED:
         yield OpenIndex(homes, path)

@@ -1,11 +1,10 @@
-"""Bring the index up to date behind the scenes: started and forgotten, never waited for.
+"""Refresh the index in a detached background process.
 
-The process it starts has nothing of ours: no terminal, no open file, the root as its directory, a
-session of its own and the lowest claim on the processor. It takes the lock of the index without
-waiting for it, so one that comes too late ends at once. Whether it is needed, and whose turn it is
-to start it, is ``storage.refresh_turn``'s business.
+The process inherits nothing: no terminal, no open files, the root as working directory, its own
+session, and the lowest priority. It does not wait for the lock of the index, so a process that
+comes too late exits at once. ``storage.refresh_turn`` decides whether and by whom it is started.
 
-Imported only where a refresh is due: a status line that finds a fresh index does not pay for it.
+Imported only if a refresh is due, so that a status line with a fresh index does not pay for it.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from collections.abc import Sequence
 
 from recollect.storage.refresh_turn import take_turn
 
-# How often a refresh is started at most.
+# Least seconds between two starts.
 PAUSE_SECONDS = 15.0
 _MODULE = "recollect.services.indexing.refresh_once"
-# Detached first, loaded then. Written out because a process cannot be told to do this from outside.
+# Detach first, then import. Popen cannot do this from outside.
 _PROGRAM = f"""
 import os, runpy
 os.setsid()
@@ -30,21 +29,21 @@ runpy.run_module({_MODULE!r}, run_name="__main__", alter_sys=True)
 
 
 def start_refresh(index: str, homes: Sequence[str]) -> bool:
-    """Start a refresh unless one was started a moment ago; whether it was."""
+    """Start a refresh unless one was started a moment ago; returns whether it did."""
     marker = index.removesuffix(".sqlite") + ".asked"
     if not homes or not sys.executable or not take_turn(marker, PAUSE_SECONDS):
         return False
     arguments = ["--cache", os.path.dirname(index), *homes]  # noqa: PTH120 - pathlib is slow to import
     try:
         _start(arguments)
-    except (OSError, ValueError):  # no more processes, or a name no process can be given
+    except (OSError, ValueError):  # process limit reached, or an invalid file name
         return False
     return True
 
 
 def _start(arguments: list[str]) -> None:
-    # -P: the client runs us in the directory somebody works in. A file there that is called like a
-    # module of ours must not be run in its place (E03).
+    # -P: the working directory is the user's. A file there with the name of one of our modules
+    # must not be run instead (E03).
     if not hasattr(os, "posix_spawn"):
         _start_elsewhere([sys.executable, "-P", "-m", _MODULE, *arguments])
         return

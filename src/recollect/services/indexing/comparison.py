@@ -1,10 +1,9 @@
-"""What is in the homes now, against what the index saw last: by a walk, or by a look at what it knows.
+"""Compare the homes with the index: by a walk, or by checking only known directories and logs.
 
-A walk reads every directory. It leaves a note in the index of the directories it went through;
-as long as none of them has gained or lost a name, the next refresh only looks at the logs
-themselves, which is half the work. Where anything about that is doubtful (a directory that
-changed just now, a name that leads to a log twice, something that could not be read) there is no
-note, and the next refresh walks again.
+A walk reads every directory and stores in the index which it visited. As long as none of them gained
+or lost a name, the next refresh only checks the logs, which is half the work. In case of doubt (a
+directory changed just now, two names lead to one log, something could not be read) nothing is
+stored, and the next refresh walks again.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from recollect.storage.home_walk import FoundLog, SeenDirectory, have_same_names
 _ROLES = {"session": SESSION, "agent": AGENT, "tool-output": TOOL_OUTPUT}
 _NOTE = "directories"
 
-# Device, inode, size and time of a log, by its path.
+# Device, inode, size and time of a log, by path.
 LastSeen = dict[str, tuple[int, int, int, int]]
 
 
 class HomeChanges(Struct, frozen=True):
-    """What is there, and which of it is not as it was. ``note`` is for ``take_note``, None where none is to be taken."""
+    """The logs found, and which of them changed. ``note`` is for ``take_note``; None if nothing is to be stored."""
 
     there: list[str]
     changed: list[ScannedLog]
@@ -38,19 +37,19 @@ class HomeChanges(Struct, frozen=True):
 def look(
     index: IndexDatabase, homes: Sequence[Path], known: LastSeen, problems: list[tuple[str, str]]
 ) -> HomeChanges:
-    """Every log of the homes. What cannot be read is told in ``problems``; nothing is written."""
+    """Every log of the homes. Unreadable ones are added to ``problems``; nothing is written."""
     names = [os.fspath(home) for home in homes]
     return _look_again(index, names, known) or _walk(homes, names, known, problems)
 
 
 def take_note(index: IndexDatabase, note: str | None) -> None:
-    """Keep what a walk saw of the directories, once all it found is in the index."""
+    """Store the visited directories, once everything found is in the index."""
     if note is not None and index.meta(_NOTE) != note:
         with index.transaction():
             index.set_meta(_NOTE, note)
 
 
-# --- a look at what is known -------------------------------------------------------------------------
+# --- check known directories ----------------------------------------------------------------------------
 
 
 def _look_again(index: IndexDatabase, names: list[str], known: LastSeen) -> HomeChanges | None:
@@ -74,14 +73,14 @@ def _placed(index: IndexDatabase, path: str, now: tuple[int, int, int, int]) -> 
     ((home, role, session, agent),) = index.rows(
         "SELECT home, role, session, agent FROM files WHERE path = ?", path
     )
-    # In the flat layout only its lines say whose agent a log is, and they may have changed.
+    # In the flat layout, only the lines say whose agent a log is, and they may have changed.
     if role == AGENT and os.path.dirname(os.path.dirname(path)) == os.path.join(str(home), "projects"):  # noqa: PTH118, PTH120 - as the walk spells it
         session = None
     return ScannedLog(path, home, role, session, agent, *now)  # type: ignore[arg-type]
 
 
 def _noted(note: object, names: list[str]) -> list[SeenDirectory] | None:
-    """The directories of a note about these very homes."""
+    """The directories of a stored note, if it is about exactly these homes."""
     parts = note.split("\0") if isinstance(note, str) else []
     if parts[: len(names) + 1] != [str(len(names)), *names]:
         return None

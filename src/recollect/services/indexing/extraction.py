@@ -1,7 +1,7 @@
-"""Turn stretches of logs into frames for the index.
+"""Turn ranges of logs into frames for the index.
 
-Reads with the tolerant reader, understands with the model, and knows nothing of tables.
-A frame ends after about a megabyte of text, so memory stays flat whatever a log's size.
+Uses the tolerant reader and the model, and knows no tables. A frame ends after about a megabyte of
+text, so memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from recollect.model.search.terms import indexed_text
 from recollect.services.indexing.session_listing import ExtractionJob, SessionListing, typed_text
 from recollect.storage.logs.reader import OpenLog
 
-try:  # hashlib loads OpenSSL first, which takes as long as reading a few lines
+try:  # hashlib would load OpenSSL, which takes as long as reading a few lines
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
@@ -47,12 +47,12 @@ _HEAD = 4096
 _TAIL = 256
 _PICO = 10**12
 _IDS_AT_HAND = 64
-# A side file over this is indexed up to here; what follows is found by --substring, which reads the file.
+# A larger side file is indexed up to here; --substring reads the rest from the file.
 _LONGEST_OUTPUT = 32 << 20
 
 
 def frames(job: ExtractionJob) -> Iterator[Frame]:
-    """The frames of one log; the last one says so where the log could not be read to its end."""
+    """The frames of one log; the last one is marked if the log could not be read to its end."""
     try:
         if job.is_tool_output:
             yield _tool_output(job)
@@ -66,19 +66,19 @@ def frames(job: ExtractionJob) -> Iterator[Frame]:
 
 
 def head_of(log: OpenLog, end: int) -> bytes:
-    """What a log begins with, up to where it was read, as a digest that says how much it covers."""
+    """A digest of the beginning of a log, with the length it covers."""
     length = min(end, _HEAD)
     return length.to_bytes(2, "big") + _digest(log.read_all(length, 0))
 
 
 def tail_of(log: OpenLog, end: int) -> bytes:
-    """The bytes before a place, as a digest."""
+    """A digest of the bytes before a position."""
     start = max(0, end - _TAIL)
     return _digest(log.read_all(end - start, start))
 
 
 def is_continued(path: str, consumed: int, head: bytes, tail: bytes) -> bool:
-    """Whether a log still begins as it did and has the same bytes before the place it was read to."""
+    """Whether a log still has the same beginning and the same bytes before the position it was read to."""
     try:
         with OpenLog(Path(path)) as log:
             length = int.from_bytes(head[:2], "big")
@@ -97,34 +97,34 @@ def _digest(data: bytes) -> bytes:
 
 def _log_frames(log: OpenLog, job: ExtractionJob) -> Iterator[Frame]:
     listing = SessionListing(log, job) if job.is_session else None
-    gathered = _FrameBuilder(job.start, listing)
+    collected = _FrameBuilder(job.start, listing)
     for line in log.lines(job.start):
-        gathered.take(line)
-        if gathered.is_full:
-            yield gathered.frame(log)
-            gathered = _FrameBuilder(line.end, listing)
-    if listing is not None and gathered.end > job.start:
-        # The last frame has the count, which needs every line.
+        collected.take(line)
+        if collected.is_full:
+            yield collected.frame(log)
+            collected = _FrameBuilder(line.end, listing)
+    if listing is not None and collected.end > job.start:
+        # The last frame holds the count, which needs every line.
         count, is_continued = listing.count()
-        yield gathered.frame(log)._replace(message_count=count, is_continued=is_continued)
-    elif gathered.end > gathered.start:
-        yield gathered.frame(log)
+        yield collected.frame(log)._replace(message_count=count, is_continued=is_continued)
+    elif collected.end > collected.start:
+        yield collected.frame(log)
 
 
 def _tool_output(job: ExtractionJob) -> Frame:
-    """A result too large for the log: its file is one message of its own."""
+    """A result too large for the log: its file is one message."""
     with OpenLog(Path(job.path)) as file:
         size = file.stat().st_size
         data = file.read_all(min(size, _LONGEST_OUTPUT), 0)
         text = data.decode("utf-8", "replace")
         texts = tuple(indexed_text(text) if at == TOOL_RESULT else None for at in range(6))
         row = MessageRow(0, size, None, None, None, TOOL_OUTPUT_KIND, None, texts)
-        # An empty one leaves nothing, also where it is read twice: it never moves the place to read on from.
+        # An empty file yields nothing, and never moves the position to continue from.
         return Frame(0, size, [row] if text else [], [], head=head_of(file, size), tail=tail_of(file, size))
 
 
 class _FrameBuilder:
-    """The lines of one frame, summed up as they come."""
+    """Collects the lines of one frame."""
 
     def __init__(self, start: int, listing: SessionListing | None = None) -> None:
         self.start = self.end = start
@@ -153,7 +153,7 @@ class _FrameBuilder:
         damage = None if facts is not None and _is_plainly_sound(line.data) else _damage_of(line)
         if damage is not None:
             self._damage[damage.code.value] = self._damage.get(damage.code.value, 0) + 1
-        # What the codec refuses as a whole is no entry, even where its words can be found.
+        # A line that the codec refuses is not an entry, even if its words can be found.
         as_entry = facts if damage is None or damage.readable is not None else None
         if self._listing is not None:
             self._listing.take(line, as_entry)
@@ -166,7 +166,7 @@ class _FrameBuilder:
             self._take_usage(facts)
 
     def frame(self, log: OpenLog) -> Frame:
-        # Fields that were never said stay at the frame's defaults.
+        # Unset fields keep the frame's defaults.
         return Frame(
             self.start,
             self.end,
@@ -194,7 +194,7 @@ class _FrameBuilder:
         if facts.session:
             kept.setdefault("session", facts.session)
         if facts.recorded is not None:
-            # Its own time or none: what stood before it in this frame depends on where frames are cut.
+            # Its own time or none: the time of the line before it would depend on where frames are cut.
             kept["cost_state"] = (facts.at, _amounts(facts.recorded))
 
     def _row(self, facts: LineFacts, line: Line) -> MessageRow:
@@ -221,7 +221,7 @@ class _FrameBuilder:
         )
 
     def _id(self, text: str | None) -> Id:
-        """Shortened; mostly the id of the line before, so the last ones are kept at hand."""
+        """A shortened id. Usually the id of a recent line, so the last ones are cached."""
         if text is None:
             return None
         known = self._ids.get(text)
@@ -285,7 +285,7 @@ def usage_row(facts: LineFacts, asked: Id) -> UsageRow:
 
 
 def short_id(text: str) -> Id:
-    """A uuid as its 16 bytes, where they give back exactly this text."""
+    """A uuid as 16 bytes, if they give back exactly this text."""
     if len(text) != 36:
         return text
     digits = text.replace("-", "")
@@ -299,7 +299,7 @@ def short_id(text: str) -> Id:
 
 def _text_digest(texts: Texts) -> int:
     whole = "\0".join([text or "" for text in texts])
-    # Only ever compared between lines with the same id: it tells an altered copy from an exact one.
+    # Only compared between lines with the same id: tells an altered copy from an exact one.
     return len(whole) << 32 | zlib.crc32(whole.encode("utf-8", "replace"))
 
 
@@ -314,7 +314,7 @@ def _is_plainly_sound(data: bytes) -> bool:
 def _damage_of(line: Line | Damage) -> Damage | None:
     if isinstance(line, Damage):
         return line
-    # Imported where such a line is met: the codec's decoders take longer to make than a line to read.
+    # Imported only for such lines: building the codec's decoders takes longer than reading a line.
     from recollect.model.line_views.scan import damage_of
 
     return damage_of(line)
@@ -325,7 +325,7 @@ def _pico(dollars: str) -> int:
 
 
 def _amounts(recorded: RecordedTotal) -> list[tuple[str, int]]:
-    """By model; what the total says beyond them stands under no model, so that the total is kept exactly."""
+    """Amounts by model. The rest of the total has no model, so that the sum stays exact."""
     amounts = [(model, _pico(text)) for model, text in recorded.by_model.items()]
     rest = 0 if recorded.total is None else _pico(recorded.total) - sum(amount for _, amount in amounts)
     return amounts if recorded.total is None or not rest else [*amounts, ("", rest)]

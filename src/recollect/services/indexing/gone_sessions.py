@@ -1,9 +1,8 @@
-"""Keep deleted sessions in the totals when an index is built anew.
+"""Keep deleted sessions in the totals when an index is rebuilt.
 
-The new index looks for its predecessors: the one that was set aside, and those of other
-versions of recollect for the same homes. What they know of logs that are no longer there is
-taken over before anything is read. A predecessor that cannot be read is named: then nothing
-is left that knows.
+A new index looks for its predecessors: the one that was set aside, and those of other versions of
+recollect for the same homes. What they know of logs that no longer exist is copied before anything
+is read. A predecessor that cannot be read is reported, because its knowledge is lost.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _NAME = re.compile(r"index-v([0-9]{1,9})-([0-9a-f]{8})\.(sqlite|aside)")
 
 
 class CarriedSessions(NamedTuple):
-    """How many deleted sessions were taken over, and which predecessors could not be read."""
+    """How many deleted sessions were copied, and which predecessors could not be read."""
 
     sessions: int = 0
     unread: tuple[Path, ...] = ()
 
 
 def carry_over(index: IndexDatabase, path: Path, homes: Sequence[Path]) -> CarriedSessions:
-    """Take over what the predecessors of the index at ``path`` know of logs that are gone."""
+    """Copy what predecessors of the index at ``path`` know of deleted logs."""
     before = predecessors(path)
     if not before:
         return CarriedSessions()
@@ -43,7 +42,7 @@ def carry_over(index: IndexDatabase, path: Path, homes: Sequence[Path]) -> Carri
         if found is None:
             unread.append(old)
         for one in found or ():
-            # What lies in the archive is not gone: it is read again.
+            # Archived sessions are not deleted: they are read again.
             if not (one.log.path.endswith(PACKED) and Path(one.log.path).is_file()):
                 kept.setdefault(one.log.path, one)
     try:
@@ -54,7 +53,7 @@ def carry_over(index: IndexDatabase, path: Path, homes: Sequence[Path]) -> Carri
 
 
 def predecessors(path: Path) -> list[Path]:
-    """Other indexes of the same homes, the likeliest to be whole and new first."""
+    """Other indexes of the same homes, the most likely complete and recent first."""
     own = _NAME.fullmatch(path.name)
     if own is None:
         return []

@@ -1,7 +1,7 @@
-"""Count the messages of the sessions whose count is not known, and keep the answer.
+"""Count the messages of sessions whose count is unknown, and store it.
 
-A refresh counts a new line by itself where it can. After a branch, a compaction or parallel calls the log
-has to be read once more: that is done here, when somebody asks for counts, for the logs that changed so.
+A refresh counts new lines directly if it can. After a branch, a compaction or parallel calls the log
+must be read again: that happens here, on demand, for the logs concerned.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recollect.services.indexing.access import OpenIndex
 
 
 def recounted(opened: OpenIndex) -> dict[int, MessageCount]:
-    """The counts of all sessions that had none, by the number of their log. Needs a database."""
+    """The counts of all sessions that had none, by number of their log. Needs a database."""
     database = opened.database
     assert database is not None  # noqa: S101 - for the type checker: the caller has looked
     waiting = catalogue.uncounted(database)
@@ -29,7 +29,7 @@ def recounted(opened: OpenIndex) -> dict[int, MessageCount]:
     for file, path, consumed in waiting:
         with contextlib.suppress(NotFound, StorageError):
             found[file] = log_counts(Path(path), consumed).messages
-    # Kept where nobody else is writing; otherwise it is counted again by the next one who asks.
+    # Stored only if no other process is writing; else the next query counts again.
     with (
         contextlib.suppress(Busy, StorageError, Failure),
         contextlib.closing(opened.lock(0.0)) as lock,

@@ -1,10 +1,9 @@
-"""Keep the index in step with the logs: compare, read what is new, take out what is gone.
+"""Update the index: compare with the homes, read what is new, remove what is gone.
 
-Every question refreshes first. Where nothing changed that costs one look at the homes.
-A first build reads in other processes and writes in this one; it commits as it goes, so a
-process that is killed leaves an index that the next one completes. Logs are read in the
-order of their last change: text rows then stand nearly in the order of time, which is what
-lets a search for the newest hits stop early.
+Every query refreshes first. If nothing changed, that costs one pass over the homes. A first build
+reads in other processes and writes in this one. It commits as it goes, so the next process completes
+an index whose build was killed. Logs are read in the order of their last change, so text rows are
+nearly in the order of time: that lets a search for the newest hits stop early.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.services.indexing.comparison import LastSeen, look, take_note
 
-# What reads lines and writes rows is imported where something changed: most refreshes find nothing new.
+# Modules that read lines and write rows are imported only if something changed: most refreshes find nothing.
 if TYPE_CHECKING:
     from recollect.index.frame import Frame
     from recollect.index.ingest import Ingest
     from recollect.services.indexing.session_listing import ExtractionJob
 
 Progress = Callable[[int, int], None]
-# Below this, starting a process takes longer than reading here.
+# Below this size, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
 _BULK_COMMIT = 96 << 20
 _BULK_HASH = 32 << 20
@@ -54,7 +53,7 @@ class _IndexingWork(Struct, frozen=True):
 
 
 class RefreshResult(Struct, frozen=True):
-    """What a refresh did."""
+    """What a refresh read and removed."""
 
     logs: int
     read: int
@@ -64,18 +63,18 @@ class RefreshResult(Struct, frozen=True):
 
 
 class IndexComparison(Struct, frozen=True):
-    """The logs of some homes against what an index knows of them."""
+    """The logs of some homes compared with what an index knows of them."""
 
     logs: int
     changed: list[ScannedLog]
     missing: list[_IndexedLog]
     known: dict[str, _IndexedLog]  # those that changed
     problems: list[tuple[str, str]]
-    note: str | None  # see indexing_look
+    note: str | None  # see comparison.py
 
 
 def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = None) -> IndexComparison:
-    """One look at the homes, and at what only the archive has of them; no log is read and nothing written."""
+    """Compare the homes and their archive with the index; reads no log and writes nothing."""
     problems: list[tuple[str, str]] = []
     known = _last_seen(index)
     seen = look(index, homes, known, problems)
@@ -98,7 +97,7 @@ def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = 
 def refresh(
     index: IndexDatabase, homes: Sequence[Path], progress: Progress | None = None, archive: Path | None = None
 ) -> RefreshResult:
-    """Bring the index up to date with the homes it was opened for, and with their archived sessions."""
+    """Update the index from the homes it was opened for, and from their archived sessions."""
     found = compare(index, homes, archive)
     problems = found.problems
     if not found.changed and not found.missing:
@@ -121,13 +120,12 @@ def _note_done(index: IndexDatabase) -> None:
 
 
 def _last_seen(index: IndexDatabase) -> LastSeen:
-    """Device, inode, size and time of the logs that were there; one that was not read to its end has no true time."""
+    """Device, inode, size and time of known logs; one that was not read to its end has no valid time."""
     rows = index.connection.execute("SELECT path, device, inode, size, mtime FROM files WHERE NOT gone")
     return {path: (device, inode, size, mtime) for path, device, inode, size, mtime in rows}
 
 
 def _known(index: IndexDatabase, path: str) -> _IndexedLog | None:
-    """All that is known of a log."""
     rows = index.rows(
         "SELECT id, path, device, inode, size, mtime, consumed, head, tail, role, gone FROM files"
         " WHERE path = ?",
@@ -137,7 +135,7 @@ def _known(index: IndexDatabase, path: str) -> _IndexedLog | None:
 
 
 def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]:
-    """Match what changed with what was known; returns what is to be read."""
+    """Match changed logs with known ones; returns what is to be read."""
     from recollect.index.ingest import Ingest
 
     ingest = Ingest(index)
@@ -159,7 +157,7 @@ def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]
             if row is None:
                 work.append(_IndexingWork(ingest.add_file(log), log, _job(index, None, log, 0)))
                 continue
-            # Only its lines say whose agent a log in the flat layout is, so one that moved there is read anew.
+            # In the flat layout only the lines say whose agent a log is, so a log that moved there is read again.
             is_told_by_lines = row.id in moved and log.role == AGENT and log.session is None
             start = row.consumed if _is_grown(row, log) and not is_told_by_lines else 0
             if not start:
@@ -195,7 +193,7 @@ def _is_same(before: _IndexedLog, log: ScannedLog) -> bool:
 
 
 def _is_grown(row: _IndexedLog, log: ScannedLog) -> bool:
-    """Whether only bytes were added. A log of the same size with another time may hold other bytes."""
+    """Whether the log only grew. A log of the same size with another time may hold other bytes."""
     if row.role == TOOL_OUTPUT or row.gone or not row.consumed or row.inode != log.inode:
         return False
     seen_at = row.mtime if row.mtime >= 0 else ~row.mtime
@@ -228,7 +226,7 @@ def _read(
         ingest.expect_many()
         _tune(index, bulk=True)
     elif index.value("SELECT v FROM texts_config WHERE k = 'automerge'") == 0:
-        _tune(index, bulk=False)  # a bulk load that was killed left it so
+        _tune(index, bulk=False)  # a killed bulk load leaves this setting
     at_end = False
     while not at_end:
         with index.transaction():
@@ -260,7 +258,7 @@ def _frames_elsewhere(jobs: Sequence[ExtractionJob]) -> Iterator[tuple[int, Fram
 
 
 class _FrameIntake:
-    """Takes frames in as they come. A log that could not be read is not marked as read: it is tried again."""
+    """Stores frames as they come. A log that could not be read is not marked as read, so it is tried again."""
 
     def __init__(
         self,
@@ -275,7 +273,7 @@ class _FrameIntake:
         self._unread: set[int] = set()
 
     def take(self, number: int, frame: Frame | None) -> int:
-        """A frame of a job, or None at the job's end; how many bytes of log it covers."""
+        """A frame of a job, or None at its end; returns the bytes of log it covers."""
         file, log = self._work[number].file, self._work[number].log
         if frame is None:
             if number not in self._unread:
@@ -294,13 +292,13 @@ class _FrameIntake:
 
 
 def _tune(index: IndexDatabase, *, bulk: bool) -> None:
-    """For a bulk load words are gathered in memory and merged once at the end instead of all along."""
+    """A bulk load collects words in memory and merges them once at the end."""
     run = index.connection.execute
-    # A writer that walks through the whole file would hold all of it as memory of its own.
+    # A writer that visits the whole file would count all of it as its own memory.
     run(f"PRAGMA mmap_size = {0 if bulk else MAPPED_BYTES}")
     run("INSERT INTO texts(texts, rank) VALUES('hashsize', ?)", (_BULK_HASH if bulk else 1 << 20,))
     run("INSERT INTO texts(texts, rank) VALUES('automerge', ?)", (0 if bulk else 4,))
     if not bulk:
-        # The few large pieces that were written are left as they are: merging them makes a search
-        # hardly faster and costs a tenth of the build. `recollect index vacuum` does it.
+        # Do not merge the few large segments: it costs a tenth of the build and makes search
+        # hardly faster. `recollect index vacuum` does it.
         run("PRAGMA wal_checkpoint(TRUNCATE)")

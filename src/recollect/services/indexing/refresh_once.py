@@ -1,9 +1,8 @@
-"""Bring the index up to date once, quietly: ``python -m recollect.services.indexing.refresh_once HOME...``
+"""Refresh the index once, silently: ``python -m recollect.services.indexing.refresh_once HOME...``
 
-For whoever wants a fresh index soon and will not wait for it, as the status line does. It takes the
-lock of the index without waiting: where somebody else is at it, it has nothing to do. It prints
-nothing and ends with 0 whatever the disk or the index say, because nobody looks; only a call that
-names no home ends with 2.
+For callers that want a fresh index soon but do not wait, such as the status line. It does not wait
+for the lock: if another process holds it, there is nothing to do. Prints nothing and exits with 0
+even if the refresh fails, because no one sees it; only a call without a home exits with 2.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ USAGE = "usage: python -m recollect.services.indexing.refresh_once [--cache DIR]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Refresh the index of these homes."""
     cache, homes = None, list(arguments)
     if homes[:1] == ["--cache"]:
         cache, homes = (Path(homes[1]) if len(homes) > 1 else None), homes[2:]

@@ -1,7 +1,7 @@
-"""What the lines of a session's log add to the catalogue: its titles, its first prompt, how much was said.
+"""What the lines of a log add to the catalogue: titles, first prompt, number of messages.
 
-The rules are those of ``storage.logs.summary``, which looks at a log from both ends; here every line comes by,
-in the order of the log, and reading may have begun in the middle of it.
+The rules are those of ``storage.logs.summary``, which reads a log from both ends. Here lines come in
+order, and reading may start in the middle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ExtractionJob(NamedTuple):
-    """What is to be read: a log from a byte on. The last fields say what is known of a session so far."""
+    """A log to read from a byte on. The last fields say what is known of the session so far."""
 
     path: str
     start: int = 0
@@ -46,7 +46,7 @@ def typed_text(line: Line, facts: LineFacts) -> str | None:
 
 
 class SessionListing:
-    """Takes the lines of one log from where reading begins."""
+    """Takes the lines of one log, from where reading begins."""
 
     def __init__(self, log: OpenLog, job: ExtractionJob) -> None:
         self._log, self._job = log, job
@@ -57,7 +57,7 @@ class SessionListing:
         self._lines = 0
 
     def take(self, line: Line | Damage, facts: LineFacts | None) -> None:
-        """The next line; ``facts`` is None where it is no entry."""
+        """The next line; ``facts`` is None if it is not an entry."""
         self._lines += 1
         if isinstance(line, Damage):
             return
@@ -77,13 +77,13 @@ class SessionListing:
             self._has_prompt = self._has_prompt or part == FIRST_PROMPT
 
     def news(self) -> dict[str, object]:
-        """What came since it was last asked, as fields of a frame."""
+        """What is new since the last call, as fields of a frame."""
         news, lines = self._news, self._lines
         self._news, self._lines = {}, 0
         return {**news, "lines": lines}
 
     def count(self) -> tuple[CountValues, bool]:
-        """The count at the end of the log, and whether it continues the one before."""
+        """The count at the end of the log, and whether it continues the previous one."""
         job = self._job
         if not job.start:
             return _plain(counted(self._points, self._load)), False
@@ -96,7 +96,7 @@ class SessionListing:
 
 
 def _plain(count: MessageCount) -> CountValues:
-    """As it may cross into another process."""
+    """As plain values, for another process."""
     return (count.messages, count.has_conversation, count.leaf, count.bridge, count.answer)
 
 
@@ -107,7 +107,7 @@ def _said(entry: Entry) -> list[str]:
 
 
 def _entry(line: Line) -> Entry | None:
-    # Imported where a line has to be read as a whole: the codec takes longer to load than a line to read.
+    # Imported only if a line must be decoded whole: loading the codec takes longer than reading a line.
     from recollect.model.codec import decode
 
     item = decode(line)

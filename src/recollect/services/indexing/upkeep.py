@@ -1,8 +1,8 @@
-"""Look at an index, build it anew, make it small: what `recollect index` does.
+"""Status, rebuild and vacuum of an index, for `recollect index`.
 
-Looking makes nothing and waits for nobody. Building anew keeps the old index until the new
-one stands, and what only the old one knew, the cost of deleted sessions, is taken over.
-Making it small merges what the full-text table wrote in pieces and gives free pages back.
+Status changes nothing and never waits. A rebuild keeps the old index until the new one is complete,
+and copies what only the old one knew: the cost of deleted sessions. Vacuum merges the segments of
+the full-text table and frees unused pages.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from recollect.services.indexing.access import OpenIndex, build, index_path, is_
 from recollect.services.indexing.refresh import Progress, compare
 from recollect.storage.home_walk import scan_logs
 
-# How long a command that was typed waits for another process that is at the index.
+# Seconds a command waits for another process that uses the index.
 _PATIENCE = 900.0
 _OURS = re.compile(r"index-v([0-9]{1,9})-([0-9a-f]{8})\.(sqlite|aside)(-wal|-shm)?")
 
 
 class IndexStatus(Struct, frozen=True, kw_only=True):
-    """An index as it is found. Counts are nought where there is none, or none that can be read."""
+    """The state of an index. Counts are 0 if there is none, or it cannot be read."""
 
     path: Path
     version: int = VERSION
@@ -51,19 +51,19 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float | None:
-        """Its size as a share of the logs' size."""
+        """Its size relative to the logs."""
         return self.bytes / self.log_bytes if self.log_bytes else None
 
     @property
     def is_current(self) -> bool:
-        """Whether it knows every log as it is now."""
+        """Whether it knows the current state of every log."""
         return self.is_complete and not self.problem and not self.changed_logs and not self.missing_logs
 
 
 class RebuildResult(Struct, frozen=True):
-    """What came of building anew. ``gone_sessions``: deleted ones that stay in the totals.
+    """The result of a rebuild. ``gone_sessions``: deleted sessions that stay in the totals.
 
-    ``unread``: older indexes that may have known of more, and could not be read.
+    ``unread``: older indexes that could not be read and may know more deleted sessions.
     """
 
     path: Path
@@ -75,7 +75,7 @@ class RebuildResult(Struct, frozen=True):
 
 
 class VacuumResult(Struct, frozen=True):
-    """What came of making it small. ``removed``: files nobody needs any more."""
+    """The result of a vacuum. ``removed``: files that were no longer needed."""
 
     path: Path
     bytes_before: int
@@ -84,7 +84,7 @@ class VacuumResult(Struct, frozen=True):
 
 
 def status(homes: Sequence[Path], cache: Path | None = None) -> IndexStatus:
-    """How the index of some homes stands, without touching it."""
+    """The state of the index of some homes, without changing it."""
     path = index_path(homes, cache)
     logs = [log for home in homes for log in scan_logs(home)]
     known = {"path": path, "log_bytes": sum(log.size for log in logs), "stale": _stale(path)}
@@ -92,7 +92,7 @@ def status(homes: Sequence[Path], cache: Path | None = None) -> IndexStatus:
         return IndexStatus(**known)  # type: ignore[arg-type]
     known |= {"exists": True, "bytes": _size(path), "refreshed_at": _refreshed_at(path)}
     if not known["bytes"] and path.is_file():
-        return IndexStatus(**known)  # type: ignore[arg-type]  # somebody is just making it
+        return IndexStatus(**known)  # type: ignore[arg-type]  # another process is creating it
     try:
         with contextlib.closing(IndexDatabase(path, read_only=True)) as index:
             numbers = figures(index)
@@ -118,7 +118,7 @@ def status(homes: Sequence[Path], cache: Path | None = None) -> IndexStatus:
 def rebuild(
     homes: Sequence[Path], cache: Path | None = None, progress: Progress | None = None
 ) -> RebuildResult:
-    """A new index from the logs. The old one is put back where that fails."""
+    """Build a new index from the logs. If that fails, the old one is put back."""
     opened = OpenIndex(homes, index_path(homes, cache))
     with contextlib.closing(opened), contextlib.closing(opened.lock(_PATIENCE)) as lock, lock:
         had_one = opened.path.exists()
@@ -131,11 +131,11 @@ def rebuild(
             what = "nothing was changed"
             if had_one:
                 opened.put_back(aside)
-                what = "the old one is in place again"
-            hint = f"{what}; free some space or mend the disk, then try again"
+                what = "the old index was put back"
+            hint = f"{what}; free some space or check the disk, then try again"
             raise StorageError("rebuild index", opened.path, _as_os_error(problem), hint=hint) from problem
         done = opened.refreshed
-        opened.close()  # its last pages are written now
+        opened.close()  # writes its last pages
         if had_one and aside not in opened.unread:
             opened.remove_aside(aside)
         return RebuildResult(
@@ -149,10 +149,10 @@ def rebuild(
 
 
 def vacuum(homes: Sequence[Path], cache: Path | None = None) -> VacuumResult:
-    """Merge the full-text table, give free pages back, and remove what older versions left."""
+    """Merge the full-text table, free unused pages, and remove files of older versions."""
     opened = OpenIndex(homes, index_path(homes, cache))
     if not opened.path.exists():
-        raise NotFound(f"no index at {opened.path}", hint="`recollect index rebuild` makes one")
+        raise NotFound(f"no index at {opened.path}", hint="`recollect index rebuild` builds one")
     with contextlib.closing(opened), contextlib.closing(opened.lock(_PATIENCE)) as lock, lock:
         before = _size(opened.path)
         try:
@@ -164,10 +164,10 @@ def vacuum(homes: Sequence[Path], cache: Path | None = None) -> VacuumResult:
             run("PRAGMA wal_checkpoint(TRUNCATE)")
         except Failure as problem:
             if is_about_the_place(problem):
-                hint = "nothing was changed; free some space or mend the disk, then try again"
+                hint = "nothing was changed; free some space or check the disk, then try again"
                 raise StorageError("vacuum index", opened.path, _as_os_error(problem), hint=hint) from problem
             raise DamagedData(
-                f"index {opened.path}: {problem}", hint="`recollect index rebuild` makes a new one"
+                f"index {opened.path}: {problem}", hint="`recollect index rebuild` builds a new one"
             ) from problem
         opened.close()
         removed = _stale(opened.path)
@@ -189,7 +189,7 @@ def _size(path: Path) -> int:
 
 
 def _refreshed_at(path: Path) -> dt.datetime | None:
-    """Whoever refreshes takes the lock and leaves a line in it, so the lock's time says when that was."""
+    """The time of the lock file: every refresh writes a line into it."""
     try:
         return dt.datetime.fromtimestamp(path.with_suffix(".lock").stat().st_mtime, dt.UTC)
     except OSError:
@@ -197,7 +197,7 @@ def _refreshed_at(path: Path) -> dt.datetime | None:
 
 
 def _stale(path: Path) -> list[Path]:
-    """What was set aside, and indexes of older versions whose successor is there; never a directory."""
+    """Indexes that were set aside, and those of older versions that have a successor; never a directory."""
     found = []
     with contextlib.suppress(OSError):
         for name in sorted(path.parent.iterdir()):
@@ -206,7 +206,7 @@ def _stale(path: Path) -> list[Path]:
                 continue
             version, homes, kind, _ = other.groups()
             successor = path.with_name(f"index-v{VERSION}-{homes}.sqlite")
-            # An older index may be the only one that knows what deleted sessions cost.
+            # An older index may be the only one that knows the cost of deleted sessions.
             if (int(version) < VERSION or (kind == "aside" and int(version) == VERSION)) and is_built(
                 successor
             ):

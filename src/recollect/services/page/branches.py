@@ -101,8 +101,8 @@ def _first_said(session: PageSession, limb: BranchNode) -> str:
     prompt = next((node for node in limb.own if history.is_prompt(node)), None)
     if prompt is not None:
         return _text_of(session, prompt, _CHARACTERS)
-    message = (node for node in limb.own[:_LOOKED_AT] if node.is_message)
-    return next(filter(None, (_text_of(session, node, _CHARACTERS) for node in message)), "")
+    messages = (node for node in limb.own[:_LOOKED_AT] if node.is_message)
+    return next(filter(None, (_text_of(session, node, _CHARACTERS) for node in messages)), "")
 
 
 def _text_of(session: PageSession, node: Node, characters: int) -> str:

@@ -65,14 +65,14 @@ class IndexKeeper:
             self._is_held = False
 
     def wait(self, seconds: float) -> None:
-        """For a refresh that runs."""
+        """Wait for a running refresh."""
         thread = self._thread
         if thread is not None:
             thread.join(seconds)
 
     @contextlib.contextmanager
     def opened(self, wait: float = _WAIT_SECONDS) -> Iterator[OpenIndex]:
-        """The index, after so many seconds' wait for a refresh; without a database where there is none yet."""
+        """The index, after waiting for a refresh at most ``wait`` seconds; without a database if there is none yet."""
         self.refresh()
         if self._built():
             self.wait(wait)

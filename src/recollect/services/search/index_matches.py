@@ -1,7 +1,7 @@
-"""Search by the index. Logs are read only to verify what its words cannot say.
+"""Search with the index. Logs are read only to verify what its words cannot decide.
 
-A substring or a pattern may hold words that every match must hold as well: then the index
-names the lines worth reading. Where none can be named it has no answer, and says so.
+A substring or a pattern may contain words that every match must have: then the index names the lines
+to read. If it has no such words, there is no answer from the index.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.services.search.text_scan import scan
 from recollect.services.search.text_scan_worker import TextScanTask
 
-# Copies of a message that are looked at for one that is not a fork's.
+# Copies of a message that are checked for one that is not from a fork.
 _COPIES = 8
 
 
 class IndexSearch:
     """One search of one index."""
 
-    def __init__(self, rows: TextQueries, wanted: SearchRequest, quotes: QuoteReader) -> None:
+    def __init__(self, rows: TextQueries, request: SearchRequest, quotes: QuoteReader) -> None:
         self._rows = rows
-        self._wanted = wanted
+        self._wanted = request
         self._quotes = quotes
-        question = wanted.question
+        question = request.question
         self._only = TextFilter(self._files(), question.since, question.until)
         self._columns = None if question.kinds == TEXT_KINDS else question.kinds
         self._logs: dict[int, TextLogRow] = {}
 
     def answer(self) -> SearchMatches | None:
-        """None where only the logs can tell."""
+        """None if only the logs can answer."""
         finder = self._wanted.finder
         if isinstance(finder, WordQuery):
             ask = self._rows.ranked if self._wanted.rank else self._rows.newest
@@ -59,7 +59,7 @@ class IndexSearch:
         return None if may_fit is None else self._verified(may_fit.fts(self._columns))
 
     def _files(self) -> frozenset[int] | None:
-        """The logs that are asked for; None: all."""
+        """The logs to search; None: all."""
         session, is_wanted = self._wanted.session, self._wanted.project
         files = None if session is None else self._rows.logs_of(session)
         if is_wanted is None:
@@ -71,14 +71,14 @@ class IndexSearch:
     def _shown(self, answer: TextQueryResult) -> SearchMatches:
         notes = []
         if not answer.is_all_ranked:
-            notes.append(f"very many messages fit: only the newest {RANKED:,} of them were ranked")
+            notes.append(f"too many messages match: only the newest {RANKED:,} were ranked")
         self._look_up(copy.file for text in answer.texts for copy in text.copies)
         best = [self._best(text) for text in answer.texts]
         matches = [match for copy in best if (match := self._match(copy))]
         return SearchMatches(matches, answer.total, answer.is_exact, notes)
 
     def _best(self, text: TextMatch) -> MessageCopy:
-        """The copy to show: the first that is no fork's, as far as the lines say so."""
+        """The copy to show: the first that is not from a fork, as far as the lines tell."""
         if len(text.copies) > 1:
             for copy in text.copies[:_COPIES]:
                 log = self._logs.get(copy.file)
@@ -94,19 +94,19 @@ class IndexSearch:
     # --- verified by reading --------------------------------------------------------------------
 
     def _verified(self, match: str) -> SearchMatches:
-        """Read the lines that may fit, one copy of each: the others hold the same text."""
-        wanted = self._wanted
+        """Read the lines that may match, one copy of each: the others hold the same text."""
+        request = self._wanted
         texts = {
             (text.copies[0].file, text.copies[0].offset): text for text in self._rows.all(match, self._only)
         }
         logs, tasks = self._tasks(texts)
-        scanned = scan(tasks, wanted.question, wanted.deadline)
+        scanned = scan(tasks, request.question, request.deadline)
         found = ((number, logs[number], line) for number, line in scanned.lines)
-        newest, total = newest_of(found, wanted.limit)
+        newest, total = newest_of(found, request.limit)
         matches = []
         for log, line in newest:
             text = texts.get((log.id, line.offset))
-            # A side file may fit by what the index does not have of it.
+            # A side file may match in a part that is not indexed.
             copy = (
                 MessageCopy(0, log.id, line.offset, line.length, None, None, 0)
                 if text is None
@@ -139,7 +139,7 @@ class IndexSearch:
         self._logs |= self._rows.logs({file for file in files if file not in self._logs})
 
     def _origin(self, log: TextLogRow) -> MatchOrigin:
-        """By the log's row, and that of its session."""
+        """From the log's row and that of its session."""
         return MatchOrigin(
             log.session,
             log.agent,

@@ -1,4 +1,4 @@
-"""Search by reading the logs, newest first: without an index, or for what no index can narrow down."""
+"""Search by reading the logs, newest first: without an index, or if the index cannot narrow it down."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from recollect.storage.home_walk import FoundLog, scan_logs
 class LogSearch:
     """One search of the logs of some homes."""
 
-    def __init__(self, homes: Sequence[Path], wanted: SearchRequest) -> None:
-        self._wanted = wanted
+    def __init__(self, homes: Sequence[Path], request: SearchRequest) -> None:
+        self._wanted = request
         self._problems: list[tuple[str, str]] = []
         found = [log for home in homes for log in scan_logs(home, self._problems)]
         self._logs = sorted(found, key=lambda log: log.mtime_ns, reverse=True)
@@ -32,31 +32,31 @@ class LogSearch:
         self._sessions: dict[str | None, tuple[str | None, str | None, str | None]] = {}
 
     def answer(self) -> SearchMatches:
-        """Look through every log that could hold what is wanted."""
-        wanted = self._wanted
+        """Read every log that may contain a match."""
+        request = self._wanted
         logs = [log for log in self._logs if self._may_fit(log)]
         tasks = [TextScanTask(log.path, log.size, log.role == "tool-output") for log in logs]
-        scanned = scan(tasks, wanted.question, wanted.deadline)
+        scanned = scan(tasks, request.question, request.deadline)
         found = (
             (number, logs[number], line)
             for number, line in scanned.lines
-            if wanted.session is None or wanted.session == (logs[number].session or line.session)
+            if request.session is None or request.session == (logs[number].session or line.session)
         )
-        newest, total = newest_of(found, wanted.limit)
+        newest, total = newest_of(found, request.limit)
         matches = [self._match(log, line) for log, line in newest]
         notes = [scanned.problem] if scanned.problem else []
         notes += [f"could not be read: {path}: {reason}" for path, reason in self._problems]
         return SearchMatches(matches, total, scanned.problem is None, notes)
 
     def _may_fit(self, log: FoundLog) -> bool:
-        """What is known before a log is read; only the lines of an old agent's log say whose it is."""
-        wanted = self._wanted
-        if wanted.session is not None and log.session not in (None, wanted.session):
+        """What is known before reading a log; an old agent's log says only in its lines whose it is."""
+        request = self._wanted
+        if request.session is not None and log.session not in (None, request.session):
             return False
-        return wanted.project is None or wanted.project(self._cwd(log))
+        return request.project is None or request.project(self._cwd(log))
 
     def _cwd(self, log: FoundLog) -> str | None:
-        """The directory a log worked in; where it names none, that of its session."""
+        """The working directory of a log, or else that of its session."""
         if log.path not in self._cwds:
             from recollect.storage.home import LogFile
 

@@ -1,8 +1,8 @@
-"""What the two ways of searching have in common: the request, and messages that fit it.
+"""What both ways of searching share: the request, and matching messages.
 
-``services.index_matches`` asks the index, ``services.log_matches`` reads the logs. Both give
-the same messages, each once: not a fork's copy where there is another, and then the copy in
-the log that was touched last the longest ago, which is the one that was there first.
+``services.index_matches`` queries the index, ``services.log_matches`` reads the logs. Both return the
+same messages, each once: not from a fork if there is another copy, and of several the one in the log
+whose last change is oldest, which was there first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Log = TypeVar("_Log")
 
 
 class SearchRequest(NamedTuple):
-    """A request that was checked. ``deadline`` is a time of ``time.monotonic``."""
+    """A validated request. ``deadline`` is a ``time.monotonic`` time."""
 
     question: SearchQuery
     finder: AnyFinder
@@ -31,7 +31,7 @@ class SearchRequest(NamedTuple):
 
 
 class MatchOrigin(NamedTuple):
-    """Whose message it is, where the work was done, and where one would go on with the session."""
+    """The session and agent of a message, its directory, and where the session continues."""
 
     session: str | None
     agent: str | None
@@ -42,7 +42,7 @@ class MatchOrigin(NamedTuple):
 
 
 class SearchMatch(NamedTuple):
-    """A message that fits and is to be shown."""
+    """A message to show."""
 
     place: MessagePlace
     at: int | None
@@ -50,7 +50,7 @@ class SearchMatch(NamedTuple):
 
 
 class SearchMatches(NamedTuple):
-    """An answer without its quotes; ``total`` is a lower bound where it is not complete."""
+    """An answer without quotes; ``total`` is a lower bound if it is not complete."""
 
     shown: list[SearchMatch]
     total: int
@@ -61,7 +61,7 @@ class SearchMatches(NamedTuple):
 def newest_of(
     found: Iterable[tuple[int, _Log, SpottedLine]], limit: int
 ) -> tuple[list[tuple[_Log, SpottedLine]], int]:
-    """The newest messages among spotted lines, and how many messages they all are.
+    """The newest messages of the spotted lines, and how many different messages there are.
 
     The number says how many logs were changed later than this one.
     """
@@ -76,7 +76,7 @@ def newest_of(
 
 
 def _message(number: int, line: SpottedLine) -> object:
-    """What makes a message one. Ids that are no uuids repeat between logs."""
+    """The identity of a message. Ids that are not uuids repeat between logs."""
     if line.uuid is None:
         return number, line.offset
     return line.uuid if is_uuid(line.uuid) else (line.uuid, line.digest)

@@ -1,4 +1,4 @@
-"""What is sought, in words that can cross into another process, and the parts of a line it is asked of."""
+"""A query as plain values that can be sent to another process, and the texts of a line it applies to."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from recollect.storage.logs.reader import OpenLog
 
 WORDS, SUBSTRING, REGEX = "words", "substring", "regex"
 HOW = (WORDS, SUBSTRING, REGEX)
-# Of a larger side file the index holds this much; who reads the file itself goes on in windows that overlap.
+# The index holds this much of a side file; a reader of the file goes on in overlapping windows.
 OUTPUT_WINDOW = 32 << 20
 _OVERLAP = 1 << 20
 
 
 class SearchQuery(NamedTuple):
-    """What is sought. Times are milliseconds since 1970; a message without a time fits none."""
+    """A query. Times are milliseconds since 1970; a message without a time matches no time."""
 
     how: str
     text: str
@@ -31,27 +31,26 @@ class SearchQuery(NamedTuple):
     until: int | None = None
 
     def fits_time(self, at: int | None) -> bool:
-        """Whether a message of this time is wanted."""
         if at is None:
             return self.since is None and self.until is None
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
 
 
 class MessageFinder(snippet.PlaceFinder, Protocol):
-    """What ``WordQuery``, ``Substring`` and ``Pattern`` have in common."""
+    """The common interface of ``WordQuery``, ``Substring`` and ``Pattern``."""
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether a message with these texts fits."""
+        """Whether a message with these texts matches."""
 
 
 AnyFinder = WordQuery | Substring | Pattern
 _FLAGS = re.compile(r"\(\?([aLmsux]+)\)")
-_DOTLESS = "\u0131"  # to a pattern that takes any case an i, to the index a letter of its own
+_DOTLESS = "\u0131"  # equals i in a case-insensitive pattern, but is another letter to the index
 _MOST_SPELLINGS, _MOST_NEEDED = 8, 4
 
 
 def finder_of(question: SearchQuery) -> AnyFinder:
-    """The question understood; UsageError where it cannot be."""
+    """The finder for a query; UsageError if the query is invalid."""
     if question.how == SUBSTRING:
         return Substring(question.text, case_sensitive=question.is_case_exact)
     if question.how == REGEX:
@@ -66,22 +65,22 @@ def _in_any_case(regex: str) -> str:
 
 
 def narrowing(question: SearchQuery) -> WordQuery | None:
-    """A query that finds every message which may fit a substring or pattern; None where there is none."""
+    """A word query that finds every message which may match a substring or pattern; None if there is none."""
     if question.how == SUBSTRING:
         needed = Substring(question.text, case_sensitive=question.is_case_exact).required_words()
     else:
         needed = Pattern(question.text).required_words()
     is_plain = question.how == SUBSTRING or question.is_case_exact
     spellings = [[word] for word in needed] if is_plain else list(_spellings(needed))
-    # The longest are the rarest, and a few of them are as good as all.
+    # The longest words are the rarest; a few of them suffice.
     chosen = sorted(spellings, key=lambda words: (len(words), -len(words[0])))[:_MOST_NEEDED]
-    # Not by way of text: these are words of the index already, and some of them cannot be typed.
+    # Not built from text: these are index words already, and some cannot be typed.
     parts = tuple(AnyOf(tuple(Term((word,)) for word in words)) for words in chosen)
     return WordQuery(question.text, AllOf(parts)) if parts else None
 
 
 def _spellings(words: Iterable[str]) -> Iterator[list[str]]:
-    """Each word in all the ways in which a pattern that takes any case would meet it."""
+    """Each word in all spellings that a case-insensitive pattern matches."""
     for word in words:
         letters = [("i", _DOTLESS) if letter == "i" else (letter,) for letter in word]
         if word.isascii() and 2 ** word.count("i") <= _MOST_SPELLINGS:
@@ -89,13 +88,13 @@ def _spellings(words: Iterable[str]) -> Iterator[list[str]]:
 
 
 def fields_of(facts: LineFacts, kinds: Iterable[str]) -> dict[str, str]:
-    """The texts of a line by kind, those kinds that are wanted."""
+    """The texts of a line, by kind."""
     texts = dict(zip(TEXT_KINDS, facts.texts or (), strict=False))
     return {kind: text for kind in kinds if (text := texts.get(kind))}
 
 
 def windows_of(output: OpenLog) -> Iterator[str]:
-    """The text of a side file, piece by piece; what lies on a border is in both pieces."""
+    """The text of a side file in windows that overlap."""
     size, start = output.stat().st_size, 0
     while start == 0 or start < size - _OVERLAP:
         yield output.read_all(OUTPUT_WINDOW, start).decode("utf-8", "replace")

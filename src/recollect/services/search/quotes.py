@@ -1,9 +1,8 @@
 """Quote the logs: the text around a match.
 
-The index holds no text, so what is shown is cut from the log, by offset, when it is
-shown. By then the log may be another one: what no longer stands there is left out, it is
-never guessed and never an error. Each log is opened once for an answer, and only so many are
-open at a time.
+The index holds no text, so quotes are read from the log at answer time. If the log has changed by
+then, the quote is left out: never guessed, never an error. Each log is opened once per answer, and
+the number of open files is limited.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _OPEN_AT_ONCE = 32
 
 
 class MessagePlace(NamedTuple):
-    """Where a message stands. ``uuid`` is what the line must say, None where it has no id.
+    """Where a message is. ``uuid`` is the id its line must have, None if it has none.
 
-    ``seen`` is the size and time its log had when it was read; None where that was just now.
+    ``seen`` is the size and time of the log when it was indexed; None if it was just read.
     """
 
     path: str
@@ -38,7 +37,7 @@ class MessagePlace(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """What was cut from a message: its kind of text, the window, the places to mark in it, the line's branch."""
+    """A quote: its kind of text, the window, the positions to mark, the branch of the line."""
 
     kind: str
     text: str
@@ -47,7 +46,7 @@ class Quote(NamedTuple):
 
 
 class QuoteReader:
-    """Reads what one answer shows."""
+    """Reads the quotes of one answer."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenLog] = {}
@@ -62,7 +61,7 @@ class QuoteReader:
             self._open.popitem()[1].close()
 
     def facts(self, place: MessagePlace) -> LineFacts | None:
-        """What the line says; None where it is not that line any more."""
+        """The facts of the line; None if another line is there now."""
         with contextlib.suppress(StorageError):
             return self._facts(place)
         return None
@@ -75,7 +74,7 @@ class QuoteReader:
     def quote(
         self, place: MessagePlace, finder: MessageFinder, kinds: Sequence[str], width: int
     ) -> Quote | None:
-        """The best window of the text that matches; None where the match is no longer there."""
+        """The best window of the matching text; None if the match no longer exists."""
         with contextlib.suppress(StorageError):
             return self._quote(place, finder, kinds, width)
         return None
@@ -83,7 +82,7 @@ class QuoteReader:
     def _quote(
         self, place: MessagePlace, finder: MessageFinder, kinds: Sequence[str], width: int
     ) -> Quote | None:
-        # Tokenizing a text takes longer than quoting it, so only a text that may be another one is asked again.
+        # Tokenizing takes longer than quoting, so only a text that may have changed is matched again.
         is_known = self._is_unchanged(place)
         for fields, branch in self._texts(place, kinds):
             if is_known or finder.matches(fields):
@@ -95,7 +94,7 @@ class QuoteReader:
     def _texts(
         self, place: MessagePlace, kinds: Sequence[str]
     ) -> Iterator[tuple[dict[str, str], str | None]]:
-        """The texts of a message with its branch; those of a side file one window after the other."""
+        """The texts of a message with its branch; of a side file, one window after the other."""
         if place.is_tool_output:
             log = self._log(place.path)
             yield from (() if log is None else (({"tool_result": text}, None) for text in windows_of(log)))
@@ -134,7 +133,7 @@ class QuoteReader:
 
 
 def _cut(fields: dict[str, str], finder: MessageFinder, width: int) -> Quote | None:
-    """From the first kind of text that matches by itself, else from the first that has part of it."""
+    """From the first kind of text that matches alone, else from the first that has part of the match."""
     partly = None
     for kind, text in fields.items():
         piece = snippet(text, finder, width)

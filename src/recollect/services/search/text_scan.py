@@ -1,10 +1,9 @@
-"""Look for a text in the logs themselves: without an index, or where no index could narrow it down.
+"""Search the logs themselves: without an index, or if the index cannot narrow it down.
 
-Much is read in as many processes as there are cores, newest logs first; little is read
-right here. A pattern is always given to a process, because it may take for ever on one line:
-when the time is up the processes are killed, what was spotted so far is the answer, and the
-answer says that it is not complete. Nobody waits longer than until the deadline, which is a
-time of ``time.monotonic``.
+Much text is read in one process per core, newest logs first; little is read in this process. A
+pattern always runs in a separate process, because it may take forever on one line: at the deadline
+the processes are killed and the answer is marked as incomplete. The deadline is a
+``time.monotonic`` time.
 """
 
 from __future__ import annotations
@@ -18,18 +17,16 @@ from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
 from recollect.services.search.text_scan_worker import SpottedLine, TextScanTask, quotes_job, search_job
 from recollect.system.pool import DeadlinePassed, TaskFailure, TaskPiece, WorkerPool, bundles, cores
 
-# Below this, starting a process takes longer than reading here.
+# Below this size, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 16 << 20
-# What a process is given at once: enough to keep it busy, little enough to share the work out evenly.
+# Bytes per batch: enough to keep a process busy, few enough to spread the work evenly.
 _BUNDLE = 4 << 20
-LATE = (
-    "the time was up before every log was read: there may be more, and newer ones (--seconds gives more time)"
-)
-LOST = "a process that read logs ended early: there may be more"
+LATE = "the time was up before every log was read: there may be more hits (--seconds gives more time)"
+LOST = "a process that read logs ended early: there may be more hits"
 
 
 class TextScan(NamedTuple):
-    """Spotted lines with the number of their task, in no order; ``problem`` says why some may be missing."""
+    """Spotted lines with the number of their task, unordered; ``problem`` says why some may be missing."""
 
     lines: list[tuple[int, SpottedLine]]
     problem: str | None = None
@@ -58,7 +55,7 @@ def scan(tasks: Sequence[TextScanTask], question: SearchQuery, deadline: float) 
 def quoted(
     places: Sequence[MessagePlace], question: SearchQuery, width: int, deadline: float, quotes: QuoteReader
 ) -> list[Quote | None]:
-    """What stands at some places; None where the match is gone, or a pattern took too long to find it again."""
+    """The quotes at some positions; None if the match is gone, or a pattern took too long to find it again."""
     if question.how != REGEX or not places:
         finder = finder_of(question)
         return [quotes.quote(place, finder, question.kinds, width) for place in places]

@@ -1,8 +1,8 @@
 """Look through one log for a text, line by line.
 
-What is looked at is what the index would hold: the texts of a message by kind, never the
-repeats beside them. A quick look at the raw bytes spares decoding most lines; it is only
-trusted where JSON and the folding of letters leave no second way to write what is sought.
+It searches what the index would hold: the texts of a message by kind, without repetitions. A quick
+check of the raw bytes avoids decoding most lines; it is only used if JSON and case folding allow a
+single spelling of what is searched.
 
 ``services.search.text_scan`` runs it as a job of the pool.
 """
@@ -36,7 +36,7 @@ from recollect.system.pool import Run
 
 
 class TextScanTask(NamedTuple):
-    """A log to look through: the lines at some offsets, or all of them."""
+    """A log to search: the lines at some offsets, or all."""
 
     path: str
     size: int
@@ -45,7 +45,7 @@ class TextScanTask(NamedTuple):
 
 
 class SpottedLine(NamedTuple):
-    """A line that fits. ``session`` and ``agent`` are what the line says; ``digest`` tells odd ids apart."""
+    """A matching line. ``session`` and ``agent`` are from the line; ``digest`` tells lines with irregular ids apart."""
 
     offset: int
     length: int
@@ -63,7 +63,7 @@ class SpottedLine(NamedTuple):
 def spotted(
     task: TextScanTask, question: SearchQuery, finder: MessageFinder, hint: RawHint
 ) -> Iterator[SpottedLine | None]:
-    """The lines that fit; None now and then, where one may stop. A log that cannot be opened has none."""
+    """The matching lines; None now and then, as a chance to stop. A log that cannot be opened has none."""
     try:
         with OpenLog(Path(task.path)) as log:
             if task.is_tool_output:
@@ -110,7 +110,7 @@ def _fitting(line: Line, question: SearchQuery, finder: MessageFinder) -> Spotte
 
 
 def is_uuid(text: str) -> bool:
-    """Whether an id is one that no other message has."""
+    """Whether an id is unique to one message."""
     return re.fullmatch(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
 
 
@@ -123,34 +123,34 @@ def _digest(facts: LineFacts) -> bytes:
 def _output_fits(log: OpenLog, question: SearchQuery, finder: MessageFinder) -> bool:
     if "tool_result" not in question.kinds or not question.fits_time(None):
         return False
-    # Words are looked for in as much as the index has of it.
+    # Words are searched in as much of it as the index holds.
     windows = itertools.islice(windows_of(log), 1 if question.how == WORDS else None)
     return any(finder.matches({"tool_result": text}) for text in windows)
 
 
-# --- a look at the bytes -----------------------------------------------------------------------------------
+# --- check of raw bytes ------------------------------------------------------------------------------------
 
-# Letters that are folded into ASCII and marks that are dropped, by a byte that each of them has in UTF-8: the
-# first, or the last where the first is also that of every arrow. One byte is looked for ten times as fast as two.
+# Letters that fold into ASCII and marks that are dropped, by one byte that each has in UTF-8: the first, or the
+# last if the first is also that of every arrow. Searching one byte is ten times as fast as two.
 _FOLDED = tuple(bytes([byte]) for byte in (*range(0xC3, 0xCA), 0xCC, 0xE1, 0xAA, 0xAB, 0xEF))
 
 
 @cache
 def _plain() -> re.Pattern[str]:
-    """What is written in one way only, but for case and JSON escapes: ASCII words, and CJK characters."""
-    # Not at import: so large a class takes longer to compile than the rest of this module to load.
+    """Text with only one spelling, except for case and JSON escapes: ASCII words and CJK characters."""
+    # Not at import: compiling such a large class takes longer than loading the module.
     return re.compile("[0-9A-Za-z]+|[\u3041-\u9fff\uac00-\ud7a3]+")
 
 
 class RawHint:
-    """Plain pieces that a line must hold if it fits, whatever else is true of it."""
+    """Pieces of text that every matching line contains."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
-        # The longest first: it is the rarest, and usually the only one that is looked for.
+        # The longest first: it is the rarest, and usually the only one that is searched.
         self._pieces = sorted({piece.lower().encode() for piece in pieces}, key=len, reverse=True)
 
     def may_be_in(self, line: bytes) -> bool:
-        """False where the line cannot fit. Where there is another way to write a letter, it may."""
+        """False if the line cannot match. True if a letter may be written in another way."""
         small = line.lower()
         for piece in self._pieces:
             if piece not in small:
@@ -159,14 +159,14 @@ class RawHint:
 
 
 def hint_of(question: SearchQuery) -> RawHint:
-    """What can be said about the bytes of every line that fits."""
+    """What the bytes of every matching line must contain."""
     if question.how == SUBSTRING:
         return RawHint(_plain().findall(question.text))
     if question.how == REGEX:
         needed = Pattern(question.text).required_words()
     else:
         query = WordQuery.parse(question.text)
-        # Where nothing is left open every word that is wanted is needed.
+        # If there is no alternative, every word is required.
         needed = [] if " OR " in query.fts() else [word for term in query.terms for word in term.words]
     return RawHint(word for word in needed if _plain().fullmatch(word))
 
