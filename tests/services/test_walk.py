@@ -77,7 +77,7 @@ def test_responses_add_up_to_the_cost_report(home: Home) -> None:
     session = SESSIONS[2]
     for options in ({}, {"session": session}, {"model": "sonnet"}, {"project": "app"}):
         totals = home.costs(**options).totals  # type: ignore[arg-type]
-        found = list(home.responses(**options))  # type: ignore[arg-type]
+        found = list(home.responses(**options))
 
         assert found
         assert totals.messages == len(found)

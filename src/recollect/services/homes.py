@@ -78,7 +78,7 @@ class Home:
         found = [(home, log) for home in self.homes for log in home.sessions()]
         found.sort(key=lambda pair: pair[1].mtime_ns, reverse=True)
         for home, log in found:
-            session = Session(home, log, costs=self.session_costs, cache=self.cache)
+            session = Session(home, log, _costs=self._session_costs, cache=self.cache)
             if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
@@ -138,7 +138,7 @@ class Home:
         for home in self.homes:
             found = home.latest_session(str(cwd))
             if found is not None:
-                return Session(home, found.file, costs=self.session_costs, cache=self.cache)
+                return Session(home, found.file, _costs=self._session_costs, cache=self.cache)
         return None
 
     def prompts(self) -> Iterator[Prompt]:
@@ -255,11 +255,11 @@ class Home:
         return Session(
             next(home for home in self.homes if str(home.root) == listed.home),
             file,
-            costs=self.session_costs,
+            _costs=self._session_costs,
             cache=self.cache,
         )
 
-    def session_costs(self, session: str) -> list[AgentCost]:
+    def _session_costs(self, session: str) -> list[AgentCost]:
         """What one session cost, by agent and model, out of the costs of all."""
         from recollect.model.cost.report import MAIN_AGENT
         from recollect.services.cost.report import costs
@@ -332,8 +332,8 @@ class Home:
     def responses(
         self,
         *,
-        since: dt.datetime | None = None,
-        until: dt.datetime | None = None,
+        since: dt.datetime | str | None = None,
+        until: dt.datetime | str | None = None,
         project: str | Path | None = None,
         model: str | None = None,
         session: str | None = None,
@@ -342,20 +342,21 @@ class Home:
 
         Responses of deleted sessions that the index knows are in it too. The index is brought up to date when
         the first one is asked for, and stays open until the last one, or ``close``. Nothing is held in memory;
-        where there is no index, the usage of all responses is.
+        where there is no index, the usage of all responses is. ``since`` and ``until`` are those of ``costs``.
         """
         from recollect.services import arrow
 
         def walked() -> Generator[PricedResponse, None, None]:
             from recollect.services.cost.report import responses
 
+            first, end = timespan.bounds(since, until, dt.datetime.now(dt.UTC))
             roots = [home.root for home in self.homes]
             with self._index(roots) as opened:
                 yield from responses(
                     roots,
                     opened=opened,
-                    since=since,
-                    until=until,
+                    since=first,
+                    until=end,
                     project=project,
                     model=model,
                     session=session,
@@ -447,7 +448,7 @@ class Home:
         for home in self.homes:
             for log in home.sessions():
                 if log.path.resolve() == path.resolve():
-                    return Session(home, log, costs=self.session_costs, cache=self.cache)
+                    return Session(home, log, _costs=self._session_costs, cache=self.cache)
         seen = path.stat()
         log = SessionFile(path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=None)
         return Session(ClaudeHome(path.parent), log, cache=self.cache)

@@ -76,7 +76,7 @@ class Session:
     change is not read again for another ``Session``.
     """
 
-    costs: SessionCosts | None = None
+    _costs: SessionCosts | None = None
     cache: ConversationCache | None = None
 
     def __init__(
@@ -84,11 +84,11 @@ class Session:
         home: ClaudeHome,
         file: SessionFile,
         *,
-        costs: SessionCosts | None = None,
+        _costs: SessionCosts | None = None,
         cache: ConversationCache | None = None,
     ) -> None:
         self.home, self.file = home, file
-        self.costs, self.cache = costs, cache
+        self._costs, self.cache = _costs, cache
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} in {self.path.parent.name!a}>"
@@ -234,8 +234,8 @@ class Session:
 
         What a fork copied belongs to the session it was made in. A session of no home is counted by itself.
         """
-        if self.costs is not None:
-            rows = self.costs(self.id)
+        if self._costs is not None:
+            rows = self._costs(self.id)
             return sum((row.spending for row in rows if with_agents or row.is_main), Spending())
         ledger = Ledger(price_list())
         agents = [agent.path for agent in self.agents()] if with_agents else []

@@ -160,4 +160,4 @@ class PageBackend:
         except RecollectError:
             return None
         file = structs.replace(session.file, size=size, mtime_ns=modified, inode=inode)
-        return Session(session.home, file, costs=self.home.session_costs)
+        return Session(session.home, file, _costs=self.home._session_costs)  # noqa: SLF001 - no caller's business

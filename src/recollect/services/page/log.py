@@ -22,7 +22,8 @@ class PageSession(Session):
     """A session as it was at one moment."""
 
     def __init__(self, session: Session, log: LogGraph | None = None) -> None:
-        super().__init__(session.home, session.file, costs=session.costs)
+        super().__init__(session.home, session.file)
+        self._costs = session._costs  # noqa: SLF001 - of the same class
         self._name = session.id
         self._agents = session.agents
         self.log = LogGraph(session.path) if log is None else log
