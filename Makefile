@@ -22,8 +22,8 @@ test: $(DEV)  ## the whole suite
 	$(PYTEST) -n auto --dist worksteal tests
 
 check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up to date
-	$(BIN)/ruff check src tests tools bench
-	$(BIN)/ruff format --check src tests tools bench
+	$(BIN)/ruff check src tests tools bench docs/examples
+	$(BIN)/ruff format --check src tests tools bench docs/examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/build_cli_reference.py --check

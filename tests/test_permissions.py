@@ -53,6 +53,25 @@ def test_settings_of_a_directory_can_be_used(place: Place) -> None:
     }
 
 
+def test_a_decision_names_its_rule_and_where_it_stands(place: Place, tmp_path: Path) -> None:
+    """File and line of settings, or the scope of rules that were given; nothing where no rule decided."""
+    place.local(rules(deny=["Bash(make test)"]))
+    from_settings = Engine.from_settings(place.project, home=place.home.root).check("Bash(make test)")
+    given = Engine(deny=["Bash(rm *)"], cwd=tmp_path).check("Bash(ls && rm x)")
+    by_nature = Engine(cwd=tmp_path).check("Bash(cargo run)")
+
+    assert "Bash(make test)" == from_settings.rule
+    assert from_settings.source is not None
+    path, _, line = str(from_settings.source).rpartition(":")
+    assert "Bash(make test)" in Path(path).read_text().splitlines()[int(line) - 1]
+    assert ("Bash(rm *)", "command line") == (given.rule, str(given.source))
+    assert {(None, "None"), ("Bash(rm *)", "command line")} == {
+        (part.rule, str(part.source)) for part in given.parts
+    }
+    assert (None, None) == (by_nature.rule, by_nature.source)
+    assert by_nature.why
+
+
 def test_a_decision_holds_only_for_what_it_was_made_for(tmp_path: Path) -> None:
     """Another command, or another file under the same name, needs another one (E10)."""
     file = tmp_path / "x"

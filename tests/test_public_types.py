@@ -217,4 +217,6 @@ def test_every_content_block_says_its_type() -> None:
 
     assert 16 == len(known)
     assert [] == [one for one in known if getattr(one, "type", None) != one.__struct_config__.tag]
-    assert ("odd", "") == (recollect.UnknownBlock("odd", b"{}").type, recollect.UnknownBlock(None, b"1").type)
+    odd = recollect.UnknownBlock("odd", b"{}")
+    assert ("unknown", "odd") == (odd.type, odd.type_name)
+    assert len(blocks) == len({one.type for one in blocks})

@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     from recollect.model.findings import Finding, Severity
     from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId
     from recollect.model.lifecycle import SessionState
+    from recollect.model.project_key import project_key
     from recollect.model.repair.draft import RepairAction
     from recollect.model.search.snippet import Snippet
     from recollect.services.actions import (
@@ -255,6 +256,7 @@ _ROOMS = {
     "recollect.model.findings": "Finding Severity",
     "recollect.model.ids": "AgentId EntryId ProjectKey SessionId",
     "recollect.model.lifecycle": "SessionState",
+    "recollect.model.project_key": "project_key",
     "recollect.model.repair.draft": "RepairAction",
     "recollect.model.search.snippet": "Snippet",
     "recollect.services.actions": "ArchiveReport ArchivedCopy SessionRepair archive check repair scan",
@@ -492,6 +494,7 @@ __all__ = [
     "image",
     "metadata",
     "price",
+    "project_key",
     "repair",
     "scan",
     "system",

@@ -61,8 +61,6 @@ from recollect.system.locations import HomeRoot
 from recollect.system.thread_hop import in_thread
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from recollect.model.cost.report import CostReport
     from recollect.model.cost.response import PricedResponse
     from recollect.services.actions import ArchiveReport, SessionRepair
@@ -139,11 +137,11 @@ class AsyncWalk(Generic[_Item]):
         """End the walk and give back what it holds open. Not needed after the last one."""
         await in_thread(self._walk.close)
 
-    async def to_arrow(self) -> pyarrow.Table:
+    async def to_arrow(self) -> Any:
         """See ``Walk.to_arrow``."""
         return await in_thread(self._walk.to_arrow)
 
-    async def to_batches(self, rows: int = 10_000) -> AsyncGenerator[pyarrow.RecordBatch, None]:
+    async def to_batches(self, rows: int = 10_000) -> AsyncGenerator[Any, None]:
         """See ``Walk.to_batches``."""
         batches = self._walk.to_batches(rows)
         while (batch := await in_thread(lambda: next(batches, None))) is not None:

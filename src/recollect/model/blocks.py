@@ -160,16 +160,14 @@ class ToolReferenceBlock(_ContentBlock, frozen=True, tag="tool_reference"):
 class UnknownBlock(_ContentBlock, frozen=True, tag="\0recollect-unknown-block"):
     """A block of a type, or in a shape, that we do not know. ``json`` is what stood there.
 
+    ``type_name`` is the type it claims to be. ``type`` is always "unknown", so that the others can be told by theirs.
+
     The tag only lets the class stand in a union beside the others; no line is decoded into it.
     """
 
+    type: ClassVar[Literal["unknown"]] = "unknown"
     type_name: str | None
     json: bytes
-
-    @property
-    def type(self) -> str:
-        """The type it claims to be; empty where it claims none."""
-        return self.type_name or ""
 
 
 KnownBlock = (

@@ -38,6 +38,11 @@ class RuleSource:
     line: int | None = None
     anchor: str | None = None
 
+    def __str__(self) -> str:
+        if self.path is None:
+            return self.scope.value
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True)
 class DecisionPart:
@@ -54,8 +59,9 @@ class DecisionPart:
 class Decision:
     """The verdict, the rule behind it, the parts, and what could not be analysed.
 
-    ``bound_to`` is a hash of the tool, arguments, directory and file identities. Compare it before
-    running the call.
+    ``rule`` is the rule as its settings spell it and ``source`` its file and line; both are None
+    where no rule decided, and ``why`` says what did. ``bound_to`` is a hash of the tool,
+    arguments, directory and file identities. Compare it before running the call.
     """
 
     verdict: Verdict

@@ -24,8 +24,6 @@ from recollect.model.cost.response import PricedResponse
 from recollect.services.session import Session
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from recollect.model.cost.report import CostRow
 
 Item = TypeVar("Item")
@@ -40,15 +38,13 @@ class ArrowColumns(Struct, Generic[Item], frozen=True):
     row: Callable[[Item], tuple[object, ...]]
 
 
-def table_of(items: Iterator[Item], columns: ArrowColumns[Item]) -> pyarrow.Table:
+def table_of(items: Iterator[Item], columns: ArrowColumns[Item]) -> Any:
     """All items as one table."""
     arrow = _pyarrow("to_arrow")
     return arrow.Table.from_batches(list(batches_of(items, columns, _BATCH)), schema=_schema(columns))
 
 
-def batches_of(
-    items: Iterator[Item], columns: ArrowColumns[Item], rows: int
-) -> Iterator[pyarrow.RecordBatch]:
+def batches_of(items: Iterator[Item], columns: ArrowColumns[Item], rows: int) -> Iterator[Any]:
     """Batches of at most so many rows."""
     arrow, schema = _pyarrow("to_batches"), _schema(columns)
     while some := list(itertools.islice(items, rows)):
@@ -64,7 +60,7 @@ def _pyarrow(what: str) -> Any:
         raise MissingExtra(what, "pyarrow", "analytics") from cause
 
 
-def _schema(columns: ArrowColumns[Item]) -> pyarrow.Schema:
+def _schema(columns: ArrowColumns[Item]) -> Any:
     arrow = _pyarrow("to_arrow")
     types = {
         "text": arrow.string(),

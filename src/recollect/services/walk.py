@@ -6,11 +6,9 @@ Nothing is read before the first one is asked for, and nothing is held of those 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from recollect.services.arrow import ArrowColumns
 
 Item = TypeVar("Item")
@@ -45,7 +43,8 @@ class Walk(Iterator[Item], Generic[Item]):
             self._running = self._items()
         self._running.close()
 
-    def to_arrow(self) -> pyarrow.Table:
+    # Any: pyarrow comes without types, and callers under strict checking would get errors for naming its classes.
+    def to_arrow(self) -> Any:
         """What is left of the walk as a ``pyarrow.Table``, for pandas, polars or DuckDB (extra ``analytics``).
 
         Money stands in two columns: ``pico_usd`` as whole numbers and ``usd`` as exact decimals.
@@ -54,8 +53,8 @@ class Walk(Iterator[Item], Generic[Item]):
 
         return table_of(self, self._columns())
 
-    def to_batches(self, rows: int = 10_000) -> Iterator[pyarrow.RecordBatch]:
-        """The same in batches of at most so many rows, for more than fits into memory."""
+    def to_batches(self, rows: int = 10_000) -> Iterator[Any]:
+        """The same as ``pyarrow.RecordBatch``es of at most so many rows, for more than fits into memory."""
         from recollect.services.arrow import batches_of
 
         return batches_of(self, self._columns(), rows)
