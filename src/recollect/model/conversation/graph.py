@@ -229,15 +229,22 @@ class Graph:
             return node
         seen = {one.uuid for one in self.ancestors(node.uuid)}
         while True:
-            followers = [
-                follower
-                for uuid in self.children(node.uuid)
-                if uuid not in seen and (follower := self.nodes[uuid]).is_link and not follower.is_sidechain
-            ]
+            followers = [one for one in self._followers(node, seen) if one.is_link and not one.is_sidechain]
             if not followers:
                 return node
             node = max(followers, key=lambda one: one.offset)
             seen.add(node.uuid)
+
+    def _followers(self, node: Node, seen: set[str]) -> Iterator[Node]:
+        """What follows an entry. The client drops progress lines: what follows them follows the entry before them."""
+        waiting = [uuid for uuid in self.children(node.uuid) if uuid not in seen]
+        while waiting:
+            follower = self.nodes[waiting.pop()]
+            if follower.type == "progress":
+                seen.add(follower.uuid)
+                waiting += (uuid for uuid in self.children(follower.uuid) if uuid not in seen)
+            else:
+                yield follower
 
     def _last_mark(self) -> LeafMark | None:
         mark = next((mark for mark in reversed(self.marks) if mark.leaf is not None), None)
