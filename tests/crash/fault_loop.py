@@ -231,12 +231,17 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def single_faults(calls: list[str], full: bool) -> Iterator[Case]:
-    """Every call x every error, once and from then on; writes cut short; kills around every call."""
+    """Every call x every error, once and from then on; writes cut short; kills around every call.
+
+    In brief: an interruption of every call, and the other errors taking turns. What is killed after a call is in
+    the state of what is killed before the next one.
+    """
     for nth, call in enumerate(calls, start=1):
-        yield from (Case(nth, ONCE, error) for error in ERRORS)
+        turn = LASTING[nth % len(LASTING)]
+        yield from (Case(nth, ONCE, error) for error in (ERRORS if full else [errno.EINTR, turn]))
         # A call that is interrupted for ever would be repeated for ever, and rightly so.
         yield from (Case(nth, ALWAYS, error) for error in (LASTING if full else [errno.EIO]))
-        yield from (Case(nth, how, 0) for how in (DIE, DONE))
+        yield from (Case(nth, how, 0) for how in ((DIE, DONE) if full or nth == 1 else (DONE,)))
         if call == "write":
             yield Case(nth, SHORT, 0)
             yield from (Case(nth, CUT, error) for error in LASTING)
@@ -249,7 +254,7 @@ def double_faults(path: Path, scenario: Scenario, calls: list[str], full: bool) 
             continue
         first = Case(nth, CUT if call == "write" else ONCE, errno.EIO)
         for second in range(nth + 1, len(calls_of(path, scenario, first)) + 1):
-            for error in [*ERRORS, KILL] if full else [errno.EIO, KILL]:
+            for error in [*ERRORS, KILL] if full else [(errno.EIO, KILL)[second % 2]]:
                 yield first._replace(second=second, second_error=error)
 
 

@@ -137,11 +137,11 @@ def members(session: int) -> list[int]:
 
 
 def outlived(session: int) -> bool:
-    """Whether anything of a killed child is still there after some seconds."""
-    for _ in range(100):
+    """Whether anything of a killed child is still there after a minute."""
+    for _ in range(3_000):
         if not members(session):
             return False
-        time.sleep(0.05)
+        time.sleep(0.02)
     for process in members(session):
         os.kill(process, signal.SIGKILL)
     return True

@@ -75,6 +75,8 @@ def test_every_call_may_fail_and_no_promise_is_broken(
 ) -> None:
     """Ten situations x every call x {seven errors once, errors from then on, short writes, kill before and after}.
 
+    The daily run lets the errors take turns.
+
     After each: what was acknowledged is there, the answer is true, the next append of the same object works
     unless a sync failed, and so do an append and a repeat of a new process.
     """

@@ -19,7 +19,7 @@ from tests.crash.index_loop import make
 from tests.index.world import World
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
-KILLS = 300 if TORTURE else 6
+KILLS = 300 if TORTURE else 4
 SEEDS = range(5) if TORTURE else range(1)
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,7 +69,7 @@ def test_kill_9_during_a_refresh_costs_nothing(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("refreshers", [2, 4])
+@pytest.mark.parametrize("refreshers", [2, 4] if TORTURE else [3])
 def test_many_refresh_and_read_at_once(refreshers: int, seed: int, tmp_path: Path) -> None:
     """No error, no reader that sees half of a change, and in the end all is as in a new index."""
     counts = looped("crowd", tmp_path, refreshers, seed)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
-KILLS = 10_000 if TORTURE else 1_000
+KILLS = 10_000 if TORTURE else 250
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
@@ -40,7 +40,6 @@ def test_kill_9_costs_nothing_that_was_acknowledged(
         record_property(name, value)
 
     expected = {
-        "kills": KILLS,
         "acknowledged lost": 0,
         "out of order": 0,
         "fragments returned as entries": 0,
@@ -49,4 +48,5 @@ def test_kill_9_costs_nothing_that_was_acknowledged(
     }
 
     assert expected == {name: counts.get(name, 0) for name in expected}
+    assert counts["kills"] >= KILLS
     assert counts["of these after the write had begun"] >= 0.3 * KILLS

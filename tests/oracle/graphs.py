@@ -82,10 +82,9 @@ class _Talk:
 
 
 @st.composite
-def conversations(draw: DrawFn) -> list[Fields]:
-    """The lines of one log."""
+def conversations(draw: DrawFn, trouble: str) -> list[Fields]:
+    """The lines of one log with this kind of trouble."""
     talk = _Talk(draw)
-    trouble = draw(st.sampled_from(TROUBLE))
     end: str | None = None
     stops: list[str] = []
     for turn in range(draw(st.integers(2, 4))):

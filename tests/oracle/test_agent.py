@@ -202,11 +202,10 @@ def test_a_session_of_the_client_is_continued_in_a_copy(at_work: AgentAtWork) ->
     assert [] == [text for text in ("From the client", ANSWER, "Answer of the agent.") if text not in sent]
 
 
+@pytest.mark.parametrize("client", ["2.1.325"], indirect=True)
 def test_the_client_rewinds_files_the_agent_changed(at_work: AgentAtWork) -> None:
     """``--rewind-files`` to the agent's prompt: the edited file is as it was, the new one is gone."""
     client = at_work.client
-    if client.version != "2.1.325":
-        pytest.skip("--rewind-files is measured with 2.1.325")
     (client.cwd / "old.txt").write_text("one\ntwo\n")
     result = at_work.run(everything(client.cwd))
     assert "1\ntwo\n" == (client.cwd / "old.txt").read_text()

@@ -23,6 +23,7 @@ from recollect.services.check.check import check
 from recollect.services.homes import Home
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
+from tests.oracle.recorded import recorded
 from tests.oracle.what_is_sent import NEW_PROMPT
 from tests.talk import Fields, assistant, call, encoded, link, result, user
 
@@ -211,23 +212,33 @@ def client(tmp_path: Path) -> Iterator[Client]:
     """Client 2.1.325 alone: its way of resuming is what check goes by."""
     command = command_of("2.1.325")
     with running_stub() as stub:
-        yield Client("2.1.325", command, tmp_path, stub)
+        yield Client("2.1.325", command, tmp_path / "client", stub)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_an_error_is_a_loss_and_no_error_is_none(name: str, client: Client, tmp_path: Path) -> None:
+def test_an_error_is_a_loss_and_no_error_is_none(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Errors are exactly those of the family; and only with errors the client loses, fails or is refused."""
     family = FAMILIES[name]
-    log = client.put(SESSION, [])
+    log = tmp_path / "claude" / "projects" / "-srv-app" / f"{SESSION}.jsonl"
+    log.parent.mkdir(parents=True)
     log.write_bytes(family.log)
-    home = Home(client.config, data=tmp_path / "data")
+    home = Home(tmp_path / "claude", data=tmp_path / "data")
     findings = check(home, [home.session(SESSION)], data=tmp_path / "data").findings
     errors = {one.code for one in findings if one.severity == Severity.ERROR}
+    given = family.log.decode("latin-1") + repr(family.words)
+    trouble = recorded(f"check: {name}", given, lambda: met(family, request.getfixturevalue("client")))
+
+    assert (family.errors, bool(family.errors)) == (errors, bool(trouble)), trouble
+
+
+def met(family: Family, client: Client) -> list[str]:
+    """What goes wrong when the client resumes this log."""
+    client.put(SESSION, []).write_bytes(family.log)
     outcome = client.ask(NEW_PROMPT, "--resume", SESSION)
     talks = client.stub.conversations()
-    trouble = list(_trouble(talks[0] if talks else None, outcome.returncode, family.words))
-
-    assert (family.errors, bool(family.errors)) == (errors, bool(trouble)), (trouble, outcome.stderr[:300])
+    return list(_trouble(talks[0] if talks else None, outcome.returncode, family.words))
 
 
 @pytest.mark.parametrize("with_rival", [False, True])
@@ -263,7 +274,7 @@ def _trouble(sent: list[dict[str, Any]] | None, code: int, words: tuple[str, ...
         blocks = [text(content)] if isinstance(content, str) else content
         results = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
         if results != open_calls:
-            yield f"calls {open_calls} and results {results}"
+            yield f"calls {sorted(open_calls)} and results {sorted(results)}"
         open_calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
         for block in blocks:
             yield from _refused(block)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.todo_files import TodoFiles
 from tests.oracle.client_runner import RUN_SECONDS, ApiStub, Client, _events, _Handler
 from tests.oracle.conftest import command_of
+from tests.oracle.tool_client import running
 
 pytestmark = pytest.mark.slow
 
@@ -133,16 +133,17 @@ class Workshop(Client):
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> Iterator[Workshop]:
-    command = command_of("2.1.325")
-    stub = ScriptedStub()
-    thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield Workshop("2.1.325", command, tmp_path, stub)
-    finally:
-        stub.shutdown()
-        thread.join()
-        stub.server_close()
+    with running(ScriptedStub()) as stub:
+        yield Workshop("2.1.325", command_of("2.1.325"), tmp_path, stub)
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    """A workshop after two turns, for tests that only look."""
+    with running(ScriptedStub()) as stub:
+        shop = Workshop("2.1.325", command_of("2.1.325"), tmp_path_factory.mktemp("worked"), stub)
+        two_turns(shop)
+        yield shop
 
 
 def two_turns(shop: Workshop) -> None:
@@ -180,14 +181,12 @@ def as_bytes(version: FileVersion) -> bytes | None:
     return version.content.encode() if isinstance(version.content, str) else version.content
 
 
-def test_the_last_version_of_every_file_is_what_lies_on_the_disk(workshop: Workshop) -> None:
+def test_the_last_version_of_every_file_is_what_lies_on_the_disk(worked: Workshop) -> None:
     """Line ends, encodings, tabs and curly quotes included."""
-    two_turns(workshop)
-
-    versions = touched_files(workshop.home, workshop.session)
+    versions = touched_files(worked.home, worked.session)
 
     assert 7 == len(versions)
-    assert workshop.on_disk(list(versions)) == {path: as_bytes(found[-1]) for path, found in versions.items()}
+    assert worked.on_disk(list(versions)) == {path: as_bytes(found[-1]) for path, found in versions.items()}
 
 
 def test_a_rewind_leaves_what_we_say_it_would(workshop: Workshop) -> None:
@@ -233,11 +232,9 @@ def test_a_snapshot_of_ours_is_honoured(workshop: Workshop) -> None:
     assert CRLF == path.read_bytes()
 
 
-def test_the_versions_of_a_session_name_their_sources(workshop: Workshop) -> None:
+def test_the_versions_of_a_session_name_their_sources(worked: Workshop) -> None:
     """The edited file: read, put aside, edited, put aside at the next prompt, edited again."""
-    two_turns(workshop)
-
-    versions = touched_files(workshop.home, workshop.session)[str(workshop.cwd / "a.txt")]
+    versions = touched_files(worked.home, worked.session)[str(worked.cwd / "a.txt")]
 
     assert [
         VersionSource.READ,

@@ -17,6 +17,7 @@ from recollect.services.move.split import planned_split
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import Client
+from tests.oracle.conftest import VERSIONS
 from tests.oracle.test_real_clients import (
     PROMPT,
     SESSION,
@@ -112,6 +113,7 @@ def first_words(client: Client) -> object:
     return without_additions(client.stub.conversations()[-1])[0]
 
 
+@pytest.mark.parametrize("client", VERSIONS, indirect=True)
 def test_a_split_folder_no_longer_mixes_two_projects(client: Client, tmp_path: Path) -> None:
     """`--continue` goes on with the directory's own talk; the other directory's goes on by its file.
 

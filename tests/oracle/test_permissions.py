@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,9 @@ from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, parse_rule
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
+from tests.oracle.recorded import recorded
 from tests.oracle.test_files_and_tasks import ScriptedStub
+from tests.oracle.tool_client import running
 from tests.policy.worlds import DiskWorld
 
 pytestmark = pytest.mark.slow
@@ -249,6 +250,7 @@ class Permitted(Client):
 
     def ran(self, group: Group) -> list[bool]:
         """Which of the calls were carried out."""
+        self._command = command_of(self.version)
         self.stub.script = [self.placed(call) for call in group.calls]
         done = self.ask("Go on.", "--permission-mode", group.mode)
         # It ends with 1 when a mode's check on the server could not be made; the call was refused then.
@@ -280,16 +282,8 @@ class Permitted(Client):
 
 @pytest.fixture
 def permitted(tmp_path: Path) -> Iterator[Permitted]:
-    command = command_of("2.1.325")
-    stub = ScriptedStub()
-    thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield Permitted("2.1.325", command, tmp_path, stub)
-    finally:
-        stub.shutdown()
-        thread.join()
-        stub.server_close()
+    with running(ScriptedStub()) as stub:
+        yield Permitted("2.1.325", [], tmp_path, stub)
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -298,10 +292,16 @@ def test_we_decide_what_the_client_does(name: str, permitted: Permitted) -> None
     group = GROUPS[name]
     permitted.settle(group)
     ours = permitted.decided(group)
-    theirs = permitted.ran(group)
+    theirs = recorded(f"permissions: {name}", settled(group), lambda: permitted.ran(group))
     shown = [next(iter(arguments.values())) for _, arguments in group.calls]
     expected = [(call, did and call not in group.stricter) for call, did in zip(shown, theirs, strict=True)]
     assert expected == list(zip(shown, ours, strict=True))
+
+
+def settled(group: Group) -> str:
+    """Everything that the client gets to see of a group."""
+    rules = (group.allow, group.ask, group.deny)
+    return json.dumps([group.calls, rules, group.scope.name, group.trusted, group.mode])
 
 
 def test_the_table_is_long_enough() -> None:

@@ -26,6 +26,7 @@ from recollect.model.draft import Draft, MetadataDraft, Stamp
 from recollect.model.entry import Entry
 from recollect.model.made_ids import derived_uuid
 from tests.oracle.client_runner import ANSWER, Client
+from tests.oracle.conftest import VERSIONS
 
 pytestmark = pytest.mark.slow
 
@@ -253,6 +254,7 @@ def test_a_session_is_found_by_the_title_we_gave_it(client: Client) -> None:
     assert loaded(messages) == resumed(client, path, "späte fehler")
 
 
+@pytest.mark.parametrize("client", VERSIONS, indirect=True)
 def test_we_and_the_client_take_turns(client: Client) -> None:
     """After the client went on we go on, and after us the client again: one conversation, nothing lost."""
     drafts, messages = TALKS["plain talk"]

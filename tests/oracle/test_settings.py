@@ -1,13 +1,12 @@
 """Which settings files the real client ignores as a whole: our judgement equals what it does.
 
 Each file denies ``touch``, and the command line allows it: where the client runs it, the file was ignored.
-``RECOLLECT_TORTURE=1`` tries every key of the table (some 150 runs of a second each).
+What the client did is recorded; ``RECOLLECT_TORTURE=1`` asks it again (some 180 runs of a second each).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from recollect.model.settings.schema import COUNT, COUNT_OR_0, LENIENT, SCHEMA, 
 from recollect.model.settings.settings import layer_of
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
+from tests.oracle.recorded import recorded
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.tool_client import running
 
@@ -72,18 +72,19 @@ def is_read(client: Client, text: str) -> bool:
 
 
 @pytest.mark.parametrize("name", [*CASES, *TEXTS])
-def test_we_know_which_files_it_ignores(client: Client, name: str) -> None:
+def test_we_know_which_files_it_ignores(request: pytest.FixtureRequest, name: str) -> None:
     """Wrong types, malformed rules, unknown keys, odd bytes."""
     text = TEXTS.get(name) or json.dumps({"permissions": DENY, **CASES[name]})
+    theirs = recorded(f"settings: {name}", text, lambda: is_read(request.getfixturevalue("client"), text))
 
-    assert is_read(client, text) is layer_of("user", "/s.json", text.encode()).counts
+    assert theirs is layer_of("user", "/s.json", text.encode()).counts
 
 
-@pytest.mark.skipif(not os.environ.get("RECOLLECT_TORTURE"), reason="RECOLLECT_TORTURE=1 tries every key")
 @pytest.mark.parametrize("key", [*SCHEMA, *LENIENT])
-def test_every_key_of_the_table(client: Client, key: str) -> None:
+def test_every_key_of_the_table(request: pytest.FixtureRequest, key: str) -> None:
     """A number where something else belongs, a text where a number does."""
     wants_number = SCHEMA.get(key) in (COUNT, COUNT_OR_0, SHARE)
-    document = {"permissions": DENY, key: "x" if wants_number else 4}
+    text = json.dumps({"permissions": DENY, key: "x" if wants_number else 4})
+    theirs = recorded(f"settings key: {key}", text, lambda: is_read(request.getfixturevalue("client"), text))
 
-    assert is_read(client, json.dumps(document)) is (key in LENIENT)
+    assert theirs is (key in LENIENT)
