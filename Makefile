@@ -7,8 +7,10 @@ CORE := $(VENV)/.core-installed
 DEV := $(VENV)/.dev-installed
 PYTEST := $(BIN)/python -m pytest
 NODE := web/node_modules/.installed
+# What tests start would otherwise compile the whole program each time.
+export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help run setup test check bench bench-full torture fuzz oracle sample prices docs lock web web-check dist clean
+.PHONY: help run setup test test-quick check bench bench-full torture fuzz oracle sample prices docs lock web web-check dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,7 +21,10 @@ run: $(CORE)  ## overview of this machine's Claude homes (or the built-in sample
 setup: $(DEV)  ## virtual environment with every extra and the tools
 
 test: $(DEV)  ## the whole suite
-	$(PYTEST) -n auto --dist worksteal tests
+	$(PYTEST) -n auto --dist loadfile tests
+
+test-quick: $(DEV)  ## without tests that start servers, browsers, clients, sandboxes or kill processes (under a minute)
+	$(PYTEST) -n auto --dist loadfile -m "not slow" --durations=5 tests
 
 check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up to date
 	$(BIN)/ruff check src tests tools bench docs/examples
@@ -38,7 +43,7 @@ bench-full: $(DEV)  ## the same over a gigabyte of logs (about a quarter of an h
 	$(BIN)/python -m bench --full --write
 
 torture: $(DEV)  ## all of the kill, race and fault runs (minutes)
-	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly tests/crash tests/execution tests/mcp tests/server tests/policy/shell tests/storage/archive tests/sync tests/runtime
+	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly --ignore tests/oracle tests
 
 fuzz: $(DEV)  ## coverage-guided fuzzing of reader and codec (needs atheris; FUZZ_SECONDS=60)
 	$(PIP) install --require-hashes -r requirements/fuzz.lock

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,45 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("recollect")
+
+# What `make test-quick` leaves out: the tests marked slow, and all of these, so that a new test is put aside without
+# anyone thinking of it. Rooms that start sandboxes, servers, browsers, clients, or kill what they started:
+TESTS = Path(__file__).resolve().parent
+SLOW_ROOMS = frozenset({"browser", "crash", "execution", "mcp", "oracle", "sync"})
+# Fixtures, and values of parameters, that start a server or a database.
+SLOW_THINGS = frozenset({"chromium", "client", "cluster", "postgres", "server", "team"})
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The quick run does not even import the slow rooms."""
+    is_quick = config.getoption("markexpr") == "not slow"
+    return (
+        True if is_quick and collection_path.parent == TESTS and collection_path.name in SLOW_ROOMS else None
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow, and put the files that have such tests first: a run ends evenly with the short ones."""
+    for item in items:
+        values = getattr(item, "callspec", None)
+        things = {*getattr(item, "fixturenames", ()), *map(str, values.params.values() if values else ())}
+        if item.path.relative_to(TESTS).parts[0] in SLOW_ROOMS or things & SLOW_THINGS:
+            item.add_marker("slow")
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow_files)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Files stay together; see ``by_file.py``."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.by_file import RoomScheduling
+
+    config.option.loadscopereorder = False
+    return RoomScheduling(config, log)
+
 
 # Read before any test changes them: what no test may touch.
 REAL_HOMES = tuple(
@@ -49,6 +89,9 @@ sys.addaudithook(_guard)
 # A shell that starts us in the background leaves Ctrl-C ignored, and every program we start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test speaks TLS. To read all authorities of this machine takes every HTTP client 30 ms; this file names one.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).resolve().parent / "data" / "no_authority.pem")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

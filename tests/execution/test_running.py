@@ -18,7 +18,7 @@ from recollect.errors import NoSandbox, NotFound, UsageError
 from recollect.execution import Confinement, RunLimits, backends
 from recollect.execution.process_tree import descendants
 
-CYCLES = 1_000 if os.environ.get("RECOLLECT_TORTURE") else 50
+CYCLES = 1_000 if os.environ.get("RECOLLECT_TORTURE") else 20
 
 
 @pytest.fixture(params=["bubblewrap", "landlock", "unconfined"])

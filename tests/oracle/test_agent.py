@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import pytest
 
 from recollect.execution import Confinement
@@ -25,7 +24,7 @@ from recollect.services.permissions.engine import permit
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import ANSWER, RUN_SECONDS, Client
 from tests.oracle.what_is_sent import NEW_PROMPT, Messages, as_blocks, before_the_prompt
-from tests.runtime.workshop import needs_sandbox, stub_module
+from tests.runtime.workshop import needs_sandbox, scripted_api
 
 pytestmark = [pytest.mark.slow, needs_sandbox]
 
@@ -92,16 +91,13 @@ class AgentAtWork:
 
 @pytest.fixture
 def at_work(client: Client, tmp_path: Path) -> Iterator[AgentAtWork]:
-    stub = stub_module().Stub().start()
-    api = ApiClient(
-        anthropic.Anthropic(api_key="dummy-key", base_url=f"http://127.0.0.1:{stub.port}", max_retries=0)
-    )
-    try:
+    import anthropic  # takes a second, in every process that only collects this file
+
+    with scripted_api() as stub:
+        address = f"http://127.0.0.1:{stub.port}"
+        api = ApiClient(anthropic.Anthropic(api_key="dummy-key", base_url=address, max_retries=0))
         yield AgentAtWork(client, tmp_path / "data", api)
-    finally:
         api.close()
-        stub.shutdown()
-        stub.server_close()
 
 
 def everything(cwd: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from recollect.services.permissions.engine import permit
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
-from tests.runtime.workshop import needs_sandbox, stub_module
+from tests.runtime.workshop import needs_sandbox, scripted_api
 
 pytestmark = [pytest.mark.slow, needs_sandbox]
 
@@ -74,13 +74,9 @@ def _neutral(text: str, log: Path) -> str:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     command = command_of("2.1.325")
-    stub = stub_module().Stub().start()
-    try:
+    with scripted_api() as stub:
         address = SimpleNamespace(address=f"http://127.0.0.1:{stub.port}")
         yield Client("2.1.325", command, tmp_path, address)  # type: ignore[arg-type]  # all a client needs of it
-    finally:
-        stub.shutdown()
-        stub.server_close()
 
 
 def prepared(cwd: Path) -> None:

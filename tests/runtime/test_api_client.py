@@ -11,31 +11,31 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import pytest
 
 from recollect.errors import UsageError, install_hint
 from recollect.model.cost.usage import CacheCreation, Usage
 from recollect.runtime.api_client import ApiClient, ApiFailed, Cancelled, ModelResponse, connected
-from tests.runtime.workshop import stub_module
+from tests.runtime.workshop import scripted_api
 
 
 @pytest.fixture
 def stub() -> Iterator[Any]:
-    server = stub_module().Stub().start()
-    try:
+    with scripted_api() as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture
 def api(stub: Any) -> Iterator[ApiClient]:
-    address = f"http://127.0.0.1:{stub.port}"
-    client = ApiClient(anthropic.Anthropic(api_key="dummy-key", base_url=address, max_retries=0))
+    client = client_of(f"http://127.0.0.1:{stub.port}")
     yield client
     client.close()
+
+
+def client_of(address: str) -> ApiClient:
+    import anthropic  # takes a second, in every process that only collects this file
+
+    return ApiClient(anthropic.Anthropic(api_key="dummy-key", base_url=address, max_retries=0))
 
 
 def ask(api: ApiClient, *steps: dict[str, Any], cancelled: threading.Event | None = None) -> ModelResponse:
@@ -118,7 +118,7 @@ def test_half_a_character_does_not_reach_the_log(api: ApiClient) -> None:
 
 def test_nobody_at_the_address_is_a_failure_to_repeat() -> None:
     """A refused connection may be a server that is starting."""
-    api = ApiClient(anthropic.Anthropic(api_key="dummy-key", base_url="http://127.0.0.1:9", max_retries=0))
+    api = client_of("http://127.0.0.1:9")
     try:
         with pytest.raises(ApiFailed) as caught:
             ask(api, {"text": "x"})

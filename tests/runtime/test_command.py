@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from recollect.cli.main import main
-from tests.runtime.workshop import needs_sandbox, stub_module
+from tests.runtime.workshop import needs_sandbox, scripted_api
 
 pytestmark = pytest.mark.slow
 
@@ -68,12 +68,8 @@ def script(steps: list[dict[str, Any]]) -> str:
 def person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Person]:
-    stub = stub_module().Stub().start()
-    try:
+    with scripted_api() as stub:
         yield Person(tmp_path, stub, monkeypatch, capsys)
-    finally:
-        stub.shutdown()
-        stub.server_close()
 
 
 def test_the_answer_is_printed_and_nothing_else(person: Person) -> None:

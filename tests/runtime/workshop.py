@@ -6,11 +6,13 @@ lies beside the project (``shared/oracle/stub_api.py``), where a prompt carries 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import json
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,8 +156,23 @@ def overloaded() -> ApiFailed:
     )
 
 
-def stub_module() -> Any:
-    """The scripted Messages API beside the project; skips where it is not."""
+@contextlib.contextmanager
+def scripted_api() -> Iterator[Any]:
+    """The scripted Messages API beside the project, served by a thread of this process; skips where it is not."""
+    stub = _stub_module().Stub()
+    # The short interval is how soon the server notices that it shall end.
+    thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield stub
+    finally:
+        stub.shutdown()
+        thread.join()
+        stub.server_close()
+
+
+@functools.cache
+def _stub_module() -> Any:
     path = SHARED / "oracle" / "stub_api.py"
     if not path.is_file():
         pytest.skip(f"{path} is not here: cases that need the scripted API are skipped")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -9,13 +10,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-import httpx
+from typing import ClassVar
 
 
 class LiveServer:
-    """``recollect serve`` on a free port of this machine."""
+    """``recollect serve`` on a free port of this machine. ``prelude`` is run in the process before it."""
+
+    prelude: ClassVar[str] = ""
 
     def __init__(self, address: str, directory: Path, *options: str) -> None:
         self.port = free_port()
@@ -32,22 +35,34 @@ class LiveServer:
         self.stop()
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "recollect", "serve", "--port", str(self.port), *self._options]
+        program = ["-c", f"{self.prelude}\n{_MAIN}"] if self.prelude else ["-m", "recollect"]
+        return [sys.executable, *program, "serve", "--port", str(self.port), *self._options]
 
     def start(self) -> None:
-        environment = {**os.environ, "RECOLLECT_DATABASE": self._address}
+        # A server outlives the test it was started in: it sees no home of this machine, and none of that test.
+        places = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+        environment = {
+            **os.environ,
+            **dict.fromkeys(places, str(self._directory)),
+            "RECOLLECT_DATABASE": self._address,
+        }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment)
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
-                    return
-            except httpx.HTTPError:
-                pass
+        deadline = time.monotonic() + 120
+        while not self._is_ready():
             if time.monotonic() > deadline or self.process.poll() is not None:
                 raise RuntimeError(self.log.read_text()[-2000:])
-            time.sleep(0.05)
+            time.sleep(0.02)
+
+    def _is_ready(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
 
     def stop(self, how: int = signal.SIGTERM) -> int:
         """End it; the exit status."""
@@ -73,20 +88,46 @@ class LiveServer:
         return [line for line in lines if line["event"] == "request"]
 
 
-_TRIAL = """
-import os, sys
+_MAIN = """
+import sys
+from recollect.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+_LIMITED = """
+import json, os, sys
 from recollect.server.limits import ServerLimits
 from recollect.server.run import ServerSettings, open_database, run
-limits = ServerLimits(requests_per_second=10**9, failures_per_second=10**9, follow_seconds=0)
-run(open_database(os.environ["RECOLLECT_DATABASE"]), ServerSettings(port=int(sys.argv[1]), is_quiet=True), limits)
+settings = ServerSettings(port=int(sys.argv[1]), is_quiet=sys.argv[2] == "quiet")
+run(open_database(os.environ["RECOLLECT_DATABASE"]), settings, ServerLimits(**json.loads(sys.argv[3])))
 """
 
 
 class TrialServer(LiveServer):
     """A server whose followers get what there is and are let go, and that refuses nobody for being quick."""
 
+    limits: ClassVar[dict[str, int]] = {
+        "requests_per_second": 10**9,
+        "failures_per_second": 10**9,
+        "follow_seconds": 0,
+    }
+
     def command(self) -> list[str]:
-        return [sys.executable, "-c", _TRIAL, str(self.port)]
+        how = "quiet" if "--quiet" in self._options else "talks"
+        return [sys.executable, "-c", _LIMITED, str(self.port), how, json.dumps(self.limits)]
+
+
+class ImpatientServer(TrialServer):
+    """A server that lets a reader go who has taken nothing for a second."""
+
+    limits: ClassVar[dict[str, int]] = {"slow_grace_seconds": 1}
+
+
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait for a fact; the time is only there to end a test that would hang."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def free_port() -> int:

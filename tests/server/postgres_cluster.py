@@ -6,7 +6,9 @@ PostgreSQL refuses to run as root, so its programs run as ``nobody`` where the t
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import importlib.util
 import os
 import pwd
@@ -29,6 +31,20 @@ def _programs() -> Path:
 
 
 PROGRAMS = _programs()
+
+
+@functools.cache
+def _template(user: str | None) -> Path:
+    """The files of an empty cluster: to make them takes half a second, to copy them a tenth of it."""
+    directory = Path(tempfile.mkdtemp(prefix="recollect-pg-template-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    if user is not None:
+        account = pwd.getpwnam(user)
+        os.chown(directory, account.pw_uid, account.pw_gid)
+    options = ("-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+    command = [PROGRAMS / "initdb", "-D", directory / "data", *options]
+    subprocess.run(command, check=True, capture_output=True, user=user, cwd=directory)
+    return directory / "data"
 
 
 class Cluster:
@@ -59,9 +75,8 @@ class Cluster:
 
     def make(self) -> None:
         """A new, empty cluster, with a role that row-level security holds for, and its database."""
-        self._run(
-            "initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"
-        )
+        template = _template(self._user)
+        subprocess.run(["cp", "-a", template, self.data], check=True, user=self._user, cwd=self.directory)
         self.start()
         for sql in ("CREATE ROLE recollect LOGIN", "CREATE DATABASE recollect OWNER recollect"):
             self.psql(sql)

@@ -159,7 +159,8 @@ def test_who_waits_too_long_is_ended_and_nobody_else() -> None:
     async def play() -> list[str]:
         impatience = TaskTimeouts()
         waits = [
-            asyncio.create_task(wait(impatience, *times)) for times in ((0.0, 0.1), (30.0, 0.1), (30.0, 60.0))
+            asyncio.create_task(wait(impatience, *times))
+            for times in ((0.0, 600.0), (600.0, 0.1), (600.0, 600.0))
         ]
         await asyncio.wait(waits[:2])
         waits[2].cancel()

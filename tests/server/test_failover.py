@@ -24,13 +24,13 @@ from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.records import AppendRequest, Author, StoredAppend
 from recollect.server.facts import prepare
 from recollect.sync.wire import POSITION, START, Position
-from tests.server.live import LiveServer, free_port
+from tests.server.live import LiveServer, free_port, until
 from tests.server.postgres_cluster import Cluster
 from tests.server.test_live import token_for
 from tests.server.world import line, new_org
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
-CLIENTS, LINES = 8, 400 if TORTURE else 40
+CLIENTS, LINES = 8, 400 if TORTURE else 20
 KILLS = 20 if TORTURE else 2
 NAMES = ("standby1", "standby2")
 pytestmark = [
@@ -133,7 +133,7 @@ def test_no_acknowledged_line_is_lost_when_the_primary_is_killed(
         clients = [Client(number, [one.url, other.url], token, LINES) for number in range(CLIENTS)]
         for client in clients:
             client.start()
-        _until(lambda: sum(len(client.acknowledged) for client in clients) > CLIENTS * LINES // 4)
+        until(lambda: sum(len(client.acknowledged) for client in clients) > CLIENTS * LINES // 4)
         primary.kill_all()
         killed = time.monotonic()
         # With ANY 1 a commit is on one of the two, not on each: the one that has more has everything.
@@ -208,7 +208,7 @@ def test_servers_and_databases_that_die_again_and_again_lose_nothing(
                 client.start()
             for number in range(KILLS):
                 goal = CLIENTS * LINES * (number + 1) // (KILLS + 2)
-                _until(lambda goal=goal: sum(len(client.acknowledged) for client in clients) > goal)
+                until(lambda goal=goal: sum(len(client.acknowledged) for client in clients) > goal)
                 if cluster is not None and number % 2 == 0:
                     cluster.kill()
                     cluster.start()
@@ -227,11 +227,3 @@ def test_servers_and_databases_that_die_again_and_again_lose_nothing(
             cluster.stop()
     assert found == [client.stored for client in clients]
     assert [data.count(b"\n") for data in found] == [LINES] * CLIENTS
-
-
-def _until(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 90
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from recollect.server.database.sqlite import SqliteDatabase
-from recollect.server.tenancy import GRANTABLE, founded
-from tests.server.conftest import kind_named
+from recollect.server.tenancy import GRANTABLE, founded, new_id
 from tests.server.team_page import TALKED, PageServer
 from tests.server.world import after
 from tests.small_home import ONE, lines, prompt
@@ -36,29 +35,45 @@ class Member:
         assert self.client.put(f"/v1/sessions/{ONE}/log", content=data, headers=headers).status_code == 200
 
 
-@pytest.fixture
-def place(tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    return kind_named("sqlite", request, tmp_path).address
+class AskingServer(PageServer):
+    """Before everything it tells, it asks whether the reader still is a member, and not only every few seconds."""
+
+    prelude = "from recollect.web import members; members._ASK_AGAIN_SECONDS = 0.0"
+
+
+def started(directory: Path) -> PageServer:
+    path = directory / "team.sqlite"
+    asyncio.run(SqliteDatabase(path).migrate())
+    return AskingServer(f"sqlite:///{path}", directory)
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    """A server for all tests that leave it running; each has an organisation of its own."""
+    with started(tmp_path_factory.mktemp("team")) as one:
+        yield one
 
 
 @pytest.fixture
-def secret(place: str) -> str:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PageServer]:
+    if getattr(request, "param", "shared") == "shared":
+        yield request.getfixturevalue("shared_server")
+        return
+    with started(tmp_path) as one:
+        yield one
+
+
+@pytest.fixture
+def secret(server: PageServer) -> str:
     async def made() -> str:
-        database = SqliteDatabase(place)
+        database = SqliteDatabase(server.log.parent / "team.sqlite")
         await database.open()
         try:
-            return await founded(database, "Acme", "ada", GRANTABLE)
+            return await founded(database, f"Acme {new_id()}", "ada", GRANTABLE)
         finally:
             await database.close()
 
     return asyncio.run(made())
-
-
-@pytest.fixture
-def server(place: str, tmp_path: Path) -> Iterator[PageServer]:
-    one = PageServer(f"sqlite:///{place}", tmp_path)
-    with one:
-        yield one
 
 
 @pytest.fixture
@@ -113,7 +128,7 @@ def test_the_list_tells_of_new_and_deleted_sessions(join: Callable[..., Member])
 
 
 def test_a_stream_ends_when_its_reader_is_no_member_any_more(join: Callable[..., Member]) -> None:
-    """Nothing is told after the token was revoked and some seconds passed."""
+    """Nothing is told after the token was revoked."""
     member = join()
     member.put(TALKED)
     other = join(_another(member))
@@ -123,7 +138,6 @@ def test_a_stream_ends_when_its_reader_is_no_member_any_more(join: Callable[...,
         tokens = member.client.get("/v1/tokens", headers=member.bearer).json()["tokens"]
         mine = next(one["id"] for one in tokens if one["machine"] == "other")
         assert member.client.delete(f"/v1/tokens/{mine}", headers=member.bearer).status_code == 204
-        time.sleep(5.5)
         member.put(FIFTH, TALKED)
         left = [name for name, _ in told]
     assert left in ([], ["live"])  # what was on its way before
@@ -136,6 +150,7 @@ def _another(member: Member) -> str:
     return str(answer.json()["token"])
 
 
+@pytest.mark.parametrize("server", ["own"], indirect=True)
 def test_an_open_stream_does_not_keep_the_server_from_ending(
     server: PageServer, join: Callable[..., Member]
 ) -> None:
@@ -148,6 +163,7 @@ def test_an_open_stream_does_not_keep_the_server_from_ending(
     assert "graceful shutdown exceeded" not in server.log.read_text()
 
 
+@pytest.mark.parametrize("server", ["own"], indirect=True)
 def test_the_log_of_requests_names_routes_and_not_sessions(
     server: PageServer, secret: str, join: Callable[..., Member]
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,16 +76,6 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 
 
 def served(address: str, place: Path) -> Iterator[Team]:
-    """A server on a database; it sees no home of this machine."""
-    before = dict(os.environ)
-    os.environ.update(HOME=str(place), XDG_CONFIG_HOME=str(place), XDG_DATA_HOME=str(place))
-    try:
-        server = LiveServer(address, place)
-        server.start()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    try:
+    """A server on a database."""
+    with LiveServer(address, place) as server:
         yield Team(server.url, address)
-    finally:
-        server.stop()

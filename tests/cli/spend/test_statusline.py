@@ -21,6 +21,7 @@ from recollect.cli.spend import statusline
 from recollect.index.location import index_file
 from recollect.model.cost.money import dollars
 from recollect.services.indexing.access import open_index
+from recollect.services.indexing.background_refresh import PAUSE_SECONDS
 from recollect.system.paths import cache_dir
 from tests.cli.session_logs import PAYLOADS, drives_a_terminal
 from tests.small_home import ONE, TWO, lines, link, prompt, put
@@ -652,7 +653,7 @@ def counting(counter: Path) -> str:
 
 @pytest.mark.parametrize(
     ("age", "arguments", "expected"),
-    [(14, (), 0), (16, (), 1), (16, ("--no-refresh",), 0), (16, ("--json",), 1)],
+    [(1, (), 0), (16, (), 1), (16, ("--no-refresh",), 0), (16, ("--json",), 1)],
 )
 def test_an_old_index_is_brought_up_to_date_by_somebody_else(
     home: Path, counter: Path, age: int, arguments: tuple[str, ...], expected: int
@@ -690,15 +691,17 @@ def test_without_a_home_nothing_is_started(own_home: Path, counter: Path) -> Non
 
 
 @pytest.mark.slow
-def test_two_hundred_lines_at_once_start_one_refresh(home: Path, counter: Path) -> None:
-    """Every one exits with 0 and has a whole line. A second refresh is allowed where the machine is slow."""
+def test_many_lines_at_once_start_one_refresh(home: Path, counter: Path) -> None:
+    """Every one exits with 0 and has a whole line. On a slow machine another refresh is due after each pause."""
     index = indexed(home, age=3_600)
-    with ThreadPoolExecutor(40) as pool:
-        done = list(pool.map(lambda _: started(code=counting(counter), input=json.dumps(FULL)), range(200)))
+    count, began = 200 if os.environ.get("RECOLLECT_TORTURE") else 40, time.monotonic()
+    with ThreadPoolExecutor(20) as pool:
+        done = list(pool.map(lambda _: started(code=counting(counter), input=json.dumps(FULL)), range(count)))
+    pauses = int((time.monotonic() - began) / PAUSE_SECONDS)
 
     assert {(0, "")} == {(one.returncode, one.stderr) for one in done}
     assert {"Sonnet 4.5 | session ~$1.20"} == {one.stdout.partition(" | today ")[0] for one in done}
-    assert 1 <= len(starts(counter)) <= 2
+    assert 1 <= len(starts(counter)) <= 1 + pauses
     assert Path(index).exists()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tools.shell_differential import Bench, compare
 
-_COUNT = 100_000 if os.environ.get("RECOLLECT_TORTURE") else 500
+_COUNT = 100_000 if os.environ.get("RECOLLECT_TORTURE") else 200
 """``tools/shell_differential.py --count 100000`` is the long run."""
 
 
