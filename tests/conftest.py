@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -41,12 +42,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow, and put the files that have such tests first: a run ends evenly with the short ones."""
     for item in items:
-        values = getattr(item, "callspec", None)
-        things = {*getattr(item, "fixturenames", ()), *map(str, values.params.values() if values else ())}
+        call = getattr(item, "callspec", None)
+        values = [value for value in call.params.values() if isinstance(value, str)] if call else []
+        things = {*getattr(item, "fixturenames", ()), *values}
         if item.path.relative_to(TESTS).parts[0] in SLOW_ROOMS or things & SLOW_THINGS:
             item.add_marker("slow")
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow_files)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the collector of garbage need not walk ten thousand tests each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "recollect"
@@ -21,14 +21,26 @@ DURABLE_CALLS = {
 }
 
 
-def calls() -> Iterator[tuple[str, str, str]]:
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of the package, parsed once for all tests."""
+    return {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+@functools.cache
+def calls() -> list[tuple[str, str, str]]:
     """Every ``module.function(…)`` of the package: (file, module, function)."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                owner = node.func.value
-                if isinstance(owner, ast.Name):
-                    yield path.relative_to(SOURCE).as_posix(), owner.id, node.func.attr
+    return [
+        (file, node.func.value.id, node.func.attr)
+        for file, module in modules().items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+    ]
 
 
 def test_only_two_modules_change_files() -> None:
@@ -56,10 +68,10 @@ def test_the_core_is_synchronous() -> None:
     """In the core only the modules that hop into threads import asyncio (docs/adr/0002)."""
     core = ("model", "policy", "system", "storage", "index", "services", "execution", "sync")
     found = {
-        path.relative_to(SOURCE).as_posix()
-        for room in core
-        for path in (SOURCE / room).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        file
+        for file, module in modules().items()
+        if file.partition("/")[0] in core
+        for node in ast.walk(module)
         if (isinstance(node, ast.Import) and any(name.name == "asyncio" for name in node.names))
         or (isinstance(node, ast.ImportFrom) and node.module == "asyncio")
     }
@@ -76,10 +88,4 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     """Each begins with a docstring."""
-    silent = [
-        path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
-        if ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) is None
-    ]
-
-    assert silent == []
+    assert [] == [file for file, module in modules().items() if ast.get_docstring(module) is None]

@@ -83,8 +83,8 @@ class Calls:
             if (here and self.how == FAIL) or (len(self.names) >= self.nth > 0 and self.how == FAIL_ALWAYS):
                 raise OSError(self.error, os.strerror(self.error))
             answer = real(*arguments, **options)
-            if here and self.how == DONE:
-                self.end()
+            if len(self.names) >= self.nth > 0 and self.how == DONE:
+                self.end()  # after the first call from there on that does something: a refused one raises before this
             return answer
 
         return call

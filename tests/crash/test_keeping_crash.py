@@ -183,7 +183,7 @@ def test_killed_at_any_call_it_is_old_or_new(tmp_path: Path, name: str, how: str
     print(f"\n{name} {how} {tried} of {calls} calls: {dict(ends)}")
     assert old != new
     assert (tried, tried, tried) == (ends["old"] + ends["new"], ends["can be done"], ends["undone"])
-    # After a call that finds nothing (a file is looked for) nobody is killed: the work goes on.
+    # After the last calls, where they find nothing, nobody is killed: the work is done.
     assert ends["killed"] * 2 > tried
 
 

@@ -380,7 +380,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 IndexMachine.TestCase.settings = settings(
-    max_examples=1_000 if TORTURE else 40, stateful_step_count=40 if TORTURE else 25
+    max_examples=1_000 if TORTURE else 20, stateful_step_count=40 if TORTURE else 25
 )
 TestIncrementalIndex = IndexMachine.TestCase
 TestIncrementalIndex.__doc__ = "An index that was kept up to date equals one that is built anew, row for row."

@@ -22,7 +22,9 @@ from recollect.system.locations import HomeRoot
 Answer = TypeVar("Answer")
 HOSTILE = Path(__file__).with_name("hostile_server.py")
 # Small enough that what never comes is given up soon, large enough for a busy machine.
-LIMITS = McpLimits(start_seconds=20, call_seconds=20, list_seconds=20, stop_seconds=0.2, backoff_seconds=0.02)
+LIMITS = McpLimits(
+    start_seconds=120, call_seconds=120, list_seconds=120, stop_seconds=0.2, backoff_seconds=0.02
+)
 
 
 class Rules:

@@ -393,7 +393,7 @@ def test_a_server_that_died_is_started_again(tmp_path: Path) -> None:
 def test_a_server_that_keeps_dying_is_given_up(tmp_path: Path) -> None:
     """After the restarts it may have; it was started that often and once more."""
     project = Project(tmp_path, one=hostile("dead-at-start")).trust()
-    limits = McpLimits(restarts=2, backoff_seconds=0.001, start_seconds=20)
+    limits = McpLimits(restarts=2, backoff_seconds=0.001, start_seconds=120)
 
     async def insist(host: Host) -> list[str]:
         said = []
@@ -505,7 +505,7 @@ def test_no_orphans_after_many_cycles(tmp_path: Path, behaviour: str) -> None:
                 await echoed(host)
 
     async def all_cycles() -> None:
-        limits = McpLimits(stop_seconds=0.05, call_seconds=10)
+        limits = McpLimits(stop_seconds=0.05, call_seconds=120)
         for number in range(cycles):
             async with project.host(limits=limits) as host:
                 await cycle(host, number)

@@ -18,7 +18,8 @@ from recollect.storage.logs.log import Log
 from recollect.storage.store import Store
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
-from tests.oracle.what_is_sent import NEW_PROMPT, as_blocks, before_the_prompt
+from tests.oracle.recorded import recorded
+from tests.oracle.what_is_sent import NEW_PROMPT, Messages, as_blocks, before_the_prompt
 from tests.talk import assistant, encoded, link, user
 
 pytestmark = pytest.mark.slow
@@ -71,29 +72,41 @@ def test_a_linked_directory_has_the_key_of_what_it_leads_to(tmp_path: Path) -> N
     assert 1 == len(home.project_dirs_for(str(link_to)))
 
 
-@pytest.mark.parametrize(
-    "rival",
-    [
-        pytest.param([], id="empty"),
-        pytest.param([{"type": "tag", "tag": "x", "sessionId": RIVAL}], id="metadata only"),
-        pytest.param([user("s", None, 9, "S", isSidechain=True)], id="sidechain only"),
-        pytest.param([user("n", None, 9, "Newer")], id="another talk"),
-    ],
-)
-def test_continue_takes_the_session_we_say_it_takes(rival: list[dict[str, object]], tmp_path: Path) -> None:
+RIVALS: dict[str, list[dict[str, object]]] = {
+    "empty": [],
+    "metadata only": [{"type": "tag", "tag": "x", "sessionId": RIVAL}],
+    "sidechain only": [user("s", None, 9, "S", isSidechain=True)],
+    "another talk": [user("n", None, 9, "Newer")],
+}
+
+
+def continued(client: Client) -> list[str]:
+    """Which of the sessions ``--continue`` goes on with."""
+    client._command = command_of(VERSION)
+    logs = list(client.config.glob("projects/*/*.jsonl"))
+    sizes = {path: path.stat().st_size for path in logs}
+    client.ask(NEW_PROMPT, "--continue")
+    return [path.stem for path, size in sizes.items() if path.stat().st_size > size]
+
+
+def put_beside(client: Client, rival: list[dict[str, object]]) -> None:
+    """The talk, and a log that was written to later."""
+    talk = client.put(SESSION, encoded(TALK).split(b"\n")[:-1])
+    client.put(RIVAL, encoded(rival).split(b"\n")[:-1])
+    os.utime(talk, (1_000_000, 1_000_000))
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_continue_takes_the_session_we_say_it_takes(name: str, tmp_path: Path) -> None:
     """E6: with a newer rival beside it, ``--continue`` and ``Home.latest`` choose the same log."""
     with running_stub() as stub:
-        client = Client(VERSION, command_of(VERSION), tmp_path, stub)
-        talk = client.put(SESSION, encoded(TALK).split(b"\n")[:-1])
-        other = client.put(RIVAL, encoded(rival).split(b"\n")[:-1])
-        os.utime(talk, (1_000_000, 1_000_000))
-        latest = Home(tmp_path / "home/.claude").latest(client.cwd)
-        sizes = {path: path.stat().st_size for path in (talk, other)}
-        client.ask(NEW_PROMPT, "--continue")
-    grown = [path for path, size in sizes.items() if path.stat().st_size > size]
+        client = Client(VERSION, [], tmp_path, stub)
+        put_beside(client, RIVALS[name])
+        latest = Home(client.config).latest(client.cwd)
+        taken = recorded(f"continue: {name}", json.dumps(RIVALS[name]), lambda: continued(client))
 
     assert latest is not None
-    assert [latest.path] == grown
+    assert [latest.path.stem] == taken
 
 
 @pytest.mark.parametrize(
@@ -112,7 +125,7 @@ def test_continue_passes_over_a_neighbour_with_the_same_key(
 ) -> None:
     """E6: the first directory a log names decides, only where its key is that of this one, and while it is there."""
     with running_stub() as stub:
-        client = Client(VERSION, command_of(VERSION), tmp_path, stub)
+        client = Client(VERSION, [], tmp_path, stub)
         twin = client.cwd.parent.parent / f"{client.cwd.parent.name}-{client.cwd.name}"
         if is_there:
             twin.mkdir()
@@ -121,17 +134,14 @@ def test_continue_passes_over_a_neighbour_with_the_same_key(
         for one, place in zip(rival, places, strict=True):
             one.pop("cwd", None)
             one.update({"cwd": str(where[place])} if place else {})
-        talk = client.put(SESSION, encoded(TALK).split(b"\n")[:-1])
-        other = client.put(RIVAL, encoded(rival).split(b"\n")[:-1])
-        os.utime(talk, (1_000_000, 1_000_000))
-        latest = Home(tmp_path / "home/.claude").latest(client.cwd)
-        sizes = {path: path.stat().st_size for path in (talk, other)}
-        client.ask(NEW_PROMPT, "--continue")
-    grown = [path for path, size in sizes.items() if path.stat().st_size > size]
+        put_beside(client, rival)
+        latest = Home(client.config).latest(client.cwd)
+        given = json.dumps([places, is_there])
+        taken = recorded(f"continue beside {given}", given, lambda: continued(client))
 
     assert latest is not None
     assert project_key(str(twin)) == project_key(str(client.cwd))
-    assert [latest.path] == grown
+    assert [latest.path.stem] == taken
 
 
 def test_our_own_store_never_leaves_a_log_that_captures_continue(tmp_path: Path) -> None:
@@ -158,18 +168,24 @@ DAMAGED = {
 }
 
 
+def resumed(client: Client) -> Messages:
+    """What the client sends of the session."""
+    client._command = command_of(VERSION)
+    client.ask(NEW_PROMPT, "--resume", SESSION)
+    return before_the_prompt(client.stub.conversations()[0])
+
+
 @pytest.mark.parametrize("how", list(DAMAGED))
 def test_damage_costs_the_client_and_us_the_same_lines(how: str, tmp_path: Path) -> None:
     """We read what it reads; and after our append to the log it still loads everything."""
     with running_stub() as stub:
-        client = Client(VERSION, command_of(VERSION), tmp_path, stub)
+        client = Client(VERSION, [], tmp_path, stub)
         log = client.put(SESSION, [])
         log.write_bytes(DAMAGED[how](encoded(TALK)))
         with Log(log, lock_path=tmp_path / "lock") as ours:
             ours.append(b'{"type":"custom-title","customTitle":"T","sessionId":"%s"}' % SESSION.encode())
-        expected = as_blocks(Home(tmp_path / "home/.claude").session(SESSION).conversation().to_api())
-        client.ask(NEW_PROMPT, "--resume", SESSION)
-        sent = before_the_prompt(stub.conversations()[0])
+        expected = as_blocks(Home(client.config).session(SESSION).conversation().to_api())
+        sent = recorded(f"damage: {how}", log.read_bytes().decode("latin-1"), lambda: resumed(client))
 
     assert expected == sent
     assert len(sent) >= (3 if how == "torn last line" else 4)

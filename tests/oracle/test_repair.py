@@ -19,6 +19,7 @@ from recollect.services.repair import repair
 from recollect.services.repair.repair import planned_repair
 from recollect.services.repair.slim import with_slimming
 from tests.oracle.client_runner import Client
+from tests.oracle.recorded import recorded
 from tests.oracle.what_is_sent import NEW_PROMPT
 from tests.small_home import ONE, call, link, outcome, prompt, reply, said
 
@@ -146,6 +147,13 @@ def missing(sent: list[dict[str, Any]], words: list[str]) -> list[str]:
     return [word for word in words if word not in text]
 
 
+def before_repair(client: Client, words: list[str]) -> str:
+    """What becomes of the damaged session in the client."""
+    code, sent = resumed(client, ONE)
+    lost = missing(sent, words)
+    return "fails" if code else "loses" if lost else "refused" if refused(sent) else "sound"
+
+
 @pytest.mark.parametrize("client", ["2.1.325"], indirect=True)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_damaged_session_is_whole_after_repair(client: Client, tmp_path: Path, family: str) -> None:
@@ -156,9 +164,9 @@ def test_a_damaged_session_is_whole_after_repair(client: Client, tmp_path: Path,
     with planned_repair(Home(client.config).session(ONE)) as plan:
         new = repair.apply_as_copy(plan, tmp_path / "data").session
 
-    code, sent = resumed(client, ONE)
-    lost = missing(sent, words)
-    before = "fails" if code else "loses" if lost else "refused" if refused(sent) else "sound"
+    # Paths say where the client works, and are as long as those are.
+    given = log.read_bytes().replace(str(client.cwd).encode(), b"$CWD").decode("latin-1")
+    before = recorded(f"repair: {family}", given, lambda: before_repair(client, words))
     code, sent = resumed(client, new)
 
     assert (verdict, 0, [], []) == (before, code, missing(sent, words), refused(sent))

@@ -135,9 +135,9 @@ def test_a_stop_does_not_wait_for_the_answer(api: ApiClient) -> None:
     began = time.monotonic()
 
     with pytest.raises(Cancelled):
-        ask(api, {"text": "late", "delay": 20}, cancelled=stop)
+        ask(api, {"text": "late", "delay": 600}, cancelled=stop)
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 300
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])

@@ -101,7 +101,7 @@ class Client(threading.Thread):
                 self.acknowledged.append(time.monotonic())
 
     def _append(self, client: httpx.Client, data: bytes, at: Position) -> bool:
-        deadline, tries = time.monotonic() + 90, self._number
+        deadline, tries = time.monotonic() + 180, self._number
         while time.monotonic() < deadline:
             url = self._urls[tries % len(self._urls)]
             try:
@@ -118,7 +118,7 @@ class Client(threading.Thread):
             tries += 1
             self.repeats += 1
             time.sleep(0.1)
-        self.problem = "nobody answered for 90 seconds"
+        self.problem = "nobody answered for three minutes"
         return False
 
 
@@ -142,7 +142,7 @@ def test_no_acknowledged_line_is_lost_when_the_primary_is_killed(
         rest.follow(heir, NAMES[0])
         heir.wait_for(*NAMES)
         for client in clients:
-            client.join(180)
+            client.join(600)
         problems = [client.problem for client in clients if client.problem]
         assert problems == []
         before = [sum(at < killed for at in client.acknowledged) for client in clients]
@@ -160,23 +160,28 @@ def test_a_repeat_is_acknowledged_no_sooner_than_a_standby_has_it(pair: list[Clu
     primary, standby = pair
 
     async def play() -> list[object]:
-        database = PostgresDatabase(primary.dsn(), patience=0.2, statement_seconds=1.0)
+        patient, database = (
+            PostgresDatabase(primary.dsn(), **times)
+            for times in ({"patience": 60.0}, {"patience": 0.2, "statement_seconds": 1.0})
+        )
+        await patient.open()
         await database.open()
         try:
-            org = (await new_org(database)).id
+            org = (await new_org(patient)).id
             first = prepare(line(type="user", uuid="u-1"), START)
-            await database.append(AppendRequest(org, "s1", "", START, first, Author("a", "t")))
+            await patient.append(AppendRequest(org, "s1", "", START, first, Author("a", "t")))
             second = prepare(line(type="user", uuid="u-2"), first.after)
             ask = AppendRequest(org, "s1", "", first.after, second, Author("a", "t"))
             await asyncio.to_thread(standby.kill)
             outcomes: list[object] = [await _tried(database, ask), await _tried(database, ask)]
             seen = await database.head(org, "s1", "")
             await asyncio.to_thread(standby.start)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while (last := await _tried(database, ask)) == "not acknowledged" and time.monotonic() < deadline:
                 await asyncio.sleep(0.1)
             return [*outcomes, seen is not None and seen.lines, last]
         finally:
+            await patient.close()
             await database.close()
 
     assert asyncio.run(play()) == ["not acknowledged", "not acknowledged", 2, "repeated"]
@@ -216,7 +221,7 @@ def test_servers_and_databases_that_die_again_and_again_lose_nothing(
                     server.stop(signal.SIGKILL)
                     server.start()
             for client in clients:
-                client.join(180)
+                client.join(600)
             assert [client.problem for client in clients if client.problem] == []
             with httpx.Client(
                 base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=30

@@ -25,7 +25,7 @@ class Member:
     """A browser that signed in."""
 
     def __init__(self, server: PageServer, secret: str) -> None:
-        self.client = httpx.Client(base_url=server.url, timeout=30)
+        self.client = httpx.Client(base_url=server.url, timeout=120)
         answer = self.client.post("/api/login", json={"token": secret})
         assert answer.status_code == 200, answer.text
         self.bearer = {"Authorization": f"Bearer {secret}"}
@@ -90,8 +90,8 @@ def join(server: PageServer, secret: str) -> Iterator[Callable[..., Member]]:
 
 
 def events(stream: httpx.Response) -> Iterator[tuple[str, dict[str, object]]]:
-    """What a stream tells, for half a minute at most."""
-    name, end = "", time.monotonic() + 30
+    """What a stream tells, for two minutes at most."""
+    name, end = "", time.monotonic() + 120
     for line in stream.iter_lines():
         assert time.monotonic() < end, "nothing more was told"
         if line.startswith("event: "):

@@ -67,7 +67,7 @@ class FaultProxy:
     def _serve(self, client: socket.socket, fault: str | None, after: int) -> None:
         with client:
             try:
-                server = socket.create_connection(self._upstream, 10)
+                server = socket.create_connection(self._upstream, 60)
             except OSError:
                 return
             with server, contextlib.suppress(OSError):
@@ -76,7 +76,7 @@ class FaultProxy:
     def _relay(self, client: socket.socket, server: socket.socket, fault: str | None, after: int) -> None:
         passed, sent = 0, b""
         while True:
-            ready, _, _ = select.select([client, server], [], [], 30)
+            ready, _, _ = select.select([client, server], [], [], 600)
             if not ready:
                 return
             for source in ready:
@@ -105,7 +105,7 @@ class FaultProxy:
 
     def _again(self, sent: bytes) -> None:
         """Send all that this client sent a second time; nobody hears the answer."""
-        with contextlib.suppress(OSError), socket.create_connection(self._upstream, 5) as server:
+        with contextlib.suppress(OSError), socket.create_connection(self._upstream, 60) as server:
             server.sendall(sent)
-            server.settimeout(2)
+            server.settimeout(60)
             server.recv(65_536)

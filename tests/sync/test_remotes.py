@@ -162,7 +162,7 @@ def test_an_answer_is_whole_or_none_wherever_it_is_cut(team: Team) -> None:
     with FaultProxy(team.url, Faults(every=2, only="cut", after_answer=True)) as proxy:
         for cut in range(0, 700, 29):
             proxy.cut_after = cut
-            remote = HttpRemote(proxy.url, token, patience=20)
+            remote = HttpRemote(proxy.url, token, patience=120)
             proxy.connections = 1  # the next one is cut
             assert remote.whoami().user_name == "ada"
             for ask in (

@@ -56,16 +56,16 @@ export async function save({ page }, { selector, text, path }) {
   return file.suggestedFilename()
 }
 
-/** Whether a message is inside the visible part of the list. */
+/** Wait until a message is inside the visible part of the list, and stays there while twenty frames are drawn. */
 export async function isInSight({ page }, { uuid }) {
-  await page.waitForSelector(`[data-uuid="${uuid}"]`)
-  await page.waitForTimeout(400)
-  return page.evaluate((name) => {
+  const looked = await page.waitForFunction((name) => {
     const row = document.querySelector(`[data-uuid="${name}"]`)
-    if (!row) return false
-    const [own, list] = [row.getBoundingClientRect(), document.querySelector('.messages').getBoundingClientRect()]
-    return own.top < list.bottom && own.bottom > list.top
+    const [own, list] = [row, document.querySelector('.messages')].map((one) => one?.getBoundingClientRect())
+    globalThis.framesInSight = own && list && own.top < list.bottom && own.bottom > list.top ? (globalThis.framesInSight ?? 0) + 1 : 0
+    return globalThis.framesInSight > 20
   }, uuid)
+  await page.evaluate(() => delete globalThis.framesInSight)
+  return looked.jsonValue()
 }
 
 /** Scroll by so much a frame; the times between frames, in milliseconds. */

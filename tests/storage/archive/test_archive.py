@@ -18,7 +18,7 @@ from recollect.storage.changes.journal import ChangeJournal
 from recollect.system import fsops
 from tests.storage.archive.kept_sessions import SESSION, added, lines, small_session
 
-FLIPS = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 400
+FLIPS = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 150
 
 
 def tree(root: Path) -> dict[str, bytes]:

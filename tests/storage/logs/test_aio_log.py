@@ -39,7 +39,7 @@ class Gate:
 
     def _wait(self, fd: int) -> None:
         self.reached.set()
-        self.open.wait(10)
+        self.open.wait(120)
 
 
 def test_an_append_is_answered_as_by_the_log(path: Path) -> None:

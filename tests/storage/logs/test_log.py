@@ -822,12 +822,12 @@ def test_threads_share_a_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def slow(fd: int) -> None:
         data_syncs.append(fd)
         first_is_syncing.set()
-        joined.wait(10)
+        joined.wait(120)
 
     monkeypatch.setattr(fsops, "sync_data", slow)
     threads = [threading.Thread(target=lambda: answers.append(log.append(b"xyz"))) for _ in range(8)]
     threads[0].start()
-    first_is_syncing.wait(10)
+    first_is_syncing.wait(120)
     for thread in threads[1:]:
         thread.start()
     while len(log._group._open.jobs) < 7:
@@ -924,7 +924,7 @@ def test_an_interrupt_before_the_turn_frees_the_followers(
     monkeypatch.undo()
     next_one = threading.Thread(target=log.append, args=(b"two",), daemon=True)
     next_one.start()
-    next_one.join(20)
+    next_one.join(120)
 
     assert b"two\n" == path.read_bytes()
 
