@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from recollect.index.frame import CountValues, Frame
     from recollect.model.conversation.message_count import MessageCount
 
-_UNKNOWN: CountValues = (None, False, None, None, None)
+_UNKNOWN: CountValues = (None, False, None, None, None, 0)
 _ADD = """
-INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13) ON CONFLICT DO UPDATE SET
+INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14) ON CONFLICT DO UPDATE SET
   lines = lines + excluded.lines, begins_aside = coalesce(begins_aside, excluded.begins_aside),
   custom_title = coalesce(excluded.custom_title, custom_title), ai_title = coalesce(excluded.ai_title, ai_title),
   last_prompt = coalesce(excluded.last_prompt, last_prompt),
   first_prompt = coalesce(first_prompt, excluded.first_prompt), tag = coalesce(excluded.tag, tag),
   messages = excluded.messages, has_conversation = excluded.has_conversation,
-  leaf = excluded.leaf, bridge = excluded.bridge, answer = excluded.answer
+  leaf = excluded.leaf, bridge = excluded.bridge, answer = excluded.answer,
+  inline_agents = excluded.inline_agents
 """
 # Read but not listed: deleted logs, and logs that were never read.
 _ROWS = f"""
@@ -36,7 +37,14 @@ FROM files LEFT JOIN catalogue ON catalogue.file = files.id
 WHERE role = {SESSION} AND NOT gone
 """  # noqa: S608 - a number of the schema
 _NEWEST = " ORDER BY last_at DESC NULLS LAST, mtime DESC, session DESC, path DESC LIMIT ?"
-_AGENTS = f"SELECT session, count(*) FROM files WHERE role = {AGENT} AND NOT gone GROUP BY session"  # noqa: S608 - a number of the schema
+_AGENTS = f"""
+SELECT session, sum(agents) FROM (
+  SELECT session, 1 AS agents FROM files WHERE role = {AGENT} AND NOT gone AND NOT coalesce(is_warm_up, 0)
+  UNION ALL
+  SELECT session, inline_agents FROM files JOIN catalogue ON catalogue.file = files.id
+  WHERE role = {SESSION} AND NOT gone AND inline_agents
+) GROUP BY session
+"""  # noqa: S608 - numbers of the schema
 _LOGS = f"""
 SELECT path, role, session, agent, size, mtime, inode, device, names.text FROM files
   LEFT JOIN names ON names.id = files.cwd
@@ -143,7 +151,7 @@ def forget(database: IndexDatabase, file: int) -> None:
 def known(database: IndexDatabase, file: int) -> KnownListing | None:
     """What is known of a session's log; None if nothing."""
     found = database.rows(
-        "SELECT first_prompt NOT NULL, begins_aside, messages, has_conversation, leaf, bridge, answer"
+        "SELECT first_prompt NOT NULL, begins_aside, messages, has_conversation, leaf, bridge, answer, inline_agents"
         " FROM catalogue WHERE file = ?",
         file,
     )
@@ -157,7 +165,7 @@ def known(database: IndexDatabase, file: int) -> KnownListing | None:
 def note_count(database: IndexDatabase, file: int, consumed: int, count: MessageCount) -> None:
     """Store the count of a log that was read up to a position; ignored if the log was read further meanwhile."""
     database.connection.execute(
-        "UPDATE catalogue SET messages = ?, has_conversation = ?, leaf = ?, bridge = ?, answer = ?"
+        "UPDATE catalogue SET messages = ?, has_conversation = ?, leaf = ?, bridge = ?, answer = ?, inline_agents = ?"
         " WHERE file = ? AND messages IS NULL AND (SELECT consumed FROM files WHERE id = file) = ?",
         (*count, file, consumed),
     )
@@ -187,7 +195,7 @@ def size(database: IndexDatabase) -> int:
 
 
 def agents(database: IndexDatabase) -> dict[str, int]:
-    """How many agents have a log, by session."""
+    """How many sub-agents there are, by session: those with a log, and those in the session's own."""
     return dict(cast("list[tuple[str, int]]", database.rows(_AGENTS)))
 
 

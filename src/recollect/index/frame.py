@@ -16,7 +16,7 @@ TOOL_OUTPUT_KIND = KIND_CODES["tool-output"]
 
 Id = bytes | str | None  # a uuid as 16 bytes; any other id unchanged
 Columns = tuple[str | None, ...]
-CountValues = tuple[int | None, bool, str | None, str | None, str | None]
+CountValues = tuple[int | None, bool, str | None, str | None, str | None, int]
 
 
 class MessageRow(NamedTuple):
@@ -104,6 +104,7 @@ class Frame(NamedTuple):
     message_count: CountValues | None = None
     # Whether it continues the previous count: only valid if the log has none of the frame's ids.
     is_continued: bool = False
+    is_warm_up: bool | None = None  # of an agent's log: whether the client made it to warm its cache
     head: bytes = b""
     tail: bytes = b""
     # Why the log could not be read from ``start`` on, "" if it vanished; such a frame holds nothing else.

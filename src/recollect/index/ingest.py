@@ -105,7 +105,7 @@ class Ingest:
         self._rollup.write()
         self._run(
             "UPDATE files SET consumed = 0, head = NULL, tail = NULL, first_at = NULL, last_at = NULL,"
-            " messages = 0, damaged = 0, cwd = NULL, branch = NULL,"
+            " messages = 0, damaged = 0, cwd = NULL, branch = NULL, is_warm_up = NULL,"
             " session = CASE role WHEN 1 THEN NULL ELSE session END WHERE id = ?",
             (file,),
         )
@@ -153,8 +153,8 @@ class Ingest:
             "UPDATE files SET consumed = ?1, tail = ?2, head = coalesce(head, ?3),"
             " first_at = coalesce(first_at, ?4), last_at = coalesce(?5, last_at),"
             " messages = messages + ?6, damaged = damaged + ?7, cwd = coalesce(cwd, ?8),"
-            " branch = coalesce(?9, branch), session = coalesce(session, ?10), agent = coalesce(agent, ?11)"
-            " WHERE id = ?12",
+            " branch = coalesce(?9, branch), session = coalesce(session, ?10), agent = coalesce(agent, ?11),"
+            " is_warm_up = coalesce(is_warm_up, ?12) WHERE id = ?13",
             (
                 frame.end,
                 frame.tail,
@@ -167,6 +167,7 @@ class Ingest:
                 self._name(frame.branch) or None,
                 frame.session,
                 frame.agent,
+                frame.is_warm_up,
                 file,
             ),
         )

@@ -40,6 +40,7 @@ CREATE TABLE files(
   messages INTEGER NOT NULL DEFAULT 0,
   damaged INTEGER NOT NULL DEFAULT 0,
   cwd INTEGER, branch INTEGER,
+  is_warm_up INTEGER,
   gone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX files_by_session ON files(session);
@@ -49,7 +50,8 @@ CREATE TABLE catalogue(
   begins_aside INTEGER, -- whether its first link is of a side chain
   custom_title TEXT, ai_title TEXT, last_prompt TEXT, first_prompt TEXT, tag TEXT, -- '' where it was taken away
   -- See model/conversation/message_count.py; messages is NULL where the log has to be read to know.
-  messages INTEGER, has_conversation INTEGER NOT NULL DEFAULT 0, leaf TEXT, bridge TEXT, answer TEXT
+  messages INTEGER, has_conversation INTEGER NOT NULL DEFAULT 0, leaf TEXT, bridge TEXT, answer TEXT,
+  inline_agents INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE damage(file INTEGER, code TEXT, lines INTEGER NOT NULL, PRIMARY KEY(file, code)) WITHOUT ROWID;
 CREATE VIEW sessions AS SELECT * FROM files WHERE role = 0;

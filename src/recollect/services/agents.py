@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from msgspec import structs
 
-from recollect.model.conversation.agents import SubAgent, inline_roots, linked, read_meta, with_meta
+from recollect.errors import RecollectError
+from recollect.model.conversation.agents import (
+    SubAgent,
+    inline_roots,
+    is_warm_up,
+    linked,
+    read_meta,
+    with_meta,
+)
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall, tool_calls
@@ -27,6 +36,26 @@ def agents_of(session: Session, *, warm_ups: bool = False) -> list[SubAgent]:
     agents = _nested(linked(found, calls), files)
     kept = [agent for agent in agents if warm_ups or not agent.is_warm_up]
     return sorted(kept, key=lambda agent: (agent.first_at is None, str(agent.first_at), agent.id))
+
+
+def agent_count(session: Session) -> int:
+    """How many sub-agents ``agents_of`` finds, without reading more of their logs than their first prompts."""
+    files = sum(not is_warm_up(first_prompt(file.path)) for file in session.agents())
+    return files + len(inline_roots(session.graph))
+
+
+def first_prompt(log: Path) -> str:
+    """What an agent was asked first, as its log has it; "" where it cannot be read or says nothing."""
+    try:
+        return _asked(item for item in LogReader(log) if isinstance(item, Entry))
+    except RecollectError:
+        return ""
+
+
+def _asked(entries: Iterable[Entry]) -> str:
+    first = next((entry.body for entry in entries if isinstance(entry.body, User)), None)
+    prompt = "".join(getattr(block, "text", "") for block in first.message.blocks[:1]) if first else ""
+    return prompt if isinstance(prompt, str) else ""
 
 
 def _calls(items: Iterator[object] | LogReader) -> list[ToolCall]:
@@ -60,12 +89,10 @@ def _below(graph: Graph, root: Node) -> list[Node]:
 
 
 def _summary(agent: SubAgent, entries: list[Entry]) -> SubAgent:
-    first = next((entry.body for entry in entries if isinstance(entry.body, User)), None)
     times = [entry.at for entry in entries if entry.at is not None]
-    prompt = "".join(getattr(block, "text", "") for block in first.message.blocks[:1]) if first else ""
     return structs.replace(
         agent,
-        prompt=prompt if isinstance(prompt, str) else "",
+        prompt=_asked(entries),
         first_at=min(times, default=None),
         last_at=max(times, default=None),
         messages=sum(entry.message is not None for entry in entries),

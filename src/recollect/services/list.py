@@ -10,12 +10,13 @@ listed, and marked.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -28,6 +29,9 @@ from recollect.services.cost.session_sums import SessionSum, session_sums
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
 from recollect.system.locations import HomeRoot
+
+if TYPE_CHECKING:
+    from recollect.model.conversation.message_count import MessageCount
 
 Progress = Callable[[int, int], None]
 _EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
@@ -174,6 +178,7 @@ class _ListFromIndex:
         self._roots = roots
         self._problems = opened.refreshed.problems if opened.refreshed is not None else []
         self.left_out = list(self._problems)
+        self._missing: dict[int, MessageCount] | None = None
 
     def rows(self, query: ListQuery) -> tuple[list[CatalogueRow], int]:
         if not query.is_filtered and not self._problems:
@@ -182,14 +187,25 @@ class _ListFromIndex:
         rows = [row for row in catalogue.rows(self._db) if row.path not in unread and _fits(row, query)]
         return rows[: query.limit], len(rows)
 
-    def agents(self, _: Sequence[CatalogueRow]) -> dict[str, int]:
-        return catalogue.agents(self._db)
+    def agents(self, rows: Sequence[CatalogueRow]) -> dict[str, int]:
+        found = catalogue.agents(self._db)
+        for row in rows:
+            known = self._recounted(rows).get(row.file)
+            if known is not None and known.inline_agents:
+                found[row.session or ""] = found.get(row.session or "", 0) + known.inline_agents
+        return found
+
+    def _recounted(self, rows: Sequence[CatalogueRow]) -> dict[int, MessageCount]:
+        """Counts of logs that had none: reading on was not enough."""
+        if self._missing is None:
+            from recollect.services.indexing.recount import recounted
+
+            is_unknown = any(row.lines is not None and row.messages is None for row in rows)
+            self._missing = recounted(self._opened) if is_unknown else {}
+        return self._missing
 
     def counts(self, rows: Sequence[CatalogueRow]) -> dict[int, _RowCounts]:
-        from recollect.services.indexing.recount import recounted
-
-        is_unknown = any(row.messages is None for row in rows)
-        missing = recounted(self._opened) if is_unknown else {}
+        missing = self._recounted(rows)
         found = {}
         for row in rows:
             messages, has_conversation = row.messages, row.has_conversation
@@ -287,14 +303,20 @@ class _ListFromLogs:
 
     def agents(self, rows: Sequence[CatalogueRow]) -> dict[str, int]:
         """How many sub-agents each session has. Each project is looked through once, not once a session."""
+        from recollect.model.conversation.agents import inline_roots, is_warm_up
+        from recollect.services.agents import first_prompt
         from recollect.storage.home import ClaudeHome
+        from recollect.storage.logs.log_graph import LogGraph
 
         found: Counter[str] = Counter()
-        if rows:
-            for root in self._roots:
-                home = ClaudeHome(root.path, root.config_file)
-                for project in home.projects():
-                    found.update(str(agent.owner()) for agent in home.project_agents(project))
+        for root in self._roots if rows else ():
+            home = ClaudeHome(root.path, root.config_file)
+            for project in home.projects():
+                for agent in home.project_agents(project):
+                    found[str(agent.owner())] += not is_warm_up(first_prompt(agent.path))
+        for row in rows:
+            with contextlib.suppress(RecollectError):
+                found[row.session or ""] += len(inline_roots(LogGraph(Path(row.path)).graph))
         return found
 
     def counts(self, rows: Sequence[CatalogueRow]) -> dict[int, _RowCounts]:

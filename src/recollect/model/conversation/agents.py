@@ -70,7 +70,7 @@ class SubAgent(Struct, frozen=True):
     @property
     def is_warm_up(self) -> bool:
         """Whether the client made it to warm its cache; it belongs to no call."""
-        return self.prompt.strip() == _WARM_UP
+        return is_warm_up(self.prompt)
 
 
 def read_meta(data: bytes) -> AgentMeta:
@@ -103,6 +103,11 @@ def inline_roots(graph: Graph) -> list[Node]:
         and node.type == "user"
         and (node.parent is None or node.parent not in graph.nodes)
     ]
+
+
+def is_warm_up(prompt: str) -> bool:
+    """Whether an agent that was asked this was made to warm the client's cache: it was sent by no call."""
+    return prompt.strip() == _WARM_UP
 
 
 def linked(agents: Sequence[SubAgent], calls: Iterable[ToolCall]) -> list[SubAgent]:

@@ -10,7 +10,7 @@ built again (``counted``).
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.model.conversation.node import LeafMark, Node
@@ -28,6 +28,7 @@ class MessageCount(NamedTuple):
 
     ``leaf`` is set where the next line may be counted by itself: the entry it has to follow. ``bridge`` is
     the last entry that is no link and leads to the leaf; ``answer`` the answer that the last message is.
+    ``inline_agents`` are the sub-agents whose lines stand in the log itself.
     """
 
     messages: int | None = None
@@ -35,25 +36,27 @@ class MessageCount(NamedTuple):
     leaf: str | None = None
     bridge: str | None = None
     answer: str | None = None
+    inline_agents: int = 0
 
 
 def counted(points: Iterable[Point], load: Load) -> MessageCount:
     """The count of a whole log."""
+    from recollect.model.conversation.agents import inline_roots
     from recollect.model.conversation.chain import after_compaction, chain_to
     from recollect.model.conversation.conversation import grouped
     from recollect.model.conversation.graph import Graph
 
     graph = Graph(points)
-    leaf = graph.active_leaf
+    leaf, agents = graph.active_leaf, len(inline_roots(graph))
     if leaf is None:
-        return MessageCount(0)
+        return MessageCount(0, inline_agents=agents)
     chain = chain_to(graph, leaf, load)
     messages = grouped(after_compaction(chain))
     if not _is_plain(graph, chain):
-        return MessageCount(len(messages), True)
+        return MessageCount(len(messages), True, inline_agents=agents)
     last = messages[-1][-1] if messages else None
     answer = last.message_id if last is not None and last.type == "assistant" else None
-    return MessageCount(len(messages), True, leaf.uuid, None, answer)
+    return MessageCount(len(messages), True, leaf.uuid, None, answer, agents)
 
 
 def _is_plain(graph: Graph, chain: list[Node]) -> bool:
@@ -69,10 +72,25 @@ def _is_plain(graph: Graph, chain: list[Node]) -> bool:
     )
 
 
-def continued(before: MessageCount, points: Iterable[Point]) -> MessageCount:
+def _agents_begun(points: Sequence[Point], known: set[str | None]) -> int | None:
+    """How many sub-agents begin in some lines; None where a line follows one that may be missing.
+
+    ``known`` are ids that the log has.
+    """
+    seen = {point.uuid for point in points if isinstance(point, Node)} | known
+    asked = [
+        point for point in points if isinstance(point, Node) and point.is_sidechain and point.type == "user"
+    ]
+    if any(point.parent is not None and point.parent not in seen for point in asked):
+        return None
+    return sum(point.parent is None for point in asked)
+
+
+def continued(before: MessageCount, points: Sequence[Point]) -> MessageCount:
     """The count after some more lines, none of whose ids the log had before; unknown where one of them is not plain."""
-    messages, _, leaf, bridge, answer = before
-    if messages is None or leaf is None:
+    messages, _, leaf, bridge, answer, agents = before
+    begun = _agents_begun(points, {leaf, bridge})
+    if messages is None or leaf is None or begun is None:
         return MessageCount()
     seen: set[str] = set()
     for point in points:
@@ -96,4 +114,4 @@ def continued(before: MessageCount, points: Iterable[Point]) -> MessageCount:
         if not is_same_answer and point.is_shown:
             messages += 1
             answer = point.message_id if point.type == "assistant" else None
-    return MessageCount(messages, True, leaf, bridge, answer)
+    return MessageCount(messages, True, leaf, bridge, answer, agents + begun)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from recollect.errors import RecollectError
 from recollect.model import codec
-from recollect.model.conversation.agents import AGENT_TOOLS, AgentMeta, inline_roots, read_meta
+from recollect.model.conversation.agents import AGENT_TOOLS, AgentMeta, inline_roots, is_warm_up, read_meta
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall
@@ -21,6 +21,7 @@ from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.json_text import loose_object
 from recollect.model.line_views.facts import usage_facts
+from recollect.services.agents import first_prompt
 from recollect.services.export.export import Redactor
 from recollect.services.page.conversation import (
     ConversationView,
@@ -107,7 +108,11 @@ class ExportAgents:
     def __init__(self, source: ExportSource) -> None:
         self._source = source
         session = source.opened
-        files = {str(file.agent_id or file.path.stem): file for file in session.agents()}
+        files = {
+            str(file.agent_id or file.path.stem): file
+            for file in session.agents()
+            if not is_warm_up(first_prompt(file.path))
+        }
         self._files = files
         self._inline = [node.uuid for node in inline_roots(session.graph)]
         self.numbers = {name: number for number, name in enumerate([*files, *self._inline], 1)}

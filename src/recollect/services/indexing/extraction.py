@@ -20,11 +20,13 @@ from recollect.index.frame import (
     MessageRow,
     UsageRow,
 )
+from recollect.model.conversation.agents import is_warm_up
 from recollect.model.cost.line_usage import counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.json_text import is_plainly_sound
 from recollect.model.line_views.facts import (
+    PROSE,
     TITLE,
     TOOL_RESULT,
     LineFacts,
@@ -129,6 +131,7 @@ class _FrameBuilder:
     def __init__(self, start: int, listing: SessionListing | None = None) -> None:
         self.start = self.end = start
         self._listing = listing
+        self._seeks_prompt = listing is None and start == 0
         self._messages: list[MessageRow] = []
         self._usage: dict[tuple[str, str, int], UsageRow] = {}
         self._nameless: list[UsageRow] = []
@@ -193,6 +196,9 @@ class _FrameBuilder:
                 kept["branch"] = facts.branch
         if facts.session:
             kept.setdefault("session", facts.session)
+        if facts.type == "user" and self._seeks_prompt:
+            self._seeks_prompt = False
+            kept["is_warm_up"] = facts.texts is not None and is_warm_up(facts.texts[PROSE] or "")
         if facts.recorded is not None:
             # Its own time or none: the time of the line before it would depend on where frames are cut.
             kept["cost_state"] = (facts.at, _amounts(facts.recorded))

@@ -97,7 +97,8 @@ class SessionListing:
 
 def _plain(count: MessageCount) -> CountValues:
     """As plain values, for another process."""
-    return (count.messages, count.has_conversation, count.leaf, count.bridge, count.answer)
+    messages, has_conversation, leaf, bridge, answer, inline_agents = count
+    return messages, has_conversation, leaf, bridge, answer, inline_agents
 
 
 def _said(entry: Entry) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from recollect.errors import NotFound, UsageError
 from recollect.model.cost.money import exact
 from recollect.model.files.history import FileVersion, diff
-from recollect.services.agents import agents_of
+from recollect.services.agents import agent_count, agents_of
 from recollect.services.cost.report import costs
 from recollect.services.documents import parts
 from recollect.services.documents.conversation import CompactionDocument, SessionHeadDocument
@@ -89,7 +89,7 @@ def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionH
         problem=problem,
         branches=session.branches(),
         compactions=[_compaction(number, one) for number, one in enumerate(compactions, 1)],
-        agents=len(session.agents()),
+        agents=agent_count(session),
         expires_at=row.expires_at,
         is_archived=listed.is_archived(session),
         damaged=row.damaged,
