@@ -93,7 +93,7 @@ def test_data_frame(home: Path, tmp_path: Path) -> None:
 
     total = Home(home, data=tmp_path / "data").costs().totals
     assert (0, "") == (done.returncode, done.stderr)
-    assert f"{total.messages} responses, {total.usd} dollars" in done.stdout
+    assert f"{total.responses} responses, {total.usd} dollars" in done.stdout
     assert "claude-sonnet-4-5" in done.stdout
     nothing = ran("data_frame", str(tmp_path / "empty"), data=tmp_path / "data")
     assert (0, "nothing was spent\n") == (nothing.returncode, nothing.stdout)

@@ -46,7 +46,7 @@ def main() -> int:
     total = sum((one for one in frame["usd"] if one is not None), Decimal(0))
     report = home.costs().totals
     print(f"{len(frame)} responses, {total.normalize():f} dollars")
-    return 0 if total == report.usd and len(frame) == report.messages else 1
+    return 0 if total == report.usd and len(frame) == report.responses else 1
 
 
 if __name__ == "__main__":

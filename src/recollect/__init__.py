@@ -175,7 +175,7 @@ if TYPE_CHECKING:
     from recollect.services.search.search import SearchHit, SearchResult
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
-    from recollect.services.session import Compaction, Session
+    from recollect.services.session import AgentCost, Compaction, Session, SessionCounts
     from recollect.services.walk import Walk
     from recollect.services.watch import ActiveBlock, WatchedSession, WatchSnapshot
     from recollect.storage.home import (
@@ -270,7 +270,7 @@ _ROOMS = {
     "recollect.services.search.search": "SearchHit SearchResult",
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
-    "recollect.services.session": "Compaction Session",
+    "recollect.services.session": "AgentCost Compaction Session SessionCounts",
     "recollect.services.walk": "Walk",
     "recollect.services.watch": "ActiveBlock WatchSnapshot WatchedSession",
     "recollect.storage.home": (
@@ -299,6 +299,7 @@ _PORCH = ("aio", "execution", "flags", "mcp", "permissions", "provider", "runtim
 __all__ = [
     "ActiveBlock",
     "AgentColor",
+    "AgentCost",
     "AgentFile",
     "AgentId",
     "AgentName",
@@ -431,6 +432,7 @@ __all__ = [
     "ServerToolUseBlock",
     "Session",
     "SessionCheck",
+    "SessionCounts",
     "SessionFile",
     "SessionId",
     "SessionLog",

@@ -42,7 +42,7 @@ from recollect.model.entry import Entry
 from recollect.model.ids import SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.services.homes import Home as SyncHome
-from recollect.services.session import Branches, Compaction
+from recollect.services.session import Branches, Compaction, SessionCounts
 from recollect.services.session import Session as SyncSession
 from recollect.services.walk import Walk
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
@@ -470,6 +470,14 @@ class AsyncSession:
     async def agents(self) -> list[AgentFile]:
         """The logs of its sub-agents, in both layouts."""
         return await in_thread(self._session.agents)
+
+    async def counts(self) -> SessionCounts:
+        """See ``Session.counts``."""
+        return await in_thread(self._session.counts)
+
+    async def agent_costs(self) -> Sequence[AgentCost]:
+        """See ``Session.agent_costs``."""
+        return await in_thread(self._session.agent_costs)
 
     async def spending(self, *, with_agents: bool = True) -> Spending:
         """Tokens and money, each response counted once."""

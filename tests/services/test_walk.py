@@ -80,7 +80,7 @@ def test_responses_add_up_to_the_cost_report(home: Home) -> None:
         found = list(home.responses(**options))
 
         assert found
-        assert totals.messages == len(found)
+        assert totals.responses == len(found)
         assert totals.pico_usd == sum(response.pico_usd or 0 for response in found)
         assert totals.usd == sum((response.usd or Decimal(0) for response in found), Decimal(0))
         assert totals.tokens == sum((response.tokens for response in found), recollect.Tokens())
@@ -260,7 +260,7 @@ def test_a_table_of_responses_has_the_same_money(home: Home) -> None:
     compute = import_module("pyarrow.compute")
     table, totals = home.responses().to_arrow(), home.costs().totals
 
-    assert totals.messages == table.num_rows
+    assert totals.responses == table.num_rows
     assert totals.usd == compute.sum(table["usd"]).as_py()
     assert totals.pico_usd == compute.sum(table["pico_usd"]).as_py()
     assert totals.tokens.output == compute.sum(table["output"]).as_py()
@@ -280,7 +280,7 @@ def test_tables_of_messages_tool_calls_and_sessions(home: Home) -> None:
     by_session = {row.keys["session"]: row for row in home.costs("session").rows}
     for row in sessions.to_pylist():
         cost = by_session[row["id"]]
-        assert (cost.usd, cost.messages, 1) == (row["usd"], row["responses"], row["agents"])
+        assert (cost.usd, cost.responses, 1) == (row["usd"], row["responses"], row["agents"])
         assert "/srv/app" == row["project"]
     assert home.costs().totals.usd == sum(sessions["usd"].to_pylist())
 

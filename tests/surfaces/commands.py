@@ -46,9 +46,8 @@ UNKNOWN_COST = {"cost_usd": known_cost}
 def surfaces(case: Case, names: Sequence[str], *options: str) -> Iterator[Surface]:
     """All of them; ``options`` say whether the index is used."""
     with_index = f" {' '.join(options)}" if options else ""
-    if not options:
-        yield Surface(f"list --json{with_index}", _LISTED, listed(case, *options), UNKNOWN_COST)
-        yield _text_list(case, names, *options)
+    yield Surface(f"list --json{with_index}", _LISTED, listed(case, *options), UNKNOWN_COST)
+    yield _text_list(case, names, *options)
     yield Surface(f"cost --json{with_index}", USAGE, _costs(case, names, *options))
     yield _text_costs(case, names, *options)
 
@@ -95,10 +94,10 @@ def used(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Records:
     """The rows of a cost document by session; sessions that cost nothing have none."""
     found = {
         row["session"]: {
-            "responses": row.get("responses"),
+            "responses": row["responses"],
             **{field: row[field] for field in TOKENS},
             "cost_usd": dollars(row["cost_usd"]),
-            "is_unpriced": bool(row["unpriced_messages"]),
+            "is_unpriced": bool(row["unpriced_responses"]),
         }
         for row in rows
     }

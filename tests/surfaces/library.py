@@ -10,16 +10,17 @@ from decimal import Decimal
 import recollect
 from recollect import aio
 from recollect.model.cost.report import CostRow
-from recollect.services.agents import agents_of
+from recollect.services.agents import agent_count
 from tests.surfaces.case import Case
 from tests.surfaces.record import FIELDS, TOKENS, Record, Records, Surface, nothing_used
 
 _PICO = 10**12
+_SAID = ("messages", "lines", "agents", "damaged", "responses")
 
 
-def library(case: Case) -> Records:
+def library(case: Case, *, index: bool = True) -> Records:
     """Everything, as ``recollect.Home`` has it: what all others are compared with."""
-    home = recollect.Home(case.home, data=case.data)
+    home = recollect.Home(case.home, data=case.data, index=index)
     used = _used(home.costs("session").rows)
     return {
         session.id: {**_told(session), **used.get(session.id, nothing_used())} for session in home.sessions()
@@ -29,15 +30,15 @@ def library(case: Case) -> Records:
 def surfaces(case: Case) -> Iterator[Surface]:
     """The other ways to ask the library."""
     sessions = list(recollect.Home(case.home, data=case.data).sessions())
-    yield Surface(
-        "Session.spending",
-        (*TOKENS, "cost_usd", "is_unpriced"),
-        {one.id: _spent(one.spending()) for one in sessions},
-    )
+    spent = {one.id: _spent(one.spending()) for one in sessions}
+    yield Surface("Session.spending", (*TOKENS, "cost_usd", "is_unpriced"), spent)
+    yield Surface("Session.counts", _SAID, {one.id: _counted(one.counts()) for one in sessions})
+    yield Surface("recollect.Home(index=False)", FIELDS, library(case, index=False))
     yield Surface("recollect.aio", FIELDS, asyncio.run(_awaited(case)))
 
 
 def _told(session: recollect.Session) -> Record:
+    """Each fact by the call that is about it."""
     messages = 0
     with contextlib.suppress(recollect.NotFound):
         messages = len(session.conversation().messages)
@@ -49,18 +50,22 @@ def _told(session: recollect.Session) -> Record:
         "last_at": session.glance.last_at,
         "messages": messages,
         "lines": session.path.read_bytes().count(b"\n"),
-        "agents": len(agents_of(session)),
+        "agents": agent_count(session),
         "tag": session.glance.tag,
         "damaged": len(session.damage()),
     }
+
+
+def _counted(counts: recollect.SessionCounts) -> Record:
+    return {name: getattr(counts, name) for name in _SAID}
 
 
 def _used(rows: Iterable[CostRow]) -> dict[str, Record]:
     return {
         row.keys["session"]: {
             **_spent(recollect.Spending(row.tokens, row.pico_usd)),
-            "responses": row.messages,
-            "is_unpriced": bool(row.unpriced_messages),
+            "responses": row.responses,
+            "is_unpriced": bool(row.unpriced_responses),
         }
         for row in rows
     }
@@ -81,24 +86,19 @@ def _spent(spending: recollect.Spending) -> Record:
 
 
 async def _awaited(case: Case) -> Records:
-    home = aio.AsyncHome(case.home)
+    home = aio.Home(case.home, data=case.data)
     used = _used((await home.costs("session")).rows)
     found: Records = {}
     async for session in home.sessions():
-        seen = await session.glance()
-        messages = 0
-        with contextlib.suppress(recollect.NotFound):
-            messages = len(await session.conversation())
+        seen, spent = await session.glance(), await session.spending()
         found[session.id] = {
             "title": await session.title(),
             "cwd": await session.cwd(),
             "first_at": seen.first_at,
             "last_at": seen.last_at,
-            "messages": messages,
-            "lines": 0,
-            "agents": len(await session.agents()),
             "tag": seen.tag,
-            "damaged": len(await session.damage()),
             **used.get(session.id, nothing_used()),
+            **_spent(spent),
+            **_counted(await session.counts()),
         }
     return found

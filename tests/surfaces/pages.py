@@ -14,7 +14,7 @@ from tests.surfaces.record import TOKENS, USAGE, Record, Surface, dollars, momen
 from tests.web.pages import Browser, served
 
 _TOLD = ("title", "cwd", "first_at", "last_at", "lines", "agents", "tag", "damaged")
-_LISTED = (*_TOLD, "responses", "cost_usd", "is_unpriced")
+_LISTED = (*_TOLD, "messages", "responses", "cost_usd", "is_unpriced")
 _HEAD = (*_TOLD, "messages", "responses", *TOKENS, "cost_usd", "is_unpriced")
 
 
@@ -124,8 +124,14 @@ def _exported(case: Case, name: str) -> Record | None:
         "agents": told.get("Agents", ""),
         "tag": told.get("Tag", ""),
         "damaged": told.get("Damaged lines", ""),
-        "used": told.get("Used", ""),
+        "used": _without_names(told.get("Used", "")),
     }
+
+
+def _without_names(used: str) -> str:
+    """Without the models that have no price; where no model has one, no cost is known."""
+    known = used.partition(" without ")[0]
+    return known.removesuffix(",").replace("cost not known", "-")
 
 
 def _time(one: Record) -> str:

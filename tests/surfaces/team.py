@@ -17,7 +17,7 @@ from tests.surfaces.case import Case
 from tests.surfaces.pages import page_surfaces
 from tests.surfaces.record import TOKENS, USAGE, Record, Records, Surface, dollars, moment, nothing_used
 
-_TOLD = ("title", "cwd", "first_at", "last_at", "lines", "agents", "tag", "damaged")
+_TOLD = ("title", "cwd", "first_at", "last_at", "lines")
 
 
 def surfaces(case: Case, names: Sequence[str]) -> list[Surface]:

@@ -75,7 +75,7 @@ describe('settings', () => {
 })
 
 describe('costs', () => {
-  const row = (day: string, model: string, cost_usd: string): CostRowDocument => ({ day, model, cost_usd, messages: 1, unpriced_messages: 0 }) as unknown as CostRowDocument
+  const row = (day: string, model: string, cost_usd: string): CostRowDocument => ({ day, model, cost_usd, messages: 1, unpriced_responses: 0 }) as unknown as CostRowDocument
   it('stand day by day, the dearest model first', () => {
     const stack = stacked([row('2026-01-01', 'a', '1'), row('2026-01-03', 'b', '5')])
     expect(stack).toEqual({ days: ['2026-01-01', '2026-01-02', '2026-01-03'], models: ['b', 'a'], amounts: [[0, 0, 5], [1, 0, 0]] })

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from recollect.errors import RecollectError
+from recollect.errors import NotFound, RecollectError
 from recollect.model.conversation.agents import (
     SubAgent,
     inline_roots,
@@ -20,6 +20,7 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.entry import Entry, User
+from recollect.services.history import agent_talk
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile
 from recollect.storage.logs.log_graph import LogGraph
@@ -30,7 +31,7 @@ from recollect.system.peek import open_regular
 def agents_of(session: Session, *, warm_ups: bool = False) -> list[SubAgent]:
     """All sub-agents of a session, first sent first. Warm-up files are left out unless asked for."""
     files = session.agents()
-    found = [_from_file(file) for file in files]
+    found = [_from_file(session, file) for file in files]
     found += [_inline(session, node) for node in inline_roots(session.graph)]
     calls = [*session.tool_calls(), *(call for file in files for call in _calls(LogReader(file.path)))]
     agents = _nested(linked(found, calls), files)
@@ -62,10 +63,19 @@ def _calls(items: Iterator[object] | LogReader) -> list[ToolCall]:
     return tool_calls(item for item in items if isinstance(item, Entry))
 
 
-def _from_file(file: AgentFile) -> SubAgent:
+def _messages(session: Session, name: str) -> int:
+    """How many messages an agent and the model exchanged; none where its lines make no conversation."""
+    try:
+        return len(agent_talk(session, name).conversation.messages)
+    except NotFound:
+        return 0
+
+
+def _from_file(session: Session, file: AgentFile) -> SubAgent:
     entries = [item for item in LogReader(file.path) if isinstance(item, Entry)]
     name = str(file.agent_id) if file.agent_id is not None else file.path.stem.removeprefix("agent-")
-    agent = _summary(SubAgent(name, file.layout, path=str(file.path)), entries)
+    messages = _messages(session, str(file.agent_id or file.path.stem))
+    agent = _summary(SubAgent(name, file.layout, path=str(file.path), messages=messages), entries)
     if file.meta_path is None:
         return agent
     with open_regular(file.meta_path) as meta:
@@ -74,7 +84,8 @@ def _from_file(file: AgentFile) -> SubAgent:
 
 def _inline(session: Session, root: Node) -> SubAgent:
     entries = [entry for node in _below(session.graph, root) if (entry := session.load(node)) is not None]
-    return _summary(SubAgent(root.uuid, "inline", root=root.uuid), entries)
+    messages = _messages(session, root.uuid)
+    return _summary(SubAgent(root.uuid, "inline", root=root.uuid, messages=messages), entries)
 
 
 def _below(graph: Graph, root: Node) -> list[Node]:
@@ -95,7 +106,6 @@ def _summary(agent: SubAgent, entries: list[Entry]) -> SubAgent:
         prompt=_asked(entries),
         first_at=min(times, default=None),
         last_at=max(times, default=None),
-        messages=sum(entry.message is not None for entry in entries),
     )
 
 

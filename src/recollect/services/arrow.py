@@ -21,6 +21,7 @@ from recollect.errors import MissingExtra
 from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.cost.response import PricedResponse
+from recollect.services.agents import agent_count
 from recollect.services.session import Session
 
 if TYPE_CHECKING:
@@ -204,12 +205,12 @@ def session_columns(costs: Mapping[str, CostRow]) -> ArrowColumns[Session]:
             seen.first_at,
             seen.last_at,
             one.file.size,
-            len(one.agents()),
-            cost.messages if cost else 0,
+            agent_count(one),
+            cost.responses if cost else 0,
             *tokens,
             cost.pico_usd if cost else 0,
             cost.usd if cost else 0,
-            cost.unpriced_messages if cost else 0,
+            cost.unpriced_responses if cost else 0,
             str(one.path),
         )
 

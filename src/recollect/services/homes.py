@@ -272,10 +272,11 @@ class Home:
         return [
             AgentCost(
                 row.keys["agent"] == MAIN_AGENT,
+                row.responses,
                 Spending(
                     row.tokens,
                     row.pico_usd,
-                    frozenset([row.keys["model"]] if row.unpriced_messages else ()),
+                    frozenset([row.keys["model"]] if row.unpriced_responses else ()),
                 ),
             )
             for row in report.rows

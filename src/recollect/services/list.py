@@ -23,9 +23,8 @@ from msgspec import Struct, structs
 from recollect.errors import RecollectError
 from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
-from recollect.model.cost.usage import Tokens
 from recollect.model.titles import title_of
-from recollect.services.cost.session_sums import SessionSum, session_sums
+from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
 from recollect.system.locations import HomeRoot
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 _EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
-_NOTHING_USED = SessionSum(0, Tokens(), {})
 
 
 class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
@@ -155,7 +153,7 @@ def _session(
         messages=counts.messages if counts is not None else None,
         has_conversation=counts.has_conversation if counts is not None else None,
         damaged=counts.damaged if counts is not None else None,
-        used=None if used is None else used.get(name, _NOTHING_USED),
+        used=None if used is None else used.get(name, NOTHING_USED),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -52,7 +52,22 @@ class AgentCost(NamedTuple):
     """What one model cost in a session's own log, or in the log of one of its agents."""
 
     is_main: bool
+    responses: int
     spending: Spending
+
+
+class SessionCounts(Struct, frozen=True, kw_only=True):
+    """How much a session holds; docs/glossary.md says what each word means.
+
+    ``messages`` are those of the conversation as the client would load it, ``responses`` the counted answers of the
+    API with those of its sub-agents, ``lines`` and ``damaged`` lines of its own log.
+    """
+
+    messages: int
+    responses: int
+    lines: int
+    agents: int
+    damaged: int
 
 
 SessionCosts = Callable[[str], Sequence[AgentCost]]
@@ -234,15 +249,35 @@ class Session:
 
         What a fork copied belongs to the session it was made in. A session of no home is counted by itself.
         """
+        rows = self.agent_costs() if self._costs is not None or with_agents else [self._added_up([self.path])]
+        return sum((row.spending for row in rows if with_agents or row.is_main), Spending())
+
+    def agent_costs(self) -> Sequence[AgentCost]:
+        """What its own log and those of its agents cost, by model; one row where it belongs to no home."""
         if self._costs is not None:
-            rows = self._costs(self.id)
-            return sum((row.spending for row in rows if with_agents or row.is_main), Spending())
+            return self._costs(self.id)
+        return [self._added_up([self.path, *(agent.path for agent in self.agents())])]
+
+    def counts(self) -> SessionCounts:
+        """How much was said. Reads its log from start to end, and the first lines of its agents' logs."""
+        from recollect.services.agents import agent_count
+        from recollect.storage.logs.log_counts import log_counts
+
+        log = log_counts(self.path)
+        return SessionCounts(
+            messages=log.messages.messages or 0,
+            responses=sum(row.responses for row in self.agent_costs()),
+            lines=log.lines,
+            agents=agent_count(self),
+            damaged=log.damaged,
+        )
+
+    def _added_up(self, logs: Iterable[Path]) -> AgentCost:
         ledger = Ledger(price_list())
-        agents = [agent.path for agent in self.agents()] if with_agents else []
-        for path in (self.path, *agents):
+        for path in logs:
             for line in read_lines(path):
                 ledger.add(usage_facts(line.data) if isinstance(line, Line) else None, path=str(path))
-        return ledger.total()
+        return AgentCost(True, ledger.responses, ledger.total())
 
     def _node(self, uuid: str) -> Node:
         found = [node for name, node in self.graph.nodes.items() if name.startswith(uuid)] if uuid else []

@@ -77,39 +77,43 @@ def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[
         {
             "day": "2026-11-14",
             "model": HAIKU,
+            "responses": 1,
             "messages": 1,
             **million,
             "cost_usd": "1",
-            "unpriced_messages": 0,
+            "unpriced_responses": 0,
         },
         {
             "day": "2026-11-15",
             "model": OPUS,
+            "responses": 1,
             "messages": 1,
             **million,
             "output_tokens": 7,
             "cost_usd": "5.000175",
-            "unpriced_messages": 0,
+            "unpriced_responses": 0,
         },
         {
             "day": "2026-11-15",
             "model": NEW,
+            "responses": 1,
             "messages": 1,
             **million,
             "output_tokens": 7,
             "cost_usd": "0",
-            "unpriced_messages": 1,
+            "unpriced_responses": 1,
         },
     ] == found["rows"]
     assert {
+        "responses": 3,
         "messages": 3,
         **COUNTS,
         "input_tokens": 3_000_000,
         "output_tokens": 14,
         "cost_usd": "6.000175",
-        "unpriced_messages": 1,
+        "unpriced_responses": 1,
     } == found["totals"]
-    assert [{"model": NEW, "messages": 1, **million, "output_tokens": 7}] == found["unpriced"]
+    assert [{"model": NEW, "responses": 1, **million, "output_tokens": 7}] == found["unpriced"]
     assert ([], 0, ["day", "model"]) == (found["uncertain"], found["gone"], found["by"])
 
 
@@ -120,10 +124,10 @@ def test_without_options_it_is_by_day(capsys: pytest.CaptureFixture[str]) -> Non
     out, err = capsys.readouterr()
 
     assert [
-        "day         messages      input  output  cache write  cache read   cost",
-        "2026-11-14         1  1,000,000       0            0           0  $1.00",
-        "2026-11-15         2  2,000,000      14            0           0  $5.00    1 unpriced",
-        "total              3  3,000,000      14            0           0  $6.00  1 unpriced",
+        "day         responses      input  output  cache write  cache read   cost",
+        "2026-11-14          1  1,000,000       0            0           0  $1.00",
+        "2026-11-15          2  2,000,000      14            0           0  $5.00    1 unpriced",
+        "total               3  3,000,000      14            0           0  $6.00  1 unpriced",
     ] == out.splitlines()
     assert f"{NEW} has no price: 1 response, 1,000,007 tokens are not in the cost" in err
     assert "config.toml" in err
@@ -246,7 +250,7 @@ def test_a_row_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
         why["logs"],
         why["copies_dropped"],
         why["recorded_cost_usd"],
-        why["unrecorded_messages"],
+        why["unrecorded_responses"],
     )
     assert why["paths"][0].endswith("0001.jsonl")
     assert "1 repeated line not counted again" in out
@@ -265,7 +269,7 @@ def test_performance_has_its_keys(own_home: Path, capsys: pytest.CaptureFixture[
 
     assert ("3", 1, 20_000, 30.0, 200.0) == (
         row["cost_usd"],
-        row["timed_messages"],
+        row["timed_responses"],
         row["duration_ms"],
         row["tokens_per_second"],
         row["tokens_per_dollar"],
@@ -307,7 +311,7 @@ def test_what_the_client_recorded(own_home: Path, capsys: pytest.CaptureFixture[
     main(["cost", "--mode", "display"])
     out, err = capsys.readouterr()
 
-    assert ("0.1", 1) == (totals["cost_usd"], totals["unrecorded_messages"])
+    assert ("0.1", 1) == (totals["cost_usd"], totals["unrecorded_responses"])
     assert "1 not recorded" in out
     assert "--mode calculate" in err
 
@@ -331,7 +335,7 @@ def test_uncertain_counts_are_said(own_home: Path, capsys: pytest.CaptureFixture
     found = document(capsys)
     main(["cost", "--explain"])
 
-    assert [{"model": HAIKU, "messages": 1, "output_tokens": 1}] == found["uncertain"]
+    assert [{"model": HAIKU, "responses": 1, "output_tokens": 1}] == found["uncertain"]
     assert "(client 2.1.30)" in capsys.readouterr().err
 
 

@@ -82,8 +82,8 @@ def test_without_a_key_there_is_one_row() -> None:
     """It is the total."""
     found = report([one(), one(OPUS)])
 
-    assert [(found.totals.messages, found.totals.pico_usd)] == [
-        (row.messages, row.pico_usd) for row in found.rows
+    assert [(found.totals.responses, found.totals.pico_usd)] == [
+        (row.responses, row.pico_usd) for row in found.rows
     ]
 
 
@@ -109,7 +109,7 @@ def test_a_model_without_a_price_is_named_and_never_free() -> None:
 
     assert (UnpricedModel(NEW, 1, Tokens(MILLION, 7)),) == found.unpriced
     assert [(2, 2 * MILLION, 3 * DOLLAR, 1)] == [
-        (row.messages, row.tokens.input, row.pico_usd, row.unpriced_messages) for row in found.rows
+        (row.responses, row.tokens.input, row.pico_usd, row.unpriced_responses) for row in found.rows
     ]
 
 
@@ -159,7 +159,7 @@ def test_display_shows_what_the_client_recorded() -> None:
     """Response by response, and how many it recorded nothing for."""
     found = report([one(recorded=7, unrecorded=0), one(recorded=0, unrecorded=1)], mode="display")
 
-    assert (7, 1) == (found.totals.pico_usd, found.totals.unrecorded_messages)
+    assert (7, 1) == (found.totals.pico_usd, found.totals.unrecorded_responses)
 
 
 def test_a_running_total_covers_its_session_and_the_agents_of_it() -> None:
@@ -175,7 +175,7 @@ def test_a_running_total_is_booked_at_its_own_time() -> None:
     found = report([one()], ["day"], "display", [RecordedCost(NOON + 96, 1, SONNET, 9)])
 
     assert [("2026-11-15", 1, 0), ("2026-11-16", 0, 9)] == [
-        (row.keys["day"], row.messages, row.pico_usd) for row in found.rows
+        (row.keys["day"], row.responses, row.pico_usd) for row in found.rows
     ]
 
 
@@ -224,7 +224,7 @@ def test_an_explained_row_says_where_it_comes_from() -> None:
     assert ("/h/a.jsonl", "/h/a/subagents/agent-x.jsonl", "/h/b.jsonl") == why.paths
     assert (DOLLAR, 1, 5 * DOLLAR) == (
         why.recorded_pico_usd,
-        why.unrecorded_messages,
+        why.unrecorded_responses,
         why.difference_pico_usd,
     )
     assert [f"{SONNET}: "] == [price[: len(SONNET) + 2] for price in why.prices]
@@ -247,7 +247,7 @@ def test_performance_leaves_out_what_has_no_duration() -> None:
 
     assert speed is not None
     assert (1, 20_000, 600, 30.0) == (
-        speed.messages,
+        speed.responses,
         speed.duration_ms,
         speed.output_tokens,
         speed.tokens_per_second,
@@ -301,7 +301,7 @@ def test_every_view_has_the_same_total(sums: list[UsageGroup], mode: str, is_rec
     views = [(), *((key,) for key in KEYS), *itertools.islice(itertools.permutations(KEYS, 2), 20)]
     reports = [report(sums, by, mode, records) for by in views]
 
-    totals = [(found.totals.messages, found.totals.tokens, found.totals.pico_usd) for found in reports]
+    totals = [(found.totals.responses, found.totals.tokens, found.totals.pico_usd) for found in reports]
     assert totals == [totals[0]] * len(views)
     for found in reports:
         assert found.totals.pico_usd == sum(row.pico_usd for row in found.rows)

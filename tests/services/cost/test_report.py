@@ -110,7 +110,7 @@ def test_every_view_in_every_zone_has_the_true_total(made: Made, source: str, as
     for by in VIEWS:
         for zone in ZONES if {"day", "week", "month"} & set(by) else ["UTC"]:
             found = ask(source, made.home, by, timezone=zone)
-            assert truth == {**counts(found.totals), "messages": found.totals.messages}, (by, zone)
+            assert truth == {**counts(found.totals), "messages": found.totals.responses}, (by, zone)
             assert found.totals.pico_usd == sum(row.pico_usd for row in found.rows)
             assert found.totals.tokens == sum((row.tokens for row in found.rows), Tokens())
 
@@ -158,7 +158,7 @@ def test_a_part_and_the_rest_are_the_whole(made: Made, source: str, ask: Asker) 
         before, after = ask(source, made.home, until=cut).totals, ask(source, made.home, since=cut).totals
         assert whole.tokens == before.tokens + after.tokens
         assert whole.pico_usd == before.pico_usd + after.pico_usd
-        assert before.messages == sum(time < at for time in times)
+        assert before.responses == sum(time < at for time in times)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -169,7 +169,7 @@ def test_a_stretch_within_one_quarter(made: Made, source: str, ask: Asker) -> No
     since, until = (dt.datetime.fromtimestamp(at / 1000, dt.UTC) for at in (first, second))
     expected = sum(row["at"] == first for row in reference_rows([made.home]))
 
-    assert expected == ask(source, made.home, ("day",), since=since, until=until).totals.messages
+    assert expected == ask(source, made.home, ("day",), since=since, until=until).totals.responses
 
 
 @pytest.mark.parametrize("mode", ["calculate", "display", "auto"])
@@ -274,7 +274,7 @@ def test_real_logs_come_to_what_the_reference_says(shared: Path, which: str, sou
             sums[:] = [sums[0] + 1, *(mine + said[name] for mine, name in zip(sums[1:], NAMES, strict=True))]
         rows = ask(source, homes, ("day", "model")).rows
         assert expected == {
-            (row.keys["day"], row.keys["model"]): [row.messages, *(counts(row)[name] for name in NAMES)]
+            (row.keys["day"], row.keys["model"]): [row.responses, *(counts(row)[name] for name in NAMES)]
             for row in rows
         }, homes
         for row in rows:
@@ -292,7 +292,7 @@ def test_counts_of_the_streams_start_are_uncertain(shared: Path, source: str, as
     with_stop = [row["rank"][2] for row in reference_rows([home])]
 
     assert (84, 83) == (len(with_stop), with_stop.count(False))
-    assert (84, 83) == (found.totals.messages, sum(one.messages for one in found.uncertain))
+    assert (84, 83) == (found.totals.responses, sum(one.responses for one in found.uncertain))
     assert {("2.1.30",)} == {one.versions for one in found.uncertain}
 
 
@@ -324,7 +324,7 @@ def test_client_totals_are_met_wherever_the_log_is_complete(shared: Path, tmp_pa
         calculated, recorded = (
             ask("scan", tmp_path / str(number), mode=mode).totals for mode in ("calculate", "display")
         )
-        assert not recorded.unrecorded_messages
+        assert not recorded.unrecorded_responses
         found[log.stem[:8]] = (recorded.pico_usd - calculated.pico_usd) // 10**6
 
     assert 41 == len(found)
@@ -394,8 +394,8 @@ def test_a_response_without_a_time_is_of_no_day(tmp_path: Path, source: str, ask
     write(tmp_path, "s", answer("a"), answer("b", at="yesterday"))
 
     assert {"(unknown)": 3, "2026-11-15": 3} == spent(ask(source, tmp_path, ("day",)))
-    assert 1 == ask(source, tmp_path, since=dt.datetime(1960, 1, 1, tzinfo=dt.UTC)).totals.messages
-    assert 1 == ask(source, tmp_path, until=NOW).totals.messages
+    assert 1 == ask(source, tmp_path, since=dt.datetime(1960, 1, 1, tzinfo=dt.UTC)).totals.responses
+    assert 1 == ask(source, tmp_path, until=NOW).totals.responses
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -412,7 +412,7 @@ def test_the_last_day_of_the_calendar(tmp_path: Path, source: str, ask: Asker) -
     write(tmp_path, "s", answer("a", "9999-12-31T23:59:59.000Z"), answer("b", "0001-01-01T00:00:00.000Z"))
 
     for zone in ZONES:
-        assert 2 == ask(source, tmp_path, ("day",), timezone=zone).totals.messages
+        assert 2 == ask(source, tmp_path, ("day",), timezone=zone).totals.responses
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -461,7 +461,7 @@ def test_only_what_is_asked_for(tmp_path: Path, source: str, ask: Asker) -> None
     write(tmp_path, "u3", answer("d", cwd="/srv/shopping"), project="-srv-shopping")
 
     def messages(**more: str) -> int:
-        return ask(source, tmp_path, **more).totals.messages
+        return ask(source, tmp_path, **more).totals.responses
 
     assert 3 == messages(project="shop")
     assert 1 == messages(project="web")
@@ -484,7 +484,7 @@ def test_a_session_must_be_one(tmp_path: Path, ask: Asker) -> None:
         ask("index", tmp_path, session="s")
     with pytest.raises(NotFound):
         ask("index", tmp_path, session="x")
-    assert 1 == ask("index", tmp_path, session="bake").totals.messages
+    assert 1 == ask("index", tmp_path, session="bake").totals.responses
 
 
 def test_what_was_deleted_stays_in_the_totals(tmp_path: Path, ask: Asker) -> None:
@@ -515,7 +515,7 @@ def test_a_class_of_tokens_without_a_price(tmp_path: Path, source: str, ask: Ask
 
     for by in VIEWS:
         found = ask(source, tmp_path, by)
-        assert (8 * DOLLAR, 1) == (found.totals.pico_usd, found.totals.unpriced_messages), by
+        assert (8 * DOLLAR, 1) == (found.totals.pico_usd, found.totals.unpriced_responses), by
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -525,7 +525,7 @@ def test_what_old_clients_recorded(tmp_path: Path, source: str, ask: Asker) -> N
     shown = ask(source, tmp_path, ("model",), mode="display")
     priced = ask(source, tmp_path, ("model",), explain=True)
 
-    assert (DOLLAR // 10, 1) == (shown.totals.pico_usd, shown.totals.unrecorded_messages)
+    assert (DOLLAR // 10, 1) == (shown.totals.pico_usd, shown.totals.unrecorded_responses)
     assert priced.totals.explanation is not None
     assert 6 * DOLLAR - DOLLAR // 10 == priced.totals.explanation.difference_pico_usd
 
@@ -545,8 +545,8 @@ def test_a_running_total_is_counted_when_it_was_written(tmp_path: Path, source: 
     before = ask(source, tmp_path, mode="display", until=cut).totals
     after = ask(source, tmp_path, mode="display", since=cut).totals
 
-    assert (0, 1, 0) == (before.pico_usd, before.messages, before.unrecorded_messages)
-    assert (7 * DOLLAR // 10, 0, 0) == (after.pico_usd, after.messages, after.unrecorded_messages)
+    assert (0, 1, 0) == (before.pico_usd, before.responses, before.unrecorded_responses)
+    assert (7 * DOLLAR // 10, 0, 0) == (after.pico_usd, after.responses, after.unrecorded_responses)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -607,7 +607,7 @@ def test_durations_are_recorded_or_measured_from_the_question(
     speed = found.rows[0].performance
 
     assert speed is not None
-    assert (2, 10_000, 50.0) == (speed.messages, speed.duration_ms, speed.tokens_per_second)
+    assert (2, 10_000, 50.0) == (speed.responses, speed.duration_ms, speed.tokens_per_second)
 
 
 # --- what cannot be asked ---------------------------------------------------------------------------

@@ -21,9 +21,9 @@ def _reported(opened: OpenIndex, home: Path) -> dict[str, SessionSum]:
     found: dict[str, SessionSum] = {}
     for row in costs([home], ["session", "model"], opened=opened).rows:
         one = found.setdefault(row.keys["session"], SessionSum(0, Tokens(), {}))
-        one.responses += row.messages
+        one.responses += row.responses
         one.tokens += row.tokens
-        one.spent[row.keys["model"]] = None if row.unpriced_messages else row.pico_usd
+        one.spent[row.keys["model"]] = None if row.unpriced_responses else row.pico_usd
     return found
 
 

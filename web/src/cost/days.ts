@@ -72,5 +72,5 @@ export function weeks(rows: CostRowDocument[], today: string, number = 53): (Cel
 function cell(day: string, row: CostRowDocument | undefined, bounds: number[]): Cell {
   const amount = Number(row?.cost_usd ?? 0)
   const level = !row ? 0 : 1 + bounds.filter((bound) => amount > bound).length
-  return { day, level, usd: row ? (row.cost_usd as string | null) : null, unpriced: row?.unpriced_messages ?? 0 }
+  return { day, level, usd: row ? (row.cost_usd as string | null) : null, unpriced: row?.unpriced_responses ?? 0 }
 }

@@ -6,13 +6,13 @@ import type { Block } from './blocks'
 /** What ties an agent to its call, best first. */
 export type AgentLink = 'agent id in the result' | 'agent id in the result\'s text' | 'meta file' | 'none' | 'same prompt'
 
-/** Exact dollars; no amount where a model has no price, or the index does not know it yet. */
+/** Exact dollars; no amount if a model has no price or the index does not know it yet. */
 export interface AmountDocument {
   cost_usd: string | null
   unpriced: string[]
 }
 
-/** Sessions that are put into the archive. */
+/** Sessions added to the archive. */
 export interface ArchivalDocument {
   applied: boolean
   undo: string | null
@@ -40,7 +40,7 @@ export interface Branch {
   active: boolean
 }
 
-/** A branch in the tree of them: where it leaves which other, and what was said first on it. */
+/** A branch in the tree: where it leaves its parent, and its first text. */
 export interface BranchNodeDocument {
   leaf: string
   forked_at: string | null
@@ -56,7 +56,7 @@ export interface BranchNodeDocument {
   text: string
 }
 
-/** Every way the conversation went. */
+/** All branches of a conversation. */
 export interface BranchesDocument {
   branches: BranchNodeDocument[]
 }
@@ -92,7 +92,7 @@ export interface CheckSummary {
   by_severity: Record<string, number>
 }
 
-/** An old session, and why it stays where it does. */
+/** An old session, and the reason if it stays. */
 export interface CleanupSessionDocument {
   session: string
   title: string
@@ -101,7 +101,7 @@ export interface CleanupSessionDocument {
   kept_because: string | null
 }
 
-/** A place where the client cut the conversation; ``number`` counts from 1. */
+/** Where the client compacted the conversation; ``number`` counts from 1. */
 export interface CompactionDocument {
   number: number
   uuid: string
@@ -111,7 +111,7 @@ export interface CompactionDocument {
   before: string | null
 }
 
-/** A conversation is another from one message on. */
+/** A conversation changed from one message on. */
 export interface ConversationGrowthDocument {
   from: number
   total: number
@@ -130,7 +130,7 @@ export interface ConversationMapDocument {
   prompts: PromptDocument[]
 }
 
-/** Nothing that was fetched of a conversation is good any more. */
+/** Everything fetched of a conversation is out of date. */
 export interface ConversationResetDocument {
   reason: 'truncated' | 'vanished'
 }
@@ -154,13 +154,13 @@ export interface CostExplanationDocument {
   paths: string[]
   copies_dropped: number
   prices: string[]
-  uncertain_messages: number
+  uncertain_responses: number
   recorded_cost_usd: string
-  unrecorded_messages: number
+  unrecorded_responses: number
   difference_usd: string
 }
 
-/** One row, by the keys that were asked for. A block has a start and an end, the running one a projection. */
+/** One row, with the requested keys. A block has a start and an end, the current one a projection. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. */
 export interface CostRowDocument {
   day?: string
   week?: string
@@ -172,6 +172,7 @@ export interface CostRowDocument {
   agent?: string
   tool?: string
   block?: string
+  responses: number
   messages: number
   input_tokens: number
   output_tokens: number
@@ -180,8 +181,8 @@ export interface CostRowDocument {
   cache_read_tokens: number
   web_searches: number
   cost_usd: string
-  unpriced_messages: number
-  unrecorded_messages?: number
+  unpriced_responses: number
+  unrecorded_responses?: number
   start?: string
   end?: string
   is_active?: boolean
@@ -190,14 +191,14 @@ export interface CostRowDocument {
   cost_usd_per_hour?: string
   projected_tokens?: number | null
   projected_cost_usd?: string
-  timed_messages?: number
+  timed_responses?: number
   duration_ms?: number
   tokens_per_second?: number | null
   tokens_per_dollar?: number | null
   explain?: CostExplanationDocument
 }
 
-/** Sessions with damage; complete where all of them were read. */
+/** Sessions with damage; ``complete`` if all logs were read. */
 export interface DamagedDocument {
   sessions: DamagedSessionDocument[]
   total: number
@@ -206,14 +207,14 @@ export interface DamagedDocument {
   action: RequestDocument | null
 }
 
-/** A session with lines that cannot be read. */
+/** A session with damaged lines. */
 export interface DamagedSessionDocument {
   session: string
   title: string
   lines: number
 }
 
-/** A change that the journal has, and what it did. */
+/** A change in the journal, with its steps. */
 export interface DetailedEntryDocument {
   id: string
   what: string
@@ -223,14 +224,14 @@ export interface DetailedEntryDocument {
   steps: ChangeStepDocument[]
 }
 
-/** Why not, and what to do. ``sign_in``: a member's token would help. */
+/** What went wrong and what to do. ``sign_in``: signing in with a token would help. */
 export interface ErrorDocument {
   error: string
   hint: string
   sign_in?: boolean
 }
 
-/** Sessions that the client deletes soon. */
+/** Sessions that the client will soon delete. */
 export interface ExpiringDocument {
   within_days: number
   sessions: ExpiringSessionDocument[]
@@ -240,7 +241,7 @@ export interface ExpiringDocument {
   action: RequestDocument | null
 }
 
-/** A session that the client is about to delete. */
+/** A session that the client will soon delete. */
 export interface ExpiringSessionDocument {
   session: string
   title: string
@@ -248,7 +249,7 @@ export interface ExpiringSessionDocument {
   is_archived: boolean
 }
 
-/** What the list could be narrowed down to, the most frequent first. */
+/** Values the list can be filtered by, most frequent first. */
 export interface FacetsDocument {
   projects: [string, number][]
   branches: [string, number][]
@@ -256,7 +257,7 @@ export interface FacetsDocument {
   tags: [string, number][]
 }
 
-/** What changed from one version to another, or why that cannot be said. */
+/** Changes from one version to another, or why they are unknown. */
 export interface FileDiffDocument {
   path: string
   number: number
@@ -266,7 +267,7 @@ export interface FileDiffDocument {
   problem: string | null
 }
 
-/** A version of a file, written below a directory. ``kept``: the file that was there before. */
+/** A version of a file, written into a directory. ``kept``: where the previous file was saved. */
 export interface FileRestorationDocument {
   applied: boolean
   undo: string | null
@@ -280,7 +281,7 @@ export interface FileRestorationDocument {
   in_the_way?: boolean
 }
 
-/** The text of one version; null where it is no text, or not known. */
+/** The text of one version; null if it is not text or unknown. */
 export interface FileTextDocument {
   path: string
   number: number
@@ -290,7 +291,7 @@ export interface FileTextDocument {
   bytes: number | null
 }
 
-/** One version of a file, without its content. ``diff``: what changed since the one before, where asked for. */
+/** One version of a file, without its content. ``diff``: changes since the previous version, on request. */
 export interface FileVersionDocument {
   number: number
   at: string | null
@@ -325,7 +326,7 @@ export interface Finding {
   repair: string | null
 }
 
-/** What is wrong with a session; of very many findings the first. ``repair`` is null where none can be made. */
+/** Findings of a session; of very many only the first. ``repair`` is null if none can be made. */
 export interface FindingsDocument {
   findings: Finding[]
   total: number
@@ -333,7 +334,7 @@ export interface FindingsDocument {
   repair: PageRepairPlanDocument | null
 }
 
-/** A copy that goes on as a session of its own. Before it is made it has no id: every run makes another. */
+/** A copy that continues as a separate session. A plan has no id yet: every run makes a new one. */
 export interface ForkDocument {
   applied: boolean
   undo: string | null
@@ -348,7 +349,7 @@ export interface ForkDocument {
   path: string | null
 }
 
-/** What needs looking after. */
+/** What needs attention. */
 export interface HealthDocument {
   expiring: ExpiringDocument
   not_archived: NotArchivedDocument
@@ -359,12 +360,12 @@ export interface HealthDocument {
   changes: RecentChangeDocument[]
 }
 
-/** What is wrong with the homes as a whole. */
+/** Findings about the homes themselves. */
 export interface HomeFindingsDocument {
   findings: Finding[]
 }
 
-/** Whether the index can be asked, and how far a build is. */
+/** Whether the index can be queried, and the progress of a build. */
 export interface IndexProgressDocument {
   state: 'building' | 'none' | 'ready'
   done: number
@@ -373,7 +374,7 @@ export interface IndexProgressDocument {
   notes: string[]
 }
 
-/** Whether the index can be asked. */
+/** Whether the index can be queried. */
 export interface IndexStateDocument {
   state: 'building' | 'none' | 'ready'
 }
@@ -390,7 +391,7 @@ export interface LabelDocument {
   after: string
 }
 
-/** Where a line of a message stands in the log. */
+/** Where a line of a message is in the log. */
 export interface LinePlaceDocument {
   uuid: string
   offset: number
@@ -402,12 +403,12 @@ export interface LiveStateDocument {
   live: boolean
 }
 
-/** The token that changes have to be sent with. */
+/** The token that every change must be sent with. */
 export interface LoginDocument {
   token: string
 }
 
-/** What the page needs to know first. */
+/** What the page needs at start. */
 export interface MeDocument {
   token: string
   version: string
@@ -429,7 +430,7 @@ export interface MemberDocument {
   filling: ProgressDocument | null
 }
 
-/** Some messages of a conversation. ``signature`` changes when the log does. */
+/** Some messages of a conversation. ``signature`` changes with the log. */
 export interface MessageWindowDocument {
   session: string
   from: number
@@ -438,7 +439,7 @@ export interface MessageWindowDocument {
   messages: PageMessageDocument[]
 }
 
-/** Sessions that only the client has. */
+/** Sessions that are not in the archive. */
 export interface NotArchivedDocument {
   total: number
   bytes: number
@@ -446,7 +447,7 @@ export interface NotArchivedDocument {
   action: RequestDocument | null
 }
 
-/** Sessions that were not worked on for long. */
+/** Sessions without recent activity. */
 export interface OldSessionsDocument {
   before_days: number
   total: number
@@ -461,7 +462,7 @@ export interface OutputDetails {
   thinking_tokens: number | null
 }
 
-/** A sub-agent of the page; of its prompt the beginning. */
+/** A sub-agent for the page, with the beginning of its prompt. */
 export interface PageAgentDocument {
   id: string
   layout: string
@@ -480,13 +481,13 @@ export interface PageAgentDocument {
   agent_type: string | null
 }
 
-/** The sub-agents of a session, first sent first. */
+/** The sub-agents of a session, in the order they started. */
 export interface PageAgentsDocument {
   session: string
   agents: PageAgentDocument[]
 }
 
-/** Old sessions that are archived and go to the trash. */
+/** Old sessions that are archived and moved to the trash. */
 export interface PageCleanupDocument {
   applied: boolean
   undo: string | null
@@ -498,7 +499,7 @@ export interface PageCleanupDocument {
   batches: string[]
 }
 
-/** One message that fits, with what the page needs to jump to it. */
+/** One matching message, with what the page needs to jump to it. */
 export interface PageHitDocument {
   uuid: string | null
   agent: string | null
@@ -508,7 +509,7 @@ export interface PageHitDocument {
   snippet: Snippet
 }
 
-/** One message of a page. A response's cost stands at the message that holds the last of its lines. */
+/** One message of a page. The cost of a response is on the message with its last line. */
 export interface PageMessageDocument {
   uuid: string
   parent_uuid: string | null
@@ -532,7 +533,7 @@ export interface PageMessageDocument {
   cut: boolean
 }
 
-/** A repair, planned or made. */
+/** A repair, planned or carried out. */
 export interface PageRepairDocument {
   session: string
   path: string
@@ -555,7 +556,7 @@ export interface PageRepairDocument {
   undo_request: RequestDocument | null
 }
 
-/** A repair to be made, for the page; of very many actions the first. */
+/** A planned repair for the page; of very many actions only the first. */
 export interface PageRepairPlanDocument {
   session: string
   path: string
@@ -570,7 +571,7 @@ export interface PageRepairPlanDocument {
   actions_total: number
 }
 
-/** How to go on with a session; ``line`` does it from any directory. */
+/** How to continue a session; ``line`` works from any directory. */
 export interface PageResumeDocument {
   session: string
   title: string
@@ -600,13 +601,13 @@ export interface PositionDocument {
   uuid: string
 }
 
-/** How much of something is done. */
+/** Progress of a task. */
 export interface ProgressDocument {
   done: number
   total: number
 }
 
-/** A directory that was worked in. */
+/** A project directory. */
 export interface ProjectDocument {
   project: string
   cwd: string | null
@@ -619,19 +620,19 @@ export interface ProjectDocument {
   live: number
 }
 
-/** All directories, the one used last first. */
+/** All project directories, last used first. */
 export interface ProjectsDocument {
   projects: ProjectDocument[]
 }
 
-/** The first words of a prompt. */
+/** The beginning of a prompt. */
 export interface PromptDocument {
   index: number
   text: string
   uuid: string
 }
 
-/** A change that could be taken back. */
+/** A change that can be undone. */
 export interface RecentChangeDocument {
   id: string
   what: string
@@ -641,7 +642,7 @@ export interface RecentChangeDocument {
   undo: RequestDocument
 }
 
-/** A session that goes to the trash. */
+/** A session that moves to the trash. */
 export interface RemovalDocument {
   applied: boolean
   undo: string | null
@@ -663,7 +664,7 @@ export interface RepairAction {
   uuid: string | null
 }
 
-/** How large the log is before and after; ``saved`` by slimming, by kind. */
+/** Size of the log before and after; ``saved`` by --slim, per kind. */
 export interface RepairBytesDocument {
   before: number
   kept: number
@@ -672,7 +673,7 @@ export interface RepairBytesDocument {
   saved: Record<string, number>
 }
 
-/** What was shown of the result; it holds where there are no problems. */
+/** The checks of the repaired log; passed if there are no problems. */
 export interface RepairProofDocument {
   holds: boolean
   messages_before: number
@@ -697,7 +698,7 @@ export interface SecretKindDocument {
   sessions: string[]
 }
 
-/** How far the search for secrets is, and what it found; never a value. */
+/** Progress and result of the search for secrets, without values. */
 export interface SecretsDocument {
   state: 'done' | 'failed' | 'running' | 'unknown'
   done: number
@@ -721,7 +722,7 @@ export interface ServerToolUse {
   web_fetch_requests: number | null
 }
 
-/** Sessions that changed, that are gone, and that are live; and the state of the index. */
+/** Sessions that changed, were deleted, or are live; and the state of the index. */
 export interface SessionChangesDocument {
   changed: string[]
   gone: string[]
@@ -729,7 +730,7 @@ export interface SessionChangesDocument {
   index: 'building' | 'none' | 'ready'
 }
 
-/** What stands above a conversation. Costs are null while the index does not know them. */
+/** The header of a conversation. Costs are null while the index does not know them. */
 export interface SessionHeadDocument {
   id: string
   title: string
@@ -747,13 +748,14 @@ export interface SessionHeadDocument {
   live: boolean
   is_archive_only: boolean
   messages: number
-  entries: number
+  lines: number | null
   hidden: number
   active_leaf: string | null
   problem: string | null
   branches: Branch[]
   compactions: CompactionDocument[]
   agents: number
+  responses: number | null
   cost_usd: string | null
   unpriced: string[]
   models: string[]
@@ -792,7 +794,7 @@ export interface SessionListDocument {
   facets?: FacetsDocument
 }
 
-/** One session of the page's list. What is null is not known yet; ``person`` is said to members of a team. */
+/** One session of the page's list. Null means not known yet; ``person`` is set on a team server. */
 export interface SessionRowDocument {
   id: string
   project: string
@@ -802,7 +804,9 @@ export interface SessionRowDocument {
   branch: string | null
   first_at: string | null
   last_at: string | null
-  entries: number | null
+  messages: number | null
+  responses: number | null
+  lines: number | null
   bytes: number
   agents: number | null
   cost_usd: string | null
@@ -847,7 +851,7 @@ export interface SetAsideBytes {
 /** How much it matters: data or a session is at stake, something is odd, good to know. */
 export type Severity = 'error' | 'info' | 'warning'
 
-/** The cookie is forgotten. */
+/** The sign-in cookie was removed. */
 export interface SignedOutDocument {
   signed_out: boolean
 }
@@ -858,7 +862,7 @@ export interface Snippet {
   marks: [number, number][]
 }
 
-/** Tokens and exact dollars; no amount where a model has no price. */
+/** Tokens and exact dollars; no amount if a model has no price. */
 export interface SpendingDocument {
   input_tokens: number
   output_tokens: number
@@ -870,14 +874,14 @@ export interface SpendingDocument {
   unpriced: string[]
 }
 
-/** To-do lists; ``todos --json`` also counts them and those that are empty. */
+/** Todo lists; ``todos --json`` also counts them and the empty ones. */
 export interface TodosDocument {
   lists: SessionTodoList[]
   total?: number
   empty?: number
 }
 
-/** What became of a tool call. ``structured`` is the client's richer form of the result. */
+/** The outcome of a tool call. ``structured`` is the client's structured form of the result. */
 export interface ToolCallDocument {
   status: ToolCallStatus
   duration_ms: number | null
@@ -899,7 +903,7 @@ export interface TouchedFileDocument {
   versions: FileVersionDocument[]
 }
 
-/** What comes back from the trash, and what is in its way. */
+/** What is restored from the trash, and the existing files that prevent it. */
 export interface TrashRestorationDocument {
   applied: boolean
   undo: string | null
@@ -910,7 +914,7 @@ export interface TrashRestorationDocument {
   obstacles: string[]
 }
 
-/** What the messages of one turn cost. */
+/** The cost of one turn. */
 export interface TurnCostDocument {
   input_tokens: number
   output_tokens: number
@@ -925,7 +929,7 @@ export interface TurnCostDocument {
   at: string | null
 }
 
-/** What each turn of a conversation cost, and what the whole session did. */
+/** The cost of each turn of a conversation, and of the whole session. */
 export interface TurnCostsDocument {
   input_tokens: number
   output_tokens: number
@@ -939,15 +943,15 @@ export interface TurnCostsDocument {
   session: AmountDocument
 }
 
-/** A model whose client did not record how much it answered. */
+/** A model whose client did not record the final output. */
 export interface UncertainModelDocument {
   model: string
-  messages: number
+  responses: number
   output_tokens: number
   versions?: string[]
 }
 
-/** A change that is taken back. */
+/** A change that is undone. */
 export interface UndoDocument {
   applied: boolean
   undo: string | null
@@ -955,7 +959,7 @@ export interface UndoDocument {
   change: DetailedEntryDocument
 }
 
-/** A model without a price, and what it used. */
+/** A model without a price, and its tokens. */
 export interface UnpricedModelDocument {
   input_tokens: number
   output_tokens: number
@@ -964,7 +968,7 @@ export interface UnpricedModelDocument {
   cache_read_tokens: number
   web_searches: number
   model: string
-  messages: number
+  responses: number
 }
 
 /** The ``usage`` of one response. */
@@ -986,7 +990,7 @@ export interface Usage {
 /** Who says what a version held. */
 export type VersionSource = 'backup' | 'edit' | 'found' | 'note' | 'read' | 'write'
 
-/** Which conversation of a session is meant; nothing set: the one the client would load. */
+/** Selects a conversation of a session. With nothing set: the one the client would load. */
 export interface ViewDocument {
   branch: string | null
   before: number | null

@@ -160,7 +160,7 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
 
 
 def _heads(report: CostReport) -> list[str]:
-    heads = ["messages", "input", "output", "cache write", "cache read"]
+    heads = ["responses", "input", "output", "cache write", "cache read"]
     heads += ["searches"] * bool(report.totals.tokens.web_searches)
     heads += ["cost"]
     if report.totals.performance is not None:
@@ -175,10 +175,10 @@ def _names(by: Sequence[str], row: CostRow) -> list[str]:
 
 def _figures(report: CostReport, row: CostRow) -> list[str]:
     tokens = row.tokens
-    counts = [row.messages, tokens.input, tokens.output, tokens.cache_write_5m + tokens.cache_write_1h]
+    counts = [row.responses, tokens.input, tokens.output, tokens.cache_write_5m + tokens.cache_write_1h]
     counts += [tokens.cache_read] + [tokens.web_searches] * bool(report.totals.tokens.web_searches)
     # What has no price at all is not free (law 6).
-    is_known = row.pico_usd or row.unpriced_messages < row.messages
+    is_known = row.pico_usd or row.unpriced_responses < row.responses
     figures = [f"{count:,}" for count in counts] + [dollars(row.pico_usd) if is_known else "-"]
     speed = row.performance
     if speed is not None:
@@ -211,8 +211,8 @@ def _bar(amount: int, most: int) -> str:
 
 
 def _row_remark(row: CostRow) -> str:
-    remarks = [f"{row.unpriced_messages:,} unpriced"] * bool(row.unpriced_messages)
-    remarks += [f"{row.unrecorded_messages:,} not recorded"] * bool(row.unrecorded_messages)
+    remarks = [f"{row.unpriced_responses:,} unpriced"] * bool(row.unpriced_responses)
+    remarks += [f"{row.unrecorded_responses:,} not recorded"] * bool(row.unrecorded_responses)
     block = row.block
     if block is not None and block.is_active:
         remarks.append(
@@ -228,13 +228,13 @@ def _explained(why: CostExplanation) -> Iterator[str]:
     yield f"    {counted(why.copies_dropped, 'repeated line')} not counted again"
     for price in why.prices:
         yield f"    price of {visible(price)}"
-    if why.uncertain_messages:
-        yield f"    {counted(why.uncertain_messages, 'response')} with uncertain counts"
-    if why.unrecorded_messages and not why.recorded_pico_usd:
+    if why.uncertain_responses:
+        yield f"    {counted(why.uncertain_responses, 'response')} with uncertain counts"
+    if why.unrecorded_responses and not why.recorded_pico_usd:
         yield "    the client recorded no cost"
         return
-    missing = f", {counted(why.unrecorded_messages, 'response')} without a record" * bool(
-        why.unrecorded_messages
+    missing = f", {counted(why.unrecorded_responses, 'response')} without a record" * bool(
+        why.unrecorded_responses
     )
     difference = dollars(why.difference_pico_usd)
     yield f"    the client recorded {dollars(why.recorded_pico_usd)}{missing}; difference {difference}"
@@ -252,13 +252,13 @@ def _remarks(report: CostReport, shown: int) -> Iterator[str]:
     for one in report.uncertain:
         versions = f" (client {', '.join(map(visible, one.versions))})" if one.versions else ""
         yield (
-            f"{visible(one.model)}: {counted(one.messages, 'response')} with uncertain counts{versions}: the client"
+            f"{visible(one.model)}: {counted(one.responses, 'response')} with uncertain counts{versions}: the client"
             f" wrote down no final output, or a tier without a list price; the {one.output_tokens:,} output"
             " tokens are a lower bound"
         )
-    if report.totals.unrecorded_messages:
+    if report.totals.unrecorded_responses:
         yield (
-            f"{counted(report.totals.unrecorded_messages, 'response')} without a recorded cost;"
+            f"{counted(report.totals.unrecorded_responses, 'response')} without a recorded cost;"
             " --mode calculate prices them"
         )
     if report.gone:
@@ -274,7 +274,7 @@ def _unpriced(models: Iterable[UnpricedModel]) -> Iterator[str]:
 
     for one in models:
         yield (
-            f"{visible(one.model)} has no price: {counted(one.messages, 'response')},"
+            f"{visible(one.model)} has no price: {counted(one.responses, 'response')},"
             f" {one.tokens.total:,} tokens are not in the cost"
         )
     yield f'  give it one: a section [prices."name"] with input and output in {visible(str(config_file()))}'

@@ -44,7 +44,7 @@ class UsageLog(Struct, frozen=True, gc=False):
 class UsageGroup(NamedTuple):
     """Usage of responses that are alike. What no view asked for is None; so is what the log did not say.
 
-    ``messages`` are the responses counted; ``lines`` all lines that spoke, copies included.
+    ``responses`` are those that count; ``lines`` all lines that spoke, copies included.
     ``recorded`` is what the client wrote down for them, ``unrecorded`` how many it wrote nothing for.
     ``timed`` are those whose duration is known: ``timed_ms`` together, for ``timed_output`` tokens.
     """
@@ -55,7 +55,7 @@ class UsageGroup(NamedTuple):
     branch: str | None
     tool: str | None
     variant: int
-    messages: int
+    responses: int
     input: int
     output: int
     cache_write_5m: int
@@ -102,9 +102,9 @@ class CostExplanation(Struct, frozen=True):
     paths: tuple[str, ...]
     copies_dropped: int
     prices: tuple[str, ...]
-    uncertain_messages: int
+    uncertain_responses: int
     recorded_pico_usd: int
-    unrecorded_messages: int
+    unrecorded_responses: int
     difference_pico_usd: int
 
     @property
@@ -119,9 +119,9 @@ class CostExplanation(Struct, frozen=True):
 
 
 class Performance(Struct, frozen=True):
-    """How fast answers came. ``messages`` are those whose duration is known."""
+    """How fast answers came. ``responses`` are those whose duration is known."""
 
-    messages: int
+    responses: int
     duration_ms: int
     output_tokens: int
     tokens_per_second: float | None
@@ -152,14 +152,14 @@ class BillingBlock(Struct, frozen=True):
 
 
 class CostRow(Struct, frozen=True):
-    """One line of a report. ``pico_usd`` leaves out what ``unpriced_messages`` and ``unrecorded_messages`` count."""
+    """One line of a report. ``pico_usd`` leaves out what ``unpriced_responses`` and ``unrecorded_responses`` count."""
 
     keys: dict[str, str]
-    messages: int
+    responses: int
     tokens: Tokens
     pico_usd: int
-    unpriced_messages: int = 0
-    unrecorded_messages: int = 0
+    unpriced_responses: int = 0
+    unrecorded_responses: int = 0
     block: BillingBlock | None = None
     performance: Performance | None = None
     explanation: CostExplanation | None = None
@@ -174,7 +174,7 @@ class UnpricedModel(Struct, frozen=True):
     """A model without a price, and what it used."""
 
     model: str
-    messages: int
+    responses: int
     tokens: Tokens
 
 
@@ -182,7 +182,7 @@ class UncertainUsage(Struct, frozen=True):
     """Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain."""
 
     model: str
-    messages: int
+    responses: int
     output_tokens: int
     versions: tuple[str, ...] = ()
 
@@ -217,7 +217,7 @@ class CostTally:
     """What has come together under one key."""
 
     _AMOUNTS = (
-        "messages",
+        "responses",
         "input",
         "output",
         "cache_write_5m",
@@ -240,7 +240,7 @@ class CostTally:
 
     def __init__(self, quarter: int) -> None:
         self.quarter = quarter
-        self.messages = self.pico = self.priced_output = self.unpriced = self.unrecorded = self.uncertain = 0
+        self.responses = self.pico = self.priced_output = self.unpriced = self.unrecorded = self.uncertain = 0
         self.input = self.output = self.cache_write_5m = self.cache_write_1h = self.cache_read = 0
         self.web_searches = self.lines = self.recorded = self.unsaid = 0
         self.timed = self.timed_ms = self.timed_output = 0
@@ -250,7 +250,7 @@ class CostTally:
     @property
     def is_shown(self) -> bool:
         """Whether it is a row: copies that were dropped, and money in another mode, only belong to the total."""
-        return bool(self.messages or self.pico)
+        return bool(self.responses or self.pico)
 
     def tokens(self) -> Tokens:
         """The counts."""
@@ -326,14 +326,14 @@ class CostAggregator:
 
     def _add(self, one: UsageGroup) -> None:
         asked = self._asked
-        if not one.messages and not asked.is_explained:
+        if not one.responses and not asked.is_explained:
             return
         key = self._key(one)
         tally = self._rows.get(key)
         if tally is None:
             tally = self._rows[key] = CostTally(one.quarter)
         pico, unpriced, unrecorded = self._money(one, asked.mode)
-        tally.messages += one.messages
+        tally.responses += one.responses
         tally.pico += pico
         # Written out: a day of a year may have a dozen sums.
         tally.input += one.input
@@ -349,9 +349,9 @@ class CostAggregator:
             tally.priced_output += one.output
         if unrecorded:
             tally.unrecorded += unrecorded
-        if one.variant & UNCERTAIN and one.messages:
-            tally.uncertain += one.messages
-            _grow(self._uncertain, one.model or NO_MODEL, (one.messages, one.output))
+        if one.variant & UNCERTAIN and one.responses:
+            tally.uncertain += one.responses
+            _grow(self._uncertain, one.model or NO_MODEL, (one.responses, one.output))
         if one.timed:
             tally.timed += one.timed
             tally.timed_ms += one.timed_ms
@@ -363,7 +363,7 @@ class CostAggregator:
         tally.lines += one.lines
         if one.log is not None:
             tally.logs.add(one.log)
-        if not one.messages:
+        if not one.responses:
             return
         what = self._asked.prices.describe(one.model or "", max(one.quarter, 0), one.variant)
         tally.prices.add(f"{one.model or NO_MODEL}: {what}")
@@ -403,7 +403,7 @@ class CostAggregator:
                 return 0, 0, 0
             if not one.unrecorded:
                 return one.recorded, 0, 0
-        return 0, one.messages, 0
+        return 0, one.responses, 0
 
     def _price(self, model: str | None, quarter: int, variant: int) -> Price | None:
         return self._asked.prices.find(model or "", max(quarter, 0), variant)
@@ -415,7 +415,7 @@ class CostAggregator:
         tokens = tally.tokens()
         return CostRow(
             keys,
-            tally.messages,
+            tally.responses,
             tokens,
             tally.pico,
             tally.unpriced,
@@ -450,7 +450,7 @@ class CostAggregator:
         return CostExplanation(
             len(paths),
             tuple(paths[:_SHOWN_PATHS]),
-            tally.lines - tally.messages,
+            tally.lines - tally.responses,
             tuple(sorted(tally.prices)),
             tally.uncertain,
             tally.recorded,

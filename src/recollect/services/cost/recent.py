@@ -44,6 +44,6 @@ def recent_costs(homes: Sequence[Path], opened: OpenIndex, now: dt.datetime) -> 
         since(7),
         since(_DAYS),
         tuple(one.model for one in report.unpriced),
-        sum(one.messages for one in report.uncertain),
+        sum(one.responses for one in report.uncertain),
         tuple(opened.notes),
     )

@@ -50,6 +50,9 @@ class SessionSum(Struct):
         return sorted(model for model, amount in self.spent.items() if amount is None)
 
 
+NOTHING_USED = SessionSum(0, Tokens(), {})
+
+
 def session_sums(opened: OpenIndex, homes: Sequence[Path]) -> dict[str, SessionSum]:
     """By session id, over its log and its agents'."""
     found = None if opened.database is None else _summed(opened.database, price_list())
@@ -91,7 +94,7 @@ def _reported(opened: OpenIndex, homes: Sequence[Path]) -> dict[str, SessionSum]
     found: dict[str, SessionSum] = {}
     for row in costs(homes, ["session", "model"], opened=opened).rows:
         one = found.setdefault(row.keys["session"], SessionSum(0, Tokens(), {}))
-        one.responses += row.messages
+        one.responses += row.responses
         one.tokens += row.tokens
-        one.spent[row.keys["model"]] = None if row.unpriced_messages else row.pico_usd
+        one.spent[row.keys["model"]] = None if row.unpriced_responses else row.pico_usd
     return found

@@ -194,13 +194,14 @@ class SessionHeadDocument(Struct, frozen=True, kw_only=True):
     live: bool
     is_archive_only: bool
     messages: int
-    entries: int
+    lines: int | None
     hidden: int
     active_leaf: str | None
     problem: str | None
     branches: list[Branch]
     compactions: list[CompactionDocument]
     agents: int
+    responses: int | None = None
     cost_usd: str | None = None
     unpriced: list[str] = []
     models: list[str] = []

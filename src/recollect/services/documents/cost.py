@@ -19,14 +19,17 @@ class CostExplanationDocument(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     copies_dropped: int
     prices: tuple[str, ...]
-    uncertain_messages: int
+    uncertain_responses: int
     recorded_cost_usd: str
-    unrecorded_messages: int
+    unrecorded_responses: int
     difference_usd: str
 
 
 class CostRowDocument(Struct, frozen=True, kw_only=True):
-    """One row, with the requested keys. A block has a start and an end, the current one a projection."""
+    """One row, with the requested keys. A block has a start and an end, the current one a projection.
+
+    ``messages`` is the number of ``responses`` under its former name, which other programs rely on.
+    """
 
     day: str | UnsetType = UNSET
     week: str | UnsetType = UNSET
@@ -38,6 +41,7 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     agent: str | UnsetType = UNSET
     tool: str | UnsetType = UNSET
     block: str | UnsetType = UNSET
+    responses: int
     messages: int
     input_tokens: int
     output_tokens: int
@@ -46,8 +50,8 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     cache_read_tokens: int
     web_searches: int
     cost_usd: str
-    unpriced_messages: int
-    unrecorded_messages: int | UnsetType = UNSET
+    unpriced_responses: int
+    unrecorded_responses: int | UnsetType = UNSET
     start: str | UnsetType = UNSET
     end: str | UnsetType = UNSET
     is_active: bool | UnsetType = UNSET
@@ -56,7 +60,7 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     cost_usd_per_hour: str | UnsetType = UNSET
     projected_tokens: int | UnsetType | None = UNSET
     projected_cost_usd: str | UnsetType = UNSET
-    timed_messages: int | UnsetType = UNSET
+    timed_responses: int | UnsetType = UNSET
     duration_ms: int | UnsetType = UNSET
     tokens_per_second: float | UnsetType | None = UNSET
     tokens_per_dollar: float | UnsetType | None = UNSET
@@ -67,14 +71,14 @@ class UnpricedModelDocument(TokensDocument, frozen=True, kw_only=True):
     """A model without a price, and its tokens."""
 
     model: str
-    messages: int
+    responses: int
 
 
 class UncertainModelDocument(Struct, frozen=True):
     """A model whose client did not record the final output."""
 
     model: str
-    messages: int
+    responses: int
     output_tokens: int
     versions: tuple[str, ...] | UnsetType = UNSET
 
@@ -102,11 +106,11 @@ def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | N
         rows=[_row(row, report.mode) for row in rows],
         totals=_row(report.totals, report.mode),
         unpriced=[
-            UnpricedModelDocument(model=one.model, messages=one.messages, **counts(one.tokens))
+            UnpricedModelDocument(model=one.model, responses=one.responses, **counts(one.tokens))
             for one in report.unpriced
         ],
         uncertain=[
-            UncertainModelDocument(one.model, one.messages, one.output_tokens, one.versions or UNSET)
+            UncertainModelDocument(one.model, one.responses, one.output_tokens, one.versions or UNSET)
             for one in report.uncertain
         ],
         gone=report.gone,
@@ -117,11 +121,11 @@ def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | N
 def _row(row: CostRow, mode: str) -> CostRowDocument:
     more: dict[str, Any] = {**row.keys, **_block(row)}
     if mode != MODES[0]:
-        more["unrecorded_messages"] = row.unrecorded_messages
+        more["unrecorded_responses"] = row.unrecorded_responses
     speed = row.performance
     if speed is not None:
         more |= {
-            "timed_messages": speed.messages,
+            "timed_responses": speed.responses,
             "duration_ms": speed.duration_ms,
             "tokens_per_second": speed.tokens_per_second,
             "tokens_per_dollar": speed.tokens_per_dollar,
@@ -129,10 +133,11 @@ def _row(row: CostRow, mode: str) -> CostRowDocument:
     if row.explanation is not None:
         more["explain"] = _explanation(row.explanation)
     return CostRowDocument(
-        messages=row.messages,
+        responses=row.responses,
+        messages=row.responses,
         **counts(row.tokens),
         cost_usd=exact(row.pico_usd),
-        unpriced_messages=row.unpriced_messages,
+        unpriced_responses=row.unpriced_responses,
         **more,
     )
 
@@ -159,8 +164,8 @@ def _explanation(why: CostExplanation) -> CostExplanationDocument:
         paths=why.paths,
         copies_dropped=why.copies_dropped,
         prices=why.prices,
-        uncertain_messages=why.uncertain_messages,
+        uncertain_responses=why.uncertain_responses,
         recorded_cost_usd=exact(why.recorded_pico_usd),
-        unrecorded_messages=why.unrecorded_messages,
+        unrecorded_responses=why.unrecorded_responses,
         difference_usd=exact(why.difference_pico_usd),
     )

@@ -24,7 +24,9 @@ class SessionRowDocument(Struct, frozen=True, kw_only=True):
     branch: str | None
     first_at: dt.datetime | None
     last_at: dt.datetime | None
-    entries: int | None
+    messages: int | None
+    responses: int | None
+    lines: int | None
     bytes: int
     agents: int | None
     cost_usd: str | None

@@ -203,11 +203,11 @@ def _write(source: ExportSource, place: ExportTarget) -> ExportSummary:
         source.session.glance.last_at,
         len(talk),
         len(agents.numbers),
-        source.session.spending(),
+        source.cost.spending,
     )
     size = sum(node.length for group in talk.groups for node in group) + agents.bytes
     if size <= ONE_PAGE_BYTES and len(talk) <= ONE_PAGE_MESSAGES:
-        told.bytes = export.fill(place.file, _pieces(_single(source, talk, agents, place.up, told.spending)))
+        told.bytes = export.fill(place.file, _pieces(_single(source, talk, agents, place.up)))
         told.files = 1
     else:
         _PagedExport(source, talk, agents, place, told).write()
@@ -218,13 +218,11 @@ def _title(source: ExportSource) -> str:
     return words_of(source.text(source.session.title), 300) or f"Session {source.session.id[:8]}"
 
 
-def _single(
-    source: ExportSource, talk: ViewMessages, agents: ExportAgents, up: str, spending: Spending | None = None
-) -> Iterator[str]:
+def _single(source: ExportSource, talk: ViewMessages, agents: ExportAgents, up: str) -> Iterator[str]:
     places = _NestedAgents(source, agents)
     yield html_frame.head(_title(source))
     yield html_frame.navigation([(quote(up), "All sessions")]) if up else ""
-    yield from _summary(source, talk, agents, spending or source.session.spending())
+    yield from _summary(source, talk, agents)
     writer = MessageWriter(source, talk, agents, places)
     yield "<main>\n"
     for index in range(len(talk)):
@@ -234,9 +232,7 @@ def _single(
     yield html_frame.foot(_made_by(source))
 
 
-def _summary(
-    source: ExportSource, talk: ViewMessages, agents: ExportAgents, spending: Spending
-) -> Iterator[str]:
+def _summary(source: ExportSource, talk: ViewMessages, agents: ExportAgents) -> Iterator[str]:
     session = source.session
     seen = session.glance
     span = [f"{one.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC" for one in (seen.first_at, seen.last_at) if one]
@@ -247,13 +243,22 @@ def _summary(
             ("Directory", source.text(session.cwd)),
             ("Branch", source.text(seen.git_branch or "")),
             ("Time", " to ".join(span)),
+            ("Tag", source.text(seen.tag or "")),
             ("Messages", f"{len(talk):,}"),
-            ("Agents", f"{len(agents.numbers):,}" if agents.numbers else ""),
-            ("Used", html_frame.spent(spending)),
+            ("Responses", _count(source.cost.responses)),
+            ("Lines", _count(source.lines)),
+            ("Damaged lines", _count(len(source.damage))),
+            ("Agents", _count(len(agents.numbers))),
+            ("Used", html_frame.spent(source.cost.spending)),
         ]
     )
     for note in _notes(source, talk):
         yield f'<p class="note">{note}</p>\n'
+
+
+def _count(number: int) -> str:
+    """A row without anything to count is left out."""
+    return f"{number:,}" if number else ""
 
 
 def _notes(source: ExportSource, talk: ViewMessages) -> Iterator[str]:
@@ -419,7 +424,7 @@ class _PagedExport:
         where = quote(self._place.pages.name)
         yield html_frame.head(self._told.title)
         yield html_frame.navigation([(quote(self._place.up), "All sessions")]) if self._place.up else ""
-        yield from _summary(self._source, self._talk, self._agents, self._told.spending)
+        yield from _summary(self._source, self._talk, self._agents)
         yield "<main>\n<h2>Pages</h2>\n"
         for page in pages:
             yield _page_row(page, where)

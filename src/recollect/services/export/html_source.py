@@ -31,8 +31,9 @@ from recollect.services.page.conversation import (
     talk_of,
 )
 from recollect.services.page.log import PageSession
-from recollect.services.session import Session
+from recollect.services.session import AgentCost, Session
 from recollect.storage.config.our_config import price_list
+from recollect.storage.logs.reader import read_lines
 from recollect.system.peek import open_regular
 
 _LARGEST_META = 1 << 20
@@ -48,6 +49,19 @@ class ExportSource:
         self._prices = price_list()
         self._counted: set[tuple[object, int]] = set()
         self._texts: dict[str, str] = {}
+
+    @functools.cached_property
+    def cost(self) -> AgentCost:
+        """What it cost with its agents, as a whole."""
+        rows = self.session.agent_costs()
+        return AgentCost(
+            True, sum(row.responses for row in rows), sum((row.spending for row in rows), Spending())
+        )
+
+    @functools.cached_property
+    def lines(self) -> int:
+        """How many lines its log has."""
+        return sum(1 for _ in read_lines(self.session.path))
 
     @functools.cached_property
     def damage(self) -> list[Damage]:
@@ -87,7 +101,7 @@ class ExportSource:
         item = codec.decode(Line(clean, entry.offset))
         return item.readable if isinstance(item, Damage) else item
 
-    def cost(self, talk: ViewMessages, index: int) -> Spending | None:
+    def message_cost(self, talk: ViewMessages, index: int) -> Spending | None:
         """What a response cost, at the message that holds its last line."""
         group = talk.groups[index]
         if group[0].type != "assistant":

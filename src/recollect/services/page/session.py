@@ -83,7 +83,7 @@ def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionH
         live=row.is_live,
         is_archive_only=not any(session.home is one for one in desk.home.homes),
         messages=0 if talk is None else len(talk),
-        entries=len(graph.nodes) + len(graph.duplicates),
+        lines=row.lines,
         hidden=_hidden(session, talk),
         active_leaf=graph.active_leaf.uuid if graph.active_leaf is not None else None,
         problem=problem,
@@ -141,6 +141,7 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
             return {}
     unpriced = [one.model for one in report.unpriced]
     return {
+        "responses": report.totals.responses,
         "cost_usd": None if unpriced else exact(report.totals.pico_usd),
         "unpriced": unpriced,
         "models": [row.keys["model"] for row in report.rows],

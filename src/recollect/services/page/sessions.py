@@ -25,7 +25,7 @@ from recollect.services import projects
 from recollect.services.archive.archive import archive_at
 from recollect.services.archive.expiry import is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
-from recollect.services.cost.session_sums import session_sums
+from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.documents import sessions as documents
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
@@ -34,7 +34,7 @@ from recollect.services.session import Session
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
-SORTS = ("last", "first", "cost", "bytes", "entries", "title")
+SORTS = ("last", "first", "cost", "bytes", "lines", "title")
 
 _STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
 
@@ -64,7 +64,7 @@ class _IndexedSessions(Struct, frozen=True):
 
     files: dict[str, CatalogueRow]
     agents: dict[str, int]
-    spent: dict[str, dict[str, int | None]]
+    used: dict[str, SessionSum]
 
 
 class SessionRow(Struct):
@@ -78,10 +78,11 @@ class SessionRow(Struct):
     first_at: dt.datetime | None
     last_at: dt.datetime | None
     modified_at: dt.datetime
-    entries: int | None  # lines of its log that have an id
+    messages: int | None
+    lines: int | None
     damaged: int | None
     agents: int | None
-    spent: dict[str, int | None] | None
+    used: SessionSum | None
     is_live: bool
     expires_at: dt.datetime
 
@@ -94,6 +95,11 @@ class SessionRow(Struct):
     def shown_at(self) -> dt.datetime:
         """When it was last spoken in, or else when its file was written."""
         return self.last_at or self.modified_at
+
+    @property
+    def spent(self) -> dict[str, int | None] | None:
+        """What it cost by model, None where that has no price."""
+        return None if self.used is None else self.used.spent
 
     @property
     def pico_usd(self) -> int | None:
@@ -226,10 +232,9 @@ class SessionList:
             session,
             *self._described(session, known, (size, mtime_ns)),
             modified,
-            known.entries if known is not None else None,
-            known.damaged if known is not None else None,
+            *_counts(known),
             indexed.agents.get(session.id, 0) if known is not None else None,
-            indexed.spent.get(session.id, {}) if known is not None else None,
+            indexed.used.get(session.id, NOTHING_USED) if known is not None else None,
             session.id in live,
             modified + keep,
         )
@@ -283,7 +288,9 @@ class SessionList:
             branch=row.branch,
             first_at=row.first_at,
             last_at=row.last_at,
-            entries=row.entries,
+            messages=row.messages,
+            responses=row.used.responses if row.used is not None else None,
+            lines=row.lines,
             bytes=row.session.file.size,
             agents=row.agents,
             cost_usd=row.cost_usd,
@@ -325,8 +332,14 @@ def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:
     database = opened.database
     assert database is not None  # noqa: S101 - for the type checker: whoever calls has looked
     files = {row.path: row for row in catalogue.rows(database)}
-    spent = {name: one.spent for name, one in session_sums(opened, roots).items()}
-    return _IndexedSessions(files, catalogue.agents(database), spent)
+    return _IndexedSessions(files, catalogue.agents(database), session_sums(opened, roots))
+
+
+def _counts(known: CatalogueRow | None) -> tuple[int | None, int | None, int | None]:
+    """Messages, lines and damaged lines. Messages are not known where the log would have to be read for them."""
+    if known is None:
+        return None, None, None
+    return (0 if known.lines is None else known.messages), known.lines or 0, known.damaged
 
 
 def project_name(cwd: str, log: Path) -> str:
@@ -390,6 +403,6 @@ _ORDERS: dict[str, Callable[[SessionRow], Any]] = {
     "first": lambda row: (row.first_at or row.shown_at, row.id),
     "cost": lambda row: (row.pico_usd or 0, row.shown_at),
     "bytes": lambda row: (mark_of(row.session)[1], row.id),
-    "entries": lambda row: (row.entries or 0, row.id),
+    "lines": lambda row: (row.lines or 0, row.id),
     "title": lambda row: (row.title.casefold(), row.id),
 }
