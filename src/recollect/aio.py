@@ -42,7 +42,7 @@ from recollect.model.entry import Entry
 from recollect.model.ids import SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.services.homes import Home as SyncHome
-from recollect.services.session import Branches, Compaction, SessionCounts
+from recollect.services.session import AgentCost, Branches, Compaction, SessionCounts
 from recollect.services.session import Session as SyncSession
 from recollect.services.walk import Walk
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
