@@ -132,7 +132,7 @@ def test_tasks_that_no_process_is_left_for_are_reported() -> None:
     ends = [event for event in events if isinstance(event, TaskFailure)]
 
     assert Counter(range(5)) == Counter(event.task for event in ends)
-    assert {"its process ended early", "no process was left for it"} == {event.why for event in ends}
+    assert {"its process ended early", "no process was left to run it"} == {event.why for event in ends}
 
 
 def test_an_error_of_the_job_is_reported_and_the_process_goes_on(

@@ -1,15 +1,16 @@
 """One pool of worker processes, for every job that reads many files.
 
-A job is a function at the top of a module. It takes a setup and returns a function that turns one task into
-pieces. Setup, tasks and pieces are plain values that ``marshal`` can write. A job may yield None where it has
-nothing to say yet: the pool looks at the clock there.
+A job is a top-level function. It takes a setup and returns a function that turns one task into pieces.
+Setup, tasks and pieces are plain values that ``marshal`` can write. A job may yield None while it has
+no piece yet, so that the pool can check the deadline.
 
-``events`` yields pieces in the order they arrive and says how every task came out: a ``TaskEnd``, or a
-``TaskFailure`` where its process died or its job raised. ``answers`` is for jobs with one piece per task: a task
-that failed is done again by the caller, so that every answer comes exactly once.
+``events`` yields pieces as they arrive and one result per task: a ``TaskEnd``, or a ``TaskFailure``
+where its process died or its job raised. ``answers`` is for jobs with one piece per task: the caller
+repeats a failed task, so that every answer comes exactly once.
 
-Without worker processes (none are wanted, or none can be started) the caller does all tasks itself: slower, with
-the same pieces. This module is light; what starts processes is imported when one is started.
+Without worker processes (none requested, or none can be started) the caller does all tasks itself:
+slower, with the same pieces. This module is light: the code that starts processes is imported when
+needed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NEVER = float("inf")
 
 
 class TaskPiece(NamedTuple):
-    """Something a job says of a task."""
+    """One piece of a task's result."""
 
     task: int
     value: Any
@@ -41,7 +42,7 @@ class TaskEnd(NamedTuple):
 
 
 class TaskFailure(NamedTuple):
-    """A task was not done to its end. Some of its pieces may have come before."""
+    """A task did not complete. Some of its pieces may have come before."""
 
     task: int
     why: str
@@ -51,17 +52,17 @@ TaskEvent = TaskPiece | TaskEnd | TaskFailure
 
 
 class DeadlinePassed(Exception):
-    """The time was up before every task was done. The processes are ended."""
+    """The deadline passed before every task was done. The processes are ended."""
 
 
 class WorkerPool:
-    """How a job is done.
+    """How a job is run.
 
-    ``processes``: how many workers, at most one for each task. ``takes_part``: the caller does tasks as well
-    while no piece waits for it. ``ahead``: tasks a worker has at hand, so that it is not idle while the caller is
-    busy. ``waiting``: pieces that may wait for the caller; a worker that has more is held up, which bounds memory.
-    ``deadline``: a time of ``time.monotonic``. ``is_isolated``: the caller never does a task itself, because it
-    could not be stopped.
+    ``processes``: how many workers, at most one per task. ``takes_part``: the caller does tasks too
+    while no piece waits for it. ``ahead``: tasks queued for a worker, so that it is not idle while the
+    caller is busy. ``waiting``: pieces that may wait for the caller; further ones block the worker,
+    which bounds memory. ``deadline``: a time of ``time.monotonic``. ``is_isolated``: the caller never
+    does a task itself, because it could not be stopped.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class WorkerPool:
         self._run: Run | None = None
 
     def events(self, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> Iterator[TaskEvent]:
-        """What becomes of every task, by its number. With sizes the largest tasks are begun first."""
+        """The events of all tasks, by task number. With sizes the largest tasks start first."""
         open_tasks = deque(range(len(tasks)) if sizes is None else largest_first(sizes))
         count = min(self.processes, len(tasks) - self.takes_part)
         if count > 0:
@@ -98,7 +99,8 @@ class WorkerPool:
             yield from self.done_here(number := open_tasks.popleft(), tasks[number])
 
     def answers(self, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
-        """The one piece of each task, with the task's number. What failed is done here, and may raise here."""
+        """The one piece of each task, with the task's number. Failed tasks are repeated here, and may
+        raise."""
         held: dict[int, Any] = {}
         for event in self.events(tasks, sizes):
             if isinstance(event, TaskPiece):
@@ -113,7 +115,7 @@ class WorkerPool:
                         yield event.task, again.value
 
     def done_here(self, number: int, task: Any) -> Iterator[TaskEvent]:
-        """A task done by the caller; an error of the job is raised as it is."""
+        """A task done by the caller; an error of the job is raised unchanged."""
         if self._run is None:
             self._run = self.job(self.setup)
         for piece in self._run(task):
@@ -132,12 +134,12 @@ def cores() -> int:
 
 
 def largest_first(sizes: Sequence[int]) -> list[int]:
-    """Numbers in the order of falling sizes: the last tasks to end are then small ones."""
+    """Indexes by falling size, so that the last tasks to end are small."""
     return sorted(range(len(sizes)), key=lambda number: -sizes[number])
 
 
 def bundles(numbers: Iterable[int], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Neighbours put together until they reach a size: a message for each small file would cost more than it."""
+    """Groups of neighbours up to a size: one message per small file would cost more than the file."""
     bundle: list[int] = []
     size = 0
     for number in numbers:

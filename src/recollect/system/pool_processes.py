@@ -1,8 +1,8 @@
-"""The processes of a pool, each with a thread of ours that talks to it.
+"""The processes of a pool, each served by a thread of ours.
 
-A worker gets its tasks on stdin and answers on stdout (``system.pool_worker``). It is in a process group of its
-own, so Ctrl-C reaches only the caller, who ends the workers. It ends when its stdin does, so it cannot outlive
-the caller.
+A worker gets its tasks on stdin and answers on stdout (``system.pool_worker``). It has its own process
+group, so Ctrl-C reaches only the caller, which ends the workers. It exits when its stdin ends, so it
+cannot outlive the caller.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from recollect.system.pool import NEVER, DeadlinePassed, TaskEnd, TaskEvent, Tas
 if TYPE_CHECKING:
     from recollect.system.pool import WorkerPool
 
-# -c rather than -m: runpy takes a few milliseconds. -P: a directory the caller stands in may hold a package of
-# our name, and it must not be run.
+# -c rather than -m: runpy takes a few milliseconds. -P: the current directory may hold a package of our name,
+# which must not be run.
 _PROGRAM = ("-P", "-c", "from recollect.system.pool_worker import main; main()")
 # A large piece in one or two reads: after every read a thread waits for the interpreter.
 _PIPE_BYTES = 1 << 20
-# Longer than this nothing is waited for at once: the clock of a lock has an end.
+# The longest single wait: lock timeouts have a maximum.
 _LONGEST_WAIT = 1e6
-# Something may have printed to our pipe before the worker could prevent it: then nothing there can be read.
+# Something may have printed to our pipe before the worker could prevent it: then its output is unreadable.
 _UNREADABLE = (OSError, ValueError, EOFError, TypeError, OverflowError, MemoryError)
 
 
 class PoolProcesses:
-    """Workers at the tasks of one pool."""
+    """The workers of one pool."""
 
     def __init__(self, pool: WorkerPool, tasks: Sequence[Any], open_tasks: deque[int], count: int) -> None:
         self._pool, self._tasks, self._open_tasks = pool, tasks, open_tasks
@@ -43,21 +43,21 @@ class PoolProcesses:
         self._room = threading.Semaphore(pool.waiting)
         self._is_over = False
         self._workers: list[subprocess.Popen[bytes]] = []
-        # Those that could be started share the work.
+        # The workers that did start share the tasks.
         with contextlib.suppress(OSError):
             while len(self._workers) < count:
                 self._workers.append(_started())
         self._threads = [
-            threading.Thread(target=self._talk, args=(worker,), daemon=True) for worker in self._workers
+            threading.Thread(target=self._serve, args=(worker,), daemon=True) for worker in self._workers
         ]
 
     @property
     def are_started(self) -> bool:
-        """Whether there is a worker at all."""
+        """Whether any worker was started."""
         return bool(self._workers)
 
     def events(self) -> Iterator[TaskEvent]:
-        """All that comes of the tasks. However this ends, no worker is left."""
+        """The events of all tasks. No worker is left when this ends, for any reason."""
         try:
             for thread in self._threads:
                 thread.start()
@@ -72,9 +72,9 @@ class PoolProcesses:
                 else:
                     self._room.release()
                     yield event
-            # Tasks that a dying worker gave back when every other one had ended already.
+            # Tasks that a dying worker returned after every other one had ended.
             while not self._pool.takes_part and (number := self._next()) is not None:
-                yield TaskFailure(number, "no process was left for it")
+                yield TaskFailure(number, "no process was left to run it")
         finally:
             self._end()
 
@@ -95,8 +95,8 @@ class PoolProcesses:
         except IndexError:
             return None
 
-    def _talk(self, worker: subprocess.Popen[bytes]) -> None:
-        """Hand out tasks and take in pieces, until there are no tasks or the worker is gone."""
+    def _serve(self, worker: subprocess.Popen[bytes]) -> None:
+        """Send tasks and receive pieces, until there are no tasks or the worker has ended."""
         mine: deque[int] = deque()
         try:
             with contextlib.suppress(*_UNREADABLE):
@@ -104,7 +104,7 @@ class PoolProcesses:
         finally:
             if mine:
                 number = mine.popleft()
-                # The others it had not begun.
+                # It had not started the others.
                 self._open_tasks.extendleft(reversed(mine))
                 self._tell(TaskFailure(number, "its process ended early"))
             self._news.put(None)
@@ -135,14 +135,14 @@ class PoolProcesses:
         for worker in self._workers:
             worker.kill()
             worker.wait()
-        # Each thread may wait for room twice: for its last piece and for its failure.
+        # Each thread may need room twice: for its last piece and for its failure.
         self._room.release(2 * len(self._threads))
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
         for worker in self._workers:
             for stream in (worker.stdin, worker.stdout):
-                # What was not sent yet is of no use to a process that is gone.
+                # Unsent data is useless once the process has ended.
                 with contextlib.suppress(OSError):
                     cast("IO[bytes]", stream).close()
 
@@ -157,7 +157,7 @@ def _started() -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         process_group=0,
     )
-    # Only so many pages may be pipes; a smaller one does as well.
+    # The system limits the pages used by pipes; a smaller pipe works too.
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl
 

@@ -1,7 +1,7 @@
 """A worker process of ``system.pool``: takes tasks from stdin, writes pieces to stdout.
 
-Started by ``system.pool_processes``. The first message names the job, so that a worker imports what its job needs
-and nothing else. When stdin ends the caller is gone, and the worker ends at once, whatever it is doing.
+Started by ``system.pool_processes``. The first message names the job, so that a worker imports only
+what its job needs. When stdin ends the caller has exited, and the worker exits at once.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import IO, Any
 
 from recollect.system.pipes import receive, send
 
-# A worker with a deadline that holds the interpreter (a pattern that never ends) does not notice that the caller
-# is gone. Then the system ends it, this long after the deadline.
+# A worker that holds the interpreter (a pattern that never ends) does not notice that the caller has exited.
+# Then the system kills it, this long after the deadline.
 _GRACE_SECONDS = 3.0
 
 
 def main() -> None:
     """Do tasks until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # msgspec can do without, and starts sooner.
+    # msgspec works without it, and starts sooner.
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    # Whatever prints must not print into our answers.
+    # Other output must not mix with our answers.
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     messages: SimpleQueue[Any] = SimpleQueue()
@@ -34,12 +34,12 @@ def main() -> None:
     try:
         _work(messages, target)
     except BrokenPipeError:
-        # Nothing is left to tell. Python would try to write the rest once more, and complain.
+        # Nothing is left to send. Python would try to flush once more, and complain.
         os._exit(0)
 
 
 def _listen(source: IO[bytes], messages: SimpleQueue[Any]) -> None:
-    """Read tasks as they come, so that the caller never waits for us to take one."""
+    """Read tasks as they arrive, so that the caller never blocks on sending one."""
     while (message := receive(source)) is not None:
         messages.put(message)
     os._exit(0)
@@ -55,7 +55,7 @@ def _work(messages: SimpleQueue[Any], target: IO[bytes]) -> None:
         try:
             for piece in run(task):
                 if piece is not None:
-                    # At once: what is held back is lost when the next piece takes for ever.
+                    # At once: a buffered piece would be lost if the next one never ends.
                     send(target, ("piece", piece))
         except BrokenPipeError:
             raise
