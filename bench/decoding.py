@@ -13,7 +13,7 @@ from bench.report import Row
 from recollect.model.codec import decode
 from recollect.model.damage import Line
 from recollect.model.line_views.facts import usage_facts
-from recollect.model.line_views.scan import envelope_of
+from recollect.model.line_views.links import line_links
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ROUNDS = 5
@@ -60,7 +60,7 @@ def run() -> list[Row]:
     rows = [Row(f"{name}.loads", f"{speed:.0f} MB/cpu-s", "", None) for name, speed in peers.items()]
     ours: list[tuple[str, Callable[[bytes], object], float | None]] = [
         ("decode: typed entry, damage found, text kept", lambda line: decode(Line(line)), None),
-        ("envelope_of: ids and links", envelope_of, 1.5),
+        ("line_links: ids and links", line_links, 1.5),
         ("usage_facts: token counts", usage_facts, 1.5),
     ]
     for what, work, wanted in ours:

@@ -18,8 +18,9 @@ with atheris.instrument_imports(include=["recollect"]):
     from recollect.model.codec import decode, encode
     from recollect.model.damage import Damage, Line
     from recollect.model.entry import Entry
+    from recollect.model.line_views.damage import damage_of
     from recollect.model.line_views.facts import usage_facts
-    from recollect.model.line_views.scan import damage_of, envelope_of
+    from recollect.model.line_views.links import line_links
     from recollect.sample import sample_home
     from recollect.storage.logs.reader import LogReader
 
@@ -35,7 +36,7 @@ def one_input(data: bytes) -> None:
             item.fields()
         assert isinstance(item, Damage) == (damage_of(Line(line)) is not None)
         usage_facts(line)
-        envelope_of(line)
+        line_links(line)
     SCRATCH.write_bytes(data)
     items = list(LogReader(SCRATCH))
     whole = data[: data.rfind(b"\n") + 1]

@@ -15,7 +15,7 @@ import pytest
 
 from recollect.errors import InvalidId
 from recollect.model.ids import EntryId, ProjectKey, SessionId
-from recollect.model.line_views.scan import Envelope
+from recollect.model.line_views.links import LineLinks
 from recollect.model.project_key import project_key, sdk_project_key
 from recollect.storage import home as home_module
 from recollect.storage.home import ClaudeHome, LogContent, ProjectDir
@@ -543,7 +543,7 @@ class TestLatest:
         write(own.log(SessionId(TWO)), line("mode"), *[message(cwd=workdir)] * 3, at=3000)
         seen: list[str] = []
 
-        def counted(path: Path, **limits: int) -> Iterator[Envelope]:
+        def counted(path: Path, **limits: int) -> Iterator[LineLinks]:
             for found in peek.peek_lines(path, **limits):
                 seen.append(path.stem)
                 yield found

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.damage import DEFAULT_LIMITS
-from recollect.model.line_views.scan import Envelope, envelope_of
+from recollect.model.line_views.links import LineLinks, line_links
 from recollect.system.peek import ReadProblems, list_directory, open_regular, peek_lines
 
 USER = b'{"type":"user","cwd":"/srv"}'
@@ -31,7 +31,7 @@ USER = b'{"type":"user","cwd":"/srv"}'
 )
 def test_odd_lines_the_client_accepts_are_seen(line: bytes) -> None:
     """CRLF, BOM, half a surrogate, invalid UTF-8, spacing, repeated keys, huge numbers."""
-    assert Envelope(type="user", cwd="/srv") == envelope_of(line)
+    assert LineLinks(type="user", cwd="/srv") == line_links(line)
 
 
 @pytest.mark.parametrize(
@@ -52,23 +52,23 @@ def test_odd_lines_the_client_accepts_are_seen(line: bytes) -> None:
 )
 def test_what_the_client_does_not_read_as_an_object_is_not_seen(line: bytes) -> None:
     """Other values, torn and glued lines, NaN, nesting without end."""
-    assert envelope_of(line) is None
+    assert line_links(line) is None
 
 
 def test_an_undecodable_byte_becomes_the_replacement_character() -> None:
     """As in the client, also in a field we look at."""
-    assert Envelope(type="user", cwd="/srv/\ufffd") == envelope_of(b'{"type":"user","cwd":"/srv/\xff"}')
+    assert LineLinks(type="user", cwd="/srv/\ufffd") == line_links(b'{"type":"user","cwd":"/srv/\xff"}')
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(line: bytes) -> None:
     """Whatever stands in a line, the answer is an envelope or nothing."""
-    assert isinstance(envelope_of(line), Envelope | None)
+    assert isinstance(line_links(line), LineLinks | None)
 
 
 def test_fields_of_any_shape_hide_nothing() -> None:
     """A list where a text should be hides neither the line nor its other fields."""
-    seen = envelope_of(b'{"type":["x"],"cwd":7,"sessionId":"s"}')
+    seen = line_links(b'{"type":["x"],"cwd":7,"sessionId":"s"}')
 
     assert seen is not None
     assert (None, "s") == (seen.cwd, seen.session_id)
@@ -100,7 +100,7 @@ def test_a_line_over_the_limit_is_stepped_over(tmp_path: Path) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + USER + b"\n")
 
-    assert [Envelope(type="user", cwd="/srv")] == list(peek_lines(log))
+    assert [LineLinks(type="user", cwd="/srv")] == list(peek_lines(log))
 
 
 def test_packed_bytes_hold_no_lines(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from recollect.errors import Busy
 from recollect.system import pool_processes, pool_worker
-from recollect.system.pipes import receive, send
 from recollect.system.pool import (
     DeadlinePassed,
     TaskEnd,
@@ -25,6 +24,7 @@ from recollect.system.pool import (
     bundles,
     largest_first,
 )
+from recollect.system.pool_worker import receive, send
 from tests.system.pool_jobs import counting, doing
 
 ROOT = Path(__file__).parents[2]

@@ -258,7 +258,7 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
 def _damage_in(path: Path) -> list[str]:
     # Imported where there is no index: to look at lines takes more than all the rest.
     from recollect.model.damage import Damage
-    from recollect.model.line_views.scan import damage_of
+    from recollect.model.line_views.damage import damage_of
     from recollect.storage.logs.reader import read_lines
 
     try:

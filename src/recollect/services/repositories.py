@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from recollect.errors import RecollectError
 from recollect.model.damage import Line
-from recollect.model.line_views.worktree import worktree_line
+from recollect.model.json_text import loose_object
+from recollect.model.line_views.view import text_of
 from recollect.services.list import ListedSession
 from recollect.storage.git_directories import repository_of
 from recollect.storage.logs.reader import read_lines
@@ -73,9 +74,9 @@ def _origins(log: Path) -> list[str]:
     try:
         for line in read_lines(log):
             if isinstance(line, Line) and b'"worktree-state"' in line.data:
-                state = worktree_line(line.data)
-                if state is not None and state.origin is not None:
-                    found.append(state.origin)
+                fields = loose_object(line.data)
+                origin = text_of(fields.get("worktreeSession"), "originalCwd")
+                found += [origin] if origin and fields.get("type") == "worktree-state" else []
     except RecollectError:
         return []
     return found[::-1]

@@ -26,7 +26,7 @@ from recollect.errors import Ambiguous, NotFound, StorageError
 from recollect.index import catalogue
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
-from recollect.model.line_views.scan import envelope_of
+from recollect.model.line_views.links import line_links
 from recollect.model.project_key import project_key, same_long_prefix
 from recollect.model.prompts import typed_texts
 from recollect.services.homes import Home
@@ -139,7 +139,7 @@ def _directories(log: Path) -> list[str]:
     seen: dict[str, None] = {}
     for line in read_lines(log):
         if isinstance(line, Line) and b'"cwd"' in line.data:
-            envelope = envelope_of(line.data)
+            envelope = line_links(line.data)
             if envelope is not None and _is_place(envelope.cwd) and not envelope.is_sidechain:
                 seen.pop(envelope.cwd or "", None)
                 seen[envelope.cwd or ""] = None

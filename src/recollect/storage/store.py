@@ -37,7 +37,7 @@ from recollect.model.entry import Entry
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
 from recollect.model.line_views.facts import usage_facts
-from recollect.model.line_views.scan import Envelope, envelope_of
+from recollect.model.line_views.links import LineLinks, line_links
 from recollect.model.moments import parsed_time
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.log import Log, SyncPolicy
@@ -366,7 +366,7 @@ class SessionLog:
             # Rising times in file order: older clients choose the leaf by time.
             at = now if at is None or now > at else at + _STEP
             for line in self._lines(draft, entry_id, parent, at):
-                seen = envelope_of(line) or Envelope()
+                seen = line_links(line) or LineLinks()
                 lines.append((line, seen.uuid))
                 parent, at = seen.uuid or parent, parsed_time(seen.timestamp) or at
         return lines
@@ -399,7 +399,7 @@ class SessionLog:
             return False
         at = first.at or self._store.clock()
         lines = [
-            (line, (envelope_of(line) or Envelope()).uuid)
+            (line, (line_links(line) or LineLinks()).uuid)
             for line in self._lines(draft, entry_id, first.parent_uuid, at)
         ]
         missing = []
@@ -438,7 +438,7 @@ class SessionLog:
 
     def _take_in(self, line: Line) -> None:
         self._ledger.add(usage_facts(line.data))
-        seen = envelope_of(line.data)
+        seen = line_links(line.data)
         if seen is not None and seen.uuid is not None:
             self._places.setdefault(seen.uuid, line.offset)
             self._last_uuid = seen.uuid

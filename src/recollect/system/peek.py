@@ -23,7 +23,7 @@ from recollect.model.damage import DEFAULT_LIMITS
 
 # Imported where lines are read: most of those who come here only look at names.
 if TYPE_CHECKING:
-    from recollect.model.line_views.scan import Envelope
+    from recollect.model.line_views.links import LineLinks
 
 _CHUNK = 1 << 20
 # O_NONBLOCK: opening a pipe must fail our check, not wait for a writer that never comes.
@@ -129,19 +129,19 @@ def open_regular(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def peek_lines(path: Path, *, within: int | None = None) -> Iterator[Envelope]:
+def peek_lines(path: Path, *, within: int | None = None) -> Iterator[LineLinks]:
     """The readable lines from the head of a log, none that starts after byte ``within``.
 
     An unterminated last line counts if it parses, as for the client.
     """
-    from recollect.model.line_views.scan import envelope_of
+    from recollect.model.line_views.links import line_links
 
     with open_regular(path) as log:
         while within is None or log.tell() <= within:
             line = _next_line(log)
             if line is None:
                 return
-            found = envelope_of(line.rstrip(b"\r\n"))
+            found = line_links(line.rstrip(b"\r\n"))
             if found is not None:
                 yield found
 

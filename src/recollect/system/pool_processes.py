@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from recollect.system.pipes import receive, send
 from recollect.system.pool import NEVER, DeadlinePassed, TaskEnd, TaskEvent, TaskFailure, TaskPiece
+from recollect.system.pool_worker import receive, send
 
 if TYPE_CHECKING:
     from recollect.system.pool import WorkerPool

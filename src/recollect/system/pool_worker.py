@@ -7,6 +7,7 @@ what its job needs. When stdin ends the caller has exited, and the worker exits 
 from __future__ import annotations
 
 import importlib
+import marshal
 import os
 import signal
 import sys
@@ -14,8 +15,7 @@ from _thread import start_new_thread
 from queue import SimpleQueue
 from typing import IO, Any
 
-from recollect.system.pipes import receive, send
-
+_LENGTH_BYTES = 8
 # A worker that holds the interpreter (a pattern that never ends) does not notice that the caller has exited.
 # Then the system kills it, this long after the deadline.
 _GRACE_SECONDS = 3.0
@@ -63,3 +63,27 @@ def _work(messages: SimpleQueue[Any], target: IO[bytes]) -> None:
             send(target, ("end", f"{type(problem).__name__}: {problem}"))
         else:
             send(target, ("end",))
+
+
+# Values between two processes of one interpreter: ``marshal`` with its length before it.
+
+
+def send(stream: IO[bytes], value: Any) -> None:
+    """Write one value."""
+    data = marshal.dumps(value)
+    stream.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """Read one value; None at the end of the stream."""
+    prefix = stream.read(_LENGTH_BYTES)
+    if len(prefix) < _LENGTH_BYTES:
+        return None
+    length = int.from_bytes(prefix, "big")
+    data = stream.read(length)
+    if len(data) < length:
+        return None  # whoever wrote it died in the middle
+    # Whatever comes here was written by the other end of our own pipe.
+    return marshal.loads(data)  # noqa: S302

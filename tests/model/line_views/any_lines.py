@@ -103,10 +103,11 @@ ENTRIES = st.one_of(
     fields(
         type="system",
         subtype=st.sampled_from(["compact_boundary", "info"]),
-        content="Conversation compacted",
+        content=st.one_of(st.just("Conversation compacted"), _BLOCKS),
         compactMetadata={"trigger": "auto", "preservedSegment": {"headUuid": "a"}},
         **_CHAIN,
     ),
+    fields(type="system", message=_MESSAGE, **_PLACE),
     fields(type="attachment", attachment={"type": "queued_command", "prompt": "p"}, **_CHAIN),
     fields(
         type="progress",

@@ -10,7 +10,7 @@ from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Entry, Kind
 from recollect.model.line_views.facts import usage_facts
-from recollect.model.line_views.scan import envelope_of
+from recollect.model.line_views.links import line_links
 from tests.transcripts import lines_of, session_logs
 
 ANSWER = (
@@ -24,9 +24,9 @@ ANSWER = (
 def test_an_envelope_leaves_the_message_alone() -> None:
     """Ids and links are read; an 8 MB message is not copied."""
     line = ANSWER % (b"x" * 8_000_000)
-    envelope_of(ANSWER % b"warm up")
+    line_links(ANSWER % b"warm up")
     tracemalloc.start()
-    envelope = envelope_of(line)
+    envelope = line_links(line)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -77,7 +77,7 @@ def test_scans_agree_with_the_codec_on_every_real_line(shared: Path) -> None:
         facts = usage_facts(line) if entry.kind is not Kind.PROGRESS else None
         said = facts.response if facts is not None else None
         assert (expected and expected.tokens()) == (said and said.usage.tokens())
-        envelope = envelope_of(line)
+        envelope = line_links(line)
         assert envelope is not None
         if entry.chain is not None:
             assert (entry.uuid, entry.parent_uuid) == (envelope.uuid, envelope.parent_uuid)

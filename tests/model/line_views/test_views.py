@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,26 @@ import pytest
 from hypothesis import given
 from msgspec import Raw, UnsetType
 
+from recollect.model.codec import decode
+from recollect.model.damage import Damage, Line
 from recollect.model.json_text import deeper_than, loose_value
 from recollect.model.line_views.content import content_line
+from recollect.model.line_views.damage import damage_of
+from recollect.model.line_views.facts import facts_of
 from recollect.model.line_views.graph_line import graph_line
-from recollect.model.line_views.links import line_key
+from recollect.model.line_views.links import line_key, line_links
+from recollect.model.line_views.odd_lines import facts_by_codec
 from recollect.model.line_views.tool_calls import CallLine, call_line
-from recollect.model.line_views.view import LineView
-from recollect.model.line_views.worktree import worktree_line
 from tests.model.line_views.any_lines import LINES
 from tests.transcripts import lines_of, session_logs
 
-VIEWS: dict[str, LineView[Any]] = {
-    "key": line_key,
-    "graph": graph_line,
-    "content": content_line,
-    "worktree": worktree_line,
-    "calls": call_line,
+VIEWS: dict[str, tuple[Callable[[bytes], Any], Callable[[bytes], Any]]] = {
+    "key": (line_key, line_key.by_codec),
+    "links": (line_links, line_links.by_codec),
+    "graph": (graph_line, graph_line.by_codec),
+    "content": (content_line, content_line.by_codec),
+    "facts": (facts_of, facts_by_codec),
+    "calls": (call_line, call_line.by_codec),
 }
 
 
@@ -47,9 +52,17 @@ def plain(value: Any) -> Any:
 @given(data=LINES)
 def test_a_view_says_what_the_codec_says(name: str, data: bytes) -> None:
     """Wrong types, nulls, huge numbers, keys that stand twice, half surrogates, other dialects, damage."""
-    one = VIEWS[name]
+    view, by_codec = VIEWS[name]
     if not deeper_than(data, 64):
-        assert plain(one.by_codec(data)) == plain(one(data))
+        assert plain(by_codec(data)) == plain(view(data))
+
+
+@given(LINES)
+def test_damage_is_what_the_codec_calls_damage(data: bytes) -> None:
+    """Without building the entries of sound lines."""
+    item = decode(Line(data))
+
+    assert (item if isinstance(item, Damage) else None) == damage_of(Line(data))
 
 
 def test_views_say_what_the_codec_says_of_real_lines(shared: Path) -> None:
@@ -58,8 +71,8 @@ def test_views_say_what_the_codec_says_of_real_lines(shared: Path) -> None:
     wrong = [
         (name, data)
         for data in lines
-        for name, one in VIEWS.items()
-        if plain(one(data)) != plain(one.by_codec(data))
+        for name, (view, by_codec) in VIEWS.items()
+        if plain(view(data)) != plain(by_codec(data))
     ]
 
     assert [] == wrong
@@ -86,7 +99,7 @@ def test_sound_lines_need_no_codec() -> None:
     """It is imported where a line is refused, and not before."""
     program = (
         "import sys\n"
-        "from recollect.model.line_views import content, graph_line, links, tool_calls, worktree\n"
+        "from recollect.model.line_views import content, graph_line, links, tool_calls\n"
         'links.line_key(b\'{"type":"user","uuid":"u"}\')\n'
         "print('recollect.model.codec' in sys.modules)\n"
         "links.line_key(b'{\"type\":7}')\n"

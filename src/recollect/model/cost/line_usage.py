@@ -37,7 +37,7 @@ class ResponseUsage(Struct, frozen=True, gc=False):
     duration_ms: int | None = None
 
 
-def is_billed(kind: str, model: str | None) -> bool:
+def is_billed(kind: str | None, model: str | None) -> bool:
     """Whether a line of this type and model can speak of a response that cost something."""
     return kind == "assistant" and model != SYNTHETIC_MODEL
 

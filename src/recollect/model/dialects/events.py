@@ -55,7 +55,7 @@ def body_of(fields: RawFields) -> Body | None:
 
 def _origin(fields: RawFields) -> dict[str, Any]:
     links = chain_fields(fields)
-    links["session_id"] = text_field(fields, "session_id") or links["session_id"]
+    links["session_id"] = links["session_id"] or text_field(fields, "session_id")
     return links
 
 

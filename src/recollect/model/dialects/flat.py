@@ -114,8 +114,8 @@ def _user(fields: RawFields) -> Body:
     line, _ = struct_of(FlatUser, fields)
     links = chain_fields(fields)
     if line.metadata is not None:
-        links["session_id"] = line.metadata.session_id or links["session_id"]
-        links["entrypoint"] = line.metadata.source or links["entrypoint"]
+        links["session_id"] = links["session_id"] or line.metadata.session_id
+        links["entrypoint"] = links["entrypoint"] or line.metadata.source
     return User(message=RawMessage(_content(line.content).content, "user"), **links)
 
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from recollect.model.json_text import loose_value
-from recollect.model.line_views.view import LineView, text_of
+from recollect.model.line_views.view import LineView, raw_of, text_of
 
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
 
 
-class RawContent(Struct, gc=False):
+class RawContent(Struct, frozen=True, gc=False):
     """Content with every field of its blocks."""
 
     content: Raw | UnsetType = UNSET
 
 
-class ContentLine(Struct, gc=False):
+class ContentLine(Struct, frozen=True, gc=False):
     """A message, and what the client notes of where it came from."""
 
     message: RawContent | None = None
@@ -47,7 +46,7 @@ def _of_entry(entry: Entry) -> ContentLine:
 
 
 def _raw(fields: Mapping[str, object], name: str) -> Raw | UnsetType:
-    return Raw(msgspec.json.encode(fields[name])) if name in fields else UNSET
+    return raw_of(fields[name]) if name in fields else UNSET
 
 
 content_line = LineView(ContentLine, _of_entry)

@@ -18,6 +18,8 @@ from recollect.model.cost.copies import AGENT_PROGRESS
 from recollect.model.cost.line_usage import ResponseUsage, believable_total, is_billed, response_usage
 from recollect.model.cost.usage import Usage
 from recollect.model.json_text import content_of, loose_object, loose_value
+from recollect.model.line_views.links import LineLinks
+from recollect.model.line_views.view import REFUSED, is_of_other_dialect
 
 # The columns of the full-text table, in this order.
 TEXT_KINDS = ("prose", "thinking", "tool_input", "tool_result", "title", "other")
@@ -108,16 +110,7 @@ class _FactMessage(Struct, gc=False):
     content: str | list[_FactBlock] | None = None
 
 
-class _FactLine(Struct, rename="camel", gc=False):
-    type: str
-    uuid: str | None = None
-    parent_uuid: str | None = None
-    timestamp: str | None = None
-    session_id: str | None = None
-    agent_id: str | None = None
-    is_sidechain: bool | None = None
-    is_meta: bool | None = None
-    cwd: str | None = None
+class _FactLine(LineLinks, frozen=True, rename="camel", gc=False):
     git_branch: str | None = None
     version: str | None = None
     request_id: str | None = None
@@ -149,7 +142,6 @@ _line = msgspec.json.Decoder(_FactLine)
 _source = msgspec.json.Decoder(_FactSource)
 _news = msgspec.json.Decoder(_AgentProgress)
 _cost_state = msgspec.json.Decoder(_CostStateLine)
-_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
 _SPEAKS = ("user", "assistant", "system")
 # Within blocks: names of things, and what is text to no one.
@@ -162,20 +154,21 @@ def facts_of(data: bytes) -> LineFacts | None:
     """What the index keeps of a line; None where it is blank or cannot be read at all."""
     try:
         line = _line.decode(data)
-    except _REFUSED:
+    except REFUSED:
+        return _by_codec(data)
+    if line.session_id is None and is_of_other_dialect(data):
         return _by_codec(data)
     kind = line.type
     if line.message is None and kind not in ("attachment", "progress"):
         if kind == "system" and not isinstance(line.content, UnsetType):
             return _facts(line, one_text(OTHER, joined(strings_in(line.content))))
         if kind == "cost-state":
-            return _with_recorded(line, data)
+            return msgspec.structs.replace(_facts(line, None), recorded=recorded_total(data))
         return _facts(line, None) if kind in WITHOUT_TEXT else _by_codec(data)
-    if kind == "attachment":
-        told = None if isinstance(line.attachment, UnsetType) else joined(strings_in(line.attachment))
-        return _facts(line, one_text(OTHER, told))
+    if kind == "attachment" and not isinstance(line.attachment, UnsetType):
+        return _facts(line, one_text(OTHER, joined(strings_in(line.attachment))))
     if kind == "progress":
-        return _facts(line, None, _news_of(line))
+        return _facts(line, None, progress_usage(line.data))
     if kind not in _SPEAKS:
         return _facts(line, None) if kind in WITHOUT_TEXT else _by_codec(data)
     return _spoken_line(line, data)
@@ -188,14 +181,19 @@ def usage_facts(data: bytes) -> LineFacts | None:
     return facts_of(data)
 
 
-def _spoken_line(line: _FactLine, data: bytes) -> LineFacts:
+def _spoken_line(line: _FactLine, data: bytes) -> LineFacts | None:
     message = line.message
     assert message is not None  # noqa: S101 - for the type checker: whoever calls has asked
     content = message.content
+    if content is None:
+        # A system line has its text elsewhere. An answer whose content is gone was paid for all the same.
+        return (
+            _by_codec(data) if line.type == "system" else _facts(line, None, _usage_of(line, message, None))
+        )
     if isinstance(content, str):
         texts: Texts | None = one_text(OTHER if line.type == "system" else PROSE, content)
         return _facts(line, texts, _usage_of(line, message, None))
-    if content is not None and len(content) == 1:
+    if len(content) == 1:
         # One block a line is what clients write; the general way costs twice as much.
         block = content[0]
         kind = block.type
@@ -205,7 +203,7 @@ def _spoken_line(line: _FactLine, data: bytes) -> LineFacts:
             return _facts(line, one_text(TOOL_RESULT, block.content), _usage_of(line, message, None))
         if kind == "thinking":
             return _facts(line, one_text(THINKING, block.thinking), _usage_of(line, message, None))
-    if content is not None and all(map(_is_plain, content)):
+    if all(map(_is_plain, content)):
         texts, tool = _of_plain_blocks(content)
     else:
         texts, tool = of_any_content(
@@ -231,7 +229,7 @@ def _is_plain(block: _FactBlock) -> bool:
 def _is_encoded(source: Raw) -> bool:
     try:
         return _source.decode(source).type == "base64"
-    except _REFUSED:
+    except REFUSED:
         return False
 
 
@@ -354,7 +352,7 @@ def one_text(column: int, text: str | None) -> Texts | None:
 
 def _facts(line: _FactLine, texts: Texts | None, response: ResponseUsage | None = None) -> LineFacts:
     return LineFacts(
-        line.type,
+        line.type or "",
         line.uuid,
         line.parent_uuid,
         milliseconds(line.timestamp),
@@ -387,13 +385,13 @@ def _usage_of(line: _FactLine, message: _FactMessage, tool: str | None) -> Respo
     )
 
 
-def _news_of(line: _FactLine) -> ResponseUsage | None:
+def progress_usage(data: Raw | UnsetType) -> ResponseUsage | None:
     """A parent repeats some lines of its agents as news; they count only where nothing better is left."""
-    if isinstance(line.data, UnsetType) or b'"usage"' not in bytes(line.data):
+    if isinstance(data, UnsetType) or b'"usage"' not in bytes(data):
         return None
     try:
-        inner = _news.decode(line.data).message
-    except _REFUSED:
+        inner = _news.decode(data).message
+    except REFUSED:
         return None
     if inner is None or inner.message is None:
         return None
@@ -401,11 +399,12 @@ def _news_of(line: _FactLine) -> ResponseUsage | None:
     return None if said is None else msgspec.structs.replace(said, speaker=AGENT_PROGRESS)
 
 
-def _with_recorded(line: _FactLine, data: bytes) -> LineFacts:
+def recorded_total(data: bytes) -> RecordedTotal | None:
+    """The client's own running total, as a ``cost-state`` line has it."""
     try:
         state = _cost_state.decode(data)
-    except _REFUSED:
-        return _facts(line, None)
+    except REFUSED:
+        return None
     by_model = {
         model: text
         for model, cost in (state.model_usage or {}).items()
@@ -415,7 +414,7 @@ def _with_recorded(line: _FactLine, data: bytes) -> LineFacts:
     whole = None
     if not isinstance(state.total_cost_usd, UnsetType):
         whole = believable_total(bytes(state.total_cost_usd))
-    return msgspec.structs.replace(_facts(line, None), recorded=RecordedTotal(by_model, whole))
+    return RecordedTotal(by_model, whole)
 
 
 def milliseconds(timestamp: str | None) -> int | None:

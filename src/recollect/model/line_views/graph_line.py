@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from recollect.model.line_views.links import LineKey, key_of
-from recollect.model.line_views.view import LineView, text_of
+from recollect.model.line_views.view import LineView, raw_of, text_of
 
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
 
 
-class MessageId(Struct, gc=False):
+class MessageId(Struct, frozen=True, gc=False):
     """The id that all lines of one answer share."""
 
     id: str | None = None
 
 
-class GraphLine(LineKey, rename="camel", gc=False):
+class GraphLine(LineKey, rename="camel", frozen=True, gc=False):
     """What decides where a conversation begins, ends and was cut."""
 
     subtype: str | None = None
@@ -41,7 +40,7 @@ def _of_entry(entry: Entry) -> GraphLine:
         subtype=text_of(fields, "subtype"),
         message=MessageId(text_of(message, "id")) if isinstance(message, dict) else None,
         is_compact_summary=is_summary if isinstance(is_summary, bool) else None,
-        compact_metadata=UNSET if metadata is UNSET else Raw(msgspec.json.encode(metadata)),
+        compact_metadata=UNSET if metadata is UNSET else raw_of(metadata),
         leaf_uuid=text_of(fields, "leafUuid"),
         explicit=is_explicit if isinstance(is_explicit, bool) else None,
     )

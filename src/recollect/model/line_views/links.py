@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from recollect.model.line_views.view import LineView, text_of
+from recollect.model.line_views.view import LineView, SessionView, text_of
 
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
 
 
-class LineKey(Struct, rename="camel", gc=False):
+class LineKey(Struct, rename="camel", frozen=True, gc=False):
     """What a line is, and its place in the chain."""
 
     type: str | None = None
@@ -22,7 +22,7 @@ class LineKey(Struct, rename="camel", gc=False):
     is_sidechain: bool | None = None
 
 
-class LineLinks(LineKey, rename="camel", gc=False):
+class LineLinks(LineKey, rename="camel", frozen=True, gc=False):
     """A line's place, and where it was written."""
 
     session_id: str | None = None
@@ -62,3 +62,4 @@ def type_of(entry: Entry) -> str | None:
 
 
 line_key = LineView(LineKey, lambda entry: LineKey(**key_of(entry)))
+line_links = SessionView(LineLinks, lambda entry: LineLinks(**links_of(entry)))

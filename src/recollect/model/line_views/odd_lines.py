@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from msgspec import UnsetType
 
-from recollect.model.codec import decode
 from recollect.model.cost.line_usage import ResponseUsage, is_billed, response_usage
-from recollect.model.damage import Damage, Line
 from recollect.model.entry import (
     AiTitle,
     Assistant,
-    ChainBody,
+    Attachment,
     CustomTitle,
     Entry,
     PrLink,
+    Progress,
     Summary,
     System,
     Tag,
@@ -41,36 +40,43 @@ from recollect.model.line_views.facts import (
     milliseconds,
     of_any_content,
     one_text,
+    progress_usage,
+    recorded_total,
     strings_in,
     strings_of,
 )
+from recollect.model.line_views.links import links_of
+from recollect.model.line_views.view import raw_of, readable_entry, text_of
 
 
 def facts_by_codec(data: bytes) -> LineFacts | None:
     """What the index keeps of a line of any dialect or shape; None where it is blank or cannot be read."""
-    item = decode(Line(data))
-    entry = item.readable if isinstance(item, Damage) else item
+    entry = readable_entry(data)
     if entry is None:
         return None
-    body = entry.body
-    links = entry.chain or ChainBody(session_id=entry.session_id, timestamp=body.timestamp)
+    entry = _with_content(entry)
+    body, fields, chain = entry.body, entry.fields(), entry.chain
+    links = links_of(entry)
     kind = str(entry.kind)
+    if isinstance(body, UnknownShapeBody) and body.type_name in WITHOUT_TEXT:
+        kind = body.type_name
     texts = None if kind in WITHOUT_TEXT else _entry_texts(entry)
     return LineFacts(
         kind,
-        links.uuid,
-        links.parent_uuid,
-        milliseconds(links.timestamp),
-        entry.session_id,
-        links.agent_id,
-        links.is_sidechain is True,
-        links.forked_from is not None,
-        links.is_meta is True,
-        links.cwd,
-        links.git_branch,
-        links.version,
+        links["uuid"],
+        links["parent_uuid"],
+        milliseconds(links["timestamp"]),
+        links["session_id"],
+        links["agent_id"],
+        links["is_sidechain"] is True,
+        fields.get("forkedFrom") is not None,
+        links["is_meta"] is True,
+        links["cwd"],
+        text_of(fields, "gitBranch") if chain is None else chain.git_branch,
+        text_of(fields, "version") if chain is None else chain.version,
         texts,
         _entry_usage(entry, texts),
+        recorded_total(entry.raw) if kind == "cost-state" else None,
     )
 
 
@@ -79,8 +85,13 @@ def _entry_texts(entry: Entry) -> Texts | None:
     match body:
         case User() | Assistant():
             return of_any_content(content_of(entry.fields()), PROSE)[0]
+        case System(message=None):
+            told = None if isinstance(body.content, UnsetType) else joined(strings_in(body.content))
+            return one_text(OTHER, told)
         case System():
-            return one_text(OTHER, body.text)
+            return of_any_content(content_of(entry.fields()), OTHER)[0]
+        case Attachment():
+            return one_text(OTHER, joined(strings_in(body.attachment)))
         case ToolCallBody():
             return one_text(TOOL_INPUT, "\n".join((body.name, *strings_in(body.input))))
         case ToolResultBody():
@@ -107,6 +118,8 @@ def _without_links(entry: Entry) -> dict[str, object]:
 
 
 def _entry_usage(entry: Entry, texts: Texts | None) -> ResponseUsage | None:
+    if isinstance(entry.body, Progress):
+        return progress_usage(entry.body.data)
     body = entry.body
     if not isinstance(body, Assistant) or body.message.usage is None:
         return None
@@ -125,3 +138,13 @@ def _entry_usage(entry: Entry, texts: Texts | None) -> ResponseUsage | None:
         cost=None if body.cost_usd is None else repr(body.cost_usd).encode(),
         duration_ms=body.duration_ms,
     )
+
+
+def _with_content(entry: Entry) -> Entry:
+    """A message without content is one that says nothing, and keeps its usage."""
+    body, fields = entry.body, entry.fields()
+    message = fields.get("message")
+    is_spoken = isinstance(body, UnknownShapeBody) and body.type_name in ("user", "assistant")
+    if not is_spoken or not isinstance(message, dict) or message.get("content") is not None:
+        return entry
+    return readable_entry(bytes(raw_of({**fields, "message": {**message, "content": ""}}))) or entry

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Raw, Struct
 
 from recollect.model.json_text import content_of
 from recollect.model.line_views.links import links_of
-from recollect.model.line_views.view import SessionView, text_of
+from recollect.model.line_views.view import SessionView, raw_of, text_of
 
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
@@ -20,7 +19,7 @@ _SPOKEN = ("user", "assistant")
 _ALONE = ("tool_use", "tool_call")
 
 
-class CallBlock(Struct, gc=False):
+class CallBlock(Struct, frozen=True, gc=False):
     """A block of content, with the fields of calls and results."""
 
     type: str = ""
@@ -32,13 +31,13 @@ class CallBlock(Struct, gc=False):
     content: Raw = Raw(b"null")
 
 
-class CallMessage(Struct, gc=False):
+class CallMessage(Struct, frozen=True, gc=False):
     """Content that is blocks; text alone holds no calls."""
 
     content: list[CallBlock]
 
 
-class CallLine(Struct, rename="camel", gc=False):
+class CallLine(Struct, rename="camel", frozen=True, gc=False):
     """Blocks, and where and when they were written."""
 
     message: CallMessage
@@ -76,10 +75,10 @@ def _block(fields: dict[str, Any]) -> CallBlock:
         text_of(fields, "type") or "",
         text_of(fields, "id") or "",
         text_of(fields, "name") or "",
-        Raw(msgspec.json.encode(fields.get("input", {}))),
+        raw_of(fields.get("input", {})),
         text_of(fields, "tool_use_id") or "",
         is_error if isinstance(is_error, bool) else None,
-        Raw(msgspec.json.encode(fields.get("content"))),
+        raw_of(fields.get("content")),
     )
 
 

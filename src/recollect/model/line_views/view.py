@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
@@ -70,12 +71,13 @@ class SessionView(LineView[Shape]):
     def __call__(self, data: bytes) -> Shape | None:
         """What a line says; by the codec where it is odd or of another dialect."""
         seen = self.narrowly(data)
-        if seen is None or (seen.session_id is None and _names_session_elsewhere(data)):  # type: ignore[attr-defined]
+        if seen is None or (seen.session_id is None and is_of_other_dialect(data)):  # type: ignore[attr-defined]
             return self.by_codec(data)
         return seen
 
 
-def _names_session_elsewhere(data: bytes) -> bool:
+def is_of_other_dialect(data: bytes) -> bool:
+    """Whether a line without ``sessionId`` may name its session in another place."""
     return b'"session_id"' in data or b'"metadata"' in data
 
 
@@ -88,6 +90,16 @@ def readable_entry(data: bytes, *, with_damage: bool = True) -> Entry | None:
     if isinstance(item, Damage):
         return item.readable if with_damage else None
     return item
+
+
+def raw_of(value: object) -> Raw:
+    """A plain value as JSON again, numbers beyond 64 bits included."""
+    try:
+        return Raw(msgspec.json.encode(value))
+    except OverflowError:
+        import json  # only odd lines get here
+
+        return Raw(json.dumps(value).encode())
 
 
 def text_of(fields: Any, name: str) -> str | None:

@@ -1,8 +1,8 @@
 """Read the usage out of logs, and nothing else, as fast as Python can.
 
-Only lines that hold the word ``"usage"`` are looked at, by a decoder that builds nothing but numbers
-and short names; a line it cannot read, or that is not a plain answer, goes the long way of the index
-(``model.line_facts``, ``services.extraction``), so both come to the same rows.
+Only lines that hold the word ``"usage"`` are looked at, by a view that builds nothing but numbers and short names
+(``model.line_views.usage``); a line that is not a plain answer goes the long way of the index, so both come to the
+same rows.
 
 ``services.cost.scan`` runs it as a job of the pool.
 """
@@ -13,10 +13,9 @@ import gc
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import UNSET
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.cost.line_usage import counts_are_uncertain, is_billed, speaker_of
@@ -24,17 +23,14 @@ from recollect.model.cost.prices import variant
 from recollect.model.cost.usage import cache_writes
 from recollect.model.damage import Line
 from recollect.model.line_views.facts import facts_of, milliseconds
+from recollect.model.line_views.links import line_key, line_links
+from recollect.model.line_views.usage import AnswerLine, OddLine, first_tool, plain_answer
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
 
 _CHUNK = 256 * 1024
 _USAGE, _COST_STATE, _CWD, _SESSION = b'"usage"', b'"cost-state"', b'"cwd"', b'"session'
 _PLAIN_TIME = 24  # 2026-11-15T10:00:00.000Z: such times are in order as texts
-# Lines of these kinds never count usage, whatever their results say of it.
-_SILENT = ("user", "system", "attachment")
-_LIST, _OBJECT = b"[{"
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
-_BLOCKS = (*_CALLS, "text", "thinking", "redacted_thinking")
 
 Time = str | int | None  # as written, or milliseconds since 1970
 Rank = tuple[int, int, bool]  # speaker, output, has_stop: the larger, the better
@@ -70,88 +66,12 @@ class LogUsage(NamedTuple):
     problem: str | None = None
 
 
-# A count beyond belief makes a line an odd one; what is made of it is decided in ``model.line_facts``.
-_Count = Annotated[int, Meta(ge=0, le=10_000_000)]
-
-
-class _CacheSplit(Struct, gc=False):
-    ephemeral_5m_input_tokens: _Count | None = None
-    ephemeral_1h_input_tokens: _Count | None = None
-
-
-class _SearchCount(Struct, gc=False):
-    web_search_requests: _Count | None = None
-
-
-class _UsageCounts(Struct, gc=False):
-    input_tokens: _Count | None = None
-    output_tokens: _Count | None = None
-    cache_creation_input_tokens: _Count | None = None
-    cache_read_input_tokens: _Count | None = None
-    cache_creation: _CacheSplit | None = None
-    server_tool_use: _SearchCount | None = None
-    service_tier: str | None = None
-    speed: str | None = None
-    inference_geo: str | None = None
-
-
-class _CostMessage(Struct, gc=False):
-    id: str | None = None
-    model: str | None = None
-    stop_reason: str | None = None
-    usage: _UsageCounts | None = None
-    content: Raw | UnsetType = UNSET
-
-
-class _CostLine(Struct, rename="camel", gc=False):
-    type: str
-    # Not needed, but a line that has one of another type is an odd one.
-    uuid: str | None = None
-    session_id: str | None = None
-    agent_id: str | None = None
-    is_meta: bool | None = None
-    cwd: str | None = None
-    parent_uuid: str | None = None
-    timestamp: str | None = None
-    is_sidechain: bool | None = None
-    git_branch: str | None = None
-    version: str | None = None
-    request_id: str | None = None
-    forked_from: Raw | UnsetType = UNSET
-    message: _CostMessage | None = None
-    cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
-    duration_ms: Raw | UnsetType = UNSET
-
-
-class _LineHead(Struct, rename="camel", gc=False):
-    session_id: str | None = None
-    cwd: str | None = None
-
-
-class _LineTime(Struct, gc=False):
-    uuid: str | None = None
-    timestamp: str | None = None
-
-
-class _ToolUseView(Struct, gc=False):
-    type: str | None = None
-    name: str | None = None
-    input: Raw | UnsetType = UNSET
-
-
-_line = msgspec.json.Decoder(_CostLine).decode
-_head = msgspec.json.Decoder(_LineHead).decode
-_time = msgspec.json.Decoder(_LineTime).decode
-_calls = msgspec.json.Decoder(list[_ToolUseView]).decode
-_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
 class _BestCopy:
     """The best of a log's lines about one response, so far; ``lines`` is how many there were."""
 
     __slots__ = ("asked", "best", "lines", "rank", "time", "tool")
 
-    def __init__(self, best: _CostLine | UsageTuple, rank: Rank, time: Time) -> None:
+    def __init__(self, best: AnswerLine | UsageTuple, rank: Rank, time: Time) -> None:
         self.best, self.rank, self.time = best, rank, time
         self.tool: str | None = None
         self.asked: str | None = None
@@ -236,55 +156,31 @@ class _LogUsageReader:
 
     def _seek(self, word: bytes, chunk: bytes, end: int) -> None:
         for data in _lines_with(word, chunk, end):
-            try:
-                head = _head(data)
-            except _REFUSED:
-                facts = facts_of(data)
-                head = _LineHead() if facts is None else _LineHead(facts.session, facts.cwd)
-            self.cwd = self.cwd or head.cwd or None
-            self.session = self.session or head.session_id or None
+            head = line_links(data)
+            if head is not None:
+                self.cwd = self.cwd or head.cwd or None
+                self.session = self.session or head.session_id or None
             if (self.cwd if word is _CWD else self.session) is not None:
                 return
 
     def _take_line(self, data: bytes) -> None:
         try:
-            line = _line(data)
-        except _REFUSED:
+            line = plain_answer(data, with_records=self._task.with_records)
+            message = None if line is None else line.message
+            if line is None or message is None or message.usage is None:
+                return
+            if not is_billed("assistant", message.model):
+                return
+            tool = first_tool(message.content) if self._task.with_tools else None
+        except OddLine:
             self._take_oddly(data)
-            return
-        message = line.message
-        if line.type != "assistant" or message is None:
-            if line.type not in _SILENT:
-                self._take_oddly(data)
             return
         usage = message.usage
-        if usage is None or not is_billed("assistant", message.model):
-            return
-        if not self._is_plain(line, message):
-            self._take_oddly(data)
-            return
-        tool = None
-        if self._task.with_tools:
-            try:
-                tool = _first_tool(message.content)
-            except _REFUSED:
-                self._take_oddly(data)
-                return
         rank = (speaker_of(line.is_sidechain), usage.output_tokens or 0, message.stop_reason is not None)
         one = self._keep(message.id, line.request_id or "", line, rank, line.timestamp)
         if one.lines == 1:
             one.asked = line.parent_uuid
         one.tool = one.tool or tool
-
-    def _is_plain(self, line: _CostLine, message: _CostMessage) -> bool:
-        content = message.content
-        return (
-            content is not UNSET
-            and memoryview(content)[0] == _LIST
-            and line.duration_ms is UNSET
-            and (line.forked_from is UNSET or memoryview(line.forked_from)[0] == _OBJECT)
-            and not (self._task.with_records and line.cost_usd is not UNSET)
-        )
 
     def _take_oddly(self, data: bytes) -> None:
         """The way of the index, for what is not a plain answer."""
@@ -301,7 +197,7 @@ class _LogUsageReader:
         one.tool = one.tool or row.tool
 
     def _keep(
-        self, message: str | None, request: str, best: _CostLine | UsageTuple, rank: Rank, time: Time
+        self, message: str | None, request: str, best: AnswerLine | UsageTuple, rank: Rank, time: Time
     ) -> _BestCopy:
         """Keep a line unless a better one of the same log and speaker stands for the response (as the index does)."""
         if message is None:
@@ -338,7 +234,7 @@ def _row(message: str | None, request: str, one: _BestCopy, times: dict[str, int
     )
 
 
-def _plain_row(message: str | None, request: str, one: _BestCopy, line: _CostLine) -> UsageTuple:
+def _plain_row(message: str | None, request: str, one: _BestCopy, line: AnswerLine) -> UsageTuple:
     said = line.message
     usage = None if said is None else said.usage
     if said is None or usage is None:
@@ -382,28 +278,13 @@ def _shared(name: str | None, _names: dict[str, str] = {}) -> str | None:  # noq
     return None if name is None else _names.setdefault(name, name)
 
 
-def _first_tool(content: Raw | UnsetType) -> str | None:
-    """The first tool called; refuses blocks of kinds it does not know."""
-    if content is UNSET or b'"input"' not in bytes(content):
-        return None
-    found = None
-    for call in _calls(content):
-        if (call.type in _CALLS) is (call.input is UNSET) or call.type not in _BLOCKS:
-            raise msgspec.ValidationError("not a plain block")
-        found = found or call.name
-    return found
-
-
 def _times(log: OpenLog, wanted: set[str]) -> dict[str, int]:
     """When the lines with these ids were written; the first of two with one id counts (L8)."""
     found: dict[str, int] = {}
     for chunk, end in _chunks(log):
         for data in _lines_with(b'"uuid"', chunk, end):
-            try:
-                line = _time(data)
-            except _REFUSED:
-                continue
-            if line.uuid in wanted and line.uuid not in found:
+            line = line_key(data)
+            if line is not None and line.uuid in wanted and line.uuid not in found:
                 at = milliseconds(line.timestamp)
                 if at is not None:
                     found[line.uuid] = at

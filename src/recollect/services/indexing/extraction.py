@@ -320,8 +320,8 @@ def _is_plainly_sound(data: bytes) -> bool:
 def _damage_of(line: Line | Damage) -> Damage | None:
     if isinstance(line, Damage):
         return line
-    # Imported only for such lines: building the codec's decoders takes longer than reading a line.
-    from recollect.model.line_views.scan import damage_of
+    # Imported only for such lines: most logs have none.
+    from recollect.model.line_views.damage import damage_of
 
     return damage_of(line)
 

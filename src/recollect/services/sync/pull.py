@@ -122,14 +122,14 @@ class Pull:
 
     def _peeked(self, detail: SessionDetail) -> str:
         """The directory a sealed session worked in, by its first lines."""
-        from recollect.model.line_views.scan import envelope_of
+        from recollect.model.line_views.links import line_links
 
         if not any(log.key == "" for log in detail.logs):
             return ""
         session = detail.session.id
         for piece in self._remote.read(session, "", START):
             for number, line in enumerate(lines_of(piece)):
-                found = envelope_of(self._opened(line, session, "", number).rstrip(b"\r\n"))
+                found = line_links(self._opened(line, session, "", number).rstrip(b"\r\n"))
                 if found is not None and found.cwd:
                     return found.cwd
             break

@@ -9,7 +9,7 @@ from recollect.model.conversation.message_count import MessageCount, Point, coun
 from recollect.model.conversation.node import Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
-from recollect.model.line_views.scan import damage_of
+from recollect.model.line_views.damage import damage_of
 from recollect.storage.logs.reader import LogReader, read_lines
 
 

@@ -18,7 +18,7 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
-from recollect.model.line_views.scan import damage_of
+from recollect.model.line_views.damage import damage_of
 from recollect.storage.logs.kept_points import LogPoints, PointsCache
 from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
 
