@@ -91,8 +91,8 @@ class SessionListing:
         return _plain(continued(before, self._points)), True
 
     def _load(self, node: Node) -> Entry | None:
-        line = next(self._log.lines(node.offset), None)
-        return _entry(line) if isinstance(line, Line) else None
+        data = self._log.read_all(node.length, node.offset)
+        return _entry(Line(data[:-1], node.offset)) if data.endswith(b"\n") else None
 
 
 def _plain(count: MessageCount) -> CountValues:
