@@ -8,12 +8,17 @@ entries that are really shown are decoded from there.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, UnsetType
 
 from recollect.model.damage import Line
 from recollect.model.line_views.graph_line import graph_line
 from recollect.model.moments import parsed_time
+
+if TYPE_CHECKING:
+    from recollect.model.line_views.facts import FactLine
+    from recollect.model.line_views.graph_line import GraphLine
 
 # Types the client treats as links of a conversation and as possible ends of one. Through all others,
 # such as progress, it only passes.
@@ -77,10 +82,13 @@ class LeafMark(Struct, frozen=True, gc=False):
 
 def node_of(line: Line) -> Node | LeafMark | None:
     """The point a line is in the graph; None for metadata, blank lines and damage."""
+    seen = graph_line(line.data)
+    return None if seen is None else point_of(seen, line)
+
+
+def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
+    """The point a line is in the graph, where the line has been decoded."""
     data = line.data
-    seen = graph_line(data)
-    if seen is None:
-        return None
     if seen.type == "last-prompt":
         return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset)
     if seen.uuid is None or seen.type is None:

@@ -80,6 +80,7 @@ class LineFacts(Struct, frozen=True, gc=False):
     texts: Texts | None = None
     response: ResponseUsage | None = None
     recorded: RecordedTotal | None = None
+    decoded: FactLine | None = None  # the line itself, where the narrow decoder took it
 
     @property
     def is_link(self) -> bool:
@@ -110,7 +111,9 @@ class _FactMessage(Struct, gc=False):
     content: str | list[_FactBlock] | None = None
 
 
-class _FactLine(LineLinks, frozen=True, rename="camel", gc=False):
+class FactLine(LineLinks, frozen=True, rename="camel", gc=False):
+    """The fields of a line, those of ``graph_line`` among them: a line is decoded once for the index."""
+
     git_branch: str | None = None
     version: str | None = None
     request_id: str | None = None
@@ -121,11 +124,16 @@ class _FactLine(LineLinks, frozen=True, rename="camel", gc=False):
     data: Raw | UnsetType = UNSET
     cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
     duration_ms: float | int | None = None
+    subtype: str | None = None
+    is_compact_summary: bool | None = None
+    compact_metadata: Raw | UnsetType = UNSET
+    leaf_uuid: str | None = None
+    explicit: bool | None = None
 
 
 class _AgentProgress(Struct, rename="camel", gc=False):
     type: str | None = None
-    message: _FactLine | None = None
+    message: FactLine | None = None
 
 
 class _ModelCost(Struct, gc=False):
@@ -138,7 +146,7 @@ class _CostStateLine(Struct, rename="camel", gc=False):
     total_cost_usd: Raw | UnsetType = field(default=UNSET, name="totalCostUSD")
 
 
-_line = msgspec.json.Decoder(_FactLine)
+_line = msgspec.json.Decoder(FactLine)
 _source = msgspec.json.Decoder(_FactSource)
 _news = msgspec.json.Decoder(_AgentProgress)
 _cost_state = msgspec.json.Decoder(_CostStateLine)
@@ -181,7 +189,7 @@ def usage_facts(data: bytes) -> LineFacts | None:
     return facts_of(data)
 
 
-def _spoken_line(line: _FactLine, data: bytes) -> LineFacts | None:
+def _spoken_line(line: FactLine, data: bytes) -> LineFacts | None:
     message = line.message
     assert message is not None  # noqa: S101 - for the type checker: whoever calls has asked
     content = message.content
@@ -350,7 +358,7 @@ def one_text(column: int, text: str | None) -> Texts | None:
     return (*_BEFORE[column], text, *_AFTER[column]) if text else None  # type: ignore[return-value]  # six by construction
 
 
-def _facts(line: _FactLine, texts: Texts | None, response: ResponseUsage | None = None) -> LineFacts:
+def _facts(line: FactLine, texts: Texts | None, response: ResponseUsage | None = None) -> LineFacts:
     return LineFacts(
         line.type or "",
         line.uuid,
@@ -366,10 +374,12 @@ def _facts(line: _FactLine, texts: Texts | None, response: ResponseUsage | None 
         line.version,
         texts,
         response,
+        None,
+        line,
     )
 
 
-def _usage_of(line: _FactLine, message: _FactMessage, tool: str | None) -> ResponseUsage | None:
+def _usage_of(line: FactLine, message: _FactMessage, tool: str | None) -> ResponseUsage | None:
     if message.usage is None or not is_billed(line.type, message.model):
         return None
     return response_usage(

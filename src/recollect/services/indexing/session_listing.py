@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.index.frame import CountValues
 from recollect.model.conversation.message_count import MessageCount, Point, continued, counted
-from recollect.model.conversation.node import Node, node_of
+from recollect.model.conversation.node import Node, node_of, point_of
 from recollect.model.damage import Damage, Line
 from recollect.model.line_views.facts import PROSE, LineFacts
 from recollect.model.titles import FIRST_PROMPT, said_of_session
@@ -61,7 +61,8 @@ class SessionListing:
         self._lines += 1
         if isinstance(line, Damage):
             return
-        point = node_of(line)
+        decoded = None if facts is None else facts.decoded
+        point = node_of(line) if decoded is None else point_of(decoded, line)
         if point is not None:
             self._points.append(point)
         if facts is None:
