@@ -99,7 +99,7 @@ def test_a_lost_parent_behind_a_line_that_is_no_link_is_no_circle() -> None:
     assert cut.what.startswith("its parent 'gone' is not in the log")
     assert cut.what.endswith("the history has 2 messages now, 4 after a repair")
     assert "its parent 'gone' is not in the log; now follows a1" == action.why
-    assert "let the entry follow one that is in the log" == cut.repair
+    assert "link the entry to one that is in the log" == cut.repair
 
 
 def test_nothing_is_recommended_for_a_branch_that_is_left() -> None:

@@ -261,7 +261,7 @@ class TestSystemNotes:
 
     def test_the_flat_dialect_has_no_place_for_it(self) -> None:
         """It is refused, not dropped, and the refusal says where it could go."""
-        with pytest.raises(UsageError, match="flat dialect has no place") as refused:
+        with pytest.raises(UsageError, match="flat dialect cannot hold") as refused:
             flat_lines(draft.system("x"), STAMP)
 
         assert "layout='claude'" in refused.value.hint

@@ -48,7 +48,7 @@ def test_of_two_members_with_one_name_the_last_counts() -> None:
         (b"[1,]", (1, 4), "a value was expected"),
         (b'{"a" 1}', (1, 6), "a colon was expected"),
         (b"[1 2]", (1, 4), "a comma or ] was expected"),
-        (b"{} x", (1, 4), "something stands after the value"),
+        (b"{} x", (1, 4), "there is text after the value"),
         (b'{\n"a": NaN}', (2, 6), "a value was expected"),
         (b'"\n"', (1, 2), "invalid control character"),
         (b"\n\n\xff", (3, 1), "a byte that is not UTF-8"),

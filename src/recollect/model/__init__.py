@@ -1,1 +1,1 @@
-"""Entries and what they mean. No I/O, no clock, no randomness in this room."""
+"""Entries and what they mean. No I/O, no clock, no randomness in this package."""

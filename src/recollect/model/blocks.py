@@ -1,14 +1,12 @@
 """Content blocks: the pieces a message is made of.
 
-Each kind keeps the fields recollect uses; everything else stays in the line's
-own bytes. A block whose type is not known, or whose shape is not what its type
-promises, becomes an ``UnknownBlock`` with its JSON kept, so that one odd block
-never hides the others.
+Each kind has the fields recollect uses; everything else stays in the line's own bytes. A block of an unknown
+type or an unexpected shape becomes an ``UnknownBlock`` with its JSON, so one odd block never hides the others.
 
-Every block says its ``type``, by which a type checker can tell them apart as well.
+Every block has a literal ``type``, so that type checkers can distinguish them too.
 
-Inputs and structured results are left as undecoded JSON (``msgspec.Raw``): most
-readers never look into them, and building them is what makes parsing slow.
+Inputs and structured results are left as undecoded JSON (``msgspec.Raw``): most readers never look into them,
+and decoding them is what makes parsing slow.
 """
 
 from __future__ import annotations
@@ -26,14 +24,14 @@ class _ContentBlock(Struct, frozen=True, tag_field="type"):
 
 
 class TextBlock(_ContentBlock, frozen=True, tag="text"):
-    """Prose."""
+    """Plain text."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
 
 
 class ThinkingBlock(_ContentBlock, frozen=True, tag="thinking"):
-    """Reasoning; the text may be empty where the client was told not to show it."""
+    """Reasoning; the text is empty where the client was configured not to show it."""
 
     type: ClassVar[Literal["thinking"]] = "thinking"
     thinking: str = ""
@@ -41,14 +39,14 @@ class ThinkingBlock(_ContentBlock, frozen=True, tag="thinking"):
 
 
 class RedactedThinkingBlock(_ContentBlock, frozen=True, tag="redacted_thinking"):
-    """Reasoning that only its author can read."""
+    """Encrypted reasoning that only the API can read."""
 
     type: ClassVar[Literal["redacted_thinking"]] = "redacted_thinking"
     data: str = ""
 
 
 class ToolUseBlock(_ContentBlock, frozen=True, tag="tool_use"):
-    """A call the model asked for."""
+    """A tool call requested by the model."""
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
@@ -57,7 +55,7 @@ class ToolUseBlock(_ContentBlock, frozen=True, tag="tool_use"):
 
 
 class ServerToolUseBlock(_ContentBlock, frozen=True, tag="server_tool_use"):
-    """A call the API carried out itself, such as a web search."""
+    """A tool call that the API ran itself, such as a web search."""
 
     type: ClassVar[Literal["server_tool_use"]] = "server_tool_use"
     id: str
@@ -66,7 +64,7 @@ class ServerToolUseBlock(_ContentBlock, frozen=True, tag="server_tool_use"):
 
 
 class McpToolUseBlock(_ContentBlock, frozen=True, tag="mcp_tool_use"):
-    """A call to a remote MCP server, carried out by the API."""
+    """A call to a remote MCP server, made by the API."""
 
     type: ClassVar[Literal["mcp_tool_use"]] = "mcp_tool_use"
     id: str
@@ -76,7 +74,7 @@ class McpToolUseBlock(_ContentBlock, frozen=True, tag="mcp_tool_use"):
 
 
 class ToolResultBlock(_ContentBlock, frozen=True, tag="tool_result"):
-    """What a call gave back: text or blocks, left undecoded until asked for."""
+    """The result of a tool call: text or blocks, decoded on demand."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
@@ -88,7 +86,7 @@ class ToolResultBlock(_ContentBlock, frozen=True, tag="tool_result"):
         return blocks_of(self.content)
 
     def text(self) -> str:
-        """All text of the result, one block a paragraph."""
+        """All text of the result, one block per paragraph."""
         return "\n".join(block.text for block in self.blocks() if isinstance(block, TextBlock))
 
 
@@ -98,7 +96,7 @@ class _ServerResult(_ContentBlock, frozen=True):
 
 
 class WebSearchResultBlock(_ServerResult, frozen=True, tag="web_search_tool_result"):
-    """Hits of a web search."""
+    """Results of a web search."""
 
     type: ClassVar[Literal["web_search_tool_result"]] = "web_search_tool_result"
 
@@ -130,7 +128,7 @@ class TextEditorResultBlock(_ServerResult, frozen=True, tag="text_editor_code_ex
 
 
 class McpToolResultBlock(_ServerResult, frozen=True, tag="mcp_tool_result"):
-    """Answer of a remote MCP server."""
+    """Result from a remote MCP server."""
 
     type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
 
@@ -158,11 +156,11 @@ class ToolReferenceBlock(_ContentBlock, frozen=True, tag="tool_reference"):
 
 
 class UnknownBlock(_ContentBlock, frozen=True, tag="\0recollect-unknown-block"):
-    """A block of a type, or in a shape, that we do not know. ``json`` is what stood there.
+    """A block of an unknown type or shape. ``json`` is its original JSON.
 
-    ``type_name`` is the type it claims to be. ``type`` is always "unknown", so that the others can be told by theirs.
+    ``type_name`` is the type it claims. ``type`` is always "unknown", so that type checkers can distinguish it.
 
-    The tag only lets the class stand in a union beside the others; no line is decoded into it.
+    The tag exists only so that the class fits into the union; no line is decoded into it.
     """
 
     type: ClassVar[Literal["unknown"]] = "unknown"
@@ -201,7 +199,7 @@ _text_or_parts = msgspec.json.Decoder(str | list[Raw] | None)
 
 
 def decode_block(raw: bytes | Raw) -> Block:
-    """One block of JSON that is known to be well formed; never raises."""
+    """Decode one well-formed JSON block; never raises."""
     try:
         known: KnownBlock = _one.decode(raw)
         return known
@@ -215,7 +213,10 @@ def decode_block(raw: bytes | Raw) -> Block:
 
 
 def blocks_of(content: Raw | UnsetType) -> list[Block]:
-    """Text or a list of blocks, as blocks; anything else is one unknown block, nothing is none."""
+    """Text or a list of blocks, as blocks.
+
+    Anything else becomes one unknown block; unset gives an empty list.
+    """
     if isinstance(content, UnsetType):
         return []
     try:

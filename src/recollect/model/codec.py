@@ -1,12 +1,12 @@
 """One line of bytes, one entry: the only way in and out of the model.
 
-``decode`` never raises. A line is an ``Entry``, a ``Damage`` with a stable code,
-or nothing at all (a blank line). Limits are checked before any parser runs, and
-what a parser refuses is named by cause, so that repair knows what to do.
+``decode`` never raises. A line becomes an ``Entry``, a ``Damage`` with a stable code, or None (a blank line).
+Limits are checked before any parser runs, and the cause of a parse failure is named, so that repair knows
+what to do.
 
-``encode`` gives an entry's own bytes back. ``changed`` is the only way to get an
-entry with other contents: it replaces single fields and leaves every other
-byte of the line as it was, unknown fields and their order included.
+``encode`` returns an entry's own bytes. ``changed`` is the only way to get an entry with other contents: it
+replaces single fields and leaves every other byte of the line as it was, including unknown fields and their
+order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode(line: Line, limits: Limits = DEFAULT_LIMITS) -> Entry | Damage | None:
-    """What one line means. Blank lines mean nothing (rule L5)."""
+    """Decode one line; None for a blank one (rule L5)."""
     text = line.data
     if len(text) > limits.line_bytes:
         return _damage(line, DamageCode.OVERSIZE, f"{len(text)} bytes, limit {limits.line_bytes}", keep=False)
@@ -64,7 +64,7 @@ def changed(entry: Entry, changes: Mapping[str, object]) -> Entry:
     try:
         fields: dict[str, object] = dict(msgspec.json.decode(_trimmed(entry.raw)[0], type=dict[str, Raw]))
     except _NOT_JSON as problem:
-        raise ValueError(f"the line is not sound JSON: {problem}") from None
+        raise ValueError(f"the line is not valid JSON: {problem}") from None
     fields.update(changes)
     result = decode(Line(msgspec.json.encode(fields), entry.offset))
     if not isinstance(result, Entry):
@@ -90,7 +90,7 @@ def _trimmed(text: bytes) -> tuple[bytes, tuple[Notice, ...]]:
 def _invalid_utf8(
     line: Line, text: bytes, notices: tuple[Notice, ...], problem: UnicodeDecodeError
 ) -> Damage:
-    """Damage, but the rest is kept readable: the client shows such a line with replacement characters."""
+    """Damage with the readable rest: the client shows such a line with replacement characters."""
     if b"\0" in text:
         return _refused(line, text, "")
     readable = _readable(line, json_text.valid_utf8(text), notices)
@@ -99,7 +99,7 @@ def _invalid_utf8(
 
 
 def _mended(line: Line, text: bytes, notices: tuple[Notice, ...]) -> Entry | None:
-    """Half a surrogate pair is legal JSON to the client and an error to the parser: read it as U+FFFD."""
+    """Read half a surrogate pair as U+FFFD: the client accepts it as JSON, our parser does not."""
     mended = json_text.without_lone_surrogates(text)
     return None if mended == text else _readable(line, mended, (*notices, Notice.LONE_SURROGATE))
 
@@ -135,5 +135,5 @@ def _damage(line: Line, code: DamageCode, detail: str, *, keep: bool = True) -> 
 
 
 def _excerpt(text: bytes) -> str:
-    """The start of a line, with control characters made visible: transcripts are hostile."""
+    """The start of a line, with control characters made visible: transcripts may be hostile."""
     return ascii(text[:40].decode("utf-8", "replace"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What is refused before a parser sees it (rule L3)."""
+    """Limits that are enforced before a parser runs (rule L3)."""
 
     line_bytes: int = 64 * 1024 * 1024
     depth: int = 64
@@ -40,7 +40,7 @@ class DamageCode(enum.StrEnum):
 
 
 class Notice(enum.StrEnum):
-    """What was odd about a line that could be read all the same."""
+    """What was unusual about a line that could still be read."""
 
     BOM = "byte-order-mark"
     CRLF = "crlf"
@@ -65,9 +65,9 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 class Damage(msgspec.Struct, frozen=True):
     """Bytes a reader could not turn into an entry.
 
-    ``length`` counts the newline, as an entry's does. ``data`` holds the bytes,
-    except for an oversize line, which is never held in memory as a whole.
-    ``readable`` is what could be saved of the line, where anything could.
+    ``length`` counts the newline, as an entry's does. ``data`` holds the bytes, except for an oversize line,
+    which is never held in memory as a whole. ``readable`` is what could be recovered of the line, if
+    anything.
     """
 
     code: DamageCode
@@ -86,7 +86,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class PendingTail(msgspec.Struct, frozen=True):
-    """An unterminated tail. A writer may be in the middle of it, so it is not damage (S3)."""
+    """An unterminated tail. It may be a write in progress, so it is not damage (S3)."""
 
     offset: int
     length: int

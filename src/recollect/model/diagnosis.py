@@ -1,11 +1,11 @@
-"""What is wrong with a log, and what a repair would mend: the one answer for ``check``, ``repair`` and the page.
+"""What is wrong with a log, and what a repair would fix: one answer for ``check``, ``repair`` and the page.
 
-Every rule is applied to the log. Where one is broken that a repair may mend, the repair is planned, and its
-result is scanned with the same rules. What is gone then is mended by it; nothing else is said to be. So ``check``
-recommends a repair exactly where ``repair`` makes one, and the numbers of both are the same.
+Every rule is applied to the log. If a violated rule can be fixed by a repair, the repair is planned and its
+result is scanned with the same rules. Only findings that are gone from that result count as fixed. So
+``check`` recommends a repair exactly where ``repair`` makes one, with the same numbers.
 
-A repair is not recommended, and not made, where its result would have an error that the log has not, or a shorter
-history; ``refusal`` says so. Logs of sub-agents are not repaired: no client resumes them by themselves.
+A repair is neither recommended nor made where its result would have an error that the log has not, or a
+shorter history; ``refusal`` says so. Logs of sub-agents are not repaired: no client resumes them directly.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from recollect.model.findings import Finding
 from recollect.model.repair.actions import ACTIONS
 from recollect.model.repair.plan import LogRepair, mended
 
-# Where history is at stake a finding says how much of it.
+# For these codes a finding says how much history is affected.
 _ABOUT_HISTORY = frozenset(["history-cut", "unlinked-answer", "session-not-found"])
 _NOT_RESUMED = "nothing to do: the client does not resume a sub-agent's log"
 
 
 class Diagnosis(Struct, frozen=True):
-    """The findings of one log, and the repair that mends those that have ``repair`` set; None where none does.
+    """The findings of one log, and the repair that fixes those with ``repair`` set; None where it fixes none.
 
-    ``counts`` are all findings by code; of a rule that is broken over and over ``findings`` holds the first only.
-    ``refusal`` are the reasons why a repair that was planned would not be sound.
+    ``counts`` has all findings by code; ``findings`` holds only the first ones of a rule that is violated
+    very often. ``refusal`` has the reasons why a planned repair would not be sound.
     """
 
     scan: LogScan
@@ -41,17 +41,17 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def mended(self) -> tuple[Finding, ...]:
-        """What the repair mends."""
+        """The findings that the repair fixes."""
         return tuple(one for one in self.findings if one.repair is not None)
 
     @property
     def left(self) -> tuple[Finding, ...]:
-        """What no repair mends."""
+        """The findings that no repair fixes."""
         return tuple(one for one in self.findings if one.repair is None)
 
 
 def diagnosed(source: LogSource) -> Diagnosis:
-    """Look at one log; nothing is changed."""
+    """Examine one log without changing it."""
     scan = source.scan()
     plan = mended(source, scan) if source.log.kind != "agent" and scan.is_mendable else None
     refusal = plan.proof.problems if plan is not None else ()
@@ -63,7 +63,7 @@ def diagnosed(source: LogSource) -> Diagnosis:
 
 
 def _is_worth_it(scan: LogScan, plan: LogRepair) -> bool:
-    """Whether it mends anything that a repair is for, and not only what changes along with it."""
+    """Whether it fixes a finding that repairs are for, not only what changes as a side effect."""
     return any(CODES[scan.violations[number].code].is_mendable for number in plan.mended)
 
 
@@ -102,11 +102,11 @@ def _numbers(violation: RuleViolation, scan: LogScan, repair: LogRepair | None) 
 
 
 def _how(violation: RuleViolation, line: int | None, repair: LogRepair) -> str:
-    """What the repair does to the entry or the line of a finding."""
+    """What the repair does to the entry or line of a finding."""
     own = [
         action.code
         for action in repair.actions
         if (action.uuid == violation.uuid if violation.uuid and action.uuid else action.line == line)
     ]
     words = [ACTIONS[code] for code in dict.fromkeys(own)]
-    return ", ".join(words) or "mend other lines, which mends this too"
+    return ", ".join(words) or "fix other lines, which fixes this too"

@@ -1,22 +1,18 @@
-"""What someone wants to say, before it has an id, a time and a place in a conversation.
+"""Content to be written, before it has an id, a time and a place in a conversation.
 
-A ``Draft`` is content alone; a ``Stamp`` is everything the world adds to it. The
-two become lines of bytes, without their newlines, in the dialect of the log they
-go to. There is no clock and no randomness here: the caller brings the stamp,
-so the same draft and stamp always give the same bytes and a repeated append can
-be recognised.
+A ``Draft`` is content alone; a ``Stamp`` adds everything else. The two become lines of bytes, without
+newlines, in the dialect of the target log. There is no clock and no randomness here: the caller supplies the
+stamp, so the same draft and stamp always give the same bytes and a repeated append can be recognised.
 
-The promise of ``claude_line`` is that clients 2.0.76, 2.1.197 and 2.1.325 load
-the line: every field they stumble over when it is missing is always written
-(``model``, the four token counts, ``message.id``, a content list for answers).
-A draft for which that promise cannot be kept is refused with ``UsageError``
-before any byte is stored, and every line is read back by our own codec first.
+``claude_line`` promises that clients 2.0.76, 2.1.197 and 2.1.325 load the line: every field that they fail
+without is always written (``model``, the four token counts, ``message.id``, a content list for answers). A
+draft for which this promise cannot be kept is refused with ``UsageError`` before any byte is stored, and
+every line is first read back by our own codec.
 
-``flat_lines`` keeps everything that was said. Bookkeeping that the flat dialect
-has no place for is left out: response ids, ``toolUseResult``, the lifetime of
-cache writes, the marks of meta and sub-agent lines. A system note is not bookkeeping:
-somebody said it, so there it is refused. To turn whole logs into
-another dialect, and be told what got lost, use ``convert``.
+``flat_lines`` writes all content. Bookkeeping that the flat dialect cannot hold is left out: response ids,
+``toolUseResult``, the lifetime of cache writes, the marks of meta and sub-agent lines. A system note is
+content, not bookkeeping, so it is refused there. To turn whole logs into another dialect with a list of
+losses, use ``convert``.
 """
 
 from __future__ import annotations
@@ -67,7 +63,7 @@ _ONLY_ASKED = (ToolResultBlock, ImageBlock, DocumentBlock)
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """Something to be written. Make one with the functions below."""
+    """Content to be written. Create one with the functions below."""
 
     __repr__ = brief_repr
 
@@ -93,7 +89,7 @@ class AssistantDraft(Draft, frozen=True, kw_only=True):
 
 
 class SystemDraft(Draft, frozen=True, kw_only=True):
-    """A note of the client: a link of the conversation that people see and the model does not."""
+    """A note of the client: part of the conversation, visible to people but not to the model."""
 
     content: str
     level: str = "info"
@@ -107,7 +103,7 @@ class MetadataDraft(Draft, frozen=True, kw_only=True):
 
 
 class Stamp(Struct, frozen=True, kw_only=True):
-    """Who, when and where. ``parent_uuid`` is the entry this one follows, None for a first one."""
+    """Ids, time and context. ``parent_uuid`` is the entry this one follows, None for a first one."""
 
     uuid: str
     parent_uuid: str | None
@@ -143,9 +139,9 @@ def assistant(
 ) -> AssistantDraft:
     """An answer of ``model``.
 
-    Lines of one response share ``message_id`` and repeat ``usage``; it is counted
-    once. Without ``usage`` the counts are written as 0, as the client does for
-    answers of its own making. ``stop_reason`` follows from the content if not given.
+    Lines of one response share ``message_id`` and repeat ``usage``; it is counted once. Without ``usage`` the
+    counts are written as 0, as the client does for answers it makes up itself. ``stop_reason`` follows from
+    the content if not given.
     """
     said: tuple[Block, ...] = (
         (TextBlock(content),) if isinstance(content, str) else _blocks("assistant", content)
@@ -174,7 +170,7 @@ def tool_result(
     *,
     tool: str = "",
 ) -> UserDraft:
-    """What a call gave back. ``tool`` is its name; only the flat dialect writes it down."""
+    """The result of a call. ``tool`` is its name; only the flat dialect stores it."""
     _refuse_nameless("tool_result", tool_use_id=tool_use_id)
     body = (
         json_of("tool_result", content)
@@ -187,10 +183,10 @@ def tool_result(
 
 
 def system(content: str, *, level: str = "info") -> SystemDraft:
-    """A note to the people who read along, not sent to the model. The flat dialect has no place for it."""
+    """A note for people, not sent to the model. The flat dialect cannot hold it."""
     _refuse_empty("system", content)
     if level not in _LEVELS:
-        raise refusal(f"system: clients know no level {level!r}", f"use one of {', '.join(_LEVELS)}")
+        raise refusal(f"system: clients do not know the level {level!r}", f"use one of {', '.join(_LEVELS)}")
     return SystemDraft(content=content, level=level)
 
 
@@ -207,8 +203,8 @@ def tag(name: str) -> MetadataDraft:
 def metadata(type_name: str, /, **fields: object) -> MetadataDraft:
     """Any other line about the session, with its fields under their names on disk.
 
-    Own data belongs here too, under a type of its own: clients keep away from
-    types they do not know as long as they are no links of the conversation.
+    Data of other programs belongs here too, under a type of its own: clients ignore unknown types that are
+    not links of the conversation.
     """
     if not type_name or type_name in _CHAIN_TYPES:
         raise refusal(
@@ -216,7 +212,7 @@ def metadata(type_name: str, /, **fields: object) -> MetadataDraft:
         )
     taken = [name for name in _SET_BY_THE_STAMP if name in fields]
     if taken:
-        raise refusal(f"{type_name}: {taken[0]} is not for the caller to set", "leave it out")
+        raise refusal(f"{type_name}: {taken[0]} is set by recollect", "leave it out")
     return MetadataDraft(
         type_name=str(type_name),
         fields={name: json_of(f"{type_name}.{name}", value) for name, value in fields.items()},
@@ -227,7 +223,6 @@ def metadata(type_name: str, /, **fields: object) -> MetadataDraft:
 
 
 def text(words: str) -> TextBlock:
-    """Prose."""
     return TextBlock(words)
 
 
@@ -237,13 +232,13 @@ def thinking(words: str, signature: str | None = None) -> ThinkingBlock:
 
 
 def tool_use(call_id: str, name: str, arguments: Mapping[str, object]) -> ToolUseBlock:
-    """A call the model asked for."""
+    """A tool call requested by the model."""
     _refuse_nameless("tool_use", id=call_id, name=name)
     return ToolUseBlock(call_id, name, json_of(f"input of {name}", dict(arguments)))
 
 
 def image(data: bytes, media_type: str) -> ImageBlock:
-    """A picture, from its file's bytes."""
+    """A picture, from the bytes of its file."""
     source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode("ascii")}
     return ImageBlock(json_of("image", source))
 
@@ -268,12 +263,11 @@ def claude_line(draft: Draft, stamp: Stamp) -> bytes:
 
 
 def claude_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
-    """The draft as the client lays it out: one line for each block, each the child of the one before.
+    """The draft as the client lays it out: one line per block, each the child of the one before.
 
-    Clients load several blocks on one line too, but 2.0.76 then writes that line
-    and all that follow it a second time, block by block, with other ids. The
-    first line has the stamp's id and time; each further one an id made from it
-    and a millisecond more, so take id and time of the last for what comes next.
+    Clients also load several blocks on one line, but 2.0.76 then writes that line and all following ones a
+    second time, block by block, with other ids. The first line has the stamp's id and time; each further one
+    a derived id and one millisecond more. Use id and time of the last line for what comes next.
     """
     first, lines = stamp.uuid, []
     for piece in _one_block_each(draft, stamp):
@@ -288,11 +282,11 @@ def claude_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
 
 
 def flat_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
-    """The draft in the flat dialect: what was said first, then one line for each call or result.
+    """The draft in the flat dialect: the message first, then one line for each call or result.
 
-    The first line has the stamp's id, each further one an id made from it. Text
-    alone is written as text; where there are other blocks too, the list is kept
-    as it is. The dialect has no metadata: titles and tags keep their own form.
+    The first line has the stamp's id, each further one a derived id. Text alone is written as text; with
+    other blocks, the list is written unchanged. The dialect has no metadata: titles and tags keep their own
+    form.
     """
     if isinstance(draft, MetadataDraft):
         return [claude_line(draft, stamp)]
@@ -304,7 +298,7 @@ def flat_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
             lines = _flat_assistant(draft, stamp)
         case SystemDraft():
             raise refusal(
-                "system: the flat dialect has no place for a note of the client",
+                "system: the flat dialect cannot hold a note of the client",
                 "leave it out, or keep the session in a store with layout='claude'",
             )
         case _:
@@ -335,14 +329,14 @@ def _one_block_each(draft: Draft, stamp: Stamp) -> list[Draft]:
 
 
 def _context(stamp: Stamp) -> dict[str, Any]:
-    """What every link of a conversation starts with, in the client's own order."""
+    """The fields every link of a conversation starts with, in the client's order."""
     _check_chain(stamp)
     fields: dict[str, Any] = {
         "parentUuid": stamp.parent_uuid,
         "isSidechain": stamp.is_sidechain,
         "userType": "external",
-        # Directory and branch may hold bytes that are no UTF-8. They describe, they are not what
-        # was said: losing a character of them is better than losing the entry.
+        # Directory and branch may hold bytes that are not UTF-8. They are only descriptive: losing a
+        # character of them is better than losing the entry.
         "cwd": _SURROGATE.sub("\ufffd", stamp.cwd),
         "sessionId": stamp.session_id,
         "version": stamp.version,
@@ -366,7 +360,7 @@ def _user_fields(draft: UserDraft, stamp: Stamp) -> dict[str, Any]:
 
 
 def _assistant_fields(draft: AssistantDraft, stamp: Stamp) -> dict[str, Any]:
-    # One seed for both ids: lines that share either belong to one response and must be counted once.
+    # One seed for both ids: lines that share either belong to one response and are counted once.
     seed = draft.message_id or draft.request_id or stamp.uuid
     message = {
         "id": draft.message_id or derived_id("msg_", seed),
@@ -446,13 +440,13 @@ def flat_usage(usage: Usage | None) -> flat.FlatUsage:
 
 
 def flat_result(block: ToolResultBlock, tool: str, time: str | None) -> flat.FlatToolResult:
-    """A result on a line of its own. ``tool`` is written even when empty: it tells the dialect."""
+    """A result on a line of its own. ``tool`` is written even when empty: it identifies the dialect."""
     result: Raw | UnsetType = Raw(b'""') if isinstance(block.content, UnsetType) else block.content
     error = None
     if block.is_error:
         error = block.text()
         if all(isinstance(part, TextBlock) for part in block.blocks()):
-            result = UNSET  # the text says it all; only a picture is worth writing it twice
+            result = UNSET  # the text is complete; only a picture justifies writing it twice
     return flat.FlatToolResult(tool, result, error, time, tool_call_id=block.tool_use_id)
 
 
@@ -470,9 +464,9 @@ def _nth_uuid(uuid: str, index: int) -> str:
 
 
 def _blocks(what: str, content: object) -> tuple[Block, ...]:
-    """Blocks as they are, and mappings as the Messages API has them; anything else is refused by its place."""
+    """Blocks as they are, and mappings in Messages API form; anything else is refused, naming its position."""
     if not isinstance(content, Sequence):
-        raise refusal(f"{what}: {type(content).__name__} is no content", "give text, or a list of blocks")
+        raise refusal(f"{what}: {type(content).__name__} is not content", "give text, or a list of blocks")
     return tuple(_block(what, number, item) for number, item in enumerate(content))
 
 
@@ -489,7 +483,7 @@ def _block(what: str, number: int, item: object) -> Block:
 
 def _refuse_empty(what: str, content: str | tuple[Block, ...]) -> None:
     if not content or (not isinstance(content, str) and TextBlock("") in content):
-        raise refusal(f"{what}: there is nothing in it", "clients show '(no content)' for it; leave it out")
+        raise refusal(f"{what}: it is empty", "clients show '(no content)' for it; leave it out")
 
 
 def _refuse_blocks(what: str, blocks: tuple[Block, ...], wrong: tuple[type, ...]) -> None:
@@ -504,7 +498,7 @@ def _refuse_blocks(what: str, blocks: tuple[Block, ...], wrong: tuple[type, ...]
 def _refuse_nameless(what: str, **names: str) -> None:
     for field, value in names.items():
         if not value:
-            raise refusal(f"{what}: {field} is empty", "a call and its result are joined by it; give one")
+            raise refusal(f"{what}: {field} is empty", "it connects a call with its result; give one")
 
 
 def _check_chain(stamp: Stamp) -> None:
@@ -519,8 +513,9 @@ def _check_chain(stamp: Stamp) -> None:
 
 
 def _read_back(line: bytes) -> bytes:
-    """The line, once our own reader has understood it: whoever writes must be able to read."""
-    # Strings never hold a bare newline, so one here stands between the tokens of JSON someone handed in.
+    """The line, once our own codec has read it."""
+    # JSON strings never hold a bare newline, so one here is between the tokens of JSON that the caller
+    # supplied.
     with contextlib.suppress(msgspec.DecodeError):
         line = msgspec.json.format(line, indent=-1) if b"\n" in line else line
     found = decode(Line(line))
@@ -530,5 +525,5 @@ def _read_back(line: bytes) -> bytes:
         )
     if not isinstance(found, Entry) or found.kind is Kind.UNKNOWN_SHAPE:
         problem = getattr(found.body, "problem", "") if isinstance(found, Entry) else "blank"
-        raise refusal(f"the line would not be what its type promises: {problem}", "give that field")
+        raise refusal(f"the line would not match its type: {problem}", "give that field")
     return line

@@ -1,17 +1,14 @@
-"""Entry: what one line means, whichever dialect it was written in.
+"""Entry: the meaning of one line, in any dialect.
 
-An ``Entry`` is a thin shell around two things that never change: ``raw``, the
-exact bytes of the line, and ``body``, one of the kinds below. Everything above
-the codec works with kinds and never asks which program wrote the line.
+An ``Entry`` wraps two things that never change: ``raw``, the exact bytes of the line, and ``body``, one of
+the kinds below. Everything above the codec works with kinds and never asks which program wrote the line.
 
-Fields that recollect reasons about are typed here. The many others that
-clients write stay in ``raw`` and are reached by ``fields()``; they come out
-again untouched because an unchanged entry is written as its own bytes.
+Fields that recollect uses are typed here. All others stay in ``raw`` and are reached by ``fields()``; they
+are preserved because an unchanged entry is written as its own bytes.
 
-Two kinds stand for what we do not understand. ``UnknownBody`` is a type that did
-not exist when this was written. ``UnknownShapeBody`` is a known type whose contents
-are not what that type promises; it still tells id, parent and time where it
-can, because the chain of a conversation may run through it.
+Two kinds stand for what we do not understand. ``UnknownBody`` is a type that did not exist when this was
+written. ``UnknownShapeBody`` is a known type whose contents do not match it; it still has id, parent and time
+if it can, because the chain of a conversation may run through it.
 """
 
 from __future__ import annotations
@@ -75,7 +72,7 @@ class Kind(enum.StrEnum):
 
 
 class Body(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
-    """What every kind may carry."""
+    """Fields that every kind may have."""
 
     session_id: str | None = None
     timestamp: str | None = None
@@ -111,7 +108,7 @@ class ChainBody(Body, frozen=True, kw_only=True):
 
 
 class RawMessage(Struct, frozen=True):
-    """What was said. ``content`` is text or blocks, as it stood in the line."""
+    """A message. ``content`` is text or blocks, as in the line."""
 
     content: str | list[Block]
     role: str | None = None
@@ -135,7 +132,7 @@ class ApiMessage(RawMessage, frozen=True):
 
 
 class User(ChainBody, frozen=True, kw_only=True, tag="user"):
-    """A prompt, a tool result, or something the client said in the user's name."""
+    """A prompt, a tool result, or text that the client wrote in the user's name."""
 
     message: RawMessage
     tool_use_result: Raw | UnsetType = UNSET
@@ -147,18 +144,18 @@ class User(ChainBody, frozen=True, kw_only=True, tag="user"):
 
 
 class Assistant(ChainBody, frozen=True, kw_only=True, tag="assistant"):
-    """One line of an answer, mostly one content block."""
+    """One line of an answer, usually one content block."""
 
     message: ApiMessage
     request_id: str | None = None
     is_api_error_message: bool | None = None
-    # Not written since 1.0.24, but by other writers: what the client thought it cost.
+    # The client's own estimate. Clients since 1.0.24 do not write it, other writers do.
     cost_usd: float | int | None = field(default=None, name="costUSD")
     duration_ms: float | int | None = None
 
 
 class CompactMetadata(Struct, frozen=True, rename="camel"):
-    """How a compaction came about and what it kept."""
+    """The cause of a compaction and what it preserved."""
 
     trigger: str | None = None
     pre_tokens: int | None = None
@@ -169,7 +166,7 @@ class CompactMetadata(Struct, frozen=True, rename="camel"):
 
 
 class System(ChainBody, frozen=True, kw_only=True, tag="system"):
-    """A note of the client. Some writers put the text into a ``message`` as others do."""
+    """A note of the client. Some writers put the text into a ``message``."""
 
     subtype: str | None = None
     content: Raw | UnsetType = UNSET
@@ -180,13 +177,13 @@ class System(ChainBody, frozen=True, kw_only=True, tag="system"):
 
     @property
     def text(self) -> str:
-        """What it says, wherever the writer put it."""
+        """Its text, from either field."""
         blocks = self.message.blocks if self.message else blocks_of(self.content)
         return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 class Attachment(ChainBody, frozen=True, kw_only=True, tag="attachment"):
-    """What the client told the model besides the prompt."""
+    """What the client sent to the model besides the prompt."""
 
     attachment: Raw
     rendered: Raw | UnsetType = UNSET
@@ -194,7 +191,7 @@ class Attachment(ChainBody, frozen=True, kw_only=True, tag="attachment"):
 
 
 class Progress(ChainBody, frozen=True, kw_only=True, tag="progress"):
-    """News from a running tool (2.1.30); a link in the chain all the same."""
+    """News from a running tool (2.1.30); it is also a link in the chain."""
 
     data: Raw | UnsetType = UNSET
     tool_use_id: str | None = field(default=None, name="toolUseID")
@@ -202,7 +199,7 @@ class Progress(ChainBody, frozen=True, kw_only=True, tag="progress"):
 
 
 class ToolCallBody(ChainBody, frozen=True, kw_only=True):
-    """A call that stands on a line of its own (``flat`` and ``events`` dialects)."""
+    """A call on a line of its own (``flat`` and ``events`` dialects)."""
 
     name: str
     call_id: str | None = None
@@ -210,7 +207,7 @@ class ToolCallBody(ChainBody, frozen=True, kw_only=True):
 
 
 class ToolResultBody(ChainBody, frozen=True, kw_only=True):
-    """A result that stands on a line of its own (``flat`` and ``events`` dialects)."""
+    """A result on a line of its own (``flat`` and ``events`` dialects)."""
 
     name: str | None = None
     call_id: str | None = None
@@ -220,7 +217,7 @@ class ToolResultBody(ChainBody, frozen=True, kw_only=True):
 
 
 class Summary(Body, frozen=True, kw_only=True):
-    """A title of the old days, or another writer's condensed conversation."""
+    """A title from early clients, or another writer's condensed conversation."""
 
     summary: str
     leaf_uuid: str | None = None
@@ -300,7 +297,7 @@ class PermissionMode(Body, frozen=True, kw_only=True, tag="permission-mode"):
 
 
 class QueueOperation(Body, frozen=True, kw_only=True, tag="queue-operation"):
-    """A prompt entering or leaving the queue; nothing to do with a session's start or end."""
+    """A prompt entering or leaving the queue; unrelated to a session's start or end."""
 
     operation: str
     content: Raw | UnsetType = UNSET
@@ -341,7 +338,7 @@ class CostState(Body, frozen=True, kw_only=True, tag="cost-state"):
     """The client's own running total."""
 
     model_usage: Raw | UnsetType = UNSET
-    # Kept as JSON text: a float would round what was written, and money is exact.
+    # Left as JSON text: a float would round it, and amounts must be exact.
     total_cost_usd: Raw | UnsetType = field(default=UNSET, name="totalCostUSD")
     total_duration: float | int | None = None
     start_time: float | int | None = None
@@ -388,23 +385,23 @@ class AtisLatch(Body, frozen=True, kw_only=True, tag="atis-latch"):
 
 
 class UnknownBody(ChainBody, frozen=True, kw_only=True):
-    """A type that is not known here. ``type_name`` is empty where the line names none."""
+    """An unknown type. ``type_name`` is empty where the line names none."""
 
     type_name: str = ""
 
 
 class UnknownShapeBody(ChainBody, frozen=True, kw_only=True):
-    """A known type whose contents are not what that type promises."""
+    """A known type whose contents do not match it."""
 
     type_name: str
     problem: str
 
 
 class Entry(Struct, frozen=True):
-    """One line's meaning together with its exact bytes.
+    """The meaning of one line together with its exact bytes.
 
-    ``raw`` has no newline; ``length`` counts it, so ``offset + length`` is where
-    the next line starts. ``offset`` is meaningful only within one log.
+    ``raw`` has no newline; ``length`` counts it, so ``offset + length`` is where the next line starts.
+    ``offset`` is meaningful only within one log.
     """
 
     kind: Kind
@@ -426,7 +423,7 @@ class Entry(Struct, frozen=True):
 
     @property
     def chain(self) -> ChainBody | None:
-        """The body where it is, or may be, a link of the conversation."""
+        """The body if it is, or may be, a link of the conversation."""
         return self.body if isinstance(self.body, ChainBody) else None
 
     @property
@@ -441,22 +438,22 @@ class Entry(Struct, frozen=True):
 
     @property
     def session_id(self) -> str | None:
-        """The session the line says it belongs to; the file name decides."""
+        """The session the line names; the file name takes precedence."""
         return self.body.session_id
 
     @property
     def at(self) -> dt.datetime | None:
-        """When it was written, in UTC; None where the line does not say so in a readable way."""
+        """When it was written, in UTC; None without a readable time."""
         return parsed_time(self.body.timestamp)
 
     @property
     def message(self) -> RawMessage | None:
-        """What was said, for the kinds that say something."""
+        """The message, for the kinds that have one."""
         body = self.body
         return body.message if isinstance(body, User | Assistant | System) else None
 
     def fields(self) -> Mapping[str, object]:
-        """Every field of the line as plain values, unknown ones included."""
+        """Every field of the line as plain values, including unknown ones."""
         from recollect.model.json_text import loose_object
 
         return loose_object(self.raw)

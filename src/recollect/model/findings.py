@@ -1,7 +1,7 @@
-"""What a check says: one thing that is wrong or will be, where it is, and what to do about it.
+"""The result type of a check: one problem, its place, and what to do about it.
 
-Codes are stable, scripts rely on them; the table of all codes is ``CODES``. A finding is a
-value: looking never fails because of what is found.
+Codes are stable because scripts rely on them; the table of all codes is ``CODES``. A finding is a value:
+checking never fails because of what it finds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Severity(enum.StrEnum):
-    """How much it matters: data or a session is at stake, something is odd, good to know."""
+    """Severity: data or a session is at risk, something is unusual, good to know."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,7 +22,7 @@ class Severity(enum.StrEnum):
 class Finding(Struct, frozen=True, omit_defaults=False):
     """One finding. ``line`` counts from 1; ``offset`` is the byte where the line starts.
 
-    ``repair`` is what a repair would do about it; None where it is not mended by one.
+    ``repair`` is what a repair would do about it; None where no repair fixes it.
     """
 
     code: str

@@ -1,17 +1,15 @@
-"""Names of sessions, entries, agents and projects: parsed once, safe in a path ever after.
+"""Names of sessions, entries, agents and projects: parsed once, then safe to use in a path.
 
-Ids come from file names, from transcripts (hostile) and from people. Each type
-here is a ``str`` that could only be made by passing its own check, so whatever
-takes a ``SessionId`` may join it to a directory without looking again.
+Ids come from file names, from transcripts (hostile) and from people. Each type here is a ``str`` that can
+only be created by passing its own check, so any code that takes a ``SessionId`` may join it to a directory
+without checking again.
 
-The rule is an allow-list of ASCII letters, digits and ``- _ .``. That shuts out
-separators, ``..``, NUL, control and bidirectional characters, percent escapes,
-drive colons and look-alike letters in one stroke; what is left to check are
-names that are legal characters but dangerous as a whole (``..``, ``CON``, a
-trailing dot that Windows drops).
+The rule is an allow-list of ASCII letters, digits and ``- _ .``. It excludes separators, NUL, control and
+bidirectional characters, percent escapes, drive colons and look-alike letters. What remains to check are
+names of legal characters that are dangerous as a whole (``..``, ``CON``, a trailing dot that Windows drops).
 
-Entries found in other people's files are *not* forced through ``EntryId``: the
-client does not check the shape of a ``uuid``, so the codec keeps it as text.
+Ids in other programs' files are *not* forced through ``EntryId``: the client does not check the shape of a
+``uuid``, so the codec leaves it as text.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ def is_uuid(text: str) -> bool:
 
 
 class _SafeName(str):
-    """A name that may stand alone as one component of a path."""
+    """A name that is safe as one component of a path."""
 
     __slots__ = ()
     what: ClassVar[str] = "name"
@@ -55,7 +53,7 @@ class _SafeName(str):
         if not _SAFE.match(value):
             return "has a character that is not safe in a file name"
         if ".." in value or value.endswith("."):
-            return "would not stay in its directory on every system"
+            return "could leave its directory on some systems"
         if value.split(".", 1)[0].lower() in _RESERVED:
             return "is a reserved device name"
         return None

@@ -1,8 +1,8 @@
-"""Change one value of a JSON text and leave every other character where it is.
+"""Change one value of a JSON text and leave every other character unchanged.
 
-People format their settings; a program that adds one rule must not reformat the file. What is written is
-indented as its neighbours are, and the result is read again before it is handed out: it says the
-old document with that one change, or nothing is handed out.
+People format their settings; a program that adds one rule must not reformat the file. New text is indented
+like its neighbours. The result is parsed again before it is returned: it must equal the old document with
+that one change, or the call fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ Steps = tuple[str, ...]
 
 
 def with_value(data: bytes, path: Steps, value: object) -> bytes:
-    """The text with ``value`` at a path of names; objects on the way are made. An empty text is ``{}``."""
+    """The text with ``value`` at a path of names; missing objects on the path are created.
+
+    An empty text is ``{}``.
+    """
     text, root = _read(data)
     depth = _depth(root, path)
     found = root.at(path[:depth])
@@ -34,7 +37,7 @@ def with_value(data: bytes, path: Steps, value: object) -> bytes:
 
 
 def with_item(data: bytes, path: Steps, item: object) -> bytes:
-    """The text with ``item`` at the end of the list at ``path``, which is made where it is missing."""
+    """The text with ``item`` at the end of the list at ``path``, which is created if missing."""
     text, root = _read(data)
     found = root.at(path)
     if found is None or not isinstance(found.value, list):
@@ -79,7 +82,7 @@ def _read(data: bytes) -> tuple[str, LocatedValue]:
 
 
 def _depth(root: LocatedValue, path: Steps) -> int:
-    """How many steps of the path are there already."""
+    """How many steps of the path already exist."""
     depth = 0
     while depth < len(path) and root.at(path[: depth + 1]) is not None:
         depth += 1
@@ -108,7 +111,7 @@ def _inserted(text: str, root: LocatedValue, into: LocatedValue, name: str | Non
 
 
 def _cut(text: str, above: LocatedValue, others: list[LocatedValue], number: int) -> str:
-    """The text without one member or item, and without the comma that set it apart."""
+    """The text without one member or item and its comma."""
     one = others[number]
     start = one.key_start if one.key_start >= 0 else one.start
     end = one.end
@@ -123,7 +126,7 @@ def _cut(text: str, above: LocatedValue, others: list[LocatedValue], number: int
 
 
 def _indent_at(text: str, position: int) -> str:
-    """The white space that the line of a place begins with."""
+    """The indentation of the line at a position."""
     start = text.rfind("\n", 0, max(position, 0)) + 1
     end = start
     while text[end : end + 1] in (" ", "\t"):
@@ -145,7 +148,7 @@ def _shown(value: object, text: str, root: LocatedValue, indent: str) -> str:
     return shown.replace("\n", break_ + indent)
 
 
-# ---- the proof ---------------------------------------------------------------------------------------------
+# ---- verification ------------------------------------------------------------------------------------------
 
 
 def _replaced(document: object, path: Steps, value: object) -> object:

@@ -1,12 +1,12 @@
-"""JSON with the place of every value: which line it stands on, and where its text begins and ends.
+"""JSON with the position of every value: its line, and where its text begins and ends.
 
-Settings are read by people who ask "where does this come from?", and changed in files that other people
-formatted. Both need the text behind a value, which no parser of the standard library or of our
-dependencies tells; so this is a small reader of our own. What it accepts is what JSON accepts and
-``JSON.parse`` reads: of two members with one name the last one counts, a byte order mark is passed over.
+Users ask where a setting comes from, and settings are changed in files that people formatted. Both need the
+text of a value, which no parser of the standard library or of our dependencies reports; hence this small
+parser. It accepts what JSON and ``JSON.parse`` accept: of two members with one name the last counts, a byte
+order mark is skipped.
 
-Promises: never more than ``DEFAULT_LIMITS.depth`` levels, so no text exhausts the stack; every refusal
-names line and column. It does not say what a value means.
+Promises: never more than ``DEFAULT_LIMITS.depth`` levels, so no text exhausts the stack; every error has line
+and column. It does not interpret values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _strings = JSONDecoder()
 
 
 class BadJson(ValueError):
-    """A text that is no JSON: what is wrong, and where (both counted from 1)."""
+    """A text that is not JSON: what is wrong, and where (both counted from 1)."""
 
     def __init__(self, what: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {what}")
@@ -35,9 +35,9 @@ class BadJson(ValueError):
 
 @dataclass(slots=True)
 class LocatedValue:
-    """A value and its place. ``start`` and ``end`` are characters of the text; ``line`` counts from 1.
+    """A value and its position. ``start`` and ``end`` are characters of the text; ``line`` counts from 1.
 
-    ``members`` are those of an object (``key_line``: where the name stands), ``items`` those of a list.
+    ``members`` are those of an object (``key_line``: the line of the name), ``items`` those of a list.
     """
 
     value: object
@@ -50,7 +50,7 @@ class LocatedValue:
     key_line: int = 0
 
     def at(self, path: tuple[str | int, ...]) -> LocatedValue | None:
-        """What stands at a path of names and positions; None where nothing does."""
+        """The value at a path of names and positions, or None."""
         found: LocatedValue | None = self
         for step in path:
             if found is None:
@@ -63,12 +63,12 @@ class LocatedValue:
 
     @property
     def shown_line(self) -> int:
-        """The line to send somebody to: that of its name, where it has one."""
+        """The line to report: that of its name, if it has one."""
         return self.key_line or self.line
 
 
 def located(data: bytes) -> LocatedValue:
-    """The one value of a file; ``BadJson`` where there is none, or more."""
+    """The single value of a file; ``BadJson`` where there is none, or more than one."""
     try:
         text = text_of(data)
     except UnicodeDecodeError as problem:
@@ -81,12 +81,12 @@ def located(data: bytes) -> LocatedValue:
     value, position = reader.value(start, 1)
     end = reader.skip(position)
     if end != len(text):
-        raise reader.bad("something stands after the value", end)
+        raise reader.bad("there is text after the value", end)
     return value
 
 
 def text_of(data: bytes) -> str:
-    """The characters that places are counted in: UTF-8 without a byte order mark."""
+    """The text that positions refer to: UTF-8 without a byte order mark."""
     return data.removeprefix(b"\xef\xbb\xbf").decode()
 
 

@@ -1,7 +1,7 @@
-"""JSON as hostile text: depth before parsing, mending, and values no parser may choke on.
+"""JSON as hostile text: depth before parsing, fixes, and values that parsers refuse.
 
-The typed decoders are strict on purpose. What they refuse but the client reads
-(lone surrogates, numbers beyond every range) is handled here, off the fast path.
+The typed decoders are strict on purpose. What they refuse but the client reads (lone surrogates, numbers out
+of range) is handled here, off the fast path.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from operator import sub
 
 import msgspec
 
-# Brackets become steps up and down, quotes stay, the rest goes.
+# Brackets become steps up and down, quotes stay, the rest is removed.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_OPENING = bytes(sorted(set(range(256)) - set(b"[{")))
 _NOT_STRUCTURE = bytes(sorted(set(range(256)) - set(b'"[]{}')))
@@ -36,9 +36,9 @@ def is_plainly_sound(line: bytes, depth: int) -> bool:
 
 
 def deeper_than(text: bytes, limit: int) -> bool:
-    """Whether brackets outside strings nest more than ``limit`` deep; ones that close nothing count for nothing.
+    """Whether brackets outside strings nest more than ``limit`` deep; unmatched closing brackets are ignored.
 
-    Takes time by the length alone, whatever the text holds, and little memory: it is asked of what strangers send.
+    Time depends only on the length and memory is small, because the text may come from strangers.
     """
     if len(text.translate(None, _NOT_OPENING)) <= limit:
         return False
@@ -59,7 +59,7 @@ def deeper_than(text: bytes, limit: int) -> bool:
 
 
 def _walked(steps: bytes, depth: int) -> tuple[int, int]:
-    """How deep steps lead at the most, and in the end."""
+    """The greatest and the final depth of the steps."""
     depths = list(accumulate(memoryview(steps).cast("b"), initial=depth))
     if min(depths) >= 0:
         return max(depths), depths[-1]
@@ -68,7 +68,7 @@ def _walked(steps: bytes, depth: int) -> tuple[int, int]:
 
 
 def _whole_escapes(text: bytes) -> Iterator[bytes]:
-    """Pieces of a text, none of which ends within an escape: as a whole it would be copied several times."""
+    """Split a text between escapes; processing it as a whole would copy it several times."""
     start = 0
     while start < len(text):
         end = start + _PIECE
@@ -95,7 +95,7 @@ def valid_utf8(text: bytes) -> bytes:
 
 
 def object_count(text: str) -> int:
-    """How many JSON objects stand one after another in ``text``; 0 if anything else does too."""
+    """How many JSON objects follow each other in ``text``; 0 if there is anything else."""
     import json  # only odd lines get here
 
     decoder, position, count = json.JSONDecoder(), 0, 0
@@ -113,7 +113,7 @@ def object_count(text: str) -> int:
 
 
 def loose_value(raw: bytes | msgspec.Raw) -> object:
-    """Well-formed JSON as plain values; numbers outside every range become floats or stay text."""
+    """Well-formed JSON as plain values; numbers out of range become floats or stay text."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,15 +1,15 @@
 """The life of a session in our own store, as a state machine without a clock.
 
     created ──first entry──► active ──reopened──► resumed ──entry──► active
-                               └──────── 30 days of silence ───────┐
+                               └──────── 30 days inactive ─────────┐
                                                                    ▼
                                           active again ◄─entry── expired ──► deleted (in the trash)
                                                                    ▲            │
                                                                    └─ restored ─┘
 
-Silence is measured from the last *entry's* own time, never from the file's: a
+Inactivity is measured from the last *entry's* own time, never from the file's: a
 copy, a backup or a touch must not keep a session alive or kill it (S11). A
-deleted session lies in the trash with every byte; restoring is the way back.
+deleted session is in the trash with every byte; restoring is the way back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_LIFE = dt.timedelta(days=30)
 
 
 class SessionState(enum.StrEnum):
-    """Where a session is in its life."""
+    """The state of a session."""
 
     CREATED = "created"
     ACTIVE = "active"
@@ -52,7 +52,7 @@ _NEXT: dict[SessionState, tuple[SessionState, ...]] = {
 
 
 def moved(current: SessionState, wanted: SessionState, session: str) -> SessionState:
-    """The new state, or ``IllegalTransition`` with the steps that are allowed."""
+    """The new state, or ``IllegalTransition`` with the allowed steps."""
     allowed = _NEXT[current]
     if wanted not in allowed:
         raise IllegalTransition(f"session {session}", current, wanted, tuple(allowed))
@@ -62,5 +62,5 @@ def moved(current: SessionState, wanted: SessionState, session: str) -> SessionS
 def has_expired(
     last_entry_at: dt.datetime | None, now: dt.datetime, life: dt.timedelta = DEFAULT_LIFE
 ) -> bool:
-    """Whether a session has been silent for longer than its life; one without a time never has."""
+    """Whether a session has been inactive for longer than its life; one without a time never has."""
     return last_entry_at is not None and now - last_entry_at > life

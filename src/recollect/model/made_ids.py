@@ -1,8 +1,7 @@
-"""Ids that are made, not drawn: the same question always gets the same id.
+"""Deterministic ids: the same input always gives the same id.
 
-The model has no randomness. Where a line needs an id that nobody brought, it is
-derived from something that is there, so that doing the work twice gives the
-same bytes and a repeated append can be recognised.
+The model has no randomness. Where a line needs an id and the caller gives none, it is derived from existing
+data, so that repeating the work gives the same bytes and a repeated append can be recognised.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import hashlib
 
 
 def derived_uuid(seed: str, index: int) -> str:
-    """An id that looks like a random one but is the same for the same seed and index."""
+    """An id that looks random but depends only on seed and index."""
     digest = bytearray(
         hashlib.blake2b(f"{index}\0{seed}".encode("utf-8", "replace"), digest_size=16).digest()
     )
@@ -22,5 +21,5 @@ def derived_uuid(seed: str, index: int) -> str:
 
 
 def derived_id(prefix: str, seed: str) -> str:
-    """An id such as the API gives out, the same for the same seed."""
+    """An id in the form the API uses, the same for the same seed."""
     return prefix + hashlib.blake2b(seed.encode("utf-8", "replace"), digest_size=12).hexdigest()

@@ -1,11 +1,11 @@
-"""Hostile text as HTML that is only text: escaped, with Markdown where it is prose.
+"""Hostile text as safe HTML: escaped, with Markdown for prose.
 
-Nothing of a transcript becomes markup by itself. ``text_html`` escapes it, and ``prose_html`` reads it
-as Markdown without raw HTML and writes the elements of a short list, one by one; a token it does not know
-is text. Links are http, https and mailto, and their target is always readable; pictures are named, never
-loaded. Characters that draw nothing or turn the reading direction stand as visible escapes.
+Nothing in a transcript becomes markup by itself. ``text_html`` escapes it, and ``prose_html`` reads it as
+Markdown without raw HTML and writes only elements of a short list; an unknown token is text. Links are http,
+https and mailto, and their target is always visible; pictures are named, never loaded. Invisible and
+direction-changing characters are shown as escapes.
 
-What cannot be read as Markdown in reasonable time or depth is shown as it stands.
+What cannot be parsed as Markdown in reasonable time or depth is shown as plain text.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _LONGEST = 60_000
-_MOST_BRACKETS = 500  # each one that opens a link is looked for an end of, to the end of the text
+_MOST_BRACKETS = 500  # for each one that opens a link, the parser searches to the end of the text
 _DEEPEST = 60
-# Controls but tab and newline, soft hyphen, marks and overrides of direction, zero width, line separators, halves of
-# surrogate pairs, tags. Joiners (U+200C, U+200D) stay between letters and emoji that need them.
+# Controls except tab and newline, soft hyphen, marks and overrides of direction, zero width, line separators,
+# halves of surrogate pairs, tags. Joiners (U+200C, U+200D) stay: some letters and emoji need them.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -34,12 +34,12 @@ _LINK = re.compile(r"(?:https?://|mailto:)[!-~\u00a1-\U0010fffd]+", re.IGNORECAS
 
 
 def visible_text(text: str) -> str:
-    """Text in which every character can be seen; tab and newline keep their meaning."""
+    """Text with invisible characters escaped; tab and newline keep their meaning."""
     return _INVISIBLE.sub(lambda found: _escape(found[0]), text.replace("\r\n", "\n"))
 
 
 def text_html(text: str) -> str:
-    """Text as HTML; escapes of what cannot be seen are set apart from text that only looks like one."""
+    """Text as HTML; escapes of invisible characters are marked up, so that text cannot imitate them."""
     escaped = html.escape(text.replace("\r\n", "\n"))
     return _INVISIBLE.sub(lambda found: f'<i class="x">{_escape(found[0])}</i>', escaped)
 
@@ -50,18 +50,17 @@ def attribute(text: str) -> str:
 
 
 def pre_html(text: str, kind: str = "") -> str:
-    """A block of text as it stands. The newline after the tag is the one that browsers leave out."""
+    """A block of preformatted text. Browsers drop the first newline after the tag, so one is added."""
     return f'<pre class="{kind}">\n{text_html(text)}</pre>' if kind else f"<pre>\n{text_html(text)}</pre>"
 
 
 def prose_html(text: str) -> str:
-    """Prose, read as Markdown."""
     if not text.strip():
         return ""
     if len(text) > _LONGEST or text.count("[") > _MOST_BRACKETS:
         return pre_html(text, "plain")
     tokens = _markdown().parse(text)
-    # What is nested deeper is not parsed at all, and would be lost.
+    # The parser drops what is nested deeper.
     if any(token.level >= _DEEPEST - 2 for token in tokens):
         return pre_html(text, "plain")
     return "".join(_block(token) for token in tokens)
@@ -77,7 +76,7 @@ def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
-    # A definition of a link draws nothing: left as text, no part of a message is hidden.
+    # Link definitions render as nothing: as text, no part of a message is hidden.
     return made.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
 
 
@@ -101,7 +100,7 @@ _PLAIN = {
 ELEMENTS = frozenset(
     [*_PLAIN.values(), "a", "br", "code", "div", "h3", "h4", "h5", "h6", "hr", "i", "ol", "pre", "span"]
 )
-"""All that prose can become."""
+"""Every element that prose can become."""
 
 
 def _block(token: Token) -> str:
@@ -114,7 +113,7 @@ def _block(token: Token) -> str:
 
 
 def _tag(token: Token) -> str:
-    """An element that is the same whatever stands in the text; a token that is not known is text."""
+    """An element without attributes from the text; an unknown token is text."""
     kind, _, side = token.type.rpartition("_")
     name = _PLAIN.get(kind)
     if name is None or side not in ("open", "close"):
@@ -123,7 +122,7 @@ def _tag(token: Token) -> str:
 
 
 def _heading(token: Token) -> str:
-    """Headings of a transcript stand below those of the page."""
+    """Headings of a transcript rank below those of the page."""
     level = min(int(token.tag[1:]) + 2, 6)
     return f"<h{level}>" if token.type == "heading_open" else f"</h{level}>\n"
 
@@ -186,7 +185,7 @@ def _link_start(target: str) -> str:
 
 
 def _link_end(target: str, title: str, start: int, pieces: list[str]) -> str:
-    """The end of a link, and where it leads unless that is what it says."""
+    """The end of a link, and its target unless that is the link text."""
     shown = "".join(pieces[start + 1 :])
     end = "</a>" if _LINK.fullmatch(target) is not None else "</span>"
     said = [one for one in (target, title) if one and text_html(one) != shown]
@@ -194,6 +193,6 @@ def _link_end(target: str, title: str, start: int, pieces: list[str]) -> str:
 
 
 def _picture(token: Token) -> str:
-    """A picture somewhere else would tell that this page was read: only its name is shown."""
+    """Loading a remote picture would reveal that this page was read, so only its name is shown."""
     words = ", ".join(one for one in (token.content, str(token.attrGet("src") or "")) if one)
     return f'<span class="target">[picture: {text_html(words)}]</span>'

@@ -1,8 +1,8 @@
-"""One directory became another: which paths that changes, and how a line says so afterwards.
+"""A renamed directory: which paths change, and how to rewrite them in a line.
 
-Paths are compared by their parts, so /srv/app-old is not below /srv/app. In a line only the
-values of the named fields change; every other byte stays as it was. A field's name cannot
-stand inside a text: there its quotes would be escaped.
+Paths are compared by their parts, so /srv/app-old is not below /srv/app. In a line only the values of the
+named fields change; every other byte stays. A field name cannot occur inside a text, because there its quotes
+would be escaped.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class PathMapping:
         self._value = re.compile(rb'("(?:' + names + rb')"[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*")')
 
     def moved(self, path: str) -> str | None:
-        """Where a path lies now; None where it did not move."""
+        """The new location of a path; None where it did not move."""
         if path == self.old:
             return self.new
         prefix = self.old if self.old.endswith("/") else self.old + "/"
         return self.new.rstrip("/") + "/" + path[len(prefix) :] if path.startswith(prefix) else None
 
     def edited(self, line: bytes) -> bytes:
-        """A line with its paths as they are now; the very same bytes where none moved."""
+        """A line with its new paths; the same bytes where none moved."""
         return self._value.sub(self._edited_value, line)
 
     def _edited_value(self, found: re.Match[bytes]) -> bytes:

@@ -1,18 +1,15 @@
 """A project's directory name, computed as the clients compute it.
 
-A key is the working directory with everything but ASCII letters and digits
-turned into hyphens. That loses information on purpose: ``/a/b``, ``/a-b`` and
-``/a.b`` share the key ``-a-b``, so a key is never decoded and never proof that
-two sessions belong together; the ``cwd`` inside the entries is.
+A key is the working directory with everything but ASCII letters and digits turned into hyphens. That is
+lossy: ``/a/b``, ``/a-b`` and ``/a.b`` share the key ``-a-b``, so a key is never decoded and never proves that
+two sessions belong together; the ``cwd`` inside the entries does.
 
-The client counts UTF-16 code units and does not normalise: an emoji gives two
-hyphens, an accent typed as its own character gives one more. The Python Agent
-SDK normalises to NFC and counts characters, so for such paths it names another
+The client counts UTF-16 code units and does not normalise: an emoji gives two hyphens, a combining accent one
+more. The Python Agent SDK normalises to NFC and counts characters, so for such paths it uses another
 directory. We write the client's key and read both (``candidate_keys``).
 
-Paths come in as text, also with the lone surrogates that ``os.fsdecode`` makes
-of undecodable bytes; none of these functions raises for them. They do not look
-at the disk: resolving links is the caller's work, and comes first.
+Paths are text, possibly with the lone surrogates that ``os.fsdecode`` creates for undecodable bytes; no
+function here raises for them. They do not access the disk: the caller resolves links first.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from collections.abc import Iterable
 from recollect.model.ids import ProjectKey
 
 LONGEST_PLAIN_KEY = 200
-"""Longer names are cut here and get a hash of the whole path behind a hyphen."""
+"""Longer names are cut here and get a hyphen and a hash of the whole path."""
 
 _NOT_KEPT = re.compile(r"[^a-zA-Z0-9]")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -44,15 +41,15 @@ def sdk_project_key(path: str) -> ProjectKey:
 
 
 def candidate_keys(path: str) -> tuple[ProjectKey, ...]:
-    """Every exact name under which sessions of ``path`` may lie, the client's own first."""
+    """Every exact name under which sessions of ``path`` may be stored, the client's own first."""
     return tuple(dict.fromkeys((project_key(path), sdk_project_key(path))))
 
 
 def same_long_prefix(name: str, key: ProjectKey) -> bool:
-    """Whether ``name`` differs from the over-long ``key`` in nothing but the hash at its end.
+    """Whether ``name`` differs from the over-long ``key`` only in the hash at its end.
 
-    Earlier native builds used another hash, so the client accepts such a
-    directory when it reads. A key that was never cut has no such relatives.
+    Earlier native builds used another hash, so the client accepts such a directory when it reads. A key that
+    was not cut has no such variants.
     """
     return len(key) > LONGEST_PLAIN_KEY and name.startswith(key[:LONGEST_PLAIN_KEY] + "-")
 
@@ -82,7 +79,7 @@ def _utf16_units(text: str) -> tuple[int, ...]:
 
 
 def _hash32(units: Iterable[int]) -> int:
-    """``h * 31 + unit``, kept in a signed 32-bit integer as JavaScript does; its absolute value."""
+    """The absolute value of ``h * 31 + unit``, computed in a signed 32-bit integer as in JavaScript."""
     value = 0
     for unit in units:
         value = (value * 31 + unit) & 0xFFFFFFFF
@@ -98,8 +95,10 @@ def _base36(number: int) -> str:
 
 
 def _path_bytes(path: str) -> bytes:
-    """The bytes the operating system knows the path by, where it has any."""
+    """The operating system's bytes of a path, if it has any."""
     try:
         return path.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a surrogate no file system made: still the same answer every time
+    except (
+        UnicodeEncodeError
+    ):  # a surrogate that no file system produces: the result must still be deterministic
         return path.encode("utf-8", "surrogatepass")

@@ -1,8 +1,7 @@
-"""JSON that says exactly what was meant, or is refused.
+"""JSON that represents exactly the given value, or is refused.
 
-Ordinary encoders are obliging: NaN becomes null or a word no other parser
-knows, half a surrogate pair becomes bytes that are no text. Whatever goes into
-a log stays there, so here both are a ``UsageError`` before a byte is written.
+Ordinary encoders are permissive: NaN becomes null or a word that no other parser knows, half a surrogate pair
+becomes invalid bytes. Data in a log is permanent, so here both are a ``UsageError`` before a byte is written.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from recollect.model.blocks import Block, UnknownBlock
 
 
 def json_of(what: str, value: object) -> Raw:
-    """Any plain value as compact JSON. The typed encoder would write NaN as null, silently; this refuses it."""
+    """Any plain value as compact JSON. Refuses NaN, which the typed encoder would silently write as null."""
     if isinstance(value, Raw):
         return value
     try:
@@ -32,7 +31,7 @@ def json_of(what: str, value: object) -> Raw:
 
 
 def encoded(value: Any) -> bytes:
-    """What is made of our own types, as compact JSON."""
+    """Our own types as compact JSON."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError as problem:
@@ -42,14 +41,13 @@ def encoded(value: Any) -> bytes:
 
 
 def block_json(block: Block) -> Raw:
-    """A block as it stands in a line: fields without a value are left out."""
+    """A block as written in a line: fields without a value are left out."""
     if isinstance(block, UnknownBlock):
         return Raw(block.json)
     return Raw(encoded({"type": block.__struct_config__.tag, **given(block)}))
 
 
 def block_list(blocks: Iterable[Block]) -> Raw:
-    """The content of a message."""
     return Raw(b"[" + b",".join(bytes(block_json(block)) for block in blocks) + b"]")
 
 
@@ -65,7 +63,6 @@ def given(of: Struct) -> dict[str, Any]:
 
 
 def refusal(message: str, hint: str) -> UsageError:
-    """Why something is not written, and what to do instead."""
     return UsageError(message, hint=hint)
 
 

@@ -1,22 +1,19 @@
-"""Todos and tasks: what is to be done, how far it is, and which steps are left.
+"""Todos and tasks: items, their status, and the allowed steps.
 
-Both are lists of small JSON objects that clients have written in several shapes
-(``priority`` and ``id`` in 1.0, ``activeForm`` since, tasks with ``blocks`` in
-2.1). The one idea: an item keeps the JSON of every field it came with, and
-writing puts only the fields that changed in their place, so a rewrite loses
-nothing that we do not know.
+Both are lists of small JSON objects that clients have written in several shapes (``priority`` and ``id`` in
+1.0, ``activeForm`` since, tasks with ``blocks`` in 2.1). An item keeps the JSON of every field it came with,
+and writing replaces only the fields that changed, so a rewrite loses nothing that we do not know.
 
     pending ──► in_progress ──► completed
        └──────┬──────┘
               ▼
           cancelled
 
-Every other step raises ``IllegalTransition``, also from a status that is not
-one of the four. The client itself knows no ``cancelled``: a task in that state
-is still on disk, but client 2.1.325 does not list it.
+Every other step raises ``IllegalTransition``, also from a status that is not one of the four. The client
+itself has no ``cancelled``: a task in that state is still on disk, but client 2.1.325 does not list it.
 
-Bytes come in and go out; where they lie is for ``storage`` to say. What is not
-a list (todos) or not an object (a task) is a ``ValueError``.
+This module handles bytes; ``storage`` decides where they are stored. Data that is not a list (todos) or not
+an object (a task) is a ``ValueError``.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ _NEXT: dict[str, tuple[TodoStatus, ...]] = {
 
 
 def next_steps(status: str) -> tuple[TodoStatus, ...]:
-    """Where an item can go from here; nowhere from a final status, or from one we do not know."""
+    """The allowed next steps; none from a final or unknown status."""
     return _NEXT.get(status, ())
 
 
@@ -67,10 +64,10 @@ def checked_step(what: str, current: str, wanted: TodoStatus) -> TodoStatus:
 
 
 class TodoItem(Struct, frozen=True):
-    """One line of a todo list. ``status`` is text: others may write what ``TodoStatus`` does not know.
+    """One line of a todo list. ``status`` is text: other programs may write unknown values.
 
-    ``kept`` is the item as it stood, field by field, None for a new one; ``odd`` is the JSON of an
-    element that was no object at all, which is written back as it is.
+    ``kept`` is the original item, field by field, None for a new one; ``odd`` is the JSON of an element that
+    was not an object, which is written back unchanged.
     """
 
     content: str
@@ -82,7 +79,6 @@ class TodoItem(Struct, frozen=True):
     odd: bytes = b""
 
     def moved(self, wanted: TodoStatus) -> Self:
-        """The same item one step further."""
         step = checked_step(f"todo {_excerpt(self.content)}", self.status, TodoStatus(wanted))
         return msgspec.structs.replace(self, status=step)
 
@@ -100,7 +96,6 @@ class Task(Struct, frozen=True):
     kept: dict[str, bytes] | None = None
 
     def moved(self, wanted: TodoStatus) -> Self:
-        """The same task one step further."""
         step = checked_step(f"task {self.id}", self.status, TodoStatus(wanted))
         return msgspec.structs.replace(self, status=step)
 
@@ -140,12 +135,12 @@ def decode_task(data: bytes) -> Task:
 
 
 def encode_task(task: Task) -> bytes:
-    """The task as a client writes it. ``blocks`` and ``blockedBy`` always stand there: it needs both."""
+    """The task as a client writes it. ``blocks`` and ``blockedBy`` are always present: it needs both."""
     return _pretty(_merged(task.kept, _task_fields(task)))
 
 
 def next_task_id(numbers: Iterable[int], high_water_mark: int = 0) -> str:
-    """One more than the highest number in use, or ever in use before its task was deleted."""
+    """One more than the highest number in use now or before a task was deleted."""
     return str(max([high_water_mark, *numbers]) + 1)
 
 
@@ -190,7 +185,7 @@ def _task_fields(task: Task) -> dict[str, object]:
 
 
 def _merged(kept: Mapping[str, bytes] | None, fields: Mapping[str, object]) -> dict[str, Raw]:
-    """The fields as they stood, each that says something else now replaced at its place."""
+    """The original fields, with changed values replaced in place."""
     merged = {name: Raw(json) for name, json in (kept or {}).items()}
     for name, value in fields.items():
         if value is None:
@@ -207,7 +202,7 @@ def _pretty(value: object) -> bytes:
 
 
 def _text(fields: Mapping[str, Raw], name: str) -> str | None:
-    """A field as text. A number stands for its digits: some writers number their items."""
+    """A field as text. Numbers are converted to digits: some writers number their items."""
     try:
         value = msgspec.json.decode(fields[name]) if name in fields else None
     except _REFUSED:

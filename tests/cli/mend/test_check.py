@@ -89,7 +89,7 @@ def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> 
         "          before it is sent on resume; the history has 2 messages now, 4 after a",
         "          repair",
         "          -> recollect repair 3f2a9c1e",
-        "             to let the entry follow one that is in the log",
+        "             to link the entry to one that is in the log",
     ] == text[3:7]
     assert all(len(line) <= 80 for line in text)
     assert text[-2].endswith("4 lines, 4 valid, 0 damaged.")

@@ -135,13 +135,13 @@ def test_no_column_is_not_all_columns() -> None:
 @pytest.mark.parametrize(
     ("query", "cause"),
     [
-        ("", "nothing to search for"),
-        (" \n", "nothing to search for"),
+        ("", "the query is empty"),
+        (" \n", "the query is empty"),
         ("NOT a", "only words to exclude at character 1"),
         ("-a -b", "only words to exclude at character 1"),
         ("a (NOT b)", "only words to exclude at character 4"),
         ("a OR NOT b", "only words to exclude at character 6"),
-        ('a "b', 'a " without a second at character 3'),
+        ('a "b', 'a " without a closing one at character 3'),
         ("a (b", "a ( without its ) at character 3"),
         ("a (", "a ( without its ) at character 3"),
         ("a b)", "a ) without its ( at character 4"),
@@ -161,7 +161,7 @@ def test_no_column_is_not_all_columns() -> None:
         ("a -+++", "NOT before something without a letter or digit at character 3"),
         ("x" * 1001, "1001 characters, the limit is 1000"),
         ("a " * 101, "more than 100 words and phrases at character 201"),
-        ("(" * 31 + "a" + ")" * 31, "more than 30 parentheses within one another at character 31"),
+        ("(" * 31 + "a" + ")" * 31, "more than 30 nested parentheses at character 31"),
     ],
 )
 def test_a_query_that_cannot_be_understood_is_refused(query: str, cause: str) -> None:

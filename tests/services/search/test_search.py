@@ -596,8 +596,8 @@ def test_a_pattern_that_takes_for_ever_leaves_an_incomplete_answer(
 @pytest.mark.parametrize(
     ("query", "options", "reason"),
     [
-        ("", {}, "nothing to search for"),
-        ('"open', {}, "without a second"),
+        ("", {}, "the query is empty"),
+        ('"open', {}, "without a closing one"),
         ("NOT needle", {}, "only words to exclude"),
         ("(", {"how": "regex"}, "regex"),
         ("needle", {"kinds": ["prosa"]}, "no such kind"),

@@ -1,22 +1,21 @@
-"""The rules of ``recollect check``: every code, how much it matters, what it means and what to do.
+"""The rules of ``recollect check``: every code, its severity, its meaning and its fix.
 
-``CODES`` is the whole table. A code never changes its meaning or its severity, because scripts
-rely on both; a rule whose weight depends on the case is two codes. The families that
-find them are one file each:
+``CODES`` is the whole table. A code never changes its meaning or its severity, because scripts rely on both;
+a rule whose severity depends on the case is two codes. Each family of rules has its own file:
 
-lines.py      lines that cannot be read, or read oddly
+lines.py      lines that cannot be read, or only with replacements
 chain.py      ids and links: does the client find the conversation, and all of it
-times.py      the shape and the order of times
+times.py      the format and the order of timestamps
 tools.py      calls and their results, in the whole log
-api_400.py    what would be sent on resume, against the rules whose breach is a 400 for ever
-images.py     what an image says of itself
-shortened.py  lines with their texts cut, so that a conversation of any length of text can be looked at
+api_400.py    what would be sent on resume, against rules whose violation gives a permanent 400
+images.py     size and dimensions of images
+shortened.py  lines with shortened texts, so that conversations of any size can be checked
 resumed.py    what the client would resume: entries, messages, history
 scan.py       all of these over the lines of one log
-settings.py   settings that a client would ignore as a whole
+settings.py   settings files that a client would ignore as a whole
 
-Nothing here opens a file. A rule yields ``RuleViolation``; ``model/diagnosis.py`` makes findings of them and says what a
-repair mends. What client 2.1.325 repairs by itself while it resumes is at most a warning.
+Nothing here opens a file. A rule yields ``RuleViolation``; ``model/diagnosis.py`` turns them into findings
+and says which of them a repair fixes. What client 2.1.325 repairs by itself on resume is at most a warning.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from recollect.model.findings import Severity
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 REPAIR = "recollect repair {session}"
 _NONE = "nothing to do"
-# No command mends these; this one keeps what can be read.
+# No command fixes these; this one saves what can be read.
 _EXPORT = "recollect export {session}"
 
 
 class CheckRule(Struct, frozen=True):
-    """One row of the table. ``source`` names the seed that asks for it, where one does.
+    """One row of the table. ``source`` names the requirement behind it, if there is one.
 
-    A rule whose ``fix`` is a repair may be mended by one. Whether it is, in one log, only the plan of the repair tells
-    (``model/diagnosis.py``); where it is not, ``other_fix`` is what to do.
+    A rule whose ``fix`` is a repair can be fixed by one. Whether it is, in a given log, only the repair plan
+    shows (``model/diagnosis.py``); otherwise ``other_fix`` says what to do.
     """
 
     severity: Severity
@@ -46,21 +45,21 @@ class CheckRule(Struct, frozen=True):
 
     @property
     def is_mendable(self) -> bool:
-        """Whether a repair may mend it."""
+        """Whether a repair can fix it."""
         return self.fix == REPAIR
 
     @property
     def other_fix(self) -> str:
-        """What to do where no repair mends it."""
+        """What to do where a repair does not fix it."""
         if not self.is_mendable:
             return self.fix
         return _EXPORT if self.severity is Severity.ERROR else _NONE
 
 
 class RuleViolation(Struct, frozen=True):
-    """A rule that was broken, and where in the log. ``line`` counts from 1, 0 where only the offset is known.
+    """A violated rule and where in the log. ``line`` counts from 1; 0 where only the offset is known.
 
-    ``subject`` tells several violations of one entry apart: the id of a call, for one.
+    ``subject`` distinguishes several violations in one entry, for example by the id of a call.
     """
 
     code: str
@@ -76,27 +75,23 @@ CODES: dict[str, CheckRule] = {
     "invalid-json": CheckRule(_ERROR, "a line that is not JSON; the client passes over it", REPAIR, "002"),
     "glued-objects": CheckRule(_ERROR, "several entries on one line; the client loses all of them", REPAIR),
     "nul-run": CheckRule(_ERROR, "NUL bytes where a crash kept the disk from getting text", REPAIR),
-    "torn-tail": CheckRule(_ERROR, "half an entry at the end of a log that nobody has open", REPAIR),
+    "torn-tail": CheckRule(_ERROR, "half an entry at the end of a log that no client has open", REPAIR),
     "missing-final-newline": CheckRule(
-        _WARNING, "the last entry has no newline; client 2.0.76 glues its next one to it", REPAIR
+        _WARNING, "the last entry has no newline; client 2.0.76 appends its next one to the same line", REPAIR
     ),
     "not-an-object": CheckRule(_WARNING, "JSON, but not an object; client 2.1.197 fails at `null`", REPAIR),
     "invalid-utf8": CheckRule(
         _WARNING, "bytes that are not UTF-8; the client shows replacement marks", REPAIR
     ),
-    "oversize-line": CheckRule(_WARNING, "a line too long to be looked into"),
-    "too-deep": CheckRule(_WARNING, "a line nested too deeply to be looked into"),
-    "unknown-shape": CheckRule(
-        _WARNING, "a known type whose contents are not what it promises", source="002"
-    ),
+    "oversize-line": CheckRule(_WARNING, "a line too long to be parsed"),
+    "too-deep": CheckRule(_WARNING, "a line nested too deeply to be parsed"),
+    "unknown-shape": CheckRule(_WARNING, "a known type with unexpected contents", source="002"),
     "unknown-type": CheckRule(
         _INFO, "a type of line that recollect does not know; it is kept as it is", source="002"
     ),
     "lone-surrogate": CheckRule(_INFO, "half a surrogate pair; the client shows a replacement mark"),
-    "byte-order-mark": CheckRule(
-        _INFO, "a line starts with a byte order mark; the client reads it all the same"
-    ),
-    "crlf": CheckRule(_INFO, "lines end in CR LF; the client reads them all the same"),
+    "byte-order-mark": CheckRule(_INFO, "a line starts with a byte order mark; the client reads it anyway"),
+    "crlf": CheckRule(_INFO, "lines end in CR LF; the client reads them anyway"),
     "being-written": CheckRule(_INFO, "an unfinished line in a session that a client has open"),
     # ids and links
     "invalid-id": CheckRule(
@@ -109,7 +104,7 @@ CODES: dict[str, CheckRule] = {
         _WARNING, "one id, several lines with other bytes; the client takes the last", source="000, 001"
     ),
     "repeated-entry": CheckRule(
-        _INFO, "a line that stands in the log more than once, byte for byte", source="000"
+        _INFO, "a line that is in the log more than once, byte for byte", source="000"
     ),
     "missing-parent": CheckRule(
         _WARNING,
@@ -118,7 +113,7 @@ CODES: dict[str, CheckRule] = {
         "000, 001",
     ),
     "history-cut": CheckRule(
-        _ERROR, "on resume the client sends only what is behind this entry", REPAIR, "000, 001"
+        _ERROR, "on resume the client sends only what follows this entry", REPAIR, "000, 001"
     ),
     "unlinked-answer": CheckRule(
         _ERROR, "the history that is sent begins with an answer, which names no parent", REPAIR, "000, 001"
@@ -134,7 +129,7 @@ CODES: dict[str, CheckRule] = {
     "nothing-said": CheckRule(_ERROR, "there are messages, but nothing in them that could be sent", _EXPORT),
     "no-conversation": CheckRule(_INFO, "the log holds no conversation, only other lines"),
     "empty-log": CheckRule(_WARNING, "the log is empty", "recollect rm {session}"),
-    "foreign-name": CheckRule(_INFO, "the name of the log is no UUID; the client never lists it"),
+    "foreign-name": CheckRule(_INFO, "the name of the log is not a UUID; the client never lists it"),
     # times
     "bad-timestamp": CheckRule(_WARNING, "a chain entry without a time in ISO 8601", source="001"),
     "time-order": CheckRule(_WARNING, "an entry is older than the one it follows", source="000, 001"),
@@ -159,9 +154,9 @@ CODES: dict[str, CheckRule] = {
         _WARNING, "the result is in the log, but not in the conversation that is resumed", REPAIR
     ),
     "result-not-sent": CheckRule(
-        _WARNING, "the result stands behind a later answer; the client sends that it is missing", REPAIR
+        _WARNING, "the result follows a later answer; the client reports it to the API as missing", REPAIR
     ),
-    # what the API would refuse for ever
+    # what the API would refuse on every request
     "api-unpaired-call": CheckRule(_ERROR, "a tool_use would be sent without its tool_result", REPAIR),
     "api-unpaired-result": CheckRule(_ERROR, "a tool_result would be sent without its tool_use", REPAIR),
     "api-repeated-call": CheckRule(_ERROR, "the same tool_use id would be sent twice", REPAIR),
@@ -172,7 +167,7 @@ CODES: dict[str, CheckRule] = {
     "api-empty-text": CheckRule(_ERROR, "an empty text block would be sent", REPAIR),
     "api-empty-content": CheckRule(_ERROR, "a message without content would be sent", REPAIR),
     "api-unsigned-thinking": CheckRule(_ERROR, "thinking without signature would be sent", REPAIR),
-    "api-emptied-thinking": CheckRule(_ERROR, "thinking whose text was taken away would be sent", REPAIR),
+    "api-emptied-thinking": CheckRule(_ERROR, "thinking whose text was removed would be sent", REPAIR),
     "api-empty-image": CheckRule(_ERROR, "an image without data would be sent", REPAIR),
     "api-oversize-image": CheckRule(
         _ERROR, "an image of more than 5 MB or 8000 pixels would be sent", REPAIR
@@ -184,7 +179,7 @@ CODES: dict[str, CheckRule] = {
         "`claude --continue` would take this log and start with no history",
         "recollect rm {session}",
     ),
-    "unreadable": CheckRule(_ERROR, "it cannot be read at all", "check who may read it, and the disk"),
+    "unreadable": CheckRule(_ERROR, "it cannot be read at all", "check its permissions and the disk"),
     "orphan-agent": CheckRule(_WARNING, "a sub-agent's log whose session is gone"),
     "orphan-todos": CheckRule(_INFO, "todos of a session that is gone"),
     "orphan-tasks": CheckRule(_INFO, "tasks of a session that is gone"),
@@ -204,7 +199,7 @@ CODES: dict[str, CheckRule] = {
         "recollect archive add --all",
     ),
     "expiring-archived": CheckRule(_INFO, "the client will delete sessions soon; all of them are archived"),
-    "secrets": CheckRule(_INFO, "credentials stand in the logs", "recollect scan --all"),
+    "secrets": CheckRule(_INFO, "there are credentials in the logs", "recollect scan --all"),
     "unfinished-change": CheckRule(_WARNING, "a change of ours was interrupted", "recollect undo --recover"),
     "damaged-change": CheckRule(_WARNING, "a record of a change of ours cannot be read; it cannot be undone"),
     "plugin-failed": CheckRule(

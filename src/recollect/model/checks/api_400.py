@@ -1,8 +1,9 @@
-"""What would be sent on resume, against the rules whose breach the API answers with 400 for ever.
+"""What would be sent on resume, checked against the rules whose violation the API answers with a permanent
+400.
 
-Judged is the list that ``model/conversation/api.py`` builds, after all that client 2.1.325 repairs by itself. What is
-found here comes back at every prompt until the log is repaired. Each finding quotes
-the message that the API gives, so that whoever has seen it finds it again.
+The list comes from ``model/conversation/api.py``, after everything that client 2.1.325 repairs by itself. A
+violation found here recurs at every prompt until the log is repaired. Each finding quotes the API's message,
+so that a user who has seen that message can search for it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[0156])?(?:-\d{8})?$)")
 
 
-# Further faults of one conversation are counted and not looked for.
+# Further violations in one conversation are counted, not located.
 _MOST_PLACES = 500
 
 
@@ -70,22 +71,20 @@ def _refusals(messages: Sequence[Json], model: str) -> Iterator[_ApiRefusal]:
 
 
 def is_call_id(name: object) -> bool:
-    """Whether the API takes this as the id of a call."""
     return isinstance(name, str) and _CALL_ID.match(name) is not None
 
 
 def misplaced(role: object, block: Json) -> bool:
-    """Whether a block is of a kind that only the other side may send."""
+    """Whether a block is of a kind that only the other role may send."""
     return block.get("type") in (_NOT_OF_USERS if role == "user" else _NOT_OF_MODELS)
 
 
 def is_empty_text(block: Json) -> bool:
-    """Whether it is a text block with nothing but white space."""
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 def shows_its_thinking(model: str) -> bool:
-    """Whether a model gives its thinking back with the text; of such a model, text that is gone was taken away."""
+    """Whether a model returns its thinking as text. For such a model, missing text means it was removed."""
     return _SHOWS_ITS_THINKING.match(model) is not None
 
 
@@ -101,7 +100,7 @@ def _ids(message: Json, kind: str, name: str) -> list[Any]:
 def _pairing(
     one: Json, number: int, before: list[Any], following: Json | None, called: set[Any]
 ) -> Iterator[_ApiRefusal]:
-    # Where no user's turn follows, the client puts one there with a result that says "missing" (measured).
+    # If no user turn follows, the client inserts one with a result that says "missing" (measured).
     is_closed = following is None or following["role"] != "user"
     answers = [] if following is None else _ids(following, "tool_result", "tool_use_id")
     for name in _ids(one, "tool_use", "id"):
@@ -161,9 +160,9 @@ def _of_image(block: Json, place: str) -> Iterator[_ApiRefusal]:
 
 
 class _BlockSources:
-    """Which entry a block of the list came from; the client merges several into one message.
+    """Maps a block of the list to the entry it came from; the client merges several entries into one message.
 
-    Refusals come in the order of the conversation, so each is looked for from where the last one was.
+    Refusals come in conversation order, so each search starts where the last one ended.
     """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -172,7 +171,7 @@ class _BlockSources:
         self._lookups = 0
 
     def of(self, refused: _ApiRefusal) -> Entry | None:
-        """The entry that holds the block or the id; an equal block is given to the next entry that has one."""
+        """The entry that holds the block or the id. Equal blocks are assigned to successive entries."""
         self._lookups += 1
         if self._lookups > _MOST_PLACES:
             return None

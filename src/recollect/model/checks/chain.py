@@ -1,8 +1,8 @@
 """Ids and links: does the client find the conversation, and does it find all of it?
 
-The way from the active leaf to the root is walked as client 2.1.325 walks it. A missing parent on that way is an error only
-where history is lost by it: the client joins an orphan to what is at most five
-seconds older, and what stands before the last compaction is not sent anyway.
+The path from the active leaf to the root is walked as client 2.1.325 walks it. A missing parent on that path
+is an error only where history is lost by it: the client joins an orphan to an entry at most five seconds
+older, and entries before the last compaction are not sent anyway.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_PARENT = "an answer that names no parent"
 
 
 class ChainBreak(Struct, frozen=True):
-    """Where the walk could not follow a parent: the entry, how the client goes on, and the id that leads nowhere."""
+    """Where the walk could not follow a parent: the entry, where the client continues, and the missing id."""
 
     node: Node
     how: _How
@@ -36,7 +36,7 @@ class ChainBreak(Struct, frozen=True):
 
 
 def id_fault(entry: Entry) -> RuleViolation | None:
-    """A message without id, or with one that is no UUID."""
+    """A message without an id, or with one that is not a UUID."""
     if entry.dialect != Dialect.CLAUDE or not _is_link(entry):
         return None
     uuid = entry.uuid
@@ -54,7 +54,6 @@ def _is_link(entry: Entry) -> bool:
 
 
 def duplicate_fault(first: Line, again: Line, uuid: str) -> RuleViolation:
-    """Two lines with one id."""
     if first.data == again.data:
         return RuleViolation("repeated-entry", f"the same line as at byte {first.offset}", again.offset, uuid)
     return RuleViolation(
@@ -63,7 +62,7 @@ def duplicate_fault(first: Line, again: Line, uuid: str) -> RuleViolation:
 
 
 def link_faults(graph: Graph) -> Iterator[RuleViolation]:
-    """Everything that is wrong with the links of a session's log."""
+    """Every link problem of a session's log."""
     breaks, walked = _walk(graph)
     cut = _cut(graph, breaks, walked)
     if cut is not None:
@@ -73,15 +72,15 @@ def link_faults(graph: Graph) -> Iterator[RuleViolation]:
     for one in breaks:
         if one.how == "joined" and not one.is_circle:
             yield _missing(
-                one.node, one.broken_at, "the client joins it to what is at most five seconds older"
+                one.node, one.broken_at, "the client joins it to an entry at most five seconds older"
             )
         elif one.is_circle and one.node.uuid not in known | around:
-            what = "the way to the root leads back to an entry that was passed"
+            what = "the path to the root returns to an entry that was already visited"
             yield RuleViolation("circle", what, one.node.offset, one.node.uuid)
     known |= {one.node.uuid for one in breaks if one.how == "joined"}
     passed = {one.broken_at for one in breaks}
     for orphan in graph.orphans:
-        # What is no link is only passed through: the entry behind it has the finding.
+        # Non-link entries are only passed through; the entry that follows them has the finding.
         if orphan.uuid not in known and (orphan.is_link or orphan.parent not in passed):
             yield _missing(orphan, orphan.parent)
     yield from circles(graph)
@@ -89,7 +88,7 @@ def link_faults(graph: Graph) -> Iterator[RuleViolation]:
 
 
 def orphan_faults(graph: Graph) -> Iterator[RuleViolation]:
-    """The same for a sub-agent's log, which no client resumes by itself."""
+    """The same for a sub-agent's log, which no client resumes directly."""
     for orphan in graph.orphans:
         yield _missing(orphan, orphan.parent)
 
@@ -107,7 +106,7 @@ def _missing(orphan: Node, name: str | None, how: str = "") -> RuleViolation:
     return RuleViolation("missing-parent", f"{what}; {how}" if how else what, orphan.offset, orphan.uuid)
 
 
-# ---- the way the client takes ----------------------------------------------------------------------------
+# ---- the path the client takes ---------------------------------------------------------------------------
 
 
 def _walk(graph: Graph) -> tuple[list[ChainBreak], dict[str, Node]]:
@@ -135,12 +134,12 @@ def _walk(graph: Graph) -> tuple[list[ChainBreak], dict[str, Node]]:
 
 
 def is_answer(node: Node) -> bool:
-    """Whether it answers something, so that no conversation begins with it."""
+    """Whether it answers something, so that no conversation can begin with it."""
     return node.type == "assistant" or bool(node.result_ids)
 
 
 def broken_link(name: str | None, *, is_circle: bool) -> str:
-    """Why the history stops at an entry, in the words that a check and a repair share."""
+    """Why the history stops at an entry. Check and repair share this text."""
     return (
         "it follows itself in a circle"
         if is_circle
@@ -187,20 +186,27 @@ def _second_roots(graph: Graph, walked: dict[str, Node]) -> Iterator[RuleViolati
 
 
 def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolation | None:
-    """Why a client would find no conversation; None where it finds one. ``is_sent``: something would be sent."""
+    """Why a client would find no conversation; None where it finds one.
+
+    ``is_sent``: something would be sent.
+    """
     if size == 0:
         return RuleViolation("empty-log", "the file has no bytes")
     messages = [node for node in graph.nodes.values() if node.is_message]
     own = [node for node in messages if not node.is_sidechain]
     if not own:
-        only = "sub-agent lines" if messages else "lines that are no messages"
-        return RuleViolation("no-conversation", f"it holds {only} only")
+        only = "sub-agent lines" if messages else "lines other than messages"
+        return RuleViolation("no-conversation", f"it holds only {only}")
     leaf = graph.active_leaf
     if leaf is not None and is_sent:
         return None
     end = own[-1]
     if leaf is not None:
         return RuleViolation("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
-    why = "its end has no time that can be read" if end.at_ms is None else "its end belongs to a sub-agent"
+    why = (
+        "its last entry has no readable time"
+        if end.at_ms is None
+        else "its last entry belongs to a sub-agent"
+    )
     what = f"the client says there is no conversation: {why}"
     return RuleViolation("session-not-found", what, end.offset, end.uuid)

@@ -1,4 +1,4 @@
-"""What an image says of itself, as far as the API looks: is there anything, and is it too large.
+"""What the API checks about an image: whether it has data, and whether it is too large.
 
 Only the header is decoded, never the picture.
 """
@@ -9,10 +9,10 @@ import base64
 import binascii
 from typing import Any
 
-# Measured by the API on the encoded text.
+# The API measures the encoded text.
 MOST_BYTES = 5 * 1024 * 1024
 MOST_PIXELS = 8000
-_HEADER = 256 * 1024  # characters of base64; the size of a JPEG may stand behind its embedded thumbnail
+_HEADER = 256 * 1024  # characters of base64; in a JPEG the size may come after an embedded thumbnail
 
 
 def refusal(block: dict[str, Any]) -> str | None:
@@ -34,7 +34,7 @@ def refusal(block: dict[str, Any]) -> str | None:
 
 
 def pixels(data: str) -> tuple[int, int]:
-    """Width and height by the header of a PNG, GIF, JPEG or WebP; zero where it does not tell."""
+    """Width and height from the header of a PNG, GIF, JPEG or WebP; zero where they cannot be read."""
     try:
         head = base64.b64decode(data[:_HEADER][: len(data[:_HEADER]) // 4 * 4])
     except (binascii.Error, ValueError):

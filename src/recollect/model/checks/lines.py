@@ -1,7 +1,7 @@
-"""Lines that cannot be read, or are read oddly.
+"""Lines that cannot be read, or only with replacements.
 
-The codec says what is wrong with a line; here that becomes a finding, and the end of the log is
-judged, which no reader does: half an entry at the end may be a writer at work (S3).
+The codec reports what is wrong with a line; this module turns that into a finding. It also judges the end of
+the log, which no reader does: half an entry at the end may be a write in progress (S3).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ _ODD = {Notice.LONE_SURROGATE, Notice.BOM, Notice.CRLF}
 
 
 def line_faults(item: Entry | Damage) -> Iterator[RuleViolation]:
-    """What is wrong with one line."""
     if isinstance(item, Damage):
         yield RuleViolation(item.code.value, item.detail, item.offset)
         return
@@ -37,7 +36,7 @@ def line_faults(item: Entry | Damage) -> Iterator[RuleViolation]:
 
 
 def tail_fault(tail: Line, item: Entry | Damage | None, *, is_open: bool) -> RuleViolation | None:
-    """What is wrong with bytes behind the last newline, given what they read as."""
+    """What is wrong with the bytes after the last newline, given how they decode."""
     size = len(tail.data)
     if isinstance(item, Entry):
         return RuleViolation(

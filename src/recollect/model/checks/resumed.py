@@ -1,8 +1,10 @@
-"""What the client would send on resuming a log: the entries, the messages, the model, and the history behind them.
+"""What the client would send on resuming a log: the entries, the messages, the model, and the history behind
+them.
 
-A check asks this of a log as it is, a repair of the log as it would be; both get the answer here. A conversation is held
-in memory as a whole, at three to four times its bytes. Beyond ``LARGEST_CONVERSATION`` its texts are cut, which changes
-neither the number of messages nor which rules they break; where even that is too much, nothing is built.
+A check asks this about the log as it is, a repair about the log as it would be. A conversation is held in
+memory as a whole and takes three to four times its bytes. Above ``LARGEST_CONVERSATION`` its texts are
+shortened, which changes neither the number of messages nor which rules they violate; if that is still too
+large, nothing is built.
 """
 
 from __future__ import annotations
@@ -26,15 +28,16 @@ from recollect.model.entry import Assistant, Entry, System
 
 Json = dict[str, Any]
 LineOf = Callable[[Node], Line]
-# A line that the client can hold is read: leaving it out would cost history.
+# Any line the client can hold is read: leaving one out would lose history.
 LIMITS = Limits(line_bytes=512 * 1024 * 1024)
 LARGEST_CONVERSATION = 64 << 20
 
 
 class ResumedLog(Struct, frozen=True):
-    """What a client makes of a log. ``entries`` is None where the conversation is too large to be held.
+    """What a client makes of a log. ``entries`` is None where the conversation is too large to hold.
 
-    ``history`` are the ids of the messages from the root to the active leaf, also those that compactions hide.
+    ``history`` holds the ids of the messages from the root to the active leaf, including those hidden by
+    compactions.
     """
 
     leaf: Node | None
@@ -44,14 +47,14 @@ class ResumedLog(Struct, frozen=True):
 
     @property
     def model(self) -> str:
-        """The model that the client goes on with."""
+        """The model the client continues with."""
         return model_of(reversed(self.entries or ()))
 
 
 def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> ResumedLog:
-    """Build what would be resumed; nothing where the client finds no conversation.
+    """Build what would be resumed; empty where the client finds no conversation.
 
-    Without a bound every text is held, however large the conversation is.
+    Without a bound every text is held, whatever the size of the conversation.
     """
     leaf = graph.active_leaf
     if leaf is None:
@@ -74,7 +77,7 @@ def entry_of(node: Node, line: Line) -> Entry | None:
 
 
 def model_of(latest_first: Iterable[Entry]) -> str:
-    """The model that the client goes on with behind these entries."""
+    """The model the client continues with after these entries."""
     for entry in latest_first:
         body = entry.body
         if isinstance(body, Assistant) and body.message.model and body.message.model != SYNTHETIC_MODEL:
@@ -83,7 +86,7 @@ def model_of(latest_first: Iterable[Entry]) -> str:
 
 
 def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry] | None:
-    """The entries that are resumed, of a large conversation with their texts cut."""
+    """The resumed entries; those of a large conversation have shortened texts."""
     is_large = sum(node.length for node in nodes) > largest
     if sum(node.length for node in nodes if node.length <= LONG_LINE) > largest:
         return None  # there is nothing to cut in these
@@ -107,7 +110,7 @@ def _history(graph: Graph, chain: list[Node], load: Callable[[Node], Entry | Non
         walked.update(node.uuid for node in chain)
         found.update(dict.fromkeys(node.uuid for node in chain if node.is_message))
         hidden = _hidden_by(graph, chain[0], load)
-        # A long session has many compactions: only what the client loads is gathered in full.
+        # A long session has many compactions: only what the client loads is collected in full.
         chain = list(graph.ancestors(hidden))[::-1] if hidden is not None else []
     return list(found)
 

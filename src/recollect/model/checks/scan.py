@@ -1,7 +1,7 @@
-"""All rules about one log, from its lines: one pass, and then the conversation that would be resumed.
+"""All rules about one log, from its lines: one pass, then the conversation that would be resumed.
 
-What is kept are ids, links and places, never text. The lines may be those of a file, or those that a repair
-would write: a repair is proved by scanning its result with the same rules (``model/diagnosis.py``).
+Only ids, links and offsets are held in memory, never text. The lines may be those of a file, or those that a
+repair would write: a repair is verified by scanning its result with the same rules (``model/diagnosis.py``).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from recollect.model.conversation.node import LeafMark, Node, node_of
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
 from recollect.model.entry import Entry
 
-# Of a rule that is broken over and over so many cases are kept; the others are counted.
+# At most this many violations of one rule are kept; the rest are only counted.
 MOST_KEPT = 10_000
 
 
 class LogIdentity(Struct, frozen=True):
-    """Whose log it is: what the rules ask besides its lines.
+    """What the rules need to know about a log besides its lines.
 
-    ``session`` is the id that its file name gives, or that of the agent's session. ``kind`` is "foreign-name" for a
-    session whose file has a name that no client gives. ``is_open``: a client has it open, so half a line at its end is
-    no damage.
+    ``session`` is the id from its file name, or that of the agent's session. ``kind`` is "foreign-name" for a
+    session whose file name no client would give. ``is_open``: a client has it open, so half a line at its end
+    is not damage.
     """
 
     session: str
@@ -56,9 +56,9 @@ class LogIdentity(Struct, frozen=True):
 
 
 class LogSource(Struct, frozen=True):
-    """The bytes of a log, to be read more than once. ``end`` is where its last newline ends.
+    """The bytes of a log, readable more than once. ``end`` is where its last newline ends.
 
-    ``lines`` gives the lines before ``end``. ``written`` is when the file was written to last.
+    ``lines`` gives the lines before ``end``. ``written`` is when the file was last modified.
     """
 
     log: LogIdentity
@@ -70,7 +70,7 @@ class LogSource(Struct, frozen=True):
 
     @property
     def tail(self) -> Line | None:
-        """What stands behind the last newline."""
+        """What follows the last newline."""
         length = min(self.size - self.end, LIMITS.line_bytes + 1)
         return Line(self.read(self.end, length), self.end) if length > 0 else None
 
@@ -79,12 +79,11 @@ class LogSource(Struct, frozen=True):
         return Line(self.read(node.offset, node.length - 1), node.offset)
 
     def scan(self) -> LogScan:
-        """Apply every rule."""
         return scanned(self.lines(), self.tail, self.line_of, self.size, self.log)
 
 
 class LogScan(Struct, frozen=True):
-    """What the rules say about one log. ``starts`` are the offsets of its lines."""
+    """What the rules found in one log. ``starts`` are the offsets of its lines."""
 
     violations: tuple[RuleViolation, ...]
     counts: Counter[str]
@@ -101,14 +100,14 @@ class LogScan(Struct, frozen=True):
 
     @property
     def is_mendable(self) -> bool:
-        """Whether any rule is broken that a repair may mend."""
+        """Whether any violated rule can be fixed by a repair."""
         return any(CODES[code].is_mendable for code in self.counts)
 
 
 def scanned(
     lines: Iterator[Line | Damage], tail: Line | None, line_of: LineOf, size: int, log: LogIdentity
 ) -> LogScan:
-    """Apply every rule to the lines of a log; ``tail`` is what stands behind its last newline."""
+    """Apply every rule to the lines of a log; ``tail`` is what follows its last newline."""
     scan = _Scanner(line_of, log)
     kept: list[RuleViolation] = []
     counts: Counter[str] = Counter()
@@ -120,7 +119,7 @@ def scanned(
 
 
 class _Scanner:
-    """One pass over a log: what is wrong with lines on the way, and what the rules about the whole need."""
+    """One pass over a log: problems of single lines, and what the rules about the whole log need."""
 
     def __init__(self, line_of: LineOf, log: LogIdentity) -> None:
         self._line_of, self._log = line_of, log
@@ -136,7 +135,6 @@ class _Scanner:
     def violations(
         self, lines: Iterator[Line | Damage], tail: Line | None, size: int
     ) -> Iterator[RuleViolation]:
-        """Everything that is wrong, line by line and then as a whole."""
         for line in lines:
             self.starts.append(line.offset)
             yield from self._take(line)
@@ -152,7 +150,7 @@ class _Scanner:
             return
         if self._log.kind == "foreign-name":
             yield RuleViolation(
-                "foreign-name", f"{self._log.path.rpartition('/')[2]} is not a name a client gives"
+                "foreign-name", f"{self._log.path.rpartition('/')[2]} is not a name that a client would give"
             )
         if self._is_foreign:
             yield from tool_faults(self._tools, None)
@@ -175,7 +173,7 @@ class _Scanner:
             yield from self._take_entry(line, entry, is_damaged=isinstance(item, Damage))
 
     def _take_tail(self, tail: Line) -> Iterator[RuleViolation]:
-        """The client reads what stands behind the last newline if it is a whole entry, and so do we."""
+        """Like the client, read what follows the last newline if it is a whole entry."""
         item = codec.decode(tail, LIMITS)
         self.starts.append(tail.offset)
         self.lines += 1
@@ -197,7 +195,7 @@ class _Scanner:
             yield fault
         own = (None, self._log.session)
         if self._log.kind != "agent" and entry.uuid and entry.session_id not in own:
-            what = f"it says it is of session {str(entry.session_id)[:60]!r}"
+            what = f"it names session {str(entry.session_id)[:60]!r}"
             yield RuleViolation("other-session-id", what, entry.offset, entry.uuid)
         self._link(node_of(line))
 
@@ -212,23 +210,23 @@ class _Scanner:
         self._points.append(point)
 
     def _shared(self, node: Node) -> Node:
-        """The same with texts that are held already: an id is one text, also as the parent of others."""
+        """The same node with interned ids: each id is one string, also as the parent of others."""
         parent = self._first.get(node.parent) if node.parent is not None else None
         named = node.parent if parent is None else parent.uuid
         return structs.replace(node, type=sys.intern(node.type), parent=named)
 
     def _duplicates(self) -> Iterator[RuleViolation]:
-        """Ids that stand in several lines; their bytes are compared now."""
+        """Ids that occur on several lines; their bytes are compared now."""
         for first, again in self._again:
             yield duplicate_fault(self._line_of(first), self._line_of(again), again.uuid)
 
     # ---- the conversation --------------------------------------------------------------------
 
     def _conversation(self, graph: Graph, size: int) -> Iterator[RuleViolation]:
-        """What the conversation that would be resumed says about itself."""
+        """Problems of the conversation that would be resumed."""
         self.resumed = resumed = resumed_log(graph, self._line_of)
         if resumed.leaf is not None and resumed.entries is None:
-            what = f"even with its texts cut it has more than {LARGEST_CONVERSATION:,} bytes"
+            what = f"even with shortened texts it has more than {LARGEST_CONVERSATION:,} bytes"
             yield RuleViolation("api-not-checked", what)
             yield from tool_faults(self._tools, None)
             return

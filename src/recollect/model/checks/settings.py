@@ -1,7 +1,7 @@
-"""Settings that a client would ignore as a whole.
+"""Settings files that a client would ignore as a whole.
 
-Client 2.1.325 drops a settings file with a single wrongly typed key, and its deny rules with it
-(a malformed rule alone is only skipped). What is wrong with one is found by ``model.settings``.
+Client 2.1.325 drops a settings file with a single wrongly typed key, and its deny rules with it (a malformed
+rule alone is only skipped). ``model.settings`` finds what is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _ignored(problem: SettingsProblem, data: bytes) -> RuleViolation:
 
 
 def why(problem: SettingsProblem) -> str:
-    """What is wrong, in few words and without any value."""
+    """What is wrong, briefly and without any value from the file."""
     if problem.key:
         return f"{problem.key} is not {problem.expected}"
     return f"it is not JSON: {problem.found}" if problem.expected == "JSON" else "it is not an object"

@@ -1,8 +1,8 @@
-"""A line with its long texts cut, for conversations that are too large to be held as they are.
+"""A line with its long texts shortened, for conversations that are too large to hold in memory.
 
-The rules of ``api_400.py`` ask whether a text is empty, which ids there are and how large an image is, never what somebody
-said. So a line that keeps the beginning of each text breaks the same rules as the whole one, at the same place. An image
-that the API would refuse stays whole: what is wrong with it is its length or its size.
+The rules of ``api_400.py`` ask whether a text is empty, which ids there are and how large an image is, never
+what a text says. So a line with the beginning of each text violates the same rules at the same place. An
+image that the API would refuse stays whole: its length or size is what is wrong with it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import msgspec
 
 from recollect.model.checks import images
 
-# Shorter lines are left as they are.
+# Shorter lines are not changed.
 LONG_LINE = 2_048
 _LONG_TEXT = 1_024
 _REFUSED = (msgspec.DecodeError, UnicodeError, RecursionError, OverflowError)
 
 
 def shortened(line: bytes) -> bytes:
-    """The line with the beginnings of its texts; what is not JSON, or short as it is, stays the same."""
+    """The line with only the beginnings of its texts.
+
+    A short line, or one that is not JSON, is returned unchanged.
+    """
     if len(line) <= LONG_LINE:
         return line
     try:
@@ -41,5 +44,5 @@ def _short(value: Any) -> Any:
 
 
 def _beginning(text: str) -> str:
-    # White space at the start would make an empty text of it.
+    # Leading white space alone would turn the text into an empty one.
     return text if len(text) <= _LONG_TEXT else text.lstrip()[:_LONG_TEXT] or text[:1]

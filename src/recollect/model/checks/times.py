@@ -1,8 +1,7 @@
-"""The shape and the order of times.
+"""The format and the order of timestamps.
 
-Equal times are fine, and so are lines that were written side by side: parallel calls and their
-results, notes of hooks, lines of one answer. What is odd is a message that is older
-than the message it follows.
+Equal times are fine, and so are lines written in parallel: parallel calls and their results, hook notes,
+lines of one answer. Only a message older than the one it follows is reported.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from recollect.model.checks import RuleViolation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 
-# Clients stamp a line when it is made, not when it is written: lines of one moment overtake each other.
+# Clients stamp a line when it is created, not when it is written, so lines of one moment may be out of order.
 _SAME_MOMENT_MS = 1000
 
 
@@ -22,7 +21,7 @@ def time_faults(graph: Graph) -> Iterator[RuleViolation]:
     for node in graph.nodes.values():
         at = node.at_ms
         if at is None:
-            told = f"{node.timestamp[:40]!r} is no time" if node.timestamp else "it has no time"
+            told = f"{node.timestamp[:40]!r} is not a time" if node.timestamp else "it has no time"
             yield RuleViolation("bad-timestamp", told, node.offset, node.uuid)
             continue
         before = graph.nodes.get(node.parent or "")
@@ -36,6 +35,6 @@ def time_faults(graph: Graph) -> Iterator[RuleViolation]:
 
 def _is_ordered(before: Node, node: Node) -> bool:
     same_answer = node.message_id is not None and node.message_id == before.message_id
-    # Lines of one command are all the user's, and the first of them is stamped last.
+    # All lines of one command are the user's, and the first of them is stamped last.
     is_dialogue = before.is_message and node.is_message and not before.type == node.type == "user"
     return is_dialogue and not same_answer

@@ -1,7 +1,7 @@
 """Calls and their results, over the whole log and in the conversation that is resumed.
 
-Client 2.1.325 mends most of this on resume by leaving out what does not fit, so the API takes the
-rest; older ones send it and are refused for ever. Either way a turn is lost, hence warnings.
+On resume client 2.1.325 leaves out most of what does not fit, so the API accepts the rest; older clients send
+it and are refused permanently. Either way a turn is lost, hence warnings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CallSite(Struct, gc=False):
 
 
 class ToolTrace(Struct):
-    """What a log says about tools, gathered line by line."""
+    """The calls and results of a log, collected line by line."""
 
     calls: dict[str, CallSite] = field(default_factory=dict)
     results: dict[str, CallSite] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class ToolTrace(Struct):
     repeated_results: list[tuple[str, CallSite]] = field(default_factory=list)
 
     def take(self, entry: Entry) -> None:
-        """Note the calls and results of one entry."""
+        """Record the calls and results of one entry."""
         body = entry.body
         if isinstance(body, Assistant):
             for block in body.message.blocks:
@@ -51,7 +51,7 @@ class ToolTrace(Struct):
 
     def _called(self, name: str, call: CallSite) -> None:
         first = self.calls.setdefault(name, call)
-        # Copies of one growing answer, and lines that stand twice, repeat their calls.
+        # Copies of one growing answer, and repeated lines, repeat their calls.
         same_answer = call.message_id is not None and call.message_id == first.message_id
         if first is not call and not same_answer and (call.uuid is None or call.uuid != first.uuid):
             self.repeated_calls.append((name, call))
@@ -65,9 +65,10 @@ class ToolTrace(Struct):
 def tool_faults(
     tools: ToolTrace, sent: Sequence[Entry] | None, messages: Sequence[dict[str, Any]] = ()
 ) -> Iterator[RuleViolation]:
-    """What does not fit together. ``sent`` are the entries of the conversation that is resumed, if there is one.
+    """Calls and results that do not match. ``sent`` are the entries of the resumed conversation, if there is
+    one.
 
-    ``messages`` are those that would be sent of it.
+    ``messages`` are those that would be sent.
     """
     for name, call in tools.repeated_calls:
         yield RuleViolation(
@@ -103,7 +104,10 @@ def _unanswered(tools: ToolTrace, sent: Sequence[Entry] | None) -> Iterator[Rule
 
 
 def _offsets_before_the_end(sent: Sequence[Entry]) -> set[int]:
-    """Answers behind which the talk went on: the calls of the very last answer are closed by the client."""
+    """Answers that were followed by more of the conversation.
+
+    The client closes the calls of the very last answer.
+    """
     end = len(sent)
     answers = [index for index, entry in enumerate(sent) if isinstance(entry.body, Assistant)]
     prompts = [
@@ -133,7 +137,7 @@ def _is_result(entry: Entry) -> bool:
 def _out_of_reach(
     tools: ToolTrace, sent: Sequence[Entry], messages: Sequence[dict[str, Any]]
 ) -> Iterator[RuleViolation]:
-    """Pairs that the log has and the conversation has only half of, or has in a place where they do not count."""
+    """Pairs of which the conversation has only one half, or has one in a place where it does not count."""
     here = ToolTrace()
     for entry in sent:
         here.take(entry)
@@ -148,12 +152,12 @@ def _out_of_reach(
     missing = set(_said_to_be_missing(messages))
     for name, result in here.results.items():
         if name in here.calls and name in missing:
-            what = f"the result of {name[:60]!r} does not stand behind its call; the client sends that it is missing"
+            what = f"the result of {name[:60]!r} does not follow its call; the client reports it to the API as missing"
             yield RuleViolation("result-not-sent", what, result.offset, result.uuid, subject=name)
 
 
 def _said_to_be_missing(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Calls for which the client sends a result of its own making."""
+    """Calls for which the client sends a result of its own."""
     for message in messages:
         content = message["content"]
         for block in content if isinstance(content, list) else ():

@@ -1,13 +1,12 @@
-"""Sub-agents and the calls that sent them, in all four layouts clients have used.
+"""Sub-agents and the calls that started them, in all four layouts clients have used.
 
     1.0       lines inside the main log, marked as sidechain, without an id
     2.0       ``agent-<id>.jsonl`` beside the session's log
     2.1       ``<session>/subagents/agent-<id>.jsonl``
     later     the same with ``agent-<id>.meta.json``, which names the call
 
-The link from an agent to its call is the best of what there is: the meta file,
-the agent's id in the call's result, the id in the result's text, or, where there
-is no id at all, the prompt. ``link`` says which it was.
+The best available link from an agent to its call is used: the meta file, the agent's id in the call's result,
+the id in the result's text, or, where there is no id at all, the prompt. ``link`` says which.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _WARM_UP = "Warmup"
 
 
 class AgentLink(enum.StrEnum):
-    """What ties an agent to its call, best first."""
+    """What connects an agent to its call, most reliable first."""
 
     META = "meta file"
     RESULT = "agent id in the result"
@@ -39,7 +38,7 @@ class AgentLink(enum.StrEnum):
 
 
 class AgentMeta(Struct, rename="camel"):
-    """What ``agent-<id>.meta.json`` says."""
+    """The contents of ``agent-<id>.meta.json``."""
 
     agent_type: str | None = None
     description: str | None = None
@@ -49,7 +48,7 @@ class AgentMeta(Struct, rename="camel"):
 
 
 class SubAgent(Struct, frozen=True):
-    """One sub-agent. ``root`` is its first entry where it lives inside the main log."""
+    """One sub-agent. ``root`` is its first entry where it is part of the main log."""
 
     id: str
     layout: str  # inline, flat, nested
@@ -74,7 +73,7 @@ class SubAgent(Struct, frozen=True):
 
 
 def read_meta(data: bytes) -> AgentMeta:
-    """A meta file; empty where it cannot be read."""
+    """Parse a meta file; empty where it cannot be read."""
     try:
         return msgspec.json.decode(data, type=AgentMeta)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -95,7 +94,7 @@ def with_meta(agent: SubAgent, meta: AgentMeta) -> SubAgent:
 
 
 def inline_roots(graph: Graph) -> list[Node]:
-    """First entries of the sub-agents that live inside a main log."""
+    """First entries of the sub-agents that are part of a main log."""
     return [
         node
         for node in graph.nodes.values()
@@ -111,7 +110,7 @@ def is_warm_up(prompt: str) -> bool:
 
 
 def linked(agents: Sequence[SubAgent], calls: Iterable[ToolCall]) -> list[SubAgent]:
-    """The agents with the calls that sent them; a call is given to one agent only."""
+    """The agents with the calls that started them. Each call is assigned to at most one agent."""
     sending = [call for call in calls if call.name in AGENT_TOOLS or call.agent_id]
     by_id = {call.id: call for call in sending}
     free = dict(by_id)
@@ -135,7 +134,7 @@ def _call_for(agent: SubAgent, how: AgentLink, calls: dict[str, ToolCall]) -> To
     if how is AgentLink.TEXT:
         wanted = f"agentId: {agent.id}"
         return next((call for call in calls.values() if wanted in call.text), None)
-    # Equal prompts are told apart by order only: the first agent is taken to be the first call's.
+    # Equal prompts can only be matched by order: the first agent gets the first call.
     same = (call for call in calls.values() if agent.prompt and _prompt(call) == agent.prompt)
     return next(same, None)
 

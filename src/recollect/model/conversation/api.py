@@ -1,12 +1,10 @@
 """A conversation as the list of messages client 2.1.325 sends to the API when it resumes.
 
-The client does not send what is in the file. It drops answers that came to
-nothing, pairs every call with exactly one result, merges neighbours of one role
-and renders its own notes into the user's messages. Each step below was measured
-against the real client and is checked against it by ``tests/oracle``.
+The client does not send what is in the file. It drops answers without content, pairs every call with exactly
+one result, merges neighbours of one role and renders its own notes into the user's messages. Each step below
+was measured against the real client and is checked against it by ``tests/oracle``.
 
-What it cannot know is left out: the text of a few kinds of notes that the client
-renders anew in long words of its own, because the line does not hold them.
+A few kinds of notes are left out: the client generates their text on resume, and the line does not hold it.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from recollect.model.conversation.client_words import (
     TOOL_LOADED,
     notification,
     resumed_model,
-    said_anew,
+    generated_text,
 )
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
@@ -47,7 +45,7 @@ class _EntryContribution(Struct):
     message_id: str | None = None
     note_role: str = "user"
     model: str = ""
-    more: list[str | list[Json]] = []  # the further parts of a note
+    more: list[str | list[Json]] = []  # further parts of a note
 
     @property
     def blocks(self) -> list[Json]:
@@ -65,16 +63,16 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
     model = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
     turns = _merged(_notes_first(_without_foreign_thinking(said, model)), model)
     if _ends_in_error(entries) and turns and turns[-1].role == "system":
-        turns.pop()  # no filler answer follows, so these notes go behind the new prompt
+        turns.pop()  # no filler answer follows, so these notes go after the new prompt
     _pair_calls(turns)
     return [{"role": turn.role, "content": _final(turn)} for turn in turns]
 
 
-# ---- what each entry says --------------------------------------------------------------------------------
+# ---- what each entry contributes -------------------------------------------------------------------------
 
 
 def _announced_tools(entries: Sequence[Entry]) -> set[str]:
-    """Tools the client offered by name only; a result may refer to those, and to no others."""
+    """Tools the client offered by name only; a result may refer to those and no others."""
     found: set[str] = set()
     for entry in entries:
         if isinstance(entry.body, Attachment):
@@ -98,7 +96,7 @@ def _said(entry: Entry, tools: set[str]) -> Iterable[_EntryContribution]:
     elif isinstance(body, Attachment):
         if not isinstance(body.rendered, UnsetType):
             yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
-        elif words := said_anew(loose_object(bytes(body.attachment))):
+        elif words := generated_text(loose_object(bytes(body.attachment))):
             yield _EntryContribution("note", words, note_role="system")
 
 
@@ -108,7 +106,7 @@ def _ends_in_error(entries: Sequence[Entry]) -> bool:
 
 
 def _of_user(content: str | list[Json], tools: set[str]) -> str | list[Json]:
-    """Results keep references to tools that were announced, and say that those are loaded."""
+    """Results keep references to announced tools, and state that those are loaded."""
     if isinstance(content, str):
         return content
     blocks = [_with_known_tools(block, tools) for block in content]
@@ -130,13 +128,13 @@ def _references(block: Json) -> list[Json]:
 
 
 def _of_model(block: Json) -> Json:
-    """Calls go out under the names the client's tools have today."""
+    """Calls are sent under the current names of the client's tools."""
     renamed = block.get("type") == "tool_use" and block.get("name") == "Task"
     return {**block, "name": "Agent"} if renamed else block
 
 
 def _content_of(entry: Entry) -> str | list[Json]:
-    """The content as plain values, exactly as it stands in the line."""
+    """The content as plain values, exactly as in the line."""
     line = content_line(entry.raw)
     content = "" if line is None or line.content is None else loose_value(line.content)
     if isinstance(content, list):
@@ -157,11 +155,11 @@ def _notes(rendered: object, role: str) -> Iterable[_EntryContribution]:
         yield _EntryContribution("note", parts[0], note_role=role, more=parts[1:])
 
 
-# ---- answers that came to nothing ------------------------------------------------------------------------
+# ---- answers without effect ------------------------------------------------------------------------------
 
 
 def _without_dead_answers(said: list[_EntryContribution]) -> list[_EntryContribution]:
-    """Drop calls that never got a result, thinking that led to nothing, and answers of white space."""
+    """Drop calls that never got a result, thinking that nothing followed, and blank answers."""
     open_end = _start_of_open_end(said)
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     kept = [one for index, one in enumerate(said) if index >= open_end or not _is_unanswered(one, answered)]
@@ -174,7 +172,7 @@ def _without_dead_answers(said: list[_EntryContribution]) -> list[_EntryContribu
 
 
 def _without_foreign_thinking(said: list[_EntryContribution], model: str) -> list[_EntryContribution]:
-    """Only the model that goes on gets its own thinking back."""
+    """Only the model that continues gets its own thinking back."""
     for one in said:
         if one.role == "assistant" and one.model != model:
             one.content = [block for block in one.blocks if block.get("type") not in _THINKING]
@@ -182,7 +180,7 @@ def _without_foreign_thinking(said: list[_EntryContribution], model: str) -> lis
 
 
 def _start_of_open_end(said: list[_EntryContribution]) -> int:
-    """Where the last answer starts, if nothing but results of its calls follows it."""
+    """Where the last answer starts, if only results of its calls follow it."""
     index = len(said)
     while index and (said[index - 1].role == "note" or _is_result(said[index - 1])):
         index -= 1
@@ -200,7 +198,7 @@ def _is_unanswered(one: _EntryContribution, answered: set[Any]) -> bool:
 
 
 def _is_thinking(one: _EntryContribution) -> bool:
-    """Whether nothing but thinking is in it; blank text says nothing."""
+    """Whether it holds only thinking; blank text does not count."""
     said = [block for block in one.blocks if not _is_blank(block)]
     return bool(said) and all(block.get("type") in _THINKING for block in said)
 
@@ -222,7 +220,7 @@ def _is_result(one: _EntryContribution) -> bool:
 
 
 def _with_open_calls_closed(said: list[_EntryContribution]) -> list[_EntryContribution]:
-    """Give the calls of a last answer that was cut short a result that says so."""
+    """Give the calls of an interrupted last answer a result that says so."""
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     start = _start_of_open_end(said)
     calls = [call for one in said[start:] if one.role == "assistant" for call in one.of_type("tool_use")]
@@ -240,7 +238,7 @@ def _result(call: object, text: str) -> Json:
 
 
 def _notes_first(said: list[_EntryContribution]) -> list[_EntryContribution]:
-    """Notes move up to where the user's turn begins: behind the last answer or result before them."""
+    """Notes move up to where the user's turn begins: after the last answer or result before them."""
     ordered: list[_EntryContribution] = []
     waiting: list[_EntryContribution] = []
     for one in reversed(said):
@@ -271,7 +269,7 @@ def _merged(said: list[_EntryContribution], model: str) -> list[_EntryContributi
             _add_user(turns, one)
     _put_beside(turns, beside)
     for turn in turns:
-        # Only now: the newlines that join the texts of several lines are there already.
+        # Only now: the newlines that join the texts of several lines are already there.
         if turn.role == "user" and isinstance(turn.content, list):
             turn.content = _without_empty_text(turn.content)
     return turns
@@ -285,14 +283,14 @@ def _tagged(note: _EntryContribution, model: str) -> str:
 
 
 def _put_beside(turns: list[_EntryContribution], notes: list[str]) -> None:
-    """Notes go behind the user's turn; where the user has not spoken yet they wait for the new prompt."""
+    """Notes go after the user's turn; if there is none yet, they wait for the new prompt."""
     if notes and turns and turns[-1].role == "user":
         turns.append(_EntryContribution("system", "\n\n".join(notes)))
         notes.clear()
 
 
 def _add_answer(turns: list[_EntryContribution], one: _EntryContribution) -> None:
-    """Lines of one answer come together, also across the results of its calls."""
+    """Merge the lines of one answer, also across the results of its calls."""
     for turn in reversed(turns):
         if turn.role == "assistant":
             if one.message_id is not None and turn.message_id == one.message_id:
@@ -333,7 +331,7 @@ def _add_note(turns: list[_EntryContribution], note: _EntryContribution) -> None
 
 
 def _with_note(result: Json, note: list[Json]) -> Json:
-    """A note behind a tool result becomes part of the result."""
+    """A note after a tool result becomes part of the result."""
     content = result.get("content")
     if content is None or isinstance(content, str):
         texts = [content or "", *(str(block.get("text", "")) for block in note)]
@@ -358,7 +356,7 @@ def _without_empty_text(blocks: list[Json]) -> list[Json]:
 
 
 def _pair_calls(turns: list[_EntryContribution]) -> None:
-    """Every call has exactly one result, in the message behind it, and every result a call."""
+    """Give every call exactly one result, in the message after it, and every result a call."""
     used: set[Any] = set()
     index = 0
     while index < len(turns):
@@ -367,7 +365,7 @@ def _pair_calls(turns: list[_EntryContribution]) -> None:
             _keep_first_calls(turn, used)
             following = turns[index + 1] if index + 1 < len(turns) else None
             if following is not None and following.role == "assistant" and turn.of_type("tool_use"):
-                # Another answer follows at once: in between the user says that nothing came back.
+                # Another answer follows directly: a user turn between them says that no result came back.
                 following = _EntryContribution("user", [])
                 turns.insert(index + 1, following)
             if following is not None and following.role == "user":
@@ -406,7 +404,7 @@ def _match_results(answer: _EntryContribution | None, user: _EntryContribution) 
         user.content = [*missing, *kept] or (NO_CONTENT if answer else [_text(REMOVED_RESULT)])
 
 
-# ---- the last touch --------------------------------------------------------------------------------------
+# ---- final adjustments -----------------------------------------------------------------------------------
 
 
 def _final(turn: _EntryContribution) -> str | list[Json]:
@@ -418,7 +416,7 @@ def _final(turn: _EntryContribution) -> str | list[Json]:
 
 
 def _final_answer(blocks: list[Json]) -> list[Json]:
-    """Calls stand last; empty text is left out, or replaced where there is nothing else."""
+    """Calls go last; empty text is dropped, or replaced where there is nothing else."""
     full = [block for block in blocks if block.get("type") != "text" or block.get("text")]
     if not full:
         return [_own_text(NO_CONTENT)]
@@ -443,7 +441,7 @@ def _text(text: str) -> Json:
 
 
 def _own_text(text: str) -> Json:
-    """Words the client puts into the model's mouth."""
+    """Text that the client inserts as if the model had written it."""
     return {"type": "text", "text": text, "citations": []}
 
 

@@ -1,11 +1,9 @@
 """Which entries make up the conversation the client would load, in order.
 
-Measured on client 2.1.325. From the leaf the parents are followed to the root,
-whatever type they have. Where a parent is missing, or leads round in a circle,
-the walk goes on at the entry at most five seconds older. Parallel tool calls fan
-out: each result hangs off its own call, so the lines beside the chain that belong
-to the same answer are gathered again. The last compaction hides what is before
-it, except for the lines it says it preserved.
+Measured on client 2.1.325. From the leaf the parents are followed to the root, through entries of any type.
+Where a parent is missing, or the path is circular, the walk continues at an entry at most five seconds older.
+Parallel tool calls fan out: each result is a child of its own call, so the lines of the same answer beside
+the chain are collected again. The last compaction hides what is before it, except for the lines it preserved.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ Load = Callable[[Node], Entry | None]
 
 
 def chain_to(graph: Graph, leaf: Node, load: Load) -> list[Node]:
-    """The entries from the root to ``leaf``, with the lines of parallel calls gathered in."""
+    """The entries from the root to ``leaf``, including the lines of parallel calls."""
     found: list[Node] = []
     seen: set[str] = set()
     current: Node | None = leaf
@@ -36,10 +34,10 @@ def chain_to(graph: Graph, leaf: Node, load: Load) -> list[Node]:
 
 
 class ParentStep(Struct, frozen=True, gc=False):
-    """One step from an entry to the one it follows.
+    """One step from an entry to its parent.
 
-    ``parent`` is None at the root and where the way is broken; then ``broken_at`` is the id that leads nowhere: it is
-    not in the log, or (``is_circle``) was passed before.
+    ``parent`` is None at the root and where the path is broken. If it is broken, ``broken_at`` is the id that
+    could not be followed: it is not in the log, or (``is_circle``) was visited before.
     """
 
     parent: Node | None
@@ -48,7 +46,7 @@ class ParentStep(Struct, frozen=True, gc=False):
 
 
 def parent_step(graph: Graph, node: Node, seen: set[str]) -> ParentStep:
-    """What an entry follows. Types that are no links are passed through, and added to ``seen``."""
+    """The parent of an entry. Non-link types are passed through and added to ``seen``."""
     name = graph.parent_of(node)
     while name is not None:
         parent = graph.nodes.get(name)
@@ -62,13 +60,15 @@ def parent_step(graph: Graph, node: Node, seen: set[str]) -> ParentStep:
 
 
 def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
-    """What the client takes an entry to follow: where the way is broken, what is at most five seconds older."""
+    """The entry that the client treats as the parent: where the path is broken, one at most five seconds
+    older.
+    """
     step = parent_step(graph, node, seen)
     return step.parent if step.broken_at is None else graph.elder(node, seen)
 
 
 def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:
-    """Put the other lines of each answer, and what hangs off its calls, behind its last line."""
+    """Insert the other lines of each answer, and the results of its calls, after its last line."""
     aside = [node for node in graph.nodes.values() if node.uuid not in seen and not node.is_sidechain]
     if not aside:
         return chain
@@ -88,7 +88,7 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
 
 
 def _answers_with_lines(chain: list[Node], aside: list[Node]) -> dict[str, list[Node]]:
-    """By message id: the lines of an answer that made calls, or that do not stand on the chain."""
+    """By message id: the lines of an answer that made calls, or that are not on the chain."""
     answers: dict[str, list[Node]] = {}
     lines = [node for node in chain if node.has_call] + [node for node in aside if node.type == "assistant"]
     for node in sorted(lines, key=lambda node: node.offset):
@@ -132,7 +132,7 @@ def _followers(graph: Graph, node: Node) -> list[Node]:
 
 
 def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
-    """A result, or a note that no other branch of the conversation goes on from."""
+    """A result, or a note from which no other branch continues."""
     if node.is_sidechain or node.result_ids:
         return not node.is_sidechain
     talk_goes_on = any(follower.is_message for follower in _followers(graph, node))
@@ -149,11 +149,11 @@ def _when(node: Node) -> tuple[int, int]:
 
 
 def after_compaction(chain: list[Node]) -> list[Node]:
-    """What is left of a chain after its last compaction; the whole chain where there was none."""
+    """What is left of a chain after its last compaction; the whole chain if there was none."""
     cut = max((index for index, node in enumerate(chain) if node.is_boundary), default=0)
     return chain[cut:]
 
 
 def entries_of(chain: Iterable[Node], load: Load) -> list[Entry]:
-    """The entries of a chain; what can no longer be read is left out."""
+    """The entries of a chain; those that can no longer be read are left out."""
     return [entry for node in chain if (entry := load(node)) is not None]

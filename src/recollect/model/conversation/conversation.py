@@ -1,11 +1,10 @@
-"""A conversation to be read: messages in order, decoded only when looked at.
+"""A conversation to be read: messages in order, decoded on demand.
 
-A ``Conversation`` knows which entries belong to it and in which order; their
-contents are fetched from the log when a message is asked for. Taking the last
-fifty messages of a 50 MB session decodes those fifty and nothing else.
+A ``Conversation`` knows which entries belong to it and in which order; their contents are read from the log
+when a message is accessed. Taking the last fifty messages of a 50 MB session decodes only those fifty.
 
-Lines of one answer are one message, as people see it. What the client would send
-to the model is another list, ``to_api()``.
+The lines of one answer are one message, as a reader sees it. What the client would send to the model is
+another list, ``to_api()``.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ class Message(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Its prose, one block a paragraph."""
+        """Its text, one block per paragraph."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     __repr__ = brief_repr
 
 
 class Messages(Sequence[Message]):
-    """The messages of a conversation; each is read from the log when it is asked for."""
+    """The messages of a conversation; each is read from the log on access."""
 
     def __init__(self, groups: Sequence[tuple[Node, ...]], load: Load) -> None:
         self._groups, self._load = groups, load
@@ -91,7 +90,7 @@ class Conversation:
 
     @property
     def hidden(self) -> int:
-        """How many entries the last compaction keeps from the model; they are still in ``history``."""
+        """How many entries the last compaction hides from the model; they are still in ``history``."""
         return len(self.history) - len(self.nodes)
 
     def entries(self) -> list[Entry]:
@@ -99,12 +98,12 @@ class Conversation:
         return entries_of(self.nodes, self._load)
 
     def to_api(self) -> list[dict[str, Any]]:
-        """The Messages-API list client 2.1.325 would send, before the new prompt and without its fillers."""
+        """The Messages API list client 2.1.325 would send, before the new prompt and without its fillers."""
         return api_messages(self.entries())
 
 
 def grouped(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
-    """Nodes that people see as one message: neighbouring lines of one answer; notes and links are left out."""
+    """Group the neighbouring lines of one answer into one message each; notes and links are left out."""
     groups: list[list[Node]] = []
     for node in nodes:
         if node.type == "assistant" and node.message_id and groups and _same_answer(groups[-1][-1], node):
@@ -119,7 +118,7 @@ def _same_answer(before: Node, node: Node) -> bool:
 
 
 def spoken(group: Sequence[Node], load: Load) -> Message:
-    """One message, read from the log. What can no longer be read leaves an empty one."""
+    """Read one message from the log. A message that can no longer be read is empty."""
     entries = tuple(entries_of(group, load))
     first, last = group[0], group[-1]
     answer = next((entry.body for entry in reversed(entries) if isinstance(entry.body, Assistant)), None)
@@ -149,7 +148,7 @@ def _blocks(entry: Entry) -> Sequence[Block]:
 
 
 class Branch(Struct, frozen=True):
-    """One way the conversation went on: from where it left the others to its leaf."""
+    """One branch of the conversation: from where it diverged to its leaf."""
 
     leaf: str
     forked_at: str | None
@@ -159,7 +158,7 @@ class Branch(Struct, frozen=True):
 
 
 def branches(graph: Graph) -> list[Branch]:
-    """Every end of the conversation, the active one first, then the latest."""
+    """Every branch of the conversation, the active one first, then by time, latest first."""
     active = graph.active_leaf
     on_the_way = {node.uuid for node in graph.ancestors(active.uuid)} if active is not None else set()
     found = []
@@ -182,7 +181,7 @@ def _spoken_children(graph: Graph, node: Node) -> list[str]:
 
 
 class BranchDifference(Struct, frozen=True):
-    """Two branches side by side: what they share, and what each has alone."""
+    """Two branches side by side: their common part, and what only one of them has."""
 
     common: int
     last_common: str | None
@@ -193,7 +192,6 @@ class BranchDifference(Struct, frozen=True):
 
 
 def difference(graph: Graph, left: Node, right: Node, load: Load) -> BranchDifference:
-    """How two branches differ."""
     ours, theirs = (Conversation(graph, leaf, load, whole=True) for leaf in (left, right))
     common = 0
     for mine, other in zip(ours.nodes, theirs.nodes, strict=False):

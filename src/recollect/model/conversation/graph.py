@@ -1,10 +1,9 @@
-"""The message graph of one log: who follows whom.
+"""The message graph of one log: which entry follows which.
 
-Every chain entry names its parent, so a log is a forest: several children of one
-parent are branches, an entry nobody follows is a leaf, an entry whose parent is
-not in the log is an orphan. Real logs also repeat ids (the last copy counts, as
-for the client) and, when hand-made, run in circles. Everything here is linear in
-the number of entries.
+Every chain entry names its parent, so a log is a forest: several children of one parent are branches, an
+entry without children is a leaf, an entry whose parent is not in the log is an orphan. Real logs also repeat
+ids (the last copy counts, as for the client) and, when edited by hand, contain circles. Everything here is
+linear in the number of entries.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class _PreservedParts(Struct, rename="camel"):
 def relinked(nodes: dict[str, Node]) -> dict[str, str]:
     """New parents of the lines that the last compaction preserved, and of what followed its summary.
 
-    The preserved lines are put behind the anchor (the summary), and what came
-    behind the anchor is put behind them.
+    The preserved lines go after the anchor (the summary), and what followed the anchor goes after them.
     """
     boundary = next((node for node in reversed(nodes.values()) if node.is_boundary), None)
     if boundary is None or boundary.compact_metadata is None:
@@ -101,8 +99,8 @@ class Graph:
         return f"<Graph of {len(self.nodes)} entries>"
 
     def _adopt(self, parent: str, child: str) -> None:
-        # A list for every parent would be one more object an entry for the collector to walk:
-        # with 100,000 entries that alone made each of them half as dear again.
+        # One list per parent would give the garbage collector one more object per entry to traverse: with
+        # 100,000 entries that alone added half to the cost of each collection.
         first = self._only_child.setdefault(parent, child)
         if first is not child:
             self._siblings.setdefault(parent, [first]).append(child)
@@ -116,20 +114,20 @@ class Graph:
         return () if only is None else (only,)
 
     def parent_of(self, node: Node) -> str | None:
-        """The entry it follows, after a compaction has put the lines it preserved in their new place."""
+        """The entry it follows, after a compaction has moved the lines it preserved."""
         return self.relinked.get(node.uuid, node.parent)
 
     def _take(self, node: Node) -> None:
         known = len(self.nodes)
         self.nodes[node.uuid] = node
         if len(self.nodes) == known:
-            # Taken out and put back: the last copy counts, and stands where it was written.
+            # Removed and added again: the last copy counts, at the position where it was written.
             self.nodes[node.uuid] = self.nodes.pop(node.uuid)
             self.duplicates.append(node.uuid)
 
     @property
     def roots(self) -> list[Node]:
-        """Entries that say they follow nothing."""
+        """Entries without a parent."""
         return [node for node in self.nodes.values() if node.parent is None]
 
     @property
@@ -139,12 +137,12 @@ class Graph:
 
     @property
     def leaves(self) -> list[Node]:
-        """Entries nobody follows, in file order."""
+        """Entries without children, in file order."""
         return [node for node in self.nodes.values() if node.uuid not in self._only_child]
 
     @functools.cached_property
     def cycles(self) -> list[list[str]]:
-        """Entries that are their own ancestors, one list a circle."""
+        """Entries that are their own ancestors, one list per circle."""
         done: set[str] = set()
         found = []
         for start in self.nodes:
@@ -159,7 +157,7 @@ class Graph:
         return found
 
     def ancestors(self, uuid: str) -> Iterator[Node]:
-        """The entry and all it follows, nearest first; a circle is walked once."""
+        """The entry and its ancestors, nearest first; a circle is walked once."""
         seen: set[str] = set()
         current: str | None = uuid
         while current in self.nodes and current not in seen:
@@ -174,7 +172,7 @@ class Graph:
         return sorted((at, node.offset, node.uuid) for at, node in timed if at is not None)
 
     def elder(self, node: Node, without: set[str]) -> Node | None:
-        """The entry at most five seconds older that the client joins an orphan to, nearest in time."""
+        """The entry, at most five seconds older and nearest in time, that the client joins an orphan to."""
         at = node.at_ms
         if at is None or node.is_sidechain:
             return None
@@ -191,11 +189,10 @@ class Graph:
 
     @functools.cached_property
     def active_leaf(self) -> Node | None:
-        """Where client 2.1.325 takes the conversation to end; None where it finds none.
+        """The end of the conversation according to client 2.1.325; None where it finds no conversation.
 
-        That is the end that stands latest in the file, unless the last mark names
-        an entry on another branch. A mark further up the same branch counts only
-        if it is explicit and nothing was written after it.
+        That is the last leaf in the file, unless the last mark names an entry on another branch. A mark
+        further up the same branch counts only if it is explicit and nothing was written after it.
         """
         leaf = self._chosen_leaf()
         # Without a readable time the client says there is no conversation.
@@ -224,7 +221,7 @@ class Graph:
         return next((one for one in self.ancestors(node.uuid) if one.is_message), None)
 
     def _end_below(self, node: Node) -> Node:
-        """Down to an end, by the follower that stands latest; a link that closes a circle is not followed."""
+        """Follow the latest child down to a leaf; a link that closes a circle is not followed."""
         if not self.children(node.uuid):
             return node
         seen = {one.uuid for one in self.ancestors(node.uuid)}

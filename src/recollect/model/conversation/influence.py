@@ -1,9 +1,8 @@
-"""Entries through which a transcript speaks to the model in the client's name.
+"""Entries through which a transcript addresses the model in the client's name.
 
-A ``prompt_snapshot`` becomes the system prompt when client 2.1.325 resumes, and
-``rendered`` notes are sent as they stand. Whoever writes a file therefore controls
-what the model is told: a transcript from elsewhere is code. This names such
-entries so that an importer or a viewer can show them before anybody resumes.
+A ``prompt_snapshot`` becomes the system prompt when client 2.1.325 resumes, and ``rendered`` notes are sent
+unchanged. The author of a file therefore controls what the model reads: a transcript from elsewhere must be
+treated as code. This module finds such entries so that an importer or a viewer can show them before a resume.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from recollect.model.json_text import loose_object
 
 
 class Influence(Struct, frozen=True):
-    """One entry that speaks in the client's name."""
+    """One entry that is sent in the client's name."""
 
     uuid: str | None
     offset: int

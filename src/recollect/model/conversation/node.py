@@ -1,8 +1,7 @@
-"""A line as a point of the message graph: ids, links and time, no content.
+"""A line as a node of the message graph: ids, links and time, no content.
 
-Building the graph of a 50 MB session must not build its text, so a ``Node`` holds
-what the client looks at to find the conversation, and where the line stands. The
-entries that are really shown are decoded from there.
+Building the graph of a 50 MB session must not build its text, so a ``Node`` holds what the client needs to
+find the conversation, and the line's offset. Entries that are shown are decoded from there.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _TOOL_IDS = re.compile(rb'"tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
 class Node(Struct, frozen=True, gc=False):
-    """One chain entry. ``type`` is the line's own word for what it is."""
+    """One chain entry. ``type`` is the type named in the line."""
 
     uuid: str
     type: str
@@ -42,7 +41,7 @@ class Node(Struct, frozen=True, gc=False):
     has_call: bool = False
     result_ids: tuple[str, ...] = ()
     is_compact_summary: bool = False
-    # Of a compaction's boundary: what it says it kept, undecoded.
+    # From a compaction boundary: what it preserved, undecoded.
     compact_metadata: bytes | None = None
 
     @property
@@ -53,12 +52,12 @@ class Node(Struct, frozen=True, gc=False):
 
     @property
     def is_link(self) -> bool:
-        """Whether a conversation may end in it."""
+        """Whether a conversation can end with it."""
         return self.type in LINK_TYPES
 
     @property
     def is_message(self) -> bool:
-        """Whether somebody says something in it."""
+        """Whether it is a message of the user or the model."""
         return self.type in MESSAGE_TYPES
 
     @property
@@ -73,7 +72,7 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class LeafMark(Struct, frozen=True, gc=False):
-    """A ``last-prompt`` line: where its writer thought the conversation ended."""
+    """A ``last-prompt`` line: where its writer saw the end of the conversation."""
 
     leaf: str | None
     explicit: bool
@@ -111,7 +110,7 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
 
 
 def _result_ids(data: bytes) -> tuple[str, ...]:
-    """The calls a user's line gives results for, without decoding the results."""
+    """The calls that a user's line has results for, without decoding the results."""
     if b'"tool_result"' not in data:
         return ()
     return tuple(name.decode("utf-8", "replace") for name in _TOOL_IDS.findall(data))

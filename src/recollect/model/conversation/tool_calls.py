@@ -1,8 +1,8 @@
-"""Every tool call with what became of it: result, error, denial, interruption, or nothing.
+"""Every tool call with its outcome: result, error, denial, interruption, or none.
 
-A call is a block of an answer; its result is a block of a later user line, with a
-richer form beside it (``toolUseResult``). Calls that run in the background answer
-twice: at once that they were started, and later, in a task notification, how they ended.
+A call is a block of an answer; its result is a block of a later user line, with a richer form beside it
+(``toolUseResult``). Background calls are answered twice: at once that they were started, and later, in a task
+notification, how they ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTIFICATION = "<task-notification>"
 
 
 def is_denial(text: str) -> bool:
-    """Whether a failed result says that the call was refused, by a person or by the rules."""
+    """Whether a failed result says that the call was denied, by a person or by the rules."""
     return _DENIED.match(text) is not None
 
 
@@ -44,7 +44,7 @@ class ToolCallStatus(enum.StrEnum):
 
 
 class ToolCall(Struct, frozen=True):
-    """One tool call from asking to answer. ``agent_id`` is the sub-agent it started.
+    """One tool call from request to result. ``agent_id`` is the sub-agent it started.
 
     ``session`` is the session it was made in and ``by_agent`` the sub-agent that made it; both are empty where
     the call was not read from a home.
@@ -67,7 +67,7 @@ class ToolCall(Struct, frozen=True):
 
     @property
     def elapsed_ms(self) -> float | None:
-        """The recorded duration, else the time between call and answer; never negative (S11)."""
+        """The recorded duration, else the time between call and result; never negative (S11)."""
         if self.duration_ms is not None:
             return self.duration_ms
         if self.called_at is None or self.answered_at is None:
@@ -143,7 +143,7 @@ def _status(
 
 
 def _notify(calls: dict[str, ToolCall], entry: Entry, text: str) -> None:
-    """A background call has ended."""
+    """Record the end of a background call."""
     call = calls.get(_tag(text, "tool-use-id"))
     if call is None:
         return

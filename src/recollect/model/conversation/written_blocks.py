@@ -1,7 +1,7 @@
-"""The blocks of a message as they stand in the log: undecoded, byte for byte, with every field nobody knows.
+"""The blocks of a message as they are in the log: undecoded, byte for byte, with all unknown fields.
 
-A line that is odd (no text encoding, content of another shape) has none to be had so; then its blocks are what the
-codec could make of them.
+This is not possible for an odd line (invalid text encoding, content of another shape); its blocks are then
+what the codec could decode.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _written = msgspec.json.Decoder(str | list[Raw])
 
 
 def content_of(entry: Entry) -> str | list[Raw] | None:
-    """What the message of a line holds; None where it cannot be taken as it stands."""
+    """The undecoded content of a line's message; None where it is not available."""
     try:
         entry.raw.decode()
         line = content_line.narrowly(entry.raw)
@@ -34,15 +34,15 @@ def is_said(spoken: Message) -> bool:
 
 
 def made_of(entry: Entry) -> list[Block]:
-    """What the codec made of a line's blocks."""
+    """The line's blocks as decoded by the codec."""
     return list(entry.message.blocks) if entry.message is not None else []
 
 
 def as_json(block: Block) -> Raw | Block:
-    """A block ready to be encoded: of a type nobody knows, the bytes it came in."""
+    """A block ready for encoding; for an unknown type, its original bytes."""
     return Raw(block.json) if isinstance(block, UnknownBlock) else block
 
 
 def text_block(text: str) -> dict[str, str]:
-    """The block that content without blocks stands for."""
+    """The block that plain text content is equivalent to."""
     return {"type": "text", "text": text}

@@ -1,13 +1,12 @@
 """Write a conversation of another dialect as a session that Claude Code resumes.
 
-What clients 2.0.76 to 2.1.325 load is narrow: one chain, parents before
-children, times that only rise, one block a line, the results of parallel calls
-in a row after the last call, ids that are unique. Other dialects promise none of
-that, so what is missing is made here and what is in the way is moved, and each
-such change is noted as a loss.
+Clients 2.0.76 to 2.1.325 load only a narrow form: one chain, parents before children, strictly increasing
+times, one block per line, the results of parallel calls in a row after the last call, unique ids. Other
+dialects guarantee none of that, so missing parts are created and misplaced ones moved, and each such change
+is noted as a loss.
 
-Ids are made from the session id and the place in the log: converting the same
-log twice gives the same bytes. Nothing a log may hold makes this raise.
+Ids are derived from the session id and the position in the log: converting the same log twice gives the same
+bytes. No log content makes this raise.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from recollect.model.ids import is_uuid
 from recollect.model.made_ids import derived_id, derived_uuid
 
 WRITTEN_AS = "2.0.76"
-"""The client whose way of laying out a conversation we follow; every later one reads it."""
+"""The client whose layout we write; every later one reads it."""
 
 SYNTHETIC = "<synthetic>"
 NO_CONTENT = "(no content)"
 _API_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_LAST_USABLE_YEAR = 9000  # room to count upwards from any time we believe
+_LAST_USABLE_YEAR = 9000  # leaves room to count upwards from any plausible time
 
 
 def to_claude(
@@ -57,7 +56,7 @@ def to_claude(
     version: str = WRITTEN_AS,
     git_branch: str = "",
 ) -> Conversion:
-    """A flat or events log as a session that Claude Code resumes."""
+    """Convert a flat or events log into a session that Claude Code resumes."""
     losses = LossCollector()
     items = list(entries)
     turns = turns_of(items, losses)
@@ -131,7 +130,7 @@ class _ClaudeWriter:
                 self._lost(LossCode.UNANSWERED_CALL, "call without a result", call.source)
 
     def _answer(self, response: Response) -> Callable[[Sequence[Block]], draft.AssistantDraft]:
-        """Makes lines of this response: all share ids, model, counts and reason to stop."""
+        """A factory for the lines of this response: all share ids, model, counts and stop reason."""
         best, source = response.best, response.source
         usage = best.usage if best else None
         if usage is None:
@@ -150,7 +149,7 @@ class _ClaudeWriter:
         )
 
     def _spoken(self, response: Response) -> list[ResponsePart]:
-        """What to write; never nothing, or the counts of the response would have no line to stand on."""
+        """The parts to write; never empty, or the token counts of the response would have no line."""
         parts = [part for part in response.parts if part.what != TextBlock("")]
         if not parts:
             self._lost(LossCode.EMPTY, f"answer without content, written as {NO_CONTENT}", response.source)
@@ -162,7 +161,7 @@ class _ClaudeWriter:
         self._write(result.source, lambda: draft.UserDraft(content=(block,), tool_use_result=rich))
 
     def _call_id(self, call: TurnCall) -> str:
-        """An id the API takes and no other call has: clients drop the later of two pairs with one id."""
+        """An id that the API accepts and no other call has: clients drop the later of two pairs with one id."""
         call_id = call.block.id
         if not _API_CALL_ID.match(call_id) or call_id in self._call_ids:
             self._lost(LossCode.CALL_IDS_MADE, "id of a call", call.source)
@@ -192,7 +191,7 @@ class _ClaudeWriter:
             self._uuids.add(stamp.uuid)
 
     def _put(self, source: Entry, make: Callable[[], draft.Draft], stamp: draft.Stamp) -> bool:
-        """Write one line; what cannot be written costs itself and nothing else."""
+        """Write one line. A line that cannot be written is dropped alone."""
         try:
             self.lines.append(draft.claude_line(make(), stamp))
         except UsageError as problem:
@@ -209,14 +208,14 @@ class _ClaudeWriter:
         index = len(self.lines)
         made = derived_uuid(self._place.session_id, index)
         while made in self._uuids or made in self._source_ids:
-            index += 1_000_000_007  # a log converted before brings ids of this kind along
+            index += 1_000_000_007  # a log that was converted before may bring ids of this kind
             made = derived_uuid(self._place.session_id, index)
         return made
 
     def _rising_time(self, source: Entry) -> dt.datetime:
-        """The entry's own time, or a millisecond after the line before where that would not rise.
+        """The entry's own time, or a millisecond after the previous line where that would not increase.
 
-        Client 2.0.76 takes only the first line of a log whose times do not rise.
+        Client 2.0.76 reads only the first line of a log whose times do not increase.
         """
         own, before = _usable_time(source), self._time
         if own is None:
@@ -225,7 +224,7 @@ class _ClaudeWriter:
         if before is None or own > before:
             return own
         if source is not self._last_source:
-            self._lost(LossCode.TIME_MOVED, "time of an entry, to keep times rising", source)
+            self._lost(LossCode.TIME_MOVED, "time of an entry, to keep times increasing", source)
         return before + _MILLISECOND
 
     def _lost(self, code: LossCode, what: str, source: Entry) -> None:
@@ -237,7 +236,7 @@ def _with_id(what: Block | TurnCall, ids: dict[int, str]) -> Block:
 
 
 def _usable_time(entry: Entry) -> dt.datetime | None:
-    """When it was written, to the millisecond; None where that is not said or cannot be counted on from."""
+    """When it was written, to the millisecond; None where that is missing or out of range."""
     at = entry.at
     if at is None or at.year > _LAST_USABLE_YEAR:
         return None
@@ -250,7 +249,7 @@ def _first_time(items: Sequence[Entry | Damage]) -> dt.datetime:
 
 
 def _report_sessions(items: Sequence[Entry | Damage], losses: LossCollector) -> None:
-    """A day's file may hold the prompts of several sessions; here they become one."""
+    """A daily file may hold the prompts of several sessions; here they become one."""
     seen: set[str] = set()
     for item in items:
         name = item.session_id if isinstance(item, Entry) and item.chain else None

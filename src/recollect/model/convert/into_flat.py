@@ -1,13 +1,11 @@
 """Write a claude conversation in the flat dialect.
 
-Content becomes text, as readers of that dialect expect; calls and results get
-lines of their own. A response is written as a whole where it begins: its counts
-on the first of its lines and zeros on further ones, so that a reader who adds up
-every line is right.
+Content becomes text, as readers of that dialect expect; calls and results get lines of their own. A response
+is written as a whole where it begins: its counts on the first of its lines and zeros on the others, so that
+adding up all lines gives the right total.
 
-Entries are taken in the order given: hand over one branch, not a whole tree.
-Everything the dialect has no place for is noted as a loss. Nothing a log may
-hold makes this raise.
+Entries are taken in the order given: pass one branch, not a whole tree. Everything the dialect cannot hold is
+noted as a loss. No log content makes this raise.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from recollect.model.entry import Assistant, ChainBody, Entry, User
 
 
 def claude_to_flat(entries: Iterable[Entry | Damage]) -> Conversion:
-    """A claude conversation as lines of the flat dialect."""
+    """Convert a claude conversation into lines of the flat dialect."""
     losses = LossCollector()
     items = list(entries)
     turns = turns_of(items, losses)
@@ -65,7 +63,7 @@ _NO_PLACE_FOR: tuple[tuple[tuple[type, ...], LossCode, str], ...] = (
 
 
 class _FlatWriter:
-    """Lines in order; the dialect has nothing else."""
+    """Lines in order; the dialect has no other structure."""
 
     def __init__(self, losses: LossCollector) -> None:
         self.lines: list[bytes] = []
@@ -95,7 +93,7 @@ class _FlatWriter:
     def _response(self, response: Response) -> None:
         pieces = self._pieces(response)
         if not pieces or isinstance(pieces[0][1], ToolUseBlock):
-            pieces.insert(0, (response.source, ""))  # the counts stand on a line that says nothing
+            pieces.insert(0, (response.source, ""))  # the counts go on an empty line
         usage, stop = self._counts(response), response.best.stop_reason if response.best else None
         for source, piece in pieces:
             if isinstance(piece, ToolUseBlock):
@@ -149,7 +147,7 @@ class _FlatWriter:
             self._report_fields(source)
 
     def _report_fields(self, source: Entry) -> None:
-        """What stood on the line beside what was said."""
+        """Note the fields of the line that are dropped."""
         body = source.body
         if not isinstance(body, ChainBody):
             return
@@ -193,7 +191,7 @@ def _has_detail(usage: Usage) -> bool:
 
 
 def _report_branches(items: Sequence[Entry | Damage], losses: LossCollector) -> None:
-    """Entries that are not alone in following their parent. Results side by side are no branches."""
+    """Note entries that share their parent with others. Parallel results are not branches."""
     children: dict[str, set[str]] = {}
     for item in items:
         if not isinstance(item, Entry) or not item.uuid or not item.parent_uuid or _is_result(item):

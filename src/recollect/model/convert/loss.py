@@ -1,8 +1,7 @@
-"""What a conversion could not carry over, said out loud.
+"""What a conversion could not carry over.
 
-A conversion that drops something without a word would be wrong silently (law
-10). So each thing left behind, guessed or moved is noted under a stable code;
-equal notes are counted, not repeated, and point at the first line concerned.
+A conversion that drops something silently would be wrong. So each thing dropped, guessed or moved is noted
+under a stable code; equal notes are counted, not repeated, and point at the first line concerned.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from recollect.model.brief_repr import brief_repr
 
 
 class LossCode(enum.StrEnum):
-    """Why the result says less, or other, than the source. Stable: scripts rely on them."""
+    """Why the result differs from the source. Stable: scripts rely on the codes."""
 
-    # left behind
+    # dropped
     DAMAGE = "damage"
     DUPLICATE = "duplicate"
     THINKING = "thinking"
@@ -59,7 +58,7 @@ class LossCode(enum.StrEnum):
 
 
 class Loss(Struct, frozen=True):
-    """One kind of loss: how often, and at which byte of the source for the first time."""
+    """One kind of loss: how often, and the byte offset of its first case in the source."""
 
     code: LossCode
     what: str
@@ -68,7 +67,7 @@ class Loss(Struct, frozen=True):
 
 
 class Conversion(Struct, frozen=True):
-    """Lines without their newlines, and what they do not say any more."""
+    """Lines without their newlines, and what was lost."""
 
     lines: list[bytes]
     losses: list[Loss]
@@ -77,16 +76,14 @@ class Conversion(Struct, frozen=True):
 
 
 class LossCollector:
-    """Collects losses in the order in which they are first met."""
+    """Collects losses in order of first occurrence."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[LossCode, str], tuple[int, int]] = {}
 
     def add(self, code: LossCode, what: str, offset: int) -> None:
-        """Note one case."""
         first, count = self._found.get((code, what), (offset, 0))
         self._found[code, what] = (min(first, offset), count + 1)
 
     def all(self) -> list[Loss]:
-        """Every kind met so far."""
         return [Loss(code, what, first, count) for (code, what), (first, count) in self._found.items()]

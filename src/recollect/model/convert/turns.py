@@ -1,22 +1,19 @@
 """Which lines make one response, and which result answers which call.
 
-Dialects spread a conversation over lines in different ways: the claude dialect
-repeats a response's id on each of its lines, the flat and events dialects put
-calls on lines of their own and know responses only by their order. Here a list
-of entries becomes a list of turns that no longer depends on any of that:
+Dialects spread a conversation over lines in different ways: the claude dialect repeats a response's id on
+each of its lines, the flat and events dialects put calls on lines of their own and know responses only by
+their order. Here a list of entries becomes a list of turns that no longer depends on any of that:
 
 - a ``TurnPrompt`` is what was said to the model;
-- a ``Response`` is one answer of the API, counted once, with the results of the
-  calls it made, wherever in the log those stood;
+- a ``Response`` is one answer of the API, counted once, with the results of its calls;
 - an ``OrphanResult`` is a result that answers no call;
 - a ``SessionNote`` is a title or tag, which belongs to the session as a whole.
 
-A call on a line of its own belongs to the response before it, unless a result
-has come since. It still belongs to it while another call of that response is
-waiting: those calls ran side by side.
+A call on a line of its own belongs to the response before it, unless a result has come since. It still
+belongs to it while another call of that response is waiting: those calls ran in parallel.
 
-Entries are taken in the order given. This module does not choose between
-branches, does not write lines, and never raises for what a log may hold.
+Entries are taken in the order given. This module does not choose between branches, does not write lines, and
+never raises because of log content.
 """
 
 from __future__ import annotations
@@ -65,7 +62,7 @@ _IN_A_RESULT = (TextBlock, ImageBlock, DocumentBlock, ToolReferenceBlock)
 
 
 class TurnCall(Struct, eq=False):
-    """A call and, once paired, where in the log its answer stands (-1: it has none)."""
+    """A call and, once paired, the offset of its result in the log (-1: none)."""
 
     source: Entry
     block: ToolUseBlock
@@ -76,7 +73,7 @@ class TurnCall(Struct, eq=False):
 
 
 class TurnResult(Struct, eq=False):
-    """What a call gave back, in the shape the API takes."""
+    """The result of a call, in the shape the API accepts."""
 
     source: Entry
     block: ToolResultBlock
@@ -86,21 +83,21 @@ class TurnResult(Struct, eq=False):
 
 
 class TurnPrompt(Struct, eq=False):
-    """What was said to the model on one line, results not counted."""
+    """What was said to the model on one line, without results."""
 
     source: Entry
     blocks: list[Block]
 
 
 class ResponsePart(Struct, eq=False):
-    """One piece of a response and the line it stood on."""
+    """One part of a response and its line."""
 
     source: Entry
     what: Block | TurnCall
 
 
 class Response(Struct, eq=False):
-    """One answer of the API. ``messages`` are its lines' own words about it; calls alone have none."""
+    """One answer of the API. ``messages`` come from its lines; a response made only of calls has none."""
 
     source: Entry
     messages: list[ApiMessage] = field(default_factory=list)
@@ -123,12 +120,11 @@ class Response(Struct, eq=False):
 
     @property
     def model(self) -> str | None:
-        """Who answered."""
         return next((message.model for message in self.messages if message.model), None)
 
     @property
     def best(self) -> ApiMessage | None:
-        """The copy to believe: early ones may hold what was counted when the stream began."""
+        """The copy to use: early copies may hold the counts from the start of the stream."""
         return max(self.messages, key=_trust, default=None)
 
 
@@ -145,7 +141,7 @@ class SessionNote(Struct, eq=False):
 
 
 class _ResponseStart(Struct, eq=False):
-    """A line of an answer begins here."""
+    """The start of a line of an answer."""
 
     source: Entry
     message: ApiMessage
@@ -156,7 +152,7 @@ _Atom = _ResponseStart | ResponsePart | TurnCall | TurnResult | TurnPrompt | Ses
 
 
 def turns_of(items: Iterable[Entry | Damage], losses: LossCollector) -> list[Turn]:
-    """The conversation in ``items``, in order; what is no part of one goes to ``losses``."""
+    """The conversation in ``items``, in order; what does not belong to it goes to ``losses``."""
     atoms: list[_Atom] = []
     for entry in _without_agents(_readable(items, losses), losses):
         atoms.extend(_atoms(entry, losses))
@@ -176,7 +172,7 @@ def _trust(message: ApiMessage) -> tuple[int, bool]:
 
 
 def _readable(items: Iterable[Entry | Damage], losses: LossCollector) -> list[Entry]:
-    """Entries in order; of several with one id the last stands for all, at the place of the first."""
+    """Entries in order; of several with one id, the last is used at the place of the first."""
     kept: dict[object, Entry] = {}
     for item in items:
         if isinstance(item, Damage):
@@ -192,7 +188,10 @@ def _readable(items: Iterable[Entry | Damage], losses: LossCollector) -> list[En
 
 
 def _without_agents(entries: list[Entry], losses: LossCollector) -> list[Entry]:
-    """The conversation itself. Where every line is a sub-agent's, the log is its own and is the conversation."""
+    """The conversation itself.
+
+    If every line is a sub-agent's, the log is that agent's and is returned whole.
+    """
     own = [entry for entry in entries if not _is_agents(entry)]
     if not any(isinstance(entry.body, User | Assistant) for entry in own):
         own = entries
@@ -263,18 +262,18 @@ def _aside_or_loss(entry: Entry, losses: LossCollector) -> Sequence[_Atom]:
 
 
 def _call_input(entry: Entry, body: ToolCallBody, losses: LossCollector) -> Raw:
-    """Arguments as the object the API wants."""
+    """Arguments as the object the API requires."""
     raw = bytes(body.input)
     if raw[:1] == b"{":
         return body.input
     if raw == b"null":
         return Raw(b"{}")
-    losses.add(LossCode.CALL_SHAPE, "arguments that are no object, put into one", entry.offset)
+    losses.add(LossCode.CALL_SHAPE, "arguments that are not an object, wrapped in one", entry.offset)
     return Raw(b'{"arguments":' + raw + b"}")
 
 
 def _result_block(entry: Entry, body: ToolResultBody, losses: LossCollector) -> ToolResultBlock:
-    """A result that stood on its own line: any JSON at all becomes text or blocks."""
+    """A result on its own line: any JSON becomes text or blocks."""
     call_id, failed = body.call_id or "", body.error is not None
     content, fits = _api_content(body.content)
     if failed and (entry.dialect is Dialect.FLAT and not (fits and content[:1] == b"[")):
@@ -282,7 +281,7 @@ def _result_block(entry: Entry, body: ToolResultBody, losses: LossCollector) -> 
             losses.add(LossCode.RESULT_SHAPE, "result beside an error", entry.offset)
         content, fits = msgspec.json.encode(body.error), True
     if failed and content in (b'""', b"[]"):
-        # The API refuses an error that says nothing; the client writes the same words for it.
+        # The API refuses an error without text; the client writes the same words for it.
         losses.add(LossCode.EMPTY, "error without a text", entry.offset)
         content = b'"(no content)"'
     if not fits:
@@ -291,7 +290,7 @@ def _result_block(entry: Entry, body: ToolResultBody, losses: LossCollector) -> 
 
 
 def _api_content(content: Raw | UnsetType) -> tuple[bytes, bool]:
-    """Content the API would take, and whether it is what was written."""
+    """Content the API would accept, and whether it is unchanged."""
     raw = b"null" if isinstance(content, UnsetType) else bytes(content)
     if raw == b"null":
         return b'""', True
@@ -305,7 +304,7 @@ def _api_content(content: Raw | UnsetType) -> tuple[bytes, bool]:
 
 
 def _pair(atoms: Sequence[_Atom]) -> None:
-    """Give each result its call: by id where there is one, else the first waiting call of that tool."""
+    """Assign each result to its call: by id if it has one, else to the first waiting call of that tool."""
     waiting = _OpenCalls()
     for position, atom in enumerate(atoms):
         if isinstance(atom, TurnCall):
@@ -337,7 +336,7 @@ class _OpenCalls:
 
 
 def _first(calls: deque[TurnCall]) -> TurnCall | None:
-    """The first that is still waiting; answered ones were left in other queues and go here."""
+    """The first call still waiting; answered ones may remain in other queues and are dropped here."""
     while calls:
         call = calls.popleft()
         if call.answer is None:
@@ -349,7 +348,7 @@ def _first(calls: deque[TurnCall]) -> TurnCall | None:
 
 
 class _TurnBuilder:
-    """Puts atoms into turns, in order."""
+    """Groups atoms into turns, in order."""
 
     def __init__(self, losses: LossCollector) -> None:
         self.turns: list[Turn] = []
@@ -423,7 +422,7 @@ class _TurnBuilder:
 
 
 def _continues(response: Response, message: ApiMessage) -> bool:
-    """Whether an answer without counts of its own goes on with what was just being said."""
+    """Whether an answer without counts of its own continues the current response."""
     usage = message.usage or Usage()
     counted = usage.tokens().total > 0
     return not (response.interrupted or counted) and message.model in (None, response.model)

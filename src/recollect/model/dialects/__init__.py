@@ -1,1 +1,1 @@
-"""One file per way of writing entries. Everything above them knows only ``Entry``."""
+"""One file per dialect. Everything above them knows only ``Entry``."""

@@ -32,7 +32,7 @@ _by_type: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for bod
 
 
 class _OtherSummary(Struct, rename="camel"):
-    """How another writer puts a summary: the condensed conversation in a ``content`` object."""
+    """A summary as another writer stores it: the condensed conversation in a ``content`` object."""
 
     summary: str
     message_count: int | None = None
@@ -43,10 +43,10 @@ _other_summary = msgspec.json.Decoder(_OtherSummary)
 
 
 def decode(text: bytes) -> Decoded:
-    """One well-formed line.
+    """Decode one well-formed line.
 
-    Raises ``msgspec.ValidationError`` for JSON that is not an object and
-    ``msgspec.DecodeError`` or ``UnicodeDecodeError`` for what is not JSON.
+    Raises ``msgspec.ValidationError`` for JSON that is not an object and ``msgspec.DecodeError`` or
+    ``UnicodeDecodeError`` for what is not JSON.
     """
     try:
         body: Body = _line.decode(text)
@@ -56,7 +56,7 @@ def decode(text: bytes) -> Decoded:
 
 
 def decode_leniently(fields: RawFields) -> Decoded:
-    """One object, field by field; never raises."""
+    """Decode one object field by field; never raises."""
     type_name = text_field(fields, "type") or ""
     if type_name == "summary":
         return _summary(fields)

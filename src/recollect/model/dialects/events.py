@@ -1,8 +1,7 @@
-"""The ``events`` dialect: one event a line, ``session_id`` in place of ``sessionId``. Read only.
+"""The ``events`` dialect: one event per line, ``session_id`` in place of ``sessionId``. Read only.
 
-Calls and results are events of their own (``tool_use``, ``tool_result``) and
-nothing names a parent: order is the file's. We never write it, because no
-program we know of reads it back.
+Calls and results are events of their own (``tool_use``, ``tool_result``) and nothing names a parent: order is
+the file's. We never write it, because no program we know of reads it back.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class ToolUseEvent(Struct, frozen=True):
 
 
 class ToolResultEvent(Struct, frozen=True):
-    """What a call gave back."""
+    """The result of a call."""
 
     tool_use_id: str
     content: Raw | UnsetType = UNSET
@@ -46,7 +45,7 @@ def fits(fields: RawFields) -> bool:
 
 
 def body_of(fields: RawFields) -> Body | None:
-    """What the event means; None where it is not what its type promises."""
+    """The meaning of the event; None where its contents do not match its type."""
     try:
         return _READERS[text_field(fields, "type") or ""](fields)
     except (WrongShape, msgspec.ValidationError):

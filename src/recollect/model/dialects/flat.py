@@ -1,10 +1,9 @@
-"""The ``flat`` dialect: four types, everything on the top level, one file a day.
+"""The ``flat`` dialect: four types, everything on the top level, one file per day.
 
-``user`` and ``assistant`` carry ``content``, ``usage``, ``model`` and
-``stopReason`` on the line itself; ``tool_call`` and ``tool_result`` stand on
-lines of their own. The format has no ids and no parents: order is the file's.
-We write one field more, ``uuid``, when an entry has one, so that a repeated
-append can be told from a new one; readers of the format ignore it.
+``user`` and ``assistant`` carry ``content``, ``usage``, ``model`` and ``stopReason`` on the line itself;
+``tool_call`` and ``tool_result`` have lines of their own. The format has no ids and no parents: order is the
+file's. We add one field, ``uuid``, when an entry has one, so that a repeated append can be recognised;
+readers of the format ignore it.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class FlatToolCall(Struct, frozen=True, omit_defaults=True, tag_field="type", ta
 
 
 class FlatToolResult(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_result"):
-    """What a call gave back: ``result`` or ``error``."""
+    """The result of a call: ``result`` or ``error``."""
 
     tool: str | None = None
     result: Raw | UnsetType = UNSET
@@ -90,7 +89,7 @@ def fits(fields: RawFields) -> bool:
 
 
 def body_of(fields: RawFields) -> Body | None:
-    """What the line means; None where it is not what its type promises."""
+    """The meaning of the line; None where its contents do not match its type."""
     reader = _READERS[text_field(fields, "type") or ""]
     try:
         return reader(fields)

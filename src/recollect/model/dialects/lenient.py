@@ -1,8 +1,8 @@
 """Decode a body field by field, when the fast decoder refused the line as a whole.
 
-The client ignores fields it does not need, so a line with one odd field is still
-part of the conversation. Here a bad optional field is left out and reported; only
-a bad or missing *required* field makes the whole an unknown shape.
+The client ignores fields it does not need, so a line with one odd field is still part of the conversation.
+Here a bad optional field is left out and reported; only a bad or missing *required* field gives an unknown
+shape.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _parts = msgspec.json.Decoder(str | list[Raw])
 
 
 class WrongShape(ValueError):
-    """A required field is missing or is not what it must be. Never leaves this room."""
+    """A required field is missing or has the wrong type. Never leaves this package."""
 
 
 def raw_fields(raw: bytes | Raw) -> RawFields:
@@ -42,7 +42,7 @@ def text_field(fields: RawFields, name: str) -> str | None:
 
 
 def struct_of(kind: type[S], fields: RawFields) -> tuple[S, bool]:
-    """Build ``kind`` from the fields that fit; also tells whether one had to be left out.
+    """Build ``kind`` from the fields that fit; also returns whether one was left out.
 
     Raises ``WrongShape`` where a required field does not fit.
     """
@@ -69,7 +69,7 @@ def chain_fields(fields: RawFields) -> dict[str, Any]:
 
 
 def unknown_shape(type_name: str, fields: RawFields, problem: str) -> UnknownShapeBody:
-    """What can be told of a line that is not what its type promises."""
+    """What is known about a line whose contents do not match its type."""
     return UnknownShapeBody(type_name=type_name, problem=problem, **chain_fields(fields))
 
 
@@ -79,7 +79,7 @@ def _plan(kind: type[Struct]) -> tuple[tuple[str, str, bool, Any], ...]:
 
 
 def _decoder(of: Any) -> Any:
-    """How one field is decoded: messages block by block, everything else strictly."""
+    """The decoder of one field: messages block by block, everything else strictly."""
     if of in (RawMessage, ApiMessage):
         return functools.partial(_message, of)
     if of == RawMessage | None:
@@ -99,7 +99,7 @@ def _message(kind: type[RawMessage], raw: Raw) -> RawMessage:
             try:
                 values[name] = decoder(fields[key])
             except msgspec.ValidationError:
-                continue  # an odd model name or usage does not unsay what was said
+                continue  # an odd model name or usage does not invalidate the message
     return kind(**values)
 
 

@@ -1,8 +1,7 @@
-"""Which dialect a line is written in, told from the line alone.
+"""Which dialect a line is written in, decided from the line alone.
 
-The claude decoder has already read the line when this is asked. Its answer
-stands for nearly every line; only what it could not place, or what carries
-``session_id`` where the client writes ``sessionId``, is looked at again.
+The claude decoder has already read the line. Its answer is right for nearly every line; only lines that it
+could not place, or that carry ``session_id`` instead of ``sessionId``, are examined again.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from recollect.model.entry import Assistant, Body, Dialect, System, UnknownBody,
 
 
 def settled(text: bytes, body: Body) -> tuple[Dialect, Body]:
-    """The dialect of a line and what it means in it."""
+    """The dialect of a line and its meaning in that dialect."""
     if isinstance(body, User | Assistant | System):
-        # The client never leaves sessionId out beside a session_id of somebody else's making.
+        # The client always writes sessionId, even if another program's session_id is on the line.
         if body.session_id is not None or b'"session_id"' not in text:
             return Dialect.CLAUDE, body
     elif not isinstance(body, UnknownBody | UnknownShapeBody):

@@ -1,1 +1,1 @@
-"""Versions of the files a session touched, as its log tells them."""
+"""Versions of the files a session touched, reconstructed from its log."""

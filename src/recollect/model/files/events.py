@@ -1,13 +1,11 @@
-"""What a log says about files, in the order in which it happened.
+"""File events of a log, in the order in which they happened.
 
-Lines are written in batches, and a copied session has its snapshots at the end,
-so the order of lines is not the order of events. A backup names the line it
-was made for: the prompt, or the call that was about to touch the file. It is
-placed there. Only where that line is missing does its time decide (S11).
+Lines are written in batches, and a copied session has its snapshots at the end, so the order of lines is not
+the order of events. A backup names the line it was made for: the prompt, or the call that was about to touch
+the file. It is placed there. Only if that line is missing does its time decide (S11).
 
-Paths in snapshots are relative to a working directory that the line does not
-name. The name of a backup is a hash of the absolute path, so among the
-directories the session worked in, the right one can be recognised.
+Paths in snapshots are relative to a working directory that the line does not name. The name of a backup is a
+hash of the absolute path, so the right one among the session's directories can be recognised.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
 class FileBackup(Struct, frozen=True):
-    """A file put aside for rewind. ``name`` None: there was no file to put aside."""
+    """A backup for rewind. ``name`` is None where there was no file to back up."""
 
     name: str | None
     version: int
@@ -40,7 +38,7 @@ class FileBackup(Struct, frozen=True):
 
 
 class BackedUpFile(Struct, frozen=True):
-    """A file that a snapshot or delta names. ``at``: when it was seen to hold what the backup holds."""
+    """A file that a snapshot or delta names. ``at``: when it had the contents of the backup."""
 
     tracked: str
     backup: FileBackup
@@ -52,7 +50,7 @@ FileEvent: TypeAlias = BackedUpFile | FileChange | FileReading | FileNote
 
 
 class FileEvents:
-    """One pass over a log: events with their places, and what is needed to name their files."""
+    """One pass over a log: events with their places, and the data to resolve their paths."""
 
     def __init__(self, cwd: str | None) -> None:
         self._events: list[tuple[int, int, FileEvent]] = []
@@ -67,7 +65,6 @@ class FileEvents:
         self._count = 0
 
     def add(self, entry: Entry) -> None:
-        """Take in the next line."""
         place, self._count = self._count, self._count + 1
         body, uuid = entry.body, entry.uuid
         if isinstance(body, FileHistorySnapshot):
@@ -76,7 +73,7 @@ class FileEvents:
             self._add_delta(place, body)
         elif isinstance(body, FileHistoryNote):
             self._put(place, FileNote(path=body.path, told=told(entry), deleted=body.operation == "delete"))
-        elif uuid is None or uuid not in self._places:  # a repeated line happened once
+        elif uuid is None or uuid not in self._places:  # a repeated line counts once
             if uuid is not None:
                 self._places[uuid] = place
             self._add_link(place, entry)
@@ -118,16 +115,21 @@ class FileEvents:
         self._wait(place, backed_up)
 
     def _wait(self, place: int, backed_up: BackedUpFile) -> None:
-        """Its place is known only when every line is: a snapshot stands before the prompt it is for."""
+        """Postpone the event: a snapshot comes before the prompt it is for, so its place is known only at the
+        end.
+        """
         self._waiting.append((place, backed_up))
         if backed_up.backup.name is not None:
             named = self._hashes.setdefault(backed_up.tracked, set())
             named.add(backed_up.backup.name.partition("@")[0])
 
     def in_order(self) -> list[FileEvent]:
-        """Events as they happened. A backup belongs to the line it was made for, wherever it is written."""
+        """Events as they happened.
+
+        A backup belongs to the line it was made for, independent of where it is written.
+        """
         ranked: list[tuple[int, int, int, FileEvent]] = [
-            # Of two at one place the backup came first: it was made before the call that stands there was run.
+            # At the same place the backup comes first: it was made before the call ran.
             (self._place_of(event, place), 0, order, event)
             for order, (place, event) in enumerate(self._waiting)
         ]
@@ -138,12 +140,12 @@ class FileEvents:
         place = self._places.get(event.entry_uuid or "")
         if place is not None or event.at is None or not self._times:
             return written if place is None else place
-        # A copy of a session lacks the lines of dead branches; only the time is left to go by.
+        # A copy of a session lacks the lines of dead branches; only the time is available.
         after = bisect_right(self._times, (event.at, self._count))
         return self._times[after - 1][1] if after else 0
 
     def snapshot_at(self, prompt_uuid: str) -> dict[str, BackedUpFile]:
-        """By tracking path, what belongs to the prompt or else what is first known of the file afterwards."""
+        """By tracking path: the backup that belongs to the prompt, or else the first later one of the file."""
         owners = list(self._snapshots)
         if prompt_uuid not in self._snapshots:
             return {}
@@ -162,7 +164,7 @@ class FileEvents:
         return self._tracked[event.tracked]
 
     def _tracked_path(self, tracked: str) -> str:
-        """The working directory may have changed; the name of a backup tells which one was meant."""
+        """The working directory may have changed; the name of a backup identifies the right one."""
         candidates = [absolute(tracked, cwd) for cwd in self._cwds] or [tracked]
         hashes = self._hashes.get(tracked, set())
         fitting = (path for path in candidates if backup_name(path, 1).partition("@")[0] in hashes)
@@ -170,12 +172,12 @@ class FileEvents:
 
 
 def backup_name(path: str, version: int) -> str:
-    """How the client names the backup of an absolute path."""
+    """The client's name for the backup of an absolute path."""
     return f"{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}@v{version}"
 
 
 def absolute(path: str, cwd: str) -> str:
-    """A path as a session means it, without ``.`` and ``..``; links are not looked at."""
+    """A session's path without ``.`` and ``..``; symbolic links are not resolved."""
     if _WINDOWS_PATH.match(path) or (_WINDOWS_PATH.match(cwd) and not path.startswith("/")):
         return ntpath.normpath(ntpath.join(cwd, path))
     return posixpath.normpath(posixpath.join(cwd, path))
@@ -188,7 +190,7 @@ def _backed_up(
     backup = FileBackup(
         name if isinstance(name, str) else None, version if isinstance(version, int) else 0, made
     )
-    # A snapshot that lists an old backup says that the file holds that again, or still, when it is taken.
+    # A snapshot that lists an old backup means that the file has that content when the snapshot is taken.
     times = [time for time in (made, taken) if time is not None]
     return BackedUpFile(path, backup, entry_uuid, max(times, default=None))
 

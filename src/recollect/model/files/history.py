@@ -1,21 +1,17 @@
-"""Every version of every file a session touched, as far as its log can tell.
+"""Every version of every file a session touched, as far as its log shows.
 
-Four kinds of lines speak of files: backups (``file-history-snapshot`` and
-``-delta`` name the file that holds the exact bytes), results of Write and Edit
-calls, results of Read calls, and what a write or edit says it found. They
-are put in the order of the conversation and folded into one list of versions a
-path, where an edit that tells no whole text is worked out from the version
-before it (``text_edits``).
+Four kinds of lines mention files: backups (``file-history-snapshot`` and ``-delta`` name the file with the
+exact bytes), results of Write and Edit calls, results of Read calls, and the earlier content that a write or
+edit reports. They are put in conversation order and folded into one list of versions per path. An edit
+without the whole text is computed from the version before it (``text_edits``).
 
-Two promises. ``bytes`` are what the file held, byte for byte; ``str`` is the
-text as the client reports it, which is the same file but for line ends and
-encoding. And nothing is guessed: a version whose content cannot be known has
-``content`` None, with the patch, if there is one, in ``patch``.
+Two promises. ``bytes`` are the exact content of the file; ``str`` is the text as the client reports it, which
+may differ in line ends and encoding. And nothing is guessed: a version with unknown content has ``content``
+None, with the patch, if there is one, in ``patch``.
 
-Paths are absolute and as the session wrote them; links are not resolved and no
-directory name is ever decoded. Changes made by shell commands or by people show
-only when the session looked at the file afterwards. Bodies of backups are not
-read here: the caller hands in ``body_of``.
+Paths are absolute and as the session wrote them; links are not resolved and directory names are never
+decoded. Changes made by shell commands or by people show only if the session read the file afterwards. Backup
+files are not read here: the caller supplies ``body_of``.
 """
 
 from __future__ import annotations
@@ -42,21 +38,21 @@ _UTF16_LE = b"\xff\xfe"
 
 
 class VersionSource(enum.StrEnum):
-    """Who says what a version held."""
+    """Where the content of a version comes from."""
 
     BACKUP = "backup"
     WRITE = "write"
     EDIT = "edit"
     READ = "read"
-    FOUND = "found"  # what a write or an edit found, where no earlier version says so
-    NOTE = "note"  # another writer's mention that the file changed
+    FOUND = "found"  # content that a write or an edit reports and no earlier version shows
+    NOTE = "note"  # another writer's note that the file changed
 
 
 class FileVersion(Struct, frozen=True, kw_only=True):
     """One state of one file. ``existed`` False: at that time there was no such file.
 
-    ``entry_uuid`` is the entry that tells of it: the prompt or call a backup was
-    made for, the result of a call otherwise.
+    ``entry_uuid`` is the entry that reports it: the prompt or call a backup was made for, otherwise the
+    result of a call.
     """
 
     path: str
@@ -70,19 +66,18 @@ class FileVersion(Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what the file held, be it nothing at all."""
+        """Whether the content is known; a file that did not exist is known too."""
         return not self.existed or self.content is not None
 
 
 def file_versions(
     entries: Iterable[Entry], cwd: str | None = None, *, body_of: BodyOf | None = None
 ) -> dict[str, list[FileVersion]]:
-    """The versions of every file the entries speak of, oldest first, by absolute path.
+    """The versions of every file the entries mention, oldest first, by absolute path.
 
-    ``entries`` are a whole log in its order, dead branches included: what they
-    did to files was done. ``cwd`` is where relative paths start; without it the
-    working directory of the entries is taken. ``body_of`` gives the bytes of a
-    backup by its name; without it backups have a name and no content.
+    ``entries`` are a whole log in its order, including dead branches: their file changes were made. ``cwd``
+    is the base of relative paths; the default is the working directory of the entries. ``body_of`` returns
+    the bytes of a backup by its name; without it backups have a name and no content.
     """
     log = FileEvents(cwd)
     for entry in entries:
@@ -97,10 +92,10 @@ def file_versions(
 def rewound(
     entries: Iterable[Entry], prompt_uuid: str, cwd: str | None = None, *, body_of: BodyOf | None = None
 ) -> dict[str, FileVersion]:
-    """What the client's ``--rewind-files`` makes of each file it has backups of.
+    """The files as the client's ``--rewind-files`` would restore them.
 
-    A file that was first touched after that prompt goes back to how it was
-    found. Empty where no snapshot belongs to the prompt.
+    A file first touched after that prompt returns to its state before the touch. Empty where no snapshot
+    belongs to the prompt.
     """
     log = FileEvents(cwd)
     for entry in entries:
@@ -135,17 +130,16 @@ def snapshot(message_id: str, at: dt.datetime, backups: Mapping[str, FileBackup]
 
 
 def diff(old: FileVersion | None, new: FileVersion, *, context: int = 3) -> str:
-    """What changed, as a unified diff; "" where nothing did. None for ``old`` means: there was no file.
+    """The changes as a unified diff; "" if there are none. None for ``old`` means: there was no file.
 
-    Where a content is not known, the patch the client recorded is all there is;
-    ``UsageError`` where there is none either.
+    If a content is unknown, the patch recorded by the client is returned; ``UsageError`` if there is none.
     """
     names = _diff_names(old, new)
     if not new.is_known or (old is not None and not old.is_known):
         if new.patch:
             return names + new.patch
         raise UsageError(
-            f"{new.path}: what it held is not recorded", hint="choose two versions whose content is known"
+            f"{new.path}: its content is not recorded", hint="choose two versions whose content is known"
         )
     before, after = _comparable(old.content if old else None, new.content)
     if before is None or after is None:
@@ -204,7 +198,7 @@ class _FileVersions:
         self.versions.append(version)
 
     def _backed_up(self, event: BackedUpFile) -> None:
-        """Every prompt lists all backups again; only one that follows a change says anything new."""
+        """Every prompt lists all backups again; only one that follows a change is new information."""
         key = event.backup.name or f"absent@v{event.backup.version}"
         if key != self._last_backup:
             self.versions.append(_backup_version(self.path, event, self._body_of))
@@ -230,7 +224,7 @@ class _FileVersions:
         held = last.content if last is not None and last.existed else None
         base = event.original if event.original is not None else _text(held)
         if base is None and event.replacements and not event.replacements[0].old:
-            base = ""  # an edit of nothing makes the file
+            base = ""  # an edit of nothing creates the file
         result = None if base is None else edited(base, event.replacements, event.hunks)
         return result if result is None or not isinstance(held, bytes) else _like(held, result)
 
@@ -259,7 +253,7 @@ def _decoded(content: bytes) -> str | None:
 
 
 def _text(content: str | bytes | None) -> str | None:
-    """As the client reports it: line ends made one kind, a byte-order mark kept; None for what is no text."""
+    """Text as the client reports it: line ends unified, a byte-order mark preserved; None for binary content."""
     text = _decoded(content) if isinstance(content, bytes) else content
     return None if text is None else text.replace("\r\n", "\n")
 
@@ -271,12 +265,12 @@ def _like(held: bytes, text: str) -> str | bytes:
     if "\r\n" not in ends:
         return text if encoding == "utf-8" else text.encode(encoding, "replace")
     if ends.count("\n") != ends.count("\r\n"):
-        return text  # both kinds: which of them the client takes is its secret
+        return text  # mixed line ends: which kind the client writes is not known
     return text.replace("\n", "\r\n").encode(encoding, "replace")
 
 
 def _same(one: str | bytes | None, other: str | bytes) -> bool:
-    """Whether two reports are of one state; a Read leaves out the byte-order mark."""
+    """Whether two reports describe the same state; a Read omits the byte-order mark."""
     if isinstance(one, bytes) and isinstance(other, bytes):
         return one == other
     left, right = _text(one), _text(other)
@@ -288,14 +282,14 @@ def _same(one: str | bytes | None, other: str | bytes) -> bool:
 def _comparable(
     old: str | bytes | None, new: str | bytes | None
 ) -> tuple[list[str] | None, list[str] | None]:
-    """Both as lines. Line ends count only where both are known to the byte."""
+    """Both as lines. Line ends count only where both contents are exact bytes."""
     if isinstance(old, bytes) and isinstance(new, bytes):
         return _lines(_decoded(old)), _lines(_decoded(new))
     return _lines(_text(old) if old is not None else ""), _lines(_text(new) if new is not None else "")
 
 
 def _lines(text: str | None) -> list[str] | None:
-    """Lines with their ends, cut at newlines only; None for what is no text."""
+    """Lines with their ends, split at newlines only; None for binary content."""
     return None if text is None or "\0" in text else [line for line in re.split(r"(?<=\n)", text) if line]
 
 
@@ -310,6 +304,6 @@ def _diff_names(old: FileVersion | None, new: FileVersion) -> str:
 
 
 def _shown(path: str) -> str:
-    """A path may hold anything, a newline with a forged diff behind it included."""
+    """Escape a path for display: it may hold anything, even a newline followed by a forged diff."""
     path = path.lstrip("/")
     return path if path.isprintable() else ascii(path)[1:-1]

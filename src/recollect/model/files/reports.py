@@ -1,13 +1,12 @@
-"""What the results of file tools say about files.
+"""What the results of file tools report about files.
 
-A call names a file; its result tells, in a shape of its own for each tool and
-era, what was written, what was there before and how the two differ. ``FileReports``
-remembers the calls and turns each result into a ``FileChange`` or a ``FileReading``. The
-result is believed before the call, because a person may have altered the change
-before it was made; where a writer kept no rich result, the call has to do.
+A call names a file; its result reports, in a shape that depends on tool and client version, what was written,
+what was there before and how the two differ. ``FileReports`` remembers the calls and turns each result into a
+``FileChange`` or a ``FileReading``. The result takes precedence over the call, because a person may have
+altered the change before it was made; without a rich result the call is used.
 
-Calls that failed, were denied or never answered report nothing. Neither does a
-Read of part of a file, or of bytes the client could not decode.
+Calls that failed, were denied or have no result report nothing. Neither does a Read of part of a file, or of
+bytes the client could not decode.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from recollect.model.files.text_edits import Hunk, Replacement
 from recollect.model.json_text import loose_value
 
 _FILE_TOOLS = frozenset(["Write", "Edit", "MultiEdit", "NotebookEdit", "Read"])
-# A result that names none of these is about something else; looking costs less than decoding.
+# A result that names none of these is about something else; searching costs less than decoding.
 _MARKS = (b'"filePath"', b'"file"', b'"notebook_path"')
 _ERRORS = ("Error", "InputValidationError", "<tool_use_error>")
 _REPLACED = "\ufffd"
@@ -36,7 +35,7 @@ _Fields: TypeAlias = Mapping[str, object]
 
 
 class ReportContext(Struct, frozen=True):
-    """Where and when something was said."""
+    """Where and when an entry was written."""
 
     cwd: str | None = None
     at: dt.datetime | None = None
@@ -44,7 +43,7 @@ class ReportContext(Struct, frozen=True):
 
 
 class FileChange(Struct, frozen=True, kw_only=True):
-    """A file was written. Without ``content`` it must be worked out from what was there."""
+    """A file was written. Without ``content`` it must be computed from the previous version."""
 
     path: str
     told: ReportContext
@@ -65,7 +64,7 @@ class FileReading(Struct, frozen=True, kw_only=True):
 
 
 class FileNote(Struct, frozen=True, kw_only=True):
-    """Another writer's word that a file changed or went away."""
+    """Another writer's note that a file changed or was deleted."""
 
     path: str
     told: ReportContext
@@ -73,7 +72,6 @@ class FileNote(Struct, frozen=True, kw_only=True):
 
 
 def told(entry: Entry) -> ReportContext:
-    """Where and when this entry was written."""
     chain = entry.chain
     return ReportContext(chain.cwd if chain else None, entry.at, entry.uuid)
 
@@ -84,13 +82,13 @@ class _FileToolCall(NamedTuple):
 
 
 class FileReports:
-    """Turns the entries of a log, in their order, into what they say about files."""
+    """Turns the entries of a log, in order, into file reports."""
 
     def __init__(self) -> None:
         self._calls: dict[str, _FileToolCall] = {}
 
     def of(self, entry: Entry) -> list[FileChange | FileReading]:
-        """What this entry reports; most report nothing."""
+        """The reports of this entry; most have none."""
         body = entry.body
         if isinstance(body, Assistant):
             self._remember(block for block in body.message.blocks if isinstance(block, ToolUseBlock))
@@ -98,7 +96,7 @@ class FileReports:
             self._remember([ToolUseBlock(body.call_id, body.name, body.input)])
         elif isinstance(body, User) and not isinstance(body.message.content, str):
             results = [block for block in body.message.content if isinstance(block, ToolResultBlock)]
-            # One rich result a line: with several results nobody can say whose it is.
+            # There is one rich result per line: with several results its call is unknown.
             rich = body.tool_use_result if len(results) == 1 else msgspec.UNSET
             return [report for block in results if (report := self._answered(entry, block, rich))]
         elif isinstance(body, ToolResultBody) and body.call_id is not None:
@@ -109,7 +107,7 @@ class FileReports:
 
     def _remember(self, blocks: Iterable[ToolUseBlock]) -> None:
         for block in blocks:
-            # Other tools by name alone: an input kept is a whole line kept.
+            # For other tools only the name is stored: a stored input would keep the whole line in memory.
             arguments = block.input if block.name in _FILE_TOOLS else Raw(b"{}")
             self._calls[block.id] = _FileToolCall(block.name, arguments)
 
@@ -127,7 +125,7 @@ class FileReports:
 
 
 def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
-    """The rich result as fields; as text where it is one; None where there is none."""
+    """The rich result as fields, or as text; None where there is none."""
     if isinstance(rich, UnsetType):
         return None
     raw = bytes(rich)
@@ -199,7 +197,7 @@ def _whole_text(file: _Fields) -> str | None:
 
 
 def _whole_bytes(file: _Fields) -> bytes | None:
-    """Pictures and documents are shown in base64, but a large picture as a smaller one: the size tells."""
+    """Base64 of a picture or document; a large picture is scaled down, which its size reveals."""
     encoded = file.get("base64")
     if not isinstance(encoded, str):
         return None
@@ -244,7 +242,7 @@ def _hunks(patch: object) -> tuple[Hunk, ...]:
 
 
 def _from_call(entry: Entry, call: _FileToolCall | None) -> FileChange | None:
-    """What a call that went well must have done, for want of a result that says so."""
+    """The effect of a successful call whose result does not describe it."""
     if call is None or call.name == "Read":
         return None
     given = _arguments(call)

@@ -1,14 +1,12 @@
-"""What a file said after an edit, worked out from what it said before.
+"""The text of a file after an edit, computed from the text before it.
 
-A client tells of an edit twice: as "replace this text by that" and as a patch
-for the screen. Neither can be taken at its word. The patch shows each leading
-tab as two spaces; the replacement may have straight quotes where the client
-wrote curly ones, or leave out that a line's end went with it. So a replacement
-is believed if the patch shows the same result, a patch if it fits the text
-letter for letter, and where both fail the answer is None: not known.
+A client records an edit twice: as "replace this text by that" and as a patch for display. Neither is exact.
+The patch shows each leading tab as two spaces; the replacement may have straight quotes where the client
+wrote curly ones, or omit that a newline was removed too. So a replacement is accepted if the patch shows the
+same result, a patch if it fits the text exactly, and otherwise the answer is None: not known.
 
-Texts here have lines that end in ``\\n``, as the client reports them whatever
-the file has. There is nothing here but text: no files, no entries.
+Lines end in a newline here, as the client reports them for any file. This module handles only text: no files,
+no entries.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from msgspec import Struct
 
 _LEADING_TABS = re.compile(r"^\t+")
 _NO_NEWLINE = "\\"
-# The client refuses to replace a text that stands in several places, so few guesses are ever needed;
-# a crafted line must not make many.
+# The client refuses to replace a text that occurs several times, so few guesses are ever needed; a crafted
+# line must not cause many.
 _MOST_GUESSES = 20
 
 
@@ -36,16 +34,16 @@ class Hunk(Struct, frozen=True, rename="camel"):
     lines: list[str]
 
     def before(self) -> list[str]:
-        """The lines it expects to find."""
+        """The lines it expects."""
         return [line[1:] for line in self.lines if line[:1] in (" ", "-")]
 
     def after(self) -> list[str]:
-        """The lines it leaves."""
+        """The lines it produces."""
         return [line[1:] for line in self.lines if line[:1] in (" ", "+")]
 
 
 class Replacement(Struct, frozen=True):
-    """Replace ``old`` by ``new``, at its one place or wherever it stands."""
+    """Replace ``old`` by ``new``, once or at every occurrence."""
 
     old: str
     new: str
@@ -64,7 +62,7 @@ def edited(text: str, replacements: Sequence[Replacement], hunks: Sequence[Hunk]
 
 
 def patched(text: str, hunks: Sequence[Hunk]) -> str | None:
-    """``text`` with the patch applied; None unless every line it expects stands there, letter for letter."""
+    """``text`` with the patch applied; None unless every expected line matches exactly."""
     lines, result, position = text.split("\n"), list[str](), 0
     for hunk in hunks:
         before = hunk.before()
@@ -77,7 +75,7 @@ def patched(text: str, hunks: Sequence[Hunk]) -> str | None:
 
 
 def unified(hunks: Sequence[Hunk]) -> str:
-    """A patch as the text people know, without the two lines that name the files."""
+    """A patch as text, without the two lines that name the files."""
     parts = []
     for hunk in hunks:
         parts.append(f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@")
@@ -89,7 +87,7 @@ def unified(hunks: Sequence[Hunk]) -> str:
 
 
 def _results(text: str, replacements: Sequence[Replacement]) -> Iterator[str]:
-    """What the replacements may have led to, the most likely first."""
+    """The possible results of the replacements, the most likely first."""
     if not replacements:
         return
     first, rest = replacements[0], replacements[1:]
@@ -110,7 +108,7 @@ def _single_results(text: str, step: Replacement) -> Iterator[str]:
     else:
         yield from (_at(text, place, step.old, step.new) for place in _places(text, step.old))
     if not step.new and not step.old.endswith("\n"):
-        # Deleting whole lines: the client takes the line's end along.
+        # When the client deletes whole lines, it removes their newline too.
         yield text.replace(step.old + "\n", "", -1 if step.everywhere else 1)
 
 
@@ -129,7 +127,7 @@ def _at(text: str, place: int, old: str, new: str) -> str:
 
 
 def _is_plain(text: str, replacements: Sequence[Replacement]) -> bool:
-    """Without a patch to compare with, only a lone replacement whose place is beyond doubt is believed."""
+    """Without a patch to compare with, only a single unambiguous replacement is accepted."""
     if len(replacements) != 1:
         return False
     step = replacements[0]

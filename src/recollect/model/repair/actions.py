@@ -1,4 +1,4 @@
-"""What a repair can do to a line, in words: one table for the plan and for what ``check`` says of it."""
+"""What a repair can do to a line: one table of texts for the plan and for ``check``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ ACTIONS: dict[str, str] = {
     # lines
     "newline-added": "end the last line with a newline",
     "utf8-replaced": "replace bytes that are not UTF-8",
-    "nul-trimmed": "take NUL bytes out",
+    "nul-trimmed": "remove NUL bytes",
     "glued-split": "put each entry on a line of its own",
-    "entry-saved": "keep the whole entry of the line, set the rest aside",
+    "entry-saved": "keep the complete entry of the line, set the rest aside",
     "torn-tail": "set half an entry at the end aside",
     "unreadable": "set the line aside",
     # times and links
     "time-filled": "give the entry a time",
-    "relinked": "let the entry follow one that is in the log",
+    "relinked": "link the entry to one that is in the log",
     "circle-cut": "cut the circle",
     "leaf-kept": "mark the end of the longer branch",
     # calls
@@ -25,10 +25,10 @@ ACTIONS: dict[str, str] = {
     "result-renamed": "give the result the new id of its call",
     "orphan-result": "keep the result as text",
     # content
-    "empty-text": "take empty text out",
-    "image-replaced": "put a note in place of the image",
-    "misplaced-block": "take out blocks that this side of the talk cannot send",
-    "thinking-removed": "take out thinking that the API refuses",
-    # only where it is asked for
-    "slimmed": "take out what no resume needs",
+    "empty-text": "remove empty text",
+    "image-replaced": "replace the image with a note",
+    "misplaced-block": "remove blocks that this role cannot send",
+    "thinking-removed": "remove thinking that the API refuses",
+    # only on request
+    "slimmed": "remove what a resume does not need",
 }

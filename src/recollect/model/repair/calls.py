@@ -1,12 +1,12 @@
 """Every call has its result, every result its call, and every id is used once.
 
-On resume the client drops what does not fit: a call without result, a result without call, the
-second pair with the same id (2.1.325), or sends it and is refused for ever (older ones). Here nothing is dropped:
-a missing result is made and says that it was lost, a result without its call becomes
-text, and the later pair of a repeated id, or of one that the API refuses, gets an id of its own.
+On resume client 2.1.325 drops what does not fit: a call without result, a result without call, the second
+pair with the same id. Older clients send it and are refused permanently. Here nothing is dropped: a missing
+result is created and says that it was lost, a result without its call becomes text, and the later pair of a
+repeated id, or of one that the API refuses, gets an id of its own.
 
-Only the active conversation is looked at, behind its last compaction. The calls at its very end are left to
-the client, which closes them in its own words.
+Only the active conversation after its last compaction is examined. The calls at its very end are left to the
+client, which closes them itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOST_MOVED = 1000
 
 
 class _CallPairs(Struct):
-    """What was called and answered so far, along the chain."""
+    """The calls and results so far, along the chain."""
 
     used: dict[str, str | None]
     open_calls: dict[str, Node]
@@ -55,7 +55,7 @@ class _CallPairs(Struct):
 
 
 def mend_calls(draft: RepairDraft) -> bool:
-    """Pair calls and results of the active conversation; True where anything had to be changed."""
+    """Pair calls and results of the active conversation; True if anything changed."""
     done = len(draft.actions)
     while _move_a_late_line(draft) and len(draft.actions) < done + _MOST_MOVED:
         pass
@@ -76,7 +76,7 @@ def mend_calls(draft: RepairDraft) -> bool:
 
 
 def blocks_of(entry: Entry) -> list[Json]:
-    """The content as plain blocks; none where it is text."""
+    """The content as plain blocks; empty where it is text."""
     message = entry.fields().get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
@@ -147,11 +147,11 @@ def _as_text(block: Json) -> list[Json]:
     return [{"type": "text", "text": ORPHAN}, *shown]
 
 
-# ---- lines that came late ---------------------------------------------------------------------------------
+# ---- misplaced lines --------------------------------------------------------------------------------------
 
 
 def _move_a_late_line(draft: RepairDraft) -> bool:
-    """Put one line that stands behind a later answer, though it belongs to an earlier one, where it belongs."""
+    """Move one line that follows a later answer back to the answer it belongs to."""
     graph = draft.graph()
     leaf = graph.active_leaf
     chain = after_compaction(_walked(graph, leaf)) if leaf is not None else []
@@ -165,9 +165,9 @@ def _move_a_late_line(draft: RepairDraft) -> bool:
 
 
 def _late_lines(draft: RepairDraft, chain: list[Node]) -> Iterator[tuple[int, tuple[Node, str | None]]]:
-    """Lines of an answer behind lines of another, and results alone on their line behind a later answer.
+    """Lines of an answer after lines of another, and results alone on their line after a later answer.
 
-    With each its place on the chain, and the entry that it should stand before.
+    Each with its position on the chain, and the entry that should follow it.
     """
     callers: dict[str, Node] = {}
     ends: dict[str, int] = {}
@@ -180,7 +180,7 @@ def _late_lines(draft: RepairDraft, chain: list[Node]) -> Iterator[tuple[int, tu
             answer, ends[node.message_id or node.uuid] = node, index
             callers.update((name, node) for name in _call_ids(draft, node))
         elif node.is_message and not node.result_ids:
-            ends.clear()  # an answer that goes on behind a prompt is, whatever its id says, another one
+            ends.clear()  # an answer that continues after a prompt is another one, even with the same id
         caller = callers.pop(node.result_ids[0], None) if len(node.result_ids) == 1 else None
         if caller is not None and answer is not None and not _is_one_answer(caller, answer):
             yield index, (node, _following(chain, caller))
@@ -200,7 +200,7 @@ def _move(draft: RepairDraft, graph: Graph, late: Node, before: Node, after: Nod
     code = "result-moved" if late.result_ids else "line-moved"
     if after is not None:
         draft.change(after.offset, {"parentUuid": late.parent}, "relinked", f"now follows {late.parent}")
-    why = "stands behind a later answer than the one it belongs to"
+    why = "it follows a later answer than the one it belongs to"
     draft.change(late.offset, {"parentUuid": graph.parent_of(before)}, code, why)
     draft.change(before.offset, {"parentUuid": late.uuid}, "relinked", f"now follows {late.uuid}")
     if before.offset < late.offset:
@@ -211,14 +211,14 @@ def _move(draft: RepairDraft, graph: Graph, late: Node, before: Node, after: Nod
 
 
 def _make_results(draft: RepairDraft, graph: Graph, leaf: Node, calls: list[tuple[str, Node]]) -> None:
-    """Put a result behind the answer that made the call, and what followed behind the result."""
+    """Insert a result after the answer that made the call, and relink what followed to the result."""
     chain = after_compaction(_walked(graph, leaf))
     places: dict[str, list[str]] = {}
     for name, node in calls:
         following = _following(chain, node)
         if following is not None:
             places.setdefault(following, []).append(name)
-    # From the end: rows before a new one keep their numbers.
+    # From the end, so that the rows before a new one keep their numbers.
     for uuid in sorted(places, key=lambda one: graph.nodes[one].offset, reverse=True):
         node = graph.nodes[uuid]
         if uuid in graph.relinked:
@@ -236,7 +236,7 @@ def _walked(graph: Graph, leaf: Node) -> list[Node]:
 
 
 def _following(chain: list[Node], call: Node) -> str | None:
-    """The entry behind the answer of a call and its results; None where the answer is the end."""
+    """The entry after the answer of a call and its results; None where the answer is the end."""
     own = [
         index
         for index, node in enumerate(chain)

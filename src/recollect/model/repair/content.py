@@ -1,7 +1,7 @@
 """Blocks that the API refuses whenever the session is resumed: empty text, unsigned thinking, images.
 
-Only what would really be sent is touched. The client leaves out lines of white space, thinking
-of another model and thinking that led to nothing; those lines are common in healthy logs and stay.
+Only what would really be sent is changed. The client leaves out blank lines, thinking of another model and
+thinking that nothing followed; such lines are common in healthy logs and stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def mend_content(draft: RepairDraft) -> bool:
-    """Replace or take out refused blocks of the active conversation; True where there were any."""
+    """Replace or remove refused blocks of the active conversation; True if there were any."""
     graph = draft.graph()
     leaf = graph.active_leaf
     if leaf is None:
@@ -45,7 +45,7 @@ def mend_content(draft: RepairDraft) -> bool:
 
 
 def _model(draft: RepairDraft, nodes: list[Node]) -> str:
-    """The model that the client goes on with."""
+    """The model the client continues with."""
     entries = (draft.load(node) for node in reversed(nodes) if node.type == "assistant")
     return model_of(entry for entry in entries if entry is not None)
 
@@ -64,14 +64,14 @@ def _mend_user(draft: RepairDraft, node: Node, entry: Entry) -> None:
     found: dict[str, str] = {}
     blocks = [_mended_block(block, found) for block in blocks_of(entry)]
     if any(misplaced("user", block) for block in blocks):
-        found["misplaced-block"] = "thinking and calls are not the user's to send"
+        found["misplaced-block"] = "a user message cannot hold thinking or calls"
         said = [block for block in blocks if not misplaced("user", block)]
         blocks = said or [{"type": "text", "text": NO_CONTENT}]
     texts = [block for block in blocks if not is_empty_text(block)]
     if texts and len(texts) < len(blocks):
         found["empty-text"] = "the API refuses empty text"
     elif blocks and not texts:
-        texts = blocks  # the client says "(no content)" for these itself
+        texts = blocks  # the client itself sends "(no content)" for these
     for number, (code, why) in enumerate(found.items()):
         if number == 0:
             draft.change(node.offset, with_content(entry, texts), code, why)
@@ -83,7 +83,7 @@ def _mended_block(block: Json, found: dict[str, str]) -> Json:
     if block.get("type") == "image":
         reason = images.refusal(block)
         if reason is not None:
-            found["image-replaced"] = f"{reason}; a note stands in its place"
+            found["image-replaced"] = f"{reason}; replaced by a note"
             return {"type": "text", "text": f"[Image removed: {reason}]"}
     if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
         parts = [_mended_part(part, found) for part in block["content"]]
@@ -104,17 +104,17 @@ def _mended_part(part: Any, found: dict[str, str]) -> Any:
 
 
 def _mend_answer(draft: RepairDraft, node: Node, entry: Entry, resumed: str) -> bool:
-    """Take refused blocks out of one line of an answer; False where nothing would be left of it."""
+    """Remove refused blocks from one line of an answer; False where nothing would be left."""
     body = entry.body
     if not isinstance(body, Assistant) or body.is_api_error_message:
         return True
     blocks, model = blocks_of(entry), body.message.model or ""
     if any(misplaced("assistant", block) for block in blocks):
         said = [block for block in blocks if not misplaced("assistant", block)]
-        why = "images and results are not the model's to send"
+        why = "an answer cannot hold images or results"
         content = said or [{"type": "text", "text": NO_CONTENT}]
         draft.change(node.offset, with_content(entry, content), "misplaced-block", why)
-        return True  # the next round looks at what is left
+        return True  # the next round examines the rest
     refused = [block for block in blocks if model == resumed and _is_refused_thinking(block, model)]
     spoken = [block for block in blocks if block not in refused and not is_empty_text(block)]
     if refused and not spoken:
@@ -135,9 +135,9 @@ def _is_refused_thinking(block: Json, model: str) -> bool:
 
 
 def _take_out(draft: RepairDraft, graph: Graph, nodes: list[Node], emptied: list[Node]) -> None:
-    """Lines of nothing but refused thinking leave; what followed them follows what was before them.
+    """Remove lines that hold only refused thinking, and relink what followed them.
 
-    Where such a line is all there is of an answer the client leaves it out itself.
+    If such a line is the whole answer, the client leaves it out itself.
     """
     gone = {node.uuid for node in emptied}
     spoken = {node.message_id for node in nodes if node.type == "assistant" and node.uuid not in gone}
@@ -156,7 +156,7 @@ def _take_out(draft: RepairDraft, graph: Graph, nodes: list[Node], emptied: list
 
 
 def relink_around(draft: RepairDraft, graph: Graph, leaving: set[str]) -> None:
-    """Whatever follows, or marks, an entry that leaves is put behind the nearest one before it that stays."""
+    """Relink everything that follows, or marks, a removed entry to the nearest earlier one that stays."""
 
     def stays(name: str | None) -> str | None:
         seen: set[str] = set()

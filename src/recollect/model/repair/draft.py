@@ -1,11 +1,11 @@
-"""A log that is being mended: rows, each a span of the original, a changed line, or a new one.
+"""A log under repair: rows, each a span of the original, a changed line, or a new one.
 
-The one idea: every byte of the original is either kept where it was or set aside with
-the reason; new bytes are counted apart. So the sizes add up by construction, and
-``RepairDraft.sums`` checks that no byte has none, or two (P4).
+Every byte of the original is either kept where it was or set aside with the reason; new bytes are counted
+separately. So the sizes add up by construction, and ``RepairDraft.sums`` verifies that every byte is
+accounted for exactly once (P4).
 
-Rows are numbered; the number of a row stands in for the offset in nodes and entries, so
-that the order of the file is the order of the rows.
+Rows are numbered. Nodes and entries use the row number as their offset, so the order of rows is the order of
+the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Read = Callable[[int, int], bytes]
 
 
 class RepairAction(Struct, frozen=True):
-    """One thing that is done to a line. ``offset`` and ``line`` (from 1) are those of the original."""
+    """One action on a line. ``offset`` and ``line`` (from 1) are those of the original."""
 
     code: str
     line: int
@@ -38,7 +38,7 @@ class RepairAction(Struct, frozen=True):
 
 
 class SetAsideBytes(Struct, frozen=True):
-    """Bytes of the original that are not in the result as they were."""
+    """Bytes of the original that are not in the result unchanged."""
 
     line: int
     offset: int
@@ -47,7 +47,7 @@ class SetAsideBytes(Struct, frozen=True):
 
 
 class RepairRow(Struct):
-    """One line of the result. Without ``data`` it is the original's span, as it stands."""
+    """One line of the result. Without ``data`` it is the unchanged span of the original."""
 
     line: int
     offset: int
@@ -76,7 +76,7 @@ class RepairDraft:
         other._set_aside = list(self._set_aside)
         return other
 
-    # ---- looking -----------------------------------------------------------------------------
+    # ---- reading -----------------------------------------------------------------------------
 
     def text(self, number: int) -> bytes:
         """The bytes of a row, without its newline."""
@@ -116,16 +116,16 @@ class RepairDraft:
     # ---- changing ----------------------------------------------------------------------------
 
     def keep(self, line: int, offset: int, length: int, *, is_unreadable: bool = False) -> None:
-        """A span of the original becomes a row as it stands."""
+        """Keep a span of the original as an unchanged row."""
         self._graph = None
         self.rows.append(RepairRow(line, offset, length, is_unreadable=is_unreadable))
 
     def drop(self, line: int, offset: int, length: int, reason: str) -> None:
-        """A span of the original is set aside."""
+        """Set a span of the original aside."""
         self._set_aside.append(SetAsideBytes(line, offset, length, reason))
 
     def act(self, code: str, number: int, why: str, uuid: str | None = None) -> None:
-        """Note what is done to a row."""
+        """Record an action on a row."""
         row = self.rows[number]
         self.actions.append(RepairAction(code, row.line, row.offset, why, uuid))
 
@@ -145,7 +145,7 @@ class RepairDraft:
         self.act(code, number, why, uuid)
 
     def insert(self, number: int, data: bytes, code: str, why: str, uuid: str) -> None:
-        """A new row before the one with this number."""
+        """Insert a new row before this one."""
         self._graph = None
         near = self.rows[min(number, len(self.rows) - 1)]
         place = near.offset if number < len(self.rows) else near.offset + near.length
@@ -153,12 +153,12 @@ class RepairDraft:
         self.act(code, number, why, uuid)
 
     def move(self, number: int, before: int) -> None:
-        """Put a row before one that stands earlier."""
+        """Move a row before an earlier one."""
         self._graph = None
         self.rows.insert(before, self.rows.pop(number))
 
     def remove(self, numbers: set[int]) -> None:
-        """Rows leave the result; what they were is set aside."""
+        """Remove rows from the result and set their bytes aside."""
         self._graph = None
         for number in sorted(numbers):
             row = self.rows[number]
@@ -169,7 +169,7 @@ class RepairDraft:
     # ---- what became of the original ---------------------------------------------------------
 
     def set_aside(self) -> list[SetAsideBytes]:
-        """Every span that is not in the result as it was, in order."""
+        """Every span that is not in the result unchanged, in order."""
         changed = [
             SetAsideBytes(row.line, row.offset, row.length, row.reason)
             for row in self.rows
@@ -178,25 +178,26 @@ class RepairDraft:
         return sorted([*self._set_aside, *changed], key=lambda span: span.offset)
 
     def kept(self) -> list[RepairRow]:
-        """Rows that are spans of the original, as they stood."""
+        """Rows that are unchanged spans of the original."""
         return [row for row in self.rows if row.data is None]
 
     def sums(self) -> tuple[int, int, int]:
-        """Bytes kept, bytes set aside, and the size of the result; raises where a byte has no fate, or two."""
+        """Bytes kept, bytes set aside, and the size of the result; raises if a byte is not counted exactly
+        once.
+        """
         spans = sorted([(row.offset, row.length) for row in self.kept()] + self._aside_spans())
         position = 0
         for offset, length in spans:
             if offset != position:
-                raise AssertionError(f"byte {min(offset, position)} has no fate, or two")
+                raise AssertionError(f"byte {min(offset, position)} is not accounted for exactly once")
             position += length
         if position != self.size:
-            raise AssertionError(f"{position} of {self.size} bytes have a fate")
+            raise AssertionError(f"{position} of {self.size} bytes are accounted for")
         kept = sum(row.length for row in self.kept())
         return kept, self.size - kept, self.output_size
 
     @property
     def output_size(self) -> int:
-        """How many bytes the result has."""
         return sum(map(self._emitted, self.rows))
 
     def _aside_spans(self) -> list[tuple[int, int]]:
@@ -210,7 +211,9 @@ class RepairDraft:
 
 
 def with_fields(entry: Entry, changes: Mapping[str, object]) -> bytes:
-    """The entry's line with some fields replaced; where it is not sound JSON, what is read there is written."""
+    """The entry's line with some fields replaced; if it is not valid JSON, it is encoded again from what was
+    read.
+    """
     try:
         return codec.changed(entry, changes).raw
     except (ValueError, RecursionError):
@@ -219,7 +222,7 @@ def with_fields(entry: Entry, changes: Mapping[str, object]) -> bytes:
 
 
 def with_content(entry: Entry, content: object) -> dict[str, object]:
-    """The change that gives a message other content and leaves the rest of the message as it is."""
+    """The change that replaces the content of a message and leaves the rest of the message."""
     try:
         line = msgspec.json.decode(entry.raw.strip(b"\xef\xbb\xbf \t\r"), type=dict[str, Raw])
         message: dict[str, object] = dict(msgspec.json.decode(line["message"], type=dict[str, Raw]))

@@ -1,8 +1,8 @@
-"""What can be saved of a line that cannot be read.
+"""What can be recovered of a line that cannot be read.
 
-A line may hold several entries without a newline between them, half an entry before a
-whole one (a crash, then another writer), or a run of NUL bytes (S10). Everything that is a whole entry is
-kept as it stands; the rest is named, and set aside by the caller. Nothing is guessed: half an entry is not completed.
+A line may hold several entries without a newline between them, half an entry before a complete one (a crash,
+then another writer), or a run of NUL bytes (S10). Every complete entry is kept unchanged; the rest is named,
+and the caller sets it aside. Nothing is guessed: half an entry is not completed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _decoder = json.JSONDecoder()
 
 
 class LinePart(Struct, frozen=True):
-    """A piece of a line: an entry that is kept, or bytes that are set aside."""
+    """A part of a line: an entry that is kept, or bytes that are set aside."""
 
     start: int
     length: int
@@ -37,13 +37,15 @@ class LinePart(Struct, frozen=True):
 
 
 def take_lines(draft: RepairDraft, lines: Iterator[Line | Damage], end: int) -> None:
-    """Put every line of a log into the draft, mended where it can be; ``end`` is where the last newline is."""
+    """Read every line of a log into the draft, repaired where possible; ``end`` is where the last newline
+    ends.
+    """
     number = 0
     for line in lines:
         number += 1
-        if isinstance(line, Damage):  # longer than anything a parser should see
+        if isinstance(line, Damage):  # longer than the limit of the parser
             draft.keep(number, line.offset, line.length, is_unreadable=True)
-            draft.notes.append(f"line {number}: {line.detail}; left as it is, and not looked into")
+            draft.notes.append(f"line {number}: {line.detail}; left unchanged and not examined")
         else:
             _take(draft, number, line, len(line.data) + 1)
     if end < draft.size:
@@ -57,10 +59,10 @@ def _take(draft: RepairDraft, number: int, line: Line, length: int) -> None:
     if not isinstance(item, Damage):
         draft.keep(number, line.offset, length)
         if not has_newline:
-            draft.act("newline-added", len(draft.rows) - 1, "the last line is whole but has no newline")
+            draft.act("newline-added", len(draft.rows) - 1, "the last line is complete but has no newline")
     elif item.code in (DamageCode.TOO_DEEP, DamageCode.OVERSIZE):
         draft.keep(number, line.offset, length, is_unreadable=True)
-        draft.notes.append(f"line {number}: {item.detail}; left as it is, and not looked into")
+        draft.notes.append(f"line {number}: {item.detail}; left unchanged and not examined")
     elif item.code == DamageCode.INVALID_UTF8 and item.readable is not None:
         draft.keep(number, line.offset, length)
         text = json_text.valid_utf8(line.data)
@@ -81,7 +83,7 @@ def _take_parts(draft: RepairDraft, number: int, line: Line, length: int, damage
             draft.keep(number, line.offset + part.start, size)
         else:
             draft.drop(number, line.offset + part.start, size, code)
-    why = f"{damage.detail}; " + (f"{kept} whole kept" if kept else "set aside")
+    why = f"{damage.detail}; " + (f"{kept} complete kept" if kept else "set aside")
     draft.actions.append(RepairAction(code, number, line.offset, why))
 
 
@@ -94,7 +96,7 @@ def _code(damage: Damage, kept: int, *, is_tail: bool) -> str:
 
 
 def parts_of(data: bytes) -> Iterator[LinePart]:
-    """The line cut into entries and what is between them; the lengths add up to that of the line."""
+    """The line split into entries and what is between them; the lengths add up to that of the line."""
     text = data.decode("utf-8", "surrogateescape")
     position, start, byte, tried = _next_start(text, 0), 0, 0, 0
     while position < len(text) and tried < _STARTS_TRIED:
@@ -124,7 +126,7 @@ def _next_start(text: str, position: int) -> int:
 
 
 def _entry_end(text: str, position: int, *, is_clean: bool) -> int | None:
-    """Where the entry that starts here ends; None where none does."""
+    """The end of the entry that starts here; None where there is none."""
     try:
         value, end = _decoder.raw_decode(text, position)
     except (ValueError, RecursionError):
@@ -133,8 +135,8 @@ def _entry_end(text: str, position: int, *, is_clean: bool) -> int | None:
         return None
     item = codec.decode(Line(text[position:end].encode("utf-8", "surrogateescape")), LIMITS)
     entry = item if isinstance(item, Entry) else None
-    # Where nothing strange stands before it, it may be of any type; an inner object of half a line must not
-    # pass for an entry.
+    # Without unreadable bytes before it, any type is accepted; an inner object of half a line must not pass
+    # as an entry.
     is_whole = is_clean or (entry is not None and entry.kind != Kind.UNKNOWN and "sessionId" in value)
     return end if entry is not None and is_whole else None
 

@@ -1,11 +1,10 @@
-"""Times and links: the client finds the conversation, and finds all of it.
+"""Times and links, so that the client finds the whole conversation.
 
-Measured on clients 2.0.76 to 2.1.325: without a readable time on its last message a session is
-"not found"; where a parent is missing, the history starts at the orphan, unless another entry
-is at most five seconds older; 2.0.76 never joins, and hangs on circles. So the
-way from the active leaf to the root is walked as the client walks it, and every place where
-it would jump or stop is given a real link. Branches that are not resumed are left as they are,
-except that circles are cut.
+Measured on clients 2.0.76 to 2.1.325: without a readable time on its last message a session is "not found";
+where a parent is missing, the history starts at the orphan, unless another entry is at most five seconds
+older; 2.0.76 never joins, and hangs on circles. So the path from the active leaf to the root is walked as the
+client walks it, and every place where it would jump or stop gets a real link. Branches that are not resumed
+stay unchanged, except that circles are cut.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _Link = tuple[str | None, str, str]
 
 
 def fill_times(draft: RepairDraft, fallback: dt.datetime) -> bool:
-    """Where the client would find no conversation for want of a time, give the chain times from its neighbours."""
+    """If the client would find no conversation for lack of a time, take times from neighbouring entries."""
     graph = draft.graph()
     if graph.active_leaf is not None:
         return False
@@ -73,7 +72,7 @@ def mend_links(draft: RepairDraft) -> bool:
 
 
 def links_of_chain(draft: RepairDraft, graph: Graph, leaf: Node) -> dict[str, _Link]:
-    """The links that the chain to a leaf lacks: by entry its new parent, the action's code, and why."""
+    """The links missing in the chain to a leaf: by entry its new parent, the action's code, and why."""
     links: dict[str, _Link] = {}
     lost = _lost_parents(draft)
     seen: set[str] = set()
@@ -85,7 +84,7 @@ def links_of_chain(draft: RepairDraft, graph: Graph, leaf: Node) -> dict[str, _L
         first = current if current.is_message else first
         parent = step.parent
         if current.uuid in graph.relinked:
-            # A compaction put it here; its own link does not count.
+            # A compaction moved it here; its own link does not count.
             parent = graph.elder(current, seen) if step.broken_at is not None else parent
         elif step.broken_at is not None:
             parent = _joined(graph, current, seen, lost)
@@ -104,7 +103,9 @@ def links_of_chain(draft: RepairDraft, graph: Graph, leaf: Node) -> dict[str, _L
 
 
 def _joined(graph: Graph, node: Node, seen: set[str], lost: dict[str, str]) -> Node | None:
-    """What an orphan is joined to: as the client would, else where its lost parent stood, else what is before it."""
+    """The new parent of an orphan: the client's choice, else its lost parent's position, else the entry
+    before it.
+    """
     elder = graph.elder(node, seen)
     if elder is not None:
         return elder
@@ -118,7 +119,7 @@ def _joined(graph: Graph, node: Node, seen: set[str], lost: dict[str, str]) -> N
 
 
 def _earlier(graph: Graph, node: Node, seen: set[str]) -> Node | None:
-    """The nearest entry that stands before another one and is not on the way yet."""
+    """The nearest earlier entry that is not on the path yet."""
     earlier = (
         one
         for one in reversed(graph.nodes.values())
@@ -128,7 +129,7 @@ def _earlier(graph: Graph, node: Node, seen: set[str]) -> Node | None:
 
 
 def _lost_parents(draft: RepairDraft) -> dict[str, str]:
-    """Of lines that were set aside: which entry they were, and which one they followed, where that can be read."""
+    """The id and parent of lines that were set aside, where they can be read."""
     lost: dict[str, str] = {}
     for span in draft.set_aside():
         data = draft.read(span.offset, min(span.length, _SEARCHED))
@@ -139,7 +140,7 @@ def _lost_parents(draft: RepairDraft) -> dict[str, str]:
 
 
 def _cuts(graph: Graph, known: dict[str, _Link]) -> dict[str, _Link]:
-    """Circles beside the chain: the line that stands first becomes a beginning."""
+    """Circles beside the chain: the first line becomes a root."""
     cuts: dict[str, _Link] = {}
     why = broken_link(None, is_circle=True)
     for circle in graph.cycles:

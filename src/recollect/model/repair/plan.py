@@ -1,8 +1,8 @@
 """From the lines of a log to the plan of its repair.
 
-Times, links, calls and content depend on one another (a link that is mended brings calls into
-the conversation), so they are mended in turn until a round finds nothing. Therefore a second repair
-of the result finds nothing either: it is that last round.
+Times, links, calls and content depend on one another (a repaired link brings calls into the conversation), so
+they are repaired in rounds until one changes nothing. A second repair of the result therefore changes nothing
+either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROUNDS = 12
 class LogRepair(Struct, frozen=True):
     """The plan of a repair: what is done to which line, what is set aside, and the proof of the result.
 
-    ``mended`` are the violations that it ends, by their place in the scan of the log.
+    ``mended`` are the violations that it fixes, by their index in the scan of the log.
     """
 
     draft: RepairDraft
@@ -46,7 +46,7 @@ class LogRepair(Struct, frozen=True):
 
 
 def mended(source: LogSource, before: LogScan) -> LogRepair:
-    """Plan the repair of a log, given what the rules say of it."""
+    """Plan the repair of a log from its scan."""
     draft = RepairDraft(source.read, source.size)
     take_lines(draft, source.lines(), source.end)
     mend_until_sound(draft, source.written)
@@ -68,7 +68,7 @@ def untouched(source: LogSource, before: LogScan) -> LogRepair:
 
 
 def summed(draft: RepairDraft, proof: RepairProof, mended: frozenset[int]) -> LogRepair:
-    """The plan that a draft has come to."""
+    """The plan of a finished draft."""
     kept, aside, after = draft.sums()
     return LogRepair(
         draft,
@@ -85,7 +85,7 @@ def summed(draft: RepairDraft, proof: RepairProof, mended: frozenset[int]) -> Lo
 
 
 def as_read(source: LogSource) -> RepairDraft:
-    """The log as the client reads it now: what is not one whole entry a line is not there."""
+    """The log as the client reads it now: lines that are not exactly one entry are absent."""
     draft = RepairDraft(source.read, source.size)
     number = 0
     for number, line in enumerate(source.lines(), 1):
@@ -103,15 +103,15 @@ def _is_lost(line: Line | Damage) -> bool:
 
 
 def mend_until_sound(draft: RepairDraft, now: dt.datetime) -> None:
-    """Mend times, links, calls and content in turn until a round finds nothing."""
+    """Repair times, links, calls and content in rounds until one changes nothing."""
     for _ in range(_ROUNDS):
         if not (fill_times(draft, now) | mend_links(draft) | mend_calls(draft) | mend_content(draft)):
             return
-    draft.notes.append(f"after {_ROUNDS} rounds there was still something to mend: repair the result again")
+    draft.notes.append(f"problems remain after {_ROUNDS} rounds: repair the result again")
 
 
 def _keep_history(draft: RepairDraft, old: RepairDraft) -> None:
-    """Where lines that can be read again lead to a shorter history, keep to the one that was resumed so far."""
+    """If recovered lines lead to a shorter history, keep the history that was resumed so far."""
     leaf = old.graph().active_leaf
     if leaf is None:
         return
@@ -119,18 +119,18 @@ def _keep_history(draft: RepairDraft, old: RepairDraft) -> None:
     links = links_of_chain(old, old.graph(), leaf)
     for uuid, (parent, code, _) in links.items():
         if uuid in nodes and nodes[uuid].parent != parent:
-            why = f"follows {parent}, as the client joins it now: what it names leads to a shorter history"
+            why = f"follows {parent}, as the client joins it now: its own parent leads to a shorter history"
             draft.change(nodes[uuid].offset, {"parentUuid": parent}, code, why)
     now = draft.graph().active_leaf
     entry = draft.load(nodes[leaf.uuid]) if leaf.uuid in nodes else None
     if entry is not None and (now is None or now.uuid != leaf.uuid):
         mark = {"type": "last-prompt", "leafUuid": leaf.uuid, "sessionId": entry.session_id}
-        why = "lines that can be read again start a shorter branch; the longer one is still resumed"
+        why = "recovered lines start a shorter branch; the longer one is still resumed"
         draft.insert(len(draft.rows), msgspec.json.encode(mark), "leaf-kept", why, leaf.uuid)
 
 
 def _repeats(draft: RepairDraft) -> list[str]:
-    """Ids that stand in several lines with other bytes; the client takes the last, and so it stays."""
+    """Ids on several lines with different bytes; the client takes the last, which does not change."""
     texts: dict[str, set[bytes]] = {}
     wanted = {name for name, count in Counter(draft.graph().duplicates).items() if count}
     if not wanted:
@@ -140,7 +140,7 @@ def _repeats(draft: RepairDraft) -> list[str]:
         if entry is not None and entry.uuid in wanted:
             texts.setdefault(entry.uuid or "", set()).add(draft.text(number))
     return [
-        f"entry {uuid} stands in the log {len(found)} times with other bytes; the client takes the last"
+        f"entry {uuid} is in the log {len(found)} times with different bytes; the client takes the last"
         for uuid, found in texts.items()
         if len(found) > 1
     ]

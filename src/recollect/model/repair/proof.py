@@ -1,7 +1,7 @@
-"""Proof that a repair is sound: its result is scanned with the rules of ``check``, and compared with the log.
+"""Proof that a repair is sound: its result is scanned with the rules of ``check`` and compared with the log.
 
-A rule that the log breaks and the result does not is mended. An error that the result has and the log has not makes
-the repair unsound, and so does a shorter history: then it is not recommended, and not carried out.
+A violation that is gone from the result is fixed. A new error makes the repair unsound, and so does a shorter
+history; such a repair is neither recommended nor made.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from recollect.model.damage import Line
 from recollect.model.findings import Severity
 from recollect.model.repair.draft import RepairDraft
 
-# Verdicts on the whole log, whatever entry they are put at.
+# Findings about the whole log; the entry they are placed at does not matter.
 _ONE_A_LOG = frozenset(["session-not-found", "nothing-said", "no-conversation"])
 _Key = tuple[str, str, str]
 
 
 class RepairProof(Struct, frozen=True):
-    """What was shown of the result. ``problems`` is empty where everything holds.
+    """What was proved about the result. ``problems`` is empty where everything holds.
 
-    ``messages`` are those of the list that the client would send, ``history`` all from the root to the leaf, also
-    those that compactions hide. ``gained`` are the ids that the history has only after the repair.
+    ``messages`` are those the client would send, ``history`` all from the root to the leaf, including those
+    hidden by compactions. ``gained`` are the ids that are in the history only after the repair.
     """
 
     messages_before: int
@@ -38,24 +38,24 @@ class RepairProof(Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the client resumes it with no less than before, and no error is new."""
+        """Whether the client resumes no less than before, and no error is new."""
         return not self.problems
 
 
 def scan_of(draft: RepairDraft, log: LogIdentity) -> LogScan:
-    """What ``check`` would say of the result. Offsets are the numbers of rows."""
+    """What ``check`` would find in the result. Offsets are row numbers."""
     lines = (Line(draft.text(number), number) for number in range(len(draft.rows)))
     return scanned(lines, None, draft.line_of, draft.output_size, log)
 
 
 def unchanged(before: LogScan) -> RepairProof:
-    """The proof of a log that stays as it is."""
+    """The proof of an unchanged log."""
     messages, history = len(before.resumed.messages), len(before.resumed.history)
     return RepairProof(messages, messages, history, history)
 
 
 def proved(draft: RepairDraft, before: LogScan, after: LogScan) -> tuple[RepairProof, frozenset[int]]:
-    """The proof, and which violations of the log are mended, by their place in ``before.violations``."""
+    """The proof, and which violations are fixed, by their index in ``before.violations``."""
     left = Counter(
         _key(one, draft.rows[one.offset].line if one.offset is not None else 0) for one in after.violations
     )
@@ -81,7 +81,7 @@ def proved(draft: RepairDraft, before: LogScan, after: LogScan) -> tuple[RepairP
 
 
 def _key(violation: RuleViolation, line: int) -> _Key:
-    """What makes it the same violation before and after; lines change their place, entries keep their id."""
+    """The identity of a violation before and after; lines may move, entries keep their id."""
     if violation.code in _ONE_A_LOG:
         return violation.code, "", ""
     return violation.code, violation.uuid or (f"line {line}" if line else ""), violation.subject
@@ -101,6 +101,6 @@ def _shorter(draft: RepairDraft, before: tuple[str, ...], after: tuple[str, ...]
 
 
 def still_owed(draft: RepairDraft, before: tuple[str, ...], after: tuple[str, ...]) -> int:
-    """How long the history must be at least: all of it but lines of thinking that the API refuses."""
+    """The minimum length of the history: all of it except lines of thinking that the API refuses."""
     removed = {action.uuid for action in draft.actions if action.code == "thinking-removed"} - set(after)
     return sum(uuid not in removed for uuid in before)

@@ -1,11 +1,11 @@
 """What a session does not need to be resumed: progress lines, records of requests, copies of tool results.
 
-None of it is ever sent to the model. Progress lines are links of the chain, so what followed
-them is linked around them. The copy of a result beside it (``toolUseResult``) keeps its shape,
-since clients draw it; only its long texts (a file's content, the original file, a command's output) are cut.
-The proof is the list of messages: it must be the same before and after, or the draft is left as it was.
+None of it is ever sent to the model. Progress lines are links of the chain, so what followed them is relinked
+around them. The copy of a result (``toolUseResult``) keeps its shape, since clients display it; only its long
+texts (a file's content, the original file, a command's output) are shortened. The list of messages must be
+the same before and after, or the draft is left unchanged.
 
-The results themselves stay, also those a ``content-replacement`` line speaks of: they are sent.
+The results themselves stay, also those that a ``content-replacement`` line refers to: they are sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_SAVED = 500
 
 
 def slimmed(draft: RepairDraft) -> tuple[RepairDraft, dict[str, int]]:
-    """A lighter draft that sends the very same messages, and the bytes saved by kind."""
+    """A smaller draft that sends the same messages, and the bytes saved by kind."""
     before = resumed_log(draft.graph(), draft.line_of, is_bounded=False)
     for kinds in (KINDS, (REQUESTS, COPIES)):
         trial = draft.copy()
@@ -80,7 +80,7 @@ def _kind(entry: Entry | None) -> str | None:
 
 
 def _shorten(draft: RepairDraft, number: int, entry: Entry) -> int:
-    """Cut the long texts of a result's copy; says how many bytes that saved."""
+    """Shorten the long texts of a result's copy; returns the bytes saved."""
     body = entry.body
     if not isinstance(body, User) or isinstance(body.tool_use_result, UnsetType):
         return 0

@@ -1,1 +1,1 @@
-"""What a search query means, and what a word is."""
+"""The meaning of a search query, and the definition of a word."""

@@ -1,23 +1,20 @@
-"""What a user may ask for, as three kinds of question with one face.
+"""Search queries: three kinds with one interface.
 
-    WordQuery   words, "phrases", prefix*, AND OR NOT, -word, ( )    by the index, or without it
-    Substring   any run of characters, also amid a word               by reading the texts
-    Pattern     a regular expression                                  by reading the texts
+    WordQuery   words, "phrases", prefix*, AND OR NOT, -word, ( )    with the index, or without it
+    Substring   any run of characters, also inside a word            by reading the texts
+    Pattern     a regular expression                                 by reading the texts
 
-``matches`` answers for the fields of one message, ``places`` and ``highlights``
-say where in a text to put the marker. ``WordQuery.fts`` is the same question for
-SQLite; everything in it is quoted, so nothing a user types can be syntax there,
-and ``matches`` gives the answer the index would give. The other two cannot use
-the index, but ``required_words`` can narrow what must be read: every text that
-matches holds each of them as a whole word.
+``matches`` decides about the fields of one message, ``places`` and ``highlights`` locate the matches in a
+text. ``WordQuery.fts`` is the same query for SQLite; everything in it is quoted, so user input is never
+syntax there, and ``matches`` gives the same answer as the index. The other two cannot use the index, but
+``required_words`` narrows what must be read: every matching text holds each of them as a whole word.
 
-A bare word is what the index makes of it: parse_http_header, src/app.py and
-量子缓存 are phrases of their parts. AND binds closer than OR, and stands between
-two words that have nothing between them. Characters that are no words (``=>``,
-``()``) are passed over, as they are in the index. ``--flag`` is a word; ``-flag``
-excludes. A query that cannot be understood is refused with the place.
+A bare word is split as the index splits it: parse_http_header, src/app.py and 量子缓存 are phrases of their
+parts. AND binds closer than OR, and is implied between two words. Characters that are not words (``=>``,
+``()``) are ignored, as in the index. ``--flag`` is a word; ``-flag`` excludes. A query that cannot be parsed
+is refused with the position.
 
-There is no limit on the time a regular expression takes; Python has none.
+Regular expressions have no time limit; Python has none.
 """
 
 from __future__ import annotations
@@ -35,15 +32,15 @@ from recollect.errors import UsageError
 from recollect.model.search.terms import FieldText, Term, folded, whole_words, words
 
 _MOST_CHARACTERS, _MOST_TERMS, _DEEPEST = 1_000, 100, 30
-# An expression that matches nothing at every place must not be asked a million times.
+# An expression with empty matches everywhere must not be evaluated a million times.
 _MOST_MATCHES = 100_000
 
 Place = tuple[int, int, int]
-"""Start, end, and which of the terms it is."""
+"""Start, end, and the number of the term."""
 
 
 class WordQuery:
-    """Words and how they belong together. ``terms`` are those that are wanted, not those excluded."""
+    """Words and how they are combined. ``terms`` has the required ones, not the excluded ones."""
 
     def __init__(self, text: str, root: Node) -> None:
         self.text = text
@@ -52,7 +49,7 @@ class WordQuery:
 
     @classmethod
     def parse(cls, text: str) -> WordQuery:
-        """``UsageError`` says what is wrong with it, and where."""
+        """``UsageError`` says what is wrong and where."""
         _check_length("search", text)
         return cls(text, _QueryParser(text).query())
 
@@ -63,39 +60,38 @@ class WordQuery:
             return expression
         if not columns:
             raise UsageError(
-                f"search {_shown(self.text)}: there is no kind of text to look into",
-                hint="name at least one, or none at all to look into every kind",
+                f"search {_shown(self.text)}: no kind of text is selected",
+                hint="name at least one, or leave the option out to search every kind",
             )
         names = " ".join('"' + name.replace('"', '""') + '"' for name in columns)
         return f"{{{names}}} : ({expression})"
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether the index would find a message with these fields; a phrase must lie within one."""
+        """Whether the index would find a message with these fields; a phrase must be within one field."""
         return _holds(self._root, [FieldText(text) for text in fields.values()])
 
     def places(self, text: str) -> Iterator[Place]:
-        """Where its terms stand in ``text``, from left to right; places may overlap."""
+        """The positions of its terms in ``text``, from left to right; they may overlap."""
         return heapq.merge(*(_numbered(which, term.places(text)) for which, term in enumerate(self.terms)))
 
     def highlights(self, text: str) -> list[tuple[int, int]]:
-        """What to mark in ``text``: in order, without overlaps."""
+        """The spans to highlight in ``text``: in order, without overlaps."""
         return merged(self.places(text))
 
 
 class Substring:
-    """Characters that must stand in a field one after the other, whatever is before and after."""
+    """Characters that must follow each other in a field."""
 
     def __init__(self, text: str, case_sensitive: bool = False) -> None:
         _check_length("substring", text)
         if not text:
-            raise UsageError("substring '': there is nothing to look for", hint="give at least one character")
+            raise UsageError("substring '': it is empty", hint="give at least one character")
         self.text, self.case_sensitive = text, case_sensitive
         self._lower = text.lower() if text.isascii() and not case_sensitive else ""
         forms = (re.escape(char) if case_sensitive else _either_case(char) for char in text)
         self._pattern = re.compile("".join(forms))
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether one of the fields holds it."""
         return any(map(self._is_in, fields.values()))
 
     def _is_in(self, text: str) -> bool:
@@ -106,20 +102,23 @@ class Substring:
         return self._pattern.search(text) is not None
 
     def places(self, text: str) -> Iterator[Place]:
-        """Where it stands in ``text``, from left to right."""
+        """Its positions in ``text``, from left to right."""
         return _found(self._pattern, text)
 
     def highlights(self, text: str) -> list[tuple[int, int]]:
-        """What to mark in ``text``: in order, without overlaps."""
+        """The spans to highlight in ``text``: in order, without overlaps."""
         return merged(self.places(text))
 
     def required_words(self) -> list[str]:
-        """Words that every text with this substring holds whole. The outer ones may go on, so they are not."""
+        """Whole words in every text with this substring.
+
+        The first and last may be cut, so they do not count.
+        """
         return _required([self.text] if self.case_sensitive else _closed_runs(self.text))
 
 
 class Pattern:
-    """A regular expression of Python's ``re``; ``^`` and ``$`` are the ends of a line."""
+    """A Python regular expression; ``^`` and ``$`` match at line ends."""
 
     def __init__(self, regex: str) -> None:
         _check_length("regex", regex)
@@ -127,19 +126,18 @@ class Pattern:
         self._pattern = _compiled(regex)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether it is found in one of the fields."""
         return any(map(self._pattern.search, fields.values()))
 
     def places(self, text: str) -> Iterator[Place]:
-        """Where it is found in ``text``, from left to right; empty matches are left out."""
+        """The positions of its matches in ``text``, from left to right; empty matches are left out."""
         return _found(self._pattern, text)
 
     def highlights(self, text: str) -> list[tuple[int, int]]:
-        """What to mark in ``text``: in order, without overlaps."""
+        """The spans to highlight in ``text``: in order, without overlaps."""
         return merged(self.places(text))
 
     def required_words(self) -> list[str]:
-        """Words that every text with a match holds whole; [] if none can be shown to be."""
+        """Whole words in every text with a match; [] if none can be proved."""
         return _required(_literal_runs(self.regex))
 
 
@@ -156,7 +154,7 @@ def _found(pattern: re.Pattern[str], text: str) -> Iterator[Place]:
 
 
 def merged(places: Iterable[Place]) -> list[tuple[int, int]]:
-    """Places that may overlap as spans that do not."""
+    """Positions that may overlap, merged into spans that do not."""
     merged: list[tuple[int, int]] = []
     for start, end, _ in places:
         if merged and start < merged[-1][1]:
@@ -167,12 +165,12 @@ def merged(places: Iterable[Place]) -> list[tuple[int, int]]:
 
 
 def _cases(char: str) -> set[str]:
-    """``char`` in capitals and in small letters, as far as that is one character each."""
+    """``char`` in upper and lower case, where each is a single character."""
     return {form for form in (char, char.lower(), char.upper()) if len(form) == 1}
 
 
 def _closed_runs(text: str) -> list[str]:
-    """``text`` without the characters of which the index takes a capital and a small one for two letters."""
+    """``text`` split at characters whose upper and lower case differ in the index."""
     runs = [""]
     for char in text:
         if len({folded(form) for form in _cases(char)}) == 1:
@@ -190,7 +188,7 @@ def _either_case(char: str) -> str:
     return "[" + "".join(map(re.escape, sorted(_cases(char)))) + "]"
 
 
-# ---- what a query is made of -----------------------------------------------------------------------------
+# ---- the parts of a query --------------------------------------------------------------------------------
 
 
 class AllOf(Struct, frozen=True):
@@ -210,7 +208,7 @@ Node = Term | AllOf | AnyOf
 
 
 def _conjunction(wanted: list[Node], excluded: list[Node]) -> Node:
-    """``a (b NOT c) -(d OR e)`` is ``a b`` without c, d and e: no level more than there must be."""
+    """``a (b NOT c) -(d OR e)`` is ``a b`` without c, d and e: no more levels than needed."""
     if len(wanted) == 1 and not excluded:
         return wanted[0]
     inner = [(part.wanted, part.excluded) if isinstance(part, AllOf) else ((part,), ()) for part in wanted]
@@ -247,8 +245,8 @@ def _holds(node: Node, fields: list[FieldText]) -> bool:
 def _expression(node: Node) -> str:
     """For FTS5, where NOT binds closest and OR least.
 
-    Its parser has a stack of 100 entries. What nests deepest is put first, where it takes one entry a level;
-    behind an operator it takes three.
+    Its parser has a stack of 100 entries. The deepest operand goes first, where it takes one entry per level;
+    after an operator it takes three.
     """
     if isinstance(node, Term):
         return f'"{" ".join(node.words)}"{"*" if node.prefix else ""}'
@@ -266,7 +264,7 @@ def _operand(node: Node) -> str:
 
 
 def _entries(node: Node) -> int:
-    """How much of the parser's stack the expression takes, by and large."""
+    """Roughly how much of the parser's stack the expression takes."""
     if isinstance(node, Term):
         return 1
     first, *others = sorted(map(_entries, node.wanted), reverse=True)
@@ -274,7 +272,7 @@ def _entries(node: Node) -> int:
     return 1 + max(first, *(2 + entries for entries in behind)) if behind else 1 + first
 
 
-# ---- reading a query -------------------------------------------------------------------------------------
+# ---- parsing a query -------------------------------------------------------------------------------------
 
 _ITEM = re.compile(
     r"""\s*(?:
@@ -285,13 +283,13 @@ _ITEM = re.compile(
     re.VERBOSE,
 )
 _OPERATORS = frozenset({"AND", "OR", "NOT"})
-_QUOTE_IT = 'put text that is to be taken as it is in "quotes", or use --substring'
+_QUOTE_IT = 'put literal text in "quotes", or use --substring'
 _AS_A_WORD = "write it in small letters to search for it as a word"
 _NO_WORD = "the index holds letters and digits only; use --substring to look for other characters"
 
 
 class _QueryToken(Struct, frozen=True):
-    """A piece of a query: an operator or a parenthesis, or else a word or phrase."""
+    """A token of a query: an operator, a parenthesis, a word or a phrase."""
 
     at: int
     sign: str
@@ -300,7 +298,7 @@ class _QueryToken(Struct, frozen=True):
 
 
 class _QueryParser:
-    """By descent: ``a OR b c`` is an AnyOf of a and an AllOf of b and c."""
+    """Recursive descent: ``a OR b c`` is an AnyOf of a and an AllOf of b and c."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -310,9 +308,7 @@ class _QueryParser:
 
     def query(self) -> Node:
         if not self._items:
-            self._refuse(
-                "there is nothing to search for", None, 'give a word, as in: recollect search "index"'
-            )
+            self._refuse("the query is empty", None, 'give a word, as in: recollect search "index"')
         root = self._any_of(depth=0)
         if self._next < len(self._items):
             self._refuse("a ) without its (", self._items[self._next].at, _QUOTE_IT)
@@ -323,7 +319,7 @@ class _QueryParser:
     # -- cutting it into items
 
     def _cut(self) -> Iterator[_QueryToken]:
-        # Every character that is not a blank fits one of the alternatives, so nothing is skipped.
+        # Every character except a blank fits one of the alternatives, so nothing is skipped.
         return map(self._item, _ITEM.finditer(self._text))
 
     def _item(self, found: re.Match[str]) -> _QueryToken:
@@ -332,7 +328,7 @@ class _QueryParser:
         if found["sign"] is not None:
             at = found.start("sign")
             if found["sign"] == '"':
-                self._refuse('a " without a second', at, "close the phrase, or leave the quote out")
+                self._refuse('a " without a closing one', at, "close the phrase, or leave the quote out")
             return _QueryToken(at, "NOT" if found["sign"] == "-" else found["sign"])
         return self._word(found["word"], found.start("word"))
 
@@ -396,9 +392,9 @@ class _QueryParser:
     def _group(self, depth: int) -> Node | None:
         at = self._place()
         if depth > _DEEPEST:
-            self._refuse(f"more than {_DEEPEST} parentheses within one another", at, "ask in fewer steps")
+            self._refuse(f"more than {_DEEPEST} nested parentheses", at, "use fewer levels")
         self._next += 1
-        # main() is how a function is written, so nothing in parentheses is nothing to search for.
+        # main() is how a function is written, so empty parentheses are ignored.
         inner = None if self._sign() == ")" else self._any_of(depth)
         if self._sign() != ")":
             self._refuse("a ( without its )", at, _QUOTE_IT)
@@ -410,7 +406,7 @@ class _QueryParser:
         self._terms += 1
         if self._terms > _MOST_TERMS:
             self._refuse(f"more than {_MOST_TERMS} words and phrases", item.at, "search for fewer at a time")
-        # foo_* is the word foo with something behind it, not a word that begins with foo.
+        # foo_* is the word foo followed by something, not a word that begins with foo.
         goes_on = item.prefix and not folded(item.text).endswith(b" ")
         return Term(tuple(found), goes_on) if found else None
 
@@ -420,7 +416,7 @@ class _QueryParser:
         return self._items[self._next].at if self._next < len(self._items) else len(self._text)
 
     def _missing_operand(self) -> NoReturn:
-        """What comes next is no word, and what came before needs one."""
+        """The next token is not a word, and the one before needs one."""
         before = self._items[self._next - 1] if self._next else None
         sign, at = self._sign(), self._place()
         if before is not None and before.sign in _OPERATORS:
@@ -454,16 +450,14 @@ def _check_length(what: str, text: str) -> None:
 def _compiled(regex: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "possible nested set": a remark for who wrote the program
+            warnings.simplefilter("ignore")  # "possible nested set": a hint for programmers
             return re.compile(regex, re.MULTILINE)
     except re.error as error:
         place = "" if error.pos is None else f" at character {error.pos + 1}"
         reason = f"{error.msg}{place}"
     except (OverflowError, RecursionError):
         reason = "too large or too deep"
-    raise UsageError(
-        f"regex {_shown(regex)}: {reason}", hint="use --substring for text that is no expression"
-    )
+    raise UsageError(f"regex {_shown(regex)}: {reason}", hint="use --substring to search for literal text")
 
 
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?")
@@ -472,10 +466,10 @@ _UNKNOWN_ESCAPE = re.compile(r"\\[^\W_sSwWdDbBAZntrfv]")
 
 
 def _literal_runs(regex: str) -> list[str]:
-    """Texts that stand in every match as they are, a blank for white space; [] where that is not plain to see.
+    """Literal texts in every match, a blank for white space; [] where that is not obvious.
 
-    Only what is outside of all groups is looked at. Alternatives, flags, comments and escapes that take
-    arguments end the attempt: a run too few costs time, one too many would cost a hit.
+    Only what is outside all groups counts. Alternatives, flags, comments and escapes with arguments end the
+    attempt: one text too few costs time, one too many would lose a result.
     """
     if "(?" in regex or "|" in regex or _UNKNOWN_ESCAPE.search(regex):
         return []
@@ -494,7 +488,7 @@ def _literal_runs(regex: str) -> list[str]:
 
 
 def _element(regex: str, at: int) -> tuple[str, int]:
-    """What one element of an expression surely stands for ("" if that is open), and where the next begins."""
+    """The literal text of one element of an expression ("" if not fixed), and where the next begins."""
     char = regex[at]
     if char == "\\":
         escaped = regex[at + 1]

@@ -1,13 +1,12 @@
-"""The few words of a text that show why it was found.
+"""A short excerpt of a text that shows why it was found.
 
-A text may be a line or 20 MB of tool output. Only the first places the finder
-names are weighed, and only their surroundings are ever copied, so the work is
-the finder's search and little more. The window shown is the earliest of those
-with the most different terms; it is cut between words where that costs little,
-white space counts as one blank, and an ellipsis stands where text was left out.
+A text may be a line or 20 MB of tool output. Only the first matches are considered, and only their
+surroundings are copied, so the cost is little more than the search itself. The excerpt is the earliest window
+with the most different terms; it is cut between words if possible, white space becomes one blank, and an
+ellipsis marks omitted text.
 
-Characters are passed on as they are, control characters and halves of surrogate
-pairs too: what a terminal may be sent is decided where it is printed.
+Characters are passed on unchanged, including control characters and halves of surrogate pairs: the output
+code decides what a terminal may receive.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from recollect.model.search.query import merged
 
 _ELLIPSIS = "…"
 _MOST_PLACES = 200
-# How far a cut may move to fall between two words, and how much white space a window is prepared to swallow.
+# How far a cut may move to fall between two words, and how much white space a window may absorb.
 _LONGEST_STEP, _MORE_THAN_SHOWN = 20, 8
 _BLANKS = re.compile(r"\s+")
 
@@ -33,11 +32,11 @@ class PlaceFinder(Protocol):
     """A ``WordQuery``, ``Substring`` or ``Pattern`` of ``query.py``."""
 
     def places(self, text: str) -> Iterator[tuple[int, int, int]]:
-        """Start, end and which term, from left to right."""
+        """Start, end and term number, from left to right."""
 
 
 class Snippet(Struct, frozen=True):
-    """A piece of a text; ``marks`` are the places in ``text`` that were found, in order, without overlaps."""
+    """A part of a text; ``marks`` are the matches in ``text``, in order, without overlaps."""
 
     text: str
     marks: list[tuple[int, int]]
@@ -46,7 +45,7 @@ class Snippet(Struct, frozen=True):
 
 
 def snippet(text: str, finder: PlaceFinder, width: int = 160) -> Snippet:
-    """At most ``width`` characters of ``text``, and an ellipsis on each side that was cut."""
+    """At most ``width`` characters of ``text``, with an ellipsis on each side that was cut."""
     places = list(islice(finder.places(text), _MOST_PLACES))
     first, last = _best(places, width)
     around = max(0, first - width * _MORE_THAN_SHOWN)
@@ -63,7 +62,7 @@ def snippet(text: str, finder: PlaceFinder, width: int = 160) -> Snippet:
 
 
 def _best(places: list[tuple[int, int, int]], width: int) -> tuple[int, int]:
-    """The first ``width`` characters or fewer that show as many of the terms as any do; from the first mark on."""
+    """The first window of at most ``width`` characters with the most terms; it starts at a match."""
     best, most, terms = (0, 0), 0, len({term for _, _, term in places})
     for number, (start, _, _) in enumerate(places):
         seen, last = set[int](), start
@@ -81,7 +80,7 @@ def _best(places: list[tuple[int, int, int]], width: int) -> tuple[int, int]:
 
 
 def _flattened(raw: str, borders: list[int]) -> tuple[str, list[int]]:
-    """``raw`` with one blank for white space, and where the borders are in that."""
+    """``raw`` with white space collapsed, and the new positions of the borders."""
     flat, moved, done = "", dict[int, int](), 0
     for border in sorted({min(max(border, 0), len(raw)) for border in borders} | {len(raw)}):
         piece = _BLANKS.sub(" ", raw[done:border])
@@ -91,7 +90,7 @@ def _flattened(raw: str, borders: list[int]) -> tuple[str, list[int]]:
 
 
 def _window(flat: str, first: int, last: int, width: int, found: list[tuple[int, int]]) -> tuple[int, int]:
-    """Where to cut: around what is to be shown, a third of the room before it, the rest after."""
+    """Where to cut: around the match, a third of the space before it, the rest after."""
     room = max(0, width - (last - first))
     begin = max(0, min(first - room // 3, len(flat) - width))
     end = min(len(flat), begin + width)
@@ -101,7 +100,7 @@ def _window(flat: str, first: int, last: int, width: int, found: list[tuple[int,
     if end < len(flat) and flat[end] != " ":
         step = flat.rfind(" ", max(last, end - _LONGEST_STEP), end)
         end = end if step < 0 else step
-    for start, stop in found:  # what else was found is shown whole or not at all
+    for start, stop in found:  # other matches are shown whole or not at all
         begin = stop if start < begin < stop <= first else begin
         end = start if last <= start < end < stop else end
     return begin + (flat[begin : begin + 1] == " "), end - (flat[end - 1 : end] == " " and end > begin)

@@ -1,22 +1,19 @@
-"""What a word is: for the index, for a query, and for a text in memory, one and the same.
+"""The definition of a word, shared by the index, queries and texts in memory.
 
-The index cuts and folds text with SQLite's ``unicode61 remove_diacritics 2``. It
-knows nothing of Chinese, which has no spaces, nor of parseHttpHeader, which has
-three words. So a text is prepared before it is handed over: every CJK character
-becomes a word of its own, and the parts of every such name are added once at
-the end, each name after a mark that no query can hold. What was there stays.
+The index splits and folds text with SQLite's ``unicode61 remove_diacritics 2``. That tokenizer does not split
+Chinese, which has no spaces, nor parseHttpHeader, which has three words. So a text is prepared first: every
+CJK character becomes a word of its own, and the parts of every such name are added once at the end, each name
+after a mark that no query can contain. The original text stays.
 
-Whoever asks without an index must get the same answer, so the tokenizer's own
-tables stand below, taken from it and compared with it by a test, code point by
-code point. They do not depend on the Unicode version of the Python that runs.
+A search without the index must give the same answer, so the tokenizer's own tables are copied below and
+compared with it by a test, code point by code point. They do not depend on Python's Unicode version.
 
-Preparing is the only Python that touches every byte that is indexed. Hence the
-detours: bytes are translated into a few classes, so that the search for a capital
-is a search for one byte, and a name that was split once is not split again.
+Preparing is the only Python code that touches every indexed byte. Hence the optimisations: bytes are
+translated into a few classes, so that the search for a capital is a search for one byte, and a name is split
+only once.
 
-Not done: stemming, synonyms, Greek accents (unicode61 keeps them), humps of
-letters beyond ASCII (größeÄndern stays one word), names of over 100 characters,
-jamo and dakuten that were written apart (NFD).
+Not done: stemming, synonyms, Greek accents (unicode61 keeps them), humps of letters beyond ASCII (größeÄndern
+stays one word), names of over 100 characters, separately written jamo and dakuten (NFD).
 """
 
 from __future__ import annotations
@@ -29,28 +26,28 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-# In front of the parts of a name: private use, so it is a word to the tokenizer, and taken out of every text
-# and query, so that no phrase can begin in one name and end in another.
+# Precedes the parts of a name. A private-use character is a word to the tokenizer; it is removed from every
+# text and query, so that no phrase can span two names.
 _MARK = "\ue9c3"
 _LONGEST_NAME = 100
-_LONGEST_TOKEN = 32_768  # bytes; FTS5 cuts a longer one off, in the text and in the query
-# A run of this many bytes is not met twice, and what is kept must stay a few megabytes.
+_LONGEST_TOKEN = 32_768  # bytes; FTS5 truncates longer ones, in the text and in the query
+# Runs longer than this rarely repeat, and the cache must stay at a few megabytes.
 _LONGEST_KEPT, _MOST_KEPT = 256, 20_000
 
 
 def indexed_text(text: str) -> str:
-    """``text`` as it goes into the index: CJK characters apart, parts of camelCase names at the end."""
+    """``text`` as it goes into the index: CJK characters separated, parts of camelCase names at the end."""
     text, parts = _prepared(text)
     return text + parts
 
 
 def words(text: str) -> list[str]:
-    """The words of ``text`` as the index has them, in order; parts of names are not among them."""
+    """The words of ``text`` as the index has them, in order; without parts of names."""
     return [word[:_LONGEST_TOKEN].decode(errors="surrogateescape") for word in folded(text).split()]
 
 
 def folded(text: str) -> bytes:
-    """``text`` in the tokenizer's letters, UTF-8, with blanks for all it does not keep."""
+    """``text`` as folded by the tokenizer, UTF-8, with blanks for everything it drops."""
     if not text.isascii():
         text = _BEYOND_ASCII.sub(lambda run: run[0].translate(_folding()), text)
     return text.encode().translate(_PLAIN)
@@ -58,7 +55,7 @@ def folded(text: str) -> bytes:
 
 # ---- preparing -------------------------------------------------------------------------------------------
 
-# Here and below a class stands twice where one and a plus would do: only a pattern that begins with a plain
+# Here and below a class is repeated where one and a plus would do: only a pattern that begins with a plain
 # class is searched fast (three times as fast, in Python 3.11).
 _BEYOND = r"[^\x00-\x7f]"
 _BEYOND_ASCII = re.compile(f"{_BEYOND}{_BEYOND}*")
@@ -78,20 +75,20 @@ _CLASSES = bytes(
 # Where a part begins: fooBar, v2Api (but not 15T10), HTTPServer (but not URLs); then on to the run's end.
 _HUMP_IN_CLASSES = re.compile(rb"A(?<=[aA0]A)(?:(?<=aA)|(?<=0A)(?=[aA])|(?=aa))[^ ]*")
 _HUMP = re.compile(r"[A-Z](?<=[a-zA-Z0-9].)(?:(?<=[a-z].)|(?<=[0-9].)(?=[A-Za-z])|(?=[a-z][a-z]))")
-# One range is searched faster than the exact class, which is left to look at what this finds.
+# One range is searched faster than the exact class, which then examines the matches.
 
 
 @cache
 def _perhaps_cjk() -> re.Pattern[str]:
-    """Compiled when it is first needed: that takes longer than a search."""
+    """Compiled on first use: compiling takes longer than a search."""
     return re.compile("[\u3005-\U0003fffd][\u3005-\U0003fffd]*")
 
 
 def _prepared(text: str) -> tuple[str, str]:
-    """The text with its CJK characters apart, and the parts of its names."""
+    """The text with its CJK characters separated, and the parts of its names."""
     try:
         data = text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: SQLite takes no such text
+    except UnicodeEncodeError:  # half of a surrogate pair, which SQLite refuses
         data = text.encode(errors="replace")
         text = data.decode()
     classes = data.translate(_CLASSES)
@@ -107,7 +104,7 @@ def _apart(run: re.Match[str]) -> str:
 
 
 def _name_parts(data: bytes, classes: bytes) -> str:
-    """What is added for the camelCase names of a text: ``mark parse Http Header mark fetch …``, each once."""
+    """The text added for camelCase names: ``mark parse Http Header mark fetch …``, each once."""
     parts = [
         _PARTS[data[classes.rfind(b" ", 0, found.start()) + 1 : found.end()]]
         for found in _HUMP_IN_CLASSES.finditer(classes)
@@ -116,7 +113,7 @@ def _name_parts(data: bytes, classes: bytes) -> str:
 
 
 class _CamelCaseParts(dict[bytes, str]):
-    """The parts of a run of bytes that holds a hump, worked out when first asked for."""
+    """Cache: the parts of a run of bytes with a hump."""
 
     def __missing__(self, run: bytes) -> str:
         text = run.decode()
@@ -139,7 +136,7 @@ def name_pieces(name: str) -> list[str]:
     return _HUMP.sub(r" \g<0>", name).split(" ") if len(name) <= _LONGEST_NAME else [name]
 
 
-# ---- asking one text -------------------------------------------------------------------------------------
+# ---- searching one text ----------------------------------------------------------------------------------
 
 _MOST_FAILURES = 200_000
 _ASCII_BETWEEN = r"[\x00-/:-@\[-`{-\x7f]"
@@ -147,15 +144,15 @@ _NO_MORE = "(?![0-9a-z])"
 
 
 class Term(Struct, frozen=True):
-    """A word, or words that must follow one another; with ``prefix`` the last may go on."""
+    """A word, or words that must follow one another; with ``prefix`` the last may continue."""
 
     words: tuple[str, ...]
     prefix: bool = False
 
     def places(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where it stands in a text as it was written, from left to right; places may overlap.
+        """Its positions in an original text, from left to right; they may overlap.
 
-        A text of many megabytes in which it nearly stands everywhere is given up at some point.
+        In a text of many megabytes with very many near matches the search stops at a limit.
         """
         ascii_only = text.isascii()
         if ascii_only and not all(word.isascii() for word in self.words):
@@ -174,7 +171,8 @@ class Term(Struct, frozen=True):
         tokens = token_pattern(text.isascii())
         before = _token_before(text, start)
         if before:
-            # No further than a name may go: a token of megabytes is not read from each of its letters.
+            # Limited to the longest name: a token of megabytes must not be read again from each of its
+            # letters.
             name = tokens.match(text, start - before, start - before + _LONGEST_NAME + 1)
             return self._end_in_name(name, start) if name else 0
         token = tokens.match(text, start)
@@ -209,11 +207,11 @@ class Term(Struct, frozen=True):
 
 
 class FieldText:
-    """One field of a message, asked as the index would be asked; what that takes is worked out once."""
+    """One field of a message, searched with the index's rules; intermediate results are cached."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        # A blank on either side, so that a whole word is a search for its bytes between two blanks.
+        # A blank on either side: a whole word is its bytes between two blanks.
         self._spread = b" %b " % folded(text)
 
     def holds(self, term: Term) -> bool:
@@ -231,20 +229,20 @@ class FieldText:
 
     @cached_property
     def _names(self) -> bytes:
-        # The mark becomes a third blank between two names, which no needle has.
+        # The mark becomes a third blank between two names, which no search string contains.
         return folded(_prepared(self._text)[1]) + b" "
 
 
 def whole_words(run: str) -> Iterator[str]:
-    """The words that every text with ``run`` in it holds whole, whatever stands before and after."""
+    """The words that every text containing ``run`` has as whole words."""
     for token in token_pattern(run.isascii()).finditer(run):
-        begun = run[: token.start()].strip(_diacritics())  # a word before the run may go on with those
+        begun = run[: token.start()].strip(_diacritics())  # a word before the run may continue with those
         if (begun and token.end() < len(run)) or _is_cjk(token[0]):
             yield folded(token[0]).strip().decode()
 
 
 def _token_before(text: str, place: int) -> int:
-    """How many characters of the token at ``place`` stand before it; at least 101 if there are so many."""
+    """How many characters of the token at ``place`` come before it; 101 stands for more than 100."""
     previous = text[place - 1] if place else " "
     if previous.isascii() and not previous.isalnum():
         return 0
@@ -284,7 +282,7 @@ def _beyond_within(word: str) -> str:
 
 
 def _cjk_onwards(words: list[str]) -> str:
-    """Nothing but these may follow, unless something that is surely no such character comes in between."""
+    """Only these may follow, unless a character that is surely not CJK comes in between."""
     if not words or not all(_is_cjk(word) for word in words):
         return ""
     return f"(?={''.join(words)}|.{{0,{len(words) - 1}}}[^\u4e00-\u9fff\uac00-\ud7a3])"
@@ -295,7 +293,7 @@ def _in_ascii(word: str) -> str:
 
 
 def _any_form(letter: str, ascii_only: bool) -> str:
-    """A class of all characters that are folded into ``letter``."""
+    """A class of all characters that fold to ``letter``."""
     forms = letter + letter.upper() if letter.isascii() else letter
     if not ascii_only:
         forms += _forms().get(letter, "")
@@ -306,12 +304,12 @@ def _any_form(letter: str, ascii_only: bool) -> str:
 
 
 class _FoldingTable(dict[int, str]):
-    """For ``str.translate``: what the tokenizer makes of one character."""
+    """For ``str.translate``: how the tokenizer folds one character."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
         if _is_cjk(char):
-            # Symbols such as the square metre are no words to the tokenizer, so they get a name that is.
+            # Symbols such as the square metre are not words to the tokenizer, so they get a name that is.
             meaning = f" {_MARK}{code:x} " if _separates(code) else f" {char} "
         else:
             meaning = " " if _separates(code) else char
@@ -360,7 +358,8 @@ def _lies_in(ranges: str, code: int) -> bool:
 
 
 def _in_a_class(ranges: str) -> str:
-    # Beyond ASCII nothing needs escaping, and escapes take longer to parse than all the rest to compile.
+    # Beyond ASCII nothing needs escaping, and escapes take longer to parse than everything else takes to
+    # compile.
     ends = ((first, last, first < 128) for first, last in _spans(ranges))
     return "".join(
         f"\\x{first:02x}-\\x{last:02x}" if plain else f"{chr(first)}-{chr(last)}"
@@ -376,7 +375,7 @@ def _cjk_run() -> re.Pattern[str]:
 
 @cache
 def token_pattern(ascii_only: bool) -> re.Pattern[str]:
-    """Finds the tokens of a text as it was written; CJK characters one by one, parts of names not."""
+    """Finds the tokens of an original text; CJK characters one by one, without parts of names."""
     if ascii_only:
         return re.compile("[0-9A-Za-z]+")
     cjk = _in_a_class(_CJK)
@@ -392,7 +391,7 @@ _CJK = """
 31f0-33ff 3400-4dbf 4e00-9fff ac00-d7a3 f900-faff ff66-ffdc 1aff0-1b16f 20000-3fffd
 """
 _DIACRITICS = "300-304 306-30c 30f 311 31b 323-328 32d-32e 330-331"
-# Beyond ASCII, what stands between words. What Unicode had not assigned in the tokenizer's day is a letter.
+# Separators beyond ASCII. Code points that Unicode had not assigned when the tokenizer was made are letters.
 _SEPARATORS = """
 80-a9 ab-b1 b4 b6-b8 bb bf d7 f7 2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-2ff 305 30d-30e 310 312-31a 31c-322
 329-32c 32f 332-36f 375 37e 384-385 387 3f6 482-489 55a-55f 589-58a 58f 591-5c7 5f3-5f4 600-604 606-61b
@@ -430,7 +429,7 @@ fe54-fe66 fe68-fe6b feff ff01-ff0f ff1a-ff20 ff3b-ff40 ff5b-ff65 ffe0-ffe6 ffe8-
 1f3a0-1f3c4 1f3c6-1f3ca 1f3e0-1f3f0 1f400-1f43e 1f440 1f442-1f4f7 1f4f9-1f4fc 1f500-1f53d 1f540-1f543
 1f550-1f567 1f5fb-1f640 1f645-1f64f 1f680-1f6c5 1f700-1f773 e0001 e0020-e007f e0100-e01ef
 """
-# Beyond ASCII: a letter, and all that are folded into it.
+# Beyond ASCII: a letter, and all that fold to it.
 _SAME = """
 aÀÁÂÃÄÅàáâãäåĀāĂăĄąǍǎǞǟǺǻȀȁȂȃȦȧḀḁẠạẢảẤấẦầẨẩẪẫẬậẮắẰằẲẳẴẵẶặÅ bḂḃḄḅḆḇ cÇçĆćĈĉĊċČčḈḉ dĎďḊḋḌḍḎḏḐḑḒḓ
 eÈÉÊËèéêëĒēĔĕĖėĘęĚěȄȅȆȇȨȩḔḕḖḗḘḙḚḛḜḝẸẹẺẻẼẽẾếỀềỂểỄễỆệ fḞḟ gĜĝĞğĠġĢģǦǧǴǵḠḡ hĤĥȞȟḢḣḤḥḦḧḨḩḪḫẖ

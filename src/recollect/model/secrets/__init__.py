@@ -1,1 +1,1 @@
-"""Credentials in text: what they look like, where they stand, and text without them."""
+"""Credentials in text: patterns, search, and redaction."""

@@ -1,8 +1,8 @@
-"""Secrets in the bytes of a line, a JSON document or a plain text, with the places to cut.
+"""Secrets in the bytes of a line, a JSON document or a plain text, with their positions.
 
-A line of a log is JSON: its strings are looked at one by one, decoded, each with the name it is the value of. What is
-not JSON, a damaged line or the output of a tool, is looked at as text. Either way a place is bytes from the start of
-what was handed in, so whoever replaces it leaves every other byte alone.
+A line of a log is JSON: its strings are searched one by one, decoded, each with its key. Anything that is not
+JSON, such as a damaged line or tool output, is searched as text. Positions are always byte offsets into the
+input, so a replacement leaves every other byte alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LONGEST_FIELD = 200
 
 
 class SecretHit:
-    """A secret in some bytes. ``spans`` are several where it runs over several strings of a list.
+    """A secret in some bytes. It has several ``spans`` where it covers several strings of a list.
 
     ``field`` is the path of the first of them, empty in plain text.
     """
@@ -34,10 +34,9 @@ class SecretHit:
 
 
 def hits_in_text(data: bytes) -> list[SecretHit]:
-    """Secrets in bytes that are just text."""
     hits: list[SecretHit] = []
     for start, end in regions(data):
-        # Latin-1 makes one character of each byte: a place in the text is a place in the bytes.
+        # Latin-1 maps each byte to one character, so positions in the text are byte offsets.
         hits += (
             SecretHit(found.kind, found.secret, (TextSpan(start + found.start, start + found.end),))
             for found in find(data[start:end].decode("latin-1"))
@@ -46,7 +45,7 @@ def hits_in_text(data: bytes) -> list[SecretHit]:
 
 
 def hits_in_json(data: bytes) -> list[SecretHit]:
-    """Secrets in a JSON text; in one that is damaged, as in any text."""
+    """Secrets in a JSON text; a damaged one is searched as plain text."""
     strings = json_strings(data)
     if strings is None:
         return hits_in_text(data)
@@ -62,7 +61,7 @@ def _hits_in_row(data: bytes, row: list[JsonString]) -> Iterator[SecretHit]:
     """One string, or the strings of a list as the lines of one text."""
     inside = b"\n".join([data[one.start : one.end] for one in row])
     name = row[0].name
-    # The name stands before the value as it does in the line, so that a value is looked at with its name.
+    # The key precedes the value as in the line, so that the value is searched together with its name.
     before = b'"%s":"' % name.encode("utf-8", "replace")
     for start, end in regions(before + inside + b'"'):
         first = max(start - len(before), 0)
@@ -73,7 +72,7 @@ def _hits_in_row(data: bytes, row: list[JsonString]) -> Iterator[SecretHit]:
 
 
 def _safe(field: str) -> str:
-    """A path of names, without a secret that is one of them."""
+    """A field path without secrets in its names."""
     for found in reversed(find(field)):
         field = f"{field[: found.start]}[{found.kind}]{field[found.end :]}"
     return field if len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]}…"

@@ -1,7 +1,7 @@
-"""Find credentials in a text, whatever they are wrapped in.
+"""Find credentials in a text, through several layers of encoding.
 
-A text is looked at as it stands, with its escapes read (up to three times over: JSON in JSON in
-JSON), with its lines joined, and with its base64 decoded. ``find`` is pure and total: any text has an answer.
+A text is searched as it is, with its escapes decoded (up to three times: JSON in JSON in JSON), with its
+lines joined, and with its base64 decoded. ``find`` is pure and never raises.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MARK = re.compile(r"\[redacted:[0-9a-z-]{1,60}:[0-9a-f]{8}\]")
 def find(text: str, *, name: str = "", is_escaped: bool = False) -> list[SecretMatch]:
     """Every secret in a text, in order, none inside another.
 
-    ``name`` is what the text is the value of, if anything. With ``is_escaped`` the text is the inside of a
-    JSON string, and places are those of the string as it is written.
+    ``name`` is the key the text is the value of, if any. With ``is_escaped`` the text is the inside of a JSON
+    string, and positions refer to the string as written.
     """
     found: list[SecretMatch] = []
     chain: list[TextView] = []
@@ -52,7 +52,7 @@ def _source(chain: list[TextView], found: SecretMatch) -> TextSpan:
 
 
 def _not_marked(text: str, found: list[SecretMatch]) -> list[SecretMatch]:
-    """Without what stands inside a mark that a secret left behind: its digits are no password."""
+    """Drop matches inside a redaction mark: its digits are not a password."""
     marks = [TextSpan(*mark.span()) for mark in _MARK.finditer(text)] if "[redacted:" in text else []
     starts = [mark.start for mark in marks]
 
@@ -64,7 +64,7 @@ def _not_marked(text: str, found: list[SecretMatch]) -> list[SecretMatch]:
 
 
 def _settled(found: list[SecretMatch]) -> list[SecretMatch]:
-    """Without what overlaps something that is believed more, or is longer."""
+    """Drop matches that overlap a more reliable or longer one."""
     kept: list[SecretMatch] = []
     starts: list[int] = []
     for one in sorted(found, key=lambda one: (one.rank, one.start - one.end, one.start)):
@@ -96,7 +96,7 @@ def _directly(text: str) -> Iterator[SecretMatch]:
 
 
 def _in_base64(letters: str) -> list[SecretMatch]:
-    """Secrets in a text that was encoded; what was encoded may also be a picture, which is no text."""
+    """Secrets in decoded base64; pictures and other binary data are skipped."""
     try:
         start = binascii.a2b_base64(letters[:24])
         if not start.isascii():

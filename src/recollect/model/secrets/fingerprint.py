@@ -1,8 +1,7 @@
-"""A secret's name for people: eight hex digits that say whether two are equal, and nothing else.
+"""A display name for a secret: eight hex digits that show whether two secrets are equal, and nothing else.
 
-The digits come from a keyed hash. Without the key, which never leaves this machine, nobody
-can try out guesses against them: an unkeyed hash of a password is the password for
-whoever has a list of passwords.
+The digits come from a keyed hash. The key never leaves this machine, so guesses cannot be tested against
+them. An unkeyed hash of a password would reveal it to anyone with a list of passwords.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What was found: a secret at a place, and how far it is to be believed.
+"""A found secret: its position, and how reliable the match is.
 
-A ``SecretMatch`` holds the secret itself, for its fingerprint. It shows itself without it, so that no log and no traceback
-can carry one out.
+A ``SecretMatch`` holds the secret itself, for its fingerprint. Its ``repr`` leaves it out, so that no log or
+traceback can reveal it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from recollect.model.secrets.views import TextSpan
 
 
 class MatchRank(IntEnum):
-    """Which is believed where two overlap: the lower."""
+    """Which match wins where two overlap: the lower."""
 
     KEY_FILE = 0
     MARKED = 1
@@ -23,7 +23,7 @@ class MatchRank(IntEnum):
 
 
 class SecretMatch:
-    """A secret and the place it stands in."""
+    """A secret and its position."""
 
     __slots__ = ("end", "kind", "rank", "secret", "start")
 
@@ -37,5 +37,4 @@ class SecretMatch:
         return f"SecretMatch({self.kind!r}, {self.start}, {self.end})"
 
     def at(self, place: TextSpan) -> SecretMatch:
-        """The same at another place."""
         return SecretMatch(self.kind, place.start, place.end, self.secret, self.rank)

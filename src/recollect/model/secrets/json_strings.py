@@ -1,8 +1,8 @@
-"""The strings of a JSON text, each with its place in the bytes and its path.
+"""The strings of a JSON text, each with its byte position and its path.
 
-To take a secret out of a line and leave every other byte as it is, one must know where in the line a string
-stands; parsers do not tell. Keys are strings too. Strings that follow one another in a list are
-given together: tools keep the lines of a file so, and a private key runs over many of them.
+Removing a secret without touching any other byte needs the position of each string, which parsers do not
+report. Keys are strings too. Neighbouring strings of a list are returned together: tools store the lines of a
+file that way, and a private key covers many of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Path = tuple["_Path | None", "str | int"]
 
 
 class JsonString(NamedTuple):
-    """A string between its quotes. ``name`` is the key it is the value of; empty in lists and for keys."""
+    """A string between its quotes. ``name`` is its key; empty in lists and for keys."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class JsonString(NamedTuple):
 
     @property
     def field(self) -> str:
-        """Its path as people write it: ``message.content[0].text``."""
+        """Its path, such as ``message.content[0].text``."""
         parts: list[str] = []
         step = self.path
         while step is not None:
@@ -40,7 +40,7 @@ class JsonString(NamedTuple):
 
 
 def json_strings(data: bytes) -> Iterator[list[JsonString]] | None:
-    """Every string, those that follow one another in a list together; None where the text is not JSON."""
+    """Every string, neighbours in a list together; None where the text is not JSON."""
     text = data.removeprefix(b"\xef\xbb\xbf")
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
@@ -50,7 +50,9 @@ def json_strings(data: bytes) -> Iterator[list[JsonString]] | None:
 
 
 def _is_loose_json(data: bytes) -> bool:
-    """Whether it is JSON but for halves of surrogate pairs, which transcripts hold and the strict parser refuses."""
+    """Whether it is JSON except for halves of surrogate pairs, which transcripts contain and the strict
+    parser refuses.
+    """
     try:
         json.loads(data.decode("utf-8", "surrogatepass"), parse_int=len)
     except (ValueError, RecursionError):
@@ -59,7 +61,7 @@ def _is_loose_json(data: bytes) -> bool:
 
 
 class _Container:
-    """An object or list that is open: where it is, and what comes next in it."""
+    """An open object or list: its path, and what comes next in it."""
 
     __slots__ = ("index", "is_object", "is_value_next", "key", "path", "row")
 
@@ -74,7 +76,7 @@ class _Container:
 
 
 def fragment_strings(data: bytes) -> Iterator[list[JsonString]]:
-    """The same for a piece of a JSON text that was cut between two strings."""
+    """The same for a part of a JSON text that was cut between two strings."""
     top = _Container(False, None)
     stack: list[_Container] = []
     current = top

@@ -1,8 +1,8 @@
-"""Secrets that a line break runs through: wrapped by a terminal, or by whoever typed them.
+"""Secrets broken over lines, by a terminal or by the author.
 
-In joined lines a secret has no edges of its own: the next line goes on right behind it. A kind of one length ends
-where it is complete. Any other ends with one of its lines, as long as every line looks like a piece of
-it and not like a word.
+In joined lines a secret has no visible end: the next line continues directly after it. A kind of fixed length
+ends where it is complete. Any other ends with one of its lines, as long as every line looks like a part of it
+and not like a word.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANY_LETTER = re.compile(r"[0-9A-Za-z_+/-]")
 
 
 def over_lines(view: TextView) -> Iterator[SecretMatch]:
-    """Everything in a view of joined lines that a line break runs through."""
+    """Every secret in a view of joined lines that contains a line break."""
     expression, rows = beginnings()
     for beginning in expression.finditer(view.text):
         at = beginning.start()
@@ -47,7 +47,7 @@ def _broken(view: TextView, token: CompiledToken, at: int) -> Iterator[SecretMat
 
 
 def _broken_values(view: TextView) -> Iterator[SecretMatch]:
-    """Values of telling names, and of known shapes, that a line break runs through."""
+    """Values of telling names, and of known shapes, that contain a line break."""
     for rule in rules_for(view.text.lower()):
         for match in value_pattern(rule, is_loose=True).finditer(view.text):
             yield from _broken_value(view, TextSpan(*match.span("secret")), believed(rule))
@@ -65,7 +65,7 @@ def _broken_value(view: TextView, place: TextSpan, believed: ValueRule) -> Itera
 
 
 def _ends(view: TextView, start: int, end: int) -> Iterator[int]:
-    """Where a secret that runs over lines may end: at its end, or with one of its lines but the first."""
+    """Possible ends of a secret over several lines: its match end, or the end of any line but the first."""
     inner = view.breaks_inside(start, end)
     if inner:
         yield end
@@ -73,7 +73,7 @@ def _ends(view: TextView, start: int, end: int) -> Iterator[int]:
 
 
 def _is_whole(view: TextView, place: TextSpan, edge: re.Pattern[str], has_one_length: bool) -> bool:
-    """Whether a secret ends here. Where its length is not fixed, each line must look like a piece of it."""
+    """Whether a secret ends here. Where its length is not fixed, each line must look like a part of it."""
     start, end = place
     if not view.is_break(end) and edge.match(view.text, end):
         return False

@@ -1,17 +1,16 @@
-"""What credentials look like: one row a kind, as data.
+"""Patterns of credentials as data, one row per kind.
 
-Three tables. ``TOKENS`` know themselves: a provider gave them a beginning that nothing else has.
-``NAMED`` are bare hex or letters that only their name beside them gives away
-(``HEROKU_API_KEY=``). ``SHAPES`` are everything else that has a form: private keys,
-passwords in addresses, headers, and, with the least weight, any value that
-is assigned to something called password, secret, key or token.
+Three tables. ``TOKENS`` have a prefix of their provider that nothing else has. ``NAMED`` are plain hex or
+letters that only the name beside them identifies (``HEROKU_API_KEY=``). ``SHAPES`` are everything else with a
+form: private keys, passwords in addresses, headers, and, with the least weight, any value assigned to
+something called password, secret, key or token.
 
-A row holds no example: the tests make samples of each kind, and near misses, from a seeded
-generator, because a sample that lies in a repository sets off every other scanner.
+A row holds no example: the tests generate samples and near misses from a seed, because a sample in a
+repository triggers every other scanner.
 
-``body`` is a regular expression for ASCII text and never looks outside the secret; edges are the finder's
-business. Where several lengths are known the usual one stands first, so that a secret broken over
-two lines is taken at its right length.
+``body`` is a regular expression for ASCII text and never looks outside the secret; the finder checks the
+edges. Where several lengths are known the usual one comes first, so that a secret broken over two lines is
+matched at its right length.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _UUID = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
 
 
 class TokenPattern(NamedTuple):
-    """A secret that a provider marked: by how it begins, or by a few letters ``inside``.
+    """A secret with a provider's mark: its beginning, or a few letters ``inside``.
 
-    ``body`` follows one of ``starts``, or is all of it. ``hint`` is what a quick look at bytes may expect
-    where the first long word of the secret begins, if that is not one of ``starts``.
+    ``body`` follows one of ``starts``, or is the whole secret. ``hint`` is what the prefilter may expect at
+    the first long word of the secret, if that is not one of ``starts``.
     """
 
     kind: str
@@ -41,7 +40,10 @@ class TokenPattern(NamedTuple):
 
 
 class NamedPattern(NamedTuple):
-    """A secret that only a name before it gives away. ``words`` are in lower case; one must be in the text."""
+    """A secret that only a name before it identifies.
+
+    ``words`` are in lower case; one must be in the text.
+    """
 
     kind: str
     about: str
@@ -74,7 +76,7 @@ def _named(kind: str, about: str, words: str, name: str, body: str) -> NamedPatt
 
 
 TOKENS: tuple[TokenPattern, ...] = (
-    # --- models and what serves them
+    # --- models and model services
     _token("anthropic-api-key", "Anthropic API key", "sk-ant-api", rf"\d\d-(?:{_U}{{93}}AA|{_U}{{60,140}})"),
     _token(
         "anthropic-admin-key", "Anthropic admin key", "sk-ant-admin", rf"\d\d-(?:{_U}{{93}}AA|{_U}{{60,140}})"
@@ -97,7 +99,7 @@ TOKENS: tuple[TokenPattern, ...] = (
         "sk-proj- sk-svcacct- sk-admin-",
         rf"(?:{_U}{{74}}T3BlbkFJ{_U}{{74}}|{_U}{{58}}T3BlbkFJ{_U}{{58}}|{_U}{{40,180}})",
     ),
-    _token("openai-legacy-key", "OpenAI API key of the first kind", "sk-", rf"{_A}{{20}}T3BlbkFJ{_A}{{20}}"),
+    _token("openai-legacy-key", "OpenAI API key (early format)", "sk-", rf"{_A}{{20}}T3BlbkFJ{_A}{{20}}"),
     _token("openrouter-api-key", "OpenRouter API key", "sk-or-v1-", f"{_H}{{64}}"),
     _token("langfuse-secret-key", "Langfuse secret key", "sk-lf-", _UUID),
     _token(
@@ -285,7 +287,7 @@ TOKENS: tuple[TokenPattern, ...] = (
     ),
     _token(
         "slack-legacy-token",
-        "Slack token of an old kind",
+        "Slack token (old format)",
         "xoxs- xoxo- xoxa- xoxr-",
         rf"(?:\d-)?(?:\d+-){{1,3}}{_A}{{10,64}}",
     ),
@@ -343,7 +345,7 @@ TOKENS: tuple[TokenPattern, ...] = (
     ),
     _token("dropbox-token", "Dropbox token", "sl.", rf"(?:u\.)?{_U}{{130,1200}}", r"(?<=sl\.)|(?<=sl\.u\.)"),
     _token("twitter-bearer-token", "Twitter bearer token", "AAAAAAAAAAAAAAAAAAAAA", r"[0-9A-Za-z%]{80,100}"),
-    # --- watching, planning, writing
+    # --- monitoring, planning, writing
     _token("grafana-service-token", "Grafana service account token", "glsa_", f"{_A}{{32}}_[0-9A-Fa-f]{{8}}"),
     _token("grafana-cloud-token", "Grafana Cloud token", "glc_", f"{_B}{{32,400}}={{0,3}}"),
     _token("grafana-api-key", "Grafana API key", "eyJrIjoi", f"{_A}{{70,400}}={{0,3}}"),
@@ -419,7 +421,7 @@ NAMED: tuple[NamedPattern, ...] = (
         "cloudflare|cf_api",
         f"(?:{_U}{{40}}|{_H}{{37}})",
     ),
-    _named("heroku-api-key-v1", "Heroku API key of the first kind", "heroku", "heroku", _UUID),
+    _named("heroku-api-key-v1", "Heroku API key (early format)", "heroku", "heroku", _UUID),
     _named("snyk-token", "Snyk token", "snyk", "snyk", _UUID),
     _named("postmark-token", "Postmark token", "postmark", "postmark", _UUID),
     _named(

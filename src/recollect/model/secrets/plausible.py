@@ -1,8 +1,8 @@
-"""Whether a value looks drawn by lot, or was made up for people to read.
+"""Whether a value looks random, or was invented for people to read.
 
-Documentation and programs are full of keys and passwords that are none: placeholders, names of variables,
-words of a dictionary. What a provider marked only has to be no placeholder; what merely has a telling
-name beside it has to look random as well.
+Documentation and programs are full of keys and passwords that are not real: placeholders, names of variables,
+dictionary words. A value with a provider's mark only must not be a placeholder; a value that merely has a
+telling name must look random as well.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _CODE = re.compile(
 
 
 def is_invented(secret: str) -> bool:
-    """Whether a value was made up for people to read: few letters, or letters in a row."""
+    """Whether a value was invented for people to read: few different letters, or letters in a row."""
     return len(set(secret)) < min(9, len(secret) // 3) or any(row in secret for row in _SEQUENCES)
 
 
 def is_not_invented(secret: str) -> bool:
-    """The other way round."""
+    """The negation, as a function."""
     return not is_invented(secret)
 
 
 def entropy(text: str) -> float:
-    """Bits a character, by how often each occurs in it."""
+    """Bits per character, by frequency."""
     length = len(text)
     return (
         -sum(count / length * math.log2(count / length) for count in Counter(text).values())
@@ -58,13 +58,15 @@ def entropy(text: str) -> float:
 
 
 def is_believed_value(value: str) -> bool:
-    """Whether a value may be a secret at all: no placeholder, no variable, no word everybody writes there."""
+    """Whether a value may be a secret: not a placeholder, a variable or a common word."""
     is_word = _WORDS.fullmatch(value) is not None or value.startswith(("$", "%", "{", "[", "@", "#"))
     return not is_word and not _PLACEHOLDER.search(value)
 
 
 def _is_believed_password(value: str) -> bool:
-    """A word of a dictionary, a name in a program and a path are no passwords we could tell from others."""
+    """Dictionary words, program names and paths cannot be told apart from passwords, so they are not
+    reported.
+    """
     is_code = _CODE.match(value) or re.match(r"[A-Za-z_]\w*=", value)
     if not is_believed_value(value) or is_code or value.startswith(("/", "~/", "./", "--", "http")):
         return False
@@ -102,7 +104,7 @@ def _is_login(value: str) -> bool:
     )
 
 
-# What a value of a shape must be like beyond being no placeholder, by kind.
+# Additional test for values of a shape, by kind.
 TESTS: dict[str, Callable[[str], bool]] = {
     "password": _is_believed_password,
     "curl-password": is_believed_value,

@@ -1,13 +1,13 @@
-"""A quick look at bytes: which lines may hold a secret, and which cannot.
+"""A fast scan of bytes: which lines may hold a secret, and which cannot.
 
-Gigabytes of logs hold a handful of secrets, so nearly every line must be passed over without being
-parsed. Whole blocks are turned into masks by one table look-up a byte, and long words are found in
-the mask by substring search; only a long word is looked at closely: how it begins, and what it
-is assigned to. Everything else that could matter has a rare word of its own.
+Gigabytes of logs hold a handful of secrets, so nearly every line must be skipped without parsing. Whole
+blocks are turned into masks by one table look-up per byte, and long words are found in the mask by substring
+search; only a long word is examined: how it begins, and what it is assigned to. Everything else has a rare
+word of its own.
 
-The promise is one-sided: a line that is passed over has nothing the finder would find (but for the rare
-cases that ``tests/model/secrets`` counts), and a line that is not may well have nothing either.
-Lines are raw: what is sought may be escaped in JSON, broken by an escaped newline, or encoded in base64.
+The promise is one-sided: a skipped line has nothing the finder would find (except for the rare cases that
+``tests/model/secrets`` counts); other lines may have nothing either. Lines are raw: a secret may be escaped
+in JSON, broken by an escaped newline, or encoded in base64.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUOTE, _BACKSLASH, _NEWLINE = 0x22, 0x5C, 0x0A
 
 
 def _mask(more: bytes) -> bytes:
-    """A table that turns letters, digits and ``more`` into one letter, and all else into another."""
+    """A table that maps letters, digits and ``more`` to one letter, and all else to another."""
     letters = bytes(code for code in range(128) if chr(code).isalnum()) + more
     return b"".join(_LETTER if code in letters else _OTHER for code in range(256))
 
@@ -37,14 +37,14 @@ _LONG_WORD, _LONG_BASE64 = 16, 27
 _A_LONG_WORD, _A_LONG_BASE64 = _LETTER * _LONG_WORD, _LETTER * _LONG_BASE64
 
 
-# Told of a place that may be a secret, from here to there; answers where to go on looking.
+# Called with the span of a possible secret; returns where to continue.
 _Note = Callable[[int, int], int]
 _Look = Callable[[bytes, _Note], None]
 _BEFORE, _BEHIND, _FARTHEST = 512, 2048, 20_000
 
 
 def suspects(block: bytes) -> list[tuple[int, int]]:
-    """The lines of a block that are worth a closer look: where each starts and ends, newline left out."""
+    """The lines of a block that need a closer look: start and end of each, without the newline."""
     found: dict[int, int] = {}
 
     def note(start: int, _end: int) -> int:
@@ -59,7 +59,7 @@ def suspects(block: bytes) -> list[tuple[int, int]]:
 
 
 def regions(text: bytes) -> list[tuple[int, int]]:
-    """The parts of a text that are worth a closer look, with what stands around them; none overlaps another."""
+    """The parts of a text that need a closer look, with their surroundings; they do not overlap."""
     found: list[tuple[int, int]] = []
 
     def note(start: int, end: int) -> int:
@@ -80,7 +80,7 @@ def regions(text: bytes) -> list[tuple[int, int]]:
 
 
 def _word_before(text: bytes, place: int) -> int:
-    """Where the word at a place begins: nothing is cut in two."""
+    """The start of the word at a position, so that no word is cut."""
     least = max(place - _FARTHEST, 0)
     return max(text.rfind(b" ", least, max(place, 0)) + 1, text.rfind(b"\n", least, max(place, 0)) + 1, least)
 
@@ -110,7 +110,7 @@ _BEFORE_REST = frozenset(b".:/$~")
 _BEFORE_PART = frozenset(b"+/")
 _BEFORE_SKIPPED = frozenset(b"[;%\\\n")
 _VALUE, _SKIP = 1, 2
-# What a byte says about the word behind it.
+# What a byte means for the word after it.
 _SAYS = bytes(_VALUE * (code in _QUOTES_AND_GIVES) | _SKIP * (code in _BEFORE_SKIPPED) for code in range(256))
 # An escape, a colour or an escape of an address that the first letters of a word belong to.
 _SKIPPED = re.compile(rb"(?<=\\)[bfnrtv]|(?<=[\[;])[0-9]{0,3}m|(?<=%)[0-9A-Fa-f]{2}")
@@ -132,7 +132,7 @@ _SCHEMES = (b"bearer", b" basic", b'"basic', b"'basic")
 
 
 _HEAD = 3
-# What a response used: names and numbers in a row.
+# Usage of a response: names and numbers in a row.
 _USAGE_NAMES = (b"cache_creation_input_tokens", b"cache_read_input_tokens")
 _USAGE = re.compile(
     rb"(?:(?:(?:cache_creation_|cache_read_|ephemeral_[15][hm]_)?input_tokens|output_tokens|cache_creation"
@@ -141,9 +141,9 @@ _USAGE = re.compile(
 
 
 class _SecretStarts:
-    """How secrets begin, by the first byte: for certain, perhaps, or behind a byte that is no word's.
+    """How secrets begin, by the first byte: for certain, perhaps, or after a byte that is not part of a word.
 
-    ``heads`` are the first bytes of those that are certain.
+    ``heads`` are the first bytes of the certain ones.
     """
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ def _starts() -> _SecretStarts:
 
 
 def _long_words(block: bytes, note: _Note) -> None:
-    """Words that are long enough to be a secret."""
+    """Words long enough to be a secret."""
     mask, starts = block.translate(_WORDS), _starts()
     find, without_digit, heads, certain = mask.find, _WITHOUT_DIGIT.match, starts.heads, starts.certain
     place = find(_A_LONG_WORD)
@@ -175,15 +175,16 @@ def _long_words(block: bytes, note: _Note) -> None:
         before = block[place - 1]
         if block[place : place + _HEAD] in heads and block.startswith(certain[block[place]], place):
             end = note(place, _end_of_word(mask, place))
-        # Ids are by far the most: every line of a log has half a dozen, none of them much longer than this.
+        # Ids are by far the most frequent: every line of a log has half a dozen, none of them much longer
+        # than this.
         elif before == _QUOTE and block[place - 4 : place] == b'd":"':
             end = place + 24
-        # Then parts of paths and of base64, the names of what a response used, and long names in programs.
+        # Next come parts of paths and of base64, names of usage fields, and long names in programs.
         elif before in _BEFORE_PART and block[place - 3 : place] != b"1//":
             end = _end_of_word(mask, place)
         elif before == _QUOTE and block.startswith(_USAGE_NAMES, place):
             end = max(_end_of_usage(block, place), place + _LONG_WORD)
-        # What was drawn by lot has a digit.
+        # A random value has a digit.
         elif not _SAYS[before] & _SKIP and (word := without_digit(block, place)):
             end = word.end()
         else:
@@ -199,13 +200,13 @@ def _end_of_word(mask: bytes, place: int) -> int:
 
 
 def _end_of_usage(block: bytes, place: int) -> int:
-    """Behind the last of the names and numbers that stand in a row here."""
+    """The end of a row of usage names and numbers."""
     row = _USAGE.match(block, place)
     return place if row is None else row.end()
 
 
 def _is_secret(block: bytes, place: int, end: int) -> bool:
-    """Whether a word may be a secret for another reason than how it begins."""
+    """Whether a word may be a secret for another reason than its beginning."""
     before = block[place - 1] if place else 0
     says = _SAYS[before]
     return (
@@ -217,7 +218,7 @@ def _is_secret(block: bytes, place: int, end: int) -> bool:
 
 
 def _is_secret_later(block: bytes, place: int, before: int) -> bool:
-    """Whether a word begins behind the letters of an escape, or goes on with one before a line break."""
+    """Whether a secret begins after the letters of an escape, or continues one before a line break."""
     skipped = _SKIPPED.match(block, place)
     if skipped is not None and _begins(block, skipped.end(), before):
         return True
@@ -226,7 +227,7 @@ def _is_secret_later(block: bytes, place: int, before: int) -> bool:
 
 
 def _begins(block: bytes, place: int, before: int) -> bool:
-    """Whether a word begins as a secret does, or goes on with one behind a byte that is no word's."""
+    """Whether a word begins like a secret, or continues one after a byte that is not part of a word."""
     return place < len(block) and (
         block.startswith(_starts().certain[block[place]], place) or _begins_perhaps(block, place, before)
     )
@@ -240,7 +241,7 @@ def _begins_perhaps(block: bytes, place: int, before: int) -> bool:
 
 
 def _ends(block: bytes, end: int) -> bool:
-    """The kinds that have their mark behind the letters."""
+    """The kinds that have their mark after the letters."""
     return (
         b"-us" in block[end - 5 : end]
         or block[end - 4 : end] == b"_mmk"
@@ -249,9 +250,9 @@ def _ends(block: bytes, end: int) -> bool:
 
 
 def _is_given(block: bytes, place: int) -> bool:
-    """Whether a word is the value of something with a telling name, or of an authorization header."""
+    """Whether a word is the value of a telling name or of an authorization header."""
     if block[place - 3 : place] == b'":"':
-        # In JSON the same few names come again and again.
+        # In JSON the same few names repeat, so the result is cached.
         return _is_telling(block[block.rfind(b'"', max(0, place - 43), place - 3) + 1 : place - 3])
     if block[place - 1] == 0x20 and block[place - 2] not in _QUOTES_AND_GIVES:
         return block[place - 2] in b"rRcC" and block[place - 7 : place - 1].lower() in _SCHEMES
@@ -260,7 +261,7 @@ def _is_given(block: bytes, place: int) -> bool:
         return False
     at = _skip_back(block, at - 1, _QUOTES_AND_GIVES)
     name = block[max(0, at - 40) : at + 1]
-    # With the byte before it: names come again and again, and what stands before them does not.
+    # With the byte before it: names repeat, what comes before them does not.
     name = name[max(name.translate(_NAME).rfind(_OTHER), 0) :]
     return _is_telling(name) or (block[place - 1] == 0x3D and _is_cookie(name))
 
@@ -303,13 +304,13 @@ def _broken_words(block: bytes, note: _Note) -> None:
 
 
 def _is_broken(block: bytes, line_break: int) -> bool:
-    """Whether the words before and behind a line break are a secret when put together."""
+    """Whether the words before and after a line break form a secret together."""
     behind = _BEHIND_BREAK.match(block, line_break)
     if behind is None:
         return False
     start = _word_start(block, line_break)
     whole = block[start:line_break] + behind[1]
-    # Most are two words of a text, and too short together.
+    # Most are two ordinary words, and too short together.
     if len(whole) < _LONG_WORD or start == line_break:
         return False
     starts, before = _starts(), block[start - 1] if start else 0
@@ -339,12 +340,12 @@ _LONGEST_TEXT, _LONGEST_KEY = 1 << 20, 12_000
 
 
 def _encoded(block: bytes, note: _Note) -> None:
-    """Base64: some secrets are written in its letters, and some stand in the text that it hides."""
+    """Base64: some secrets are written in its alphabet, and some are in the text that it encodes."""
     _each_base64(block, note, _end_of_hidden_text)
 
 
 def _base64_words(block: bytes, note: _Note) -> None:
-    """Secrets that are written in the letters of base64, which are more than a word's."""
+    """Secrets in the base64 alphabet, which is larger than that of a word."""
     _each_base64(block, note, lambda _block, _start, end: (False, end))
 
 
@@ -372,12 +373,12 @@ def _is_base64_secret(block: bytes, start: int) -> bool:
 
 
 def _end_of_hidden_text(block: bytes, start: int, end: int) -> tuple[bool, int]:
-    """Whether base64 decodes to text that is suspicious in turn, and where it ends. Mostly it is no text."""
+    """Whether base64 decodes to suspicious text, and where it ends. Mostly it is not text."""
     # A plus may be a letter, or the mark of a line in a patch.
     for first in (start, start + 1) if block[start] == 0x2B else (start,):
         if binascii.a2b_base64(block[first : first + 24]).isascii():
             whole = _WRAPPED.match(block, first, min(first + _LONGEST_TEXT, len(block)))
-            # Looked at as a whole, and once: its lines are not looked at again one by one.
+            # Examined once as a whole: its lines are not examined again one by one.
             end = max(end, end if whole is None else whole.end())
             text = binascii.a2b_base64(_letters(block[first:end]) + b"==")
             if any(_has(look, text) for look in _PLAIN_LOOKS):
@@ -386,7 +387,7 @@ def _end_of_hidden_text(block: bytes, start: int, end: int) -> tuple[bool, int]:
 
 
 def _letters(stretch: bytes) -> bytes:
-    """A stretch of base64 without what stands between its lines, cut to what can be decoded."""
+    """Base64 without what separates its lines, cut to a decodable length."""
     letters = _BETWEEN.sub(b"", stretch)
     return letters[: len(letters) - (len(letters) % 4 == 1)]
 
@@ -398,7 +399,7 @@ _PASSWORD = (
     rb"[aA](?i:ss(?:w(?:or)?d|phrase)%s|(?P<netrc>ssword(?=[ \\\n])))|[wW][dD]%s|[rR](?P<key>(?i:ivate key))"
     % (_GIVES_PASSWORD, _GIVES_PASSWORD)
 )
-# The first letter stands for itself, once small and once large: what is without it is passed over fastest.
+# The first letter is literal, once small and once large: text without it is skipped fastest.
 _PASSWORDS = tuple(re.compile(b"%s(?:%s)" % (letter, _PASSWORD)) for letter in (b"p", b"P"))
 _ADDRESS = re.compile(rb"//(?<=://)")
 _IN_ADDRESS = re.compile(
@@ -416,7 +417,7 @@ def _rare_words(block: bytes, note: _Note) -> None:
 
 
 def _is_address(block: bytes, place: int) -> bool:
-    """Whether an address has a password in it, is one, or is told one by a command line."""
+    """Whether an address contains a password, is a secret, or gets one from a command line."""
     if _IN_ADDRESS.match(block, place):
         return True
     around = block[max(0, place - 300) : place + 300].lower()
@@ -433,7 +434,7 @@ def _each(
     end = 0
     for match in expression.finditer(block):
         if match.start() >= end and is_secret(match):
-            # A key goes on far behind its name; another one may begin in there.
+            # A key continues far after its name; another one may begin in there.
             length = _LONGEST_KEY if match.lastgroup == "key" else 0
             end = note(match.start(), min(match.end() + length, len(block))) - length
 

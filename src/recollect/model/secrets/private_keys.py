@@ -1,7 +1,7 @@
-"""Private keys: spans of many lines, the same key however it was printed.
+"""Private keys over many lines, recognised in any printed form.
 
-From BEGIN to END, with whatever tools put before the lines; as far as the lines go where the end was cut off. The
-secret is the letters of the key alone, so a key in a file, in a patch and in JSON has one fingerprint.
+From BEGIN to END, with any line prefixes that tools add; as far as the lines go if the end is missing. The
+secret is only the letters of the key, so a key in a file, in a patch and in JSON has one fingerprint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _KEY_LINE = re.compile(r"[0-9A-Za-z+/=]{16,}\s*|[A-Z][\w-]{2,20}: [^\n]{0,100}|\
 
 
 def private_keys(text: str) -> Iterator[SecretMatch]:
-    """From BEGIN to END, or as far as its lines go where the end was cut off."""
     if "PRIVATE KEY" in text:
         begins = list(_BEGIN.finditer(text))
         nexts = [*(one.start() for one in begins[1:]), len(text)]
@@ -33,7 +32,7 @@ def private_keys(text: str) -> Iterator[SecretMatch]:
             last = _last_line(text, begin.end(), limit) if end is None else end.end()
             inside = text[begin.end() : last if end is None else end.start()]
             letters = _key_letters(inside)
-            # With escapes still in it, it is left to the view without them: its letters would not be its own.
+            # With escapes in it, it is left to the unescaped view: its letters would be wrong here.
             if len(letters) >= 40 and "\\n" not in inside and not is_invented(letters):
                 yield SecretMatch(PRIVATE_KEY, begin.start(), last, letters, MatchRank.KEY_FILE)
     if "PuTTY-User-Key-File" in text:
@@ -56,7 +55,7 @@ def _last_line(text: str, start: int, limit: int) -> int:
 
 
 def _key_letters(inside: str) -> str:
-    """The base64 of a key without margins and headers: the same however it was printed."""
+    """The base64 of a key without margins and headers."""
     view = joined(inside, is_marked=True)
     if view is None:
         return re.sub(r"[^0-9A-Za-z+/=]", "", inside)

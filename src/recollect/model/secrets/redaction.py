@@ -1,12 +1,12 @@
-"""Text without its secrets: the one function that export, sync and the web page share.
+"""Redaction: the functions that export, sync and the web page share.
 
-Each secret is replaced by ``[redacted:<kind>:<fingerprint>]``. The mark is plain ASCII without quotes or backslashes,
-so it stands in JSON, in JSON within JSON and in a shell command without breaking them, and it holds
-nothing that looks like a secret, so what was redacted once comes out the same again.
+Each secret is replaced by ``[redacted:<kind>:<fingerprint>]``. The mark is plain ASCII without quotes or
+backslashes, so it is safe in JSON, in JSON within JSON and in a shell command. It contains nothing that looks
+like a secret, so redacting twice changes nothing.
 
-``redacted`` works on text, ``redacted_line`` on the bytes of one line of a log or one JSON document,
-of which it changes nothing but the secrets. All take the function that gives a secret its fingerprint, which is
-not called where there is no secret, and the allow list: what is on it stays.
+``redacted`` works on text, ``redacted_line`` on the bytes of one line of a log or one JSON document; only the
+secrets change. All take a function that computes the fingerprint of a secret, which is called only if there
+is one, and the allow list: secrets on it stay.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import NamedTuple
 from recollect.model.secrets.documents import SecretHit, hits_in_fragment, hits_in_json, hits_in_text
 from recollect.model.secrets.views import TextSpan
 
-# What is left of a text may read as a secret only because of what was cut out of it. That settles at once;
-# the limit is for texts that somebody made to go on for ever.
+# Removing one secret may make the rest look like another. That settles at once; the limit stops texts crafted
+# to continue for ever.
 _ROUNDS = 8
 
 Fingerprint = Callable[[str], str]
 
 
 class Redaction(NamedTuple):
-    """One secret that was replaced: what it was, which one, and the field it stood in."""
+    """One replaced secret: its kind, its fingerprint, and its field."""
 
     kind: str
     fingerprint: str
@@ -47,29 +47,29 @@ class RedactedBytes(NamedTuple):
 
 
 def mark(kind: str, digits: str) -> str:
-    """What stands in the place of a secret."""
+    """The replacement of a secret."""
     return f"[redacted:{kind}:{digits}]"
 
 
 def redacted(text: str, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedText:
-    """A text without its secrets; ``keep`` holds ``kind:fingerprint`` of those that may stay."""
-    # Surrogates pass: half a pair must come out as it went in.
+    """A text without its secrets; ``keep`` holds ``kind:fingerprint`` of those that stay."""
+    # Half a surrogate pair must come out unchanged.
     data, found = _without(text.encode("utf-8", "surrogatepass"), fingerprint, keep, hits_in_text)
     return RedactedText(data.decode("utf-8", "surrogatepass"), found)
 
 
 def redacted_line(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedBytes:
-    """A line of a log, or a JSON document, without its secrets; whatever is not JSON is text."""
+    """A line of a log, or a JSON document, without its secrets; anything that is not JSON is treated as text."""
     return _without(data, fingerprint, keep, hits_in_json)
 
 
 def redacted_fragment(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedBytes:
-    """A piece of a JSON text, cut between two strings; only its strings are changed."""
+    """A part of a JSON text, cut between two strings; only its strings are changed."""
     return _without(data, fingerprint, keep, hits_in_fragment)
 
 
 def redacted_bytes(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedBytes:
-    """A plain text in bytes of whatever encoding."""
+    """A plain text in any encoding."""
     return _without(data, fingerprint, keep, hits_in_text)
 
 
@@ -98,7 +98,7 @@ def _cut(data: bytes, cuts: Iterable[tuple[TextSpan, bytes]]) -> bytes:
 
 
 def _whole_characters(data: bytes, span: TextSpan) -> TextSpan:
-    """A place that cuts no character of UTF-8 in two."""
+    """The span widened to whole UTF-8 characters."""
     start, end = span
     while 0 < start < len(data) and data[start] & 0xC0 == 0x80:
         start -= 1

@@ -1,8 +1,7 @@
-"""Thoughts that were changed, made fit to be sent again.
+"""Make changed thinking blocks safe to send again.
 
-A model's thought goes back to it with a signature over its words; with other words the API refuses the
-whole conversation, for ever. So a thought that had a secret in it becomes plain text: it says the same
-without the secret, and the session goes on.
+A thinking block has a signature over its text; with other text the API refuses the whole conversation
+permanently. So a block with a redacted secret becomes plain text, and the session can be resumed.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def with_plain_thoughts(line: bytes, changed: Iterable[str]) -> bytes:
-    """A line whose ``changed`` fields are named by path; all else stays as it is, byte for byte."""
+    """A line whose ``changed`` fields are named by path; everything else stays, byte for byte."""
     numbers = {int(match[1]) for field in changed if (match := _FIELD.fullmatch(field))}
     if not numbers:
         return line
-    # Half a surrogate pair is nothing a parser takes; without it the line is as long, and everything where it was.
+    # The parser refuses half a surrogate pair; the replacement has the same length, so offsets stay valid.
     readable = without_lone_surrogates(line)
     try:
         fields = msgspec.json.decode(readable, type=dict[str, Raw])
@@ -32,7 +31,7 @@ def with_plain_thoughts(line: bytes, changed: Iterable[str]) -> bytes:
         blocks = msgspec.json.decode(message["content"], type=list[Raw])
         signed = [bytes(blocks[number]) for number in sorted(numbers, reverse=True) if number < len(blocks)]
         for block in signed:
-            # A signature is never the same twice, so the bytes of a signed thought stand in a line once.
+            # Signatures are unique, so the bytes of a signed block occur once in a line.
             start = readable.index(block)
             end = start + len(block)
             line = line[:start] + _plain(line[start:end], block) + line[end:]
@@ -42,7 +41,7 @@ def with_plain_thoughts(line: bytes, changed: Iterable[str]) -> bytes:
 
 
 def _plain(written: bytes, block: bytes) -> bytes:
-    """A thought as plain text, of its bytes as written; ``block`` has the same ones as a parser takes them."""
+    """A thinking block as plain text; ``written`` has its original bytes, ``block`` those the parser accepts."""
     parts = msgspec.json.decode(block, type=dict[str, Raw])
     if bytes(parts.get("signature", b'""')) == b'""' or "thinking" not in parts:
         return written

@@ -1,4 +1,4 @@
-"""Tokens that a provider marked: one look for all beginnings, then the kinds that begin so."""
+"""Tokens with a provider's mark: one search for all prefixes, then the kinds with that prefix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORD_LETTER = "[0-9A-Za-z_-]"
 
 
 class CompiledToken(NamedTuple):
-    """The expressions of a kind: with its edges, without them, and what a letter of it is."""
+    """The expressions of a kind: with its edges, without them, and its alphabet."""
 
     token: TokenPattern
     strict: re.Pattern[str]
@@ -27,7 +27,7 @@ class CompiledToken(NamedTuple):
 
 @functools.cache
 def compiled(token: TokenPattern) -> CompiledToken:
-    """Compiled when the first one is met: there are many kinds, and a command meets few."""
+    """Compiled on first use: there are many kinds, and a command meets few."""
     start = "|".join(map(re.escape, token.starts))
     core = f"(?:{start})(?:{token.body})"
     letter = _WORD_LETTER if "_-]" in token.body else _LETTER
@@ -42,7 +42,7 @@ def compiled(token: TokenPattern) -> CompiledToken:
 
 @functools.cache
 def beginnings() -> tuple[re.Pattern[str], dict[str, list[TokenPattern]]]:
-    """One expression for every beginning, and the tokens that may follow each."""
+    """One expression for all prefixes, and the tokens that may follow each."""
     starts = sorted({start for token in TOKENS for start in token.starts}, key=lambda one: (-len(one), one))
     rows = {
         start: [token for token in TOKENS if any(start.startswith(mine) for mine in token.starts)]
@@ -65,7 +65,7 @@ def _trie(words: Iterable[str]) -> str:
 
 
 def tokens(text: str) -> Iterator[SecretMatch]:
-    """Every token that stands in a text unbroken."""
+    """Every unbroken token in a text."""
     expression, rows = beginnings()
     for beginning in expression.finditer(text):
         for token in rows[beginning.group()]:
@@ -81,5 +81,5 @@ def tokens(text: str) -> Iterator[SecretMatch]:
 
 @functools.cache
 def marked_inside() -> tuple[TokenPattern, ...]:
-    """The kinds that have no beginning of their own."""
+    """The kinds without a prefix of their own."""
     return tuple(token for token in TOKENS if token.inside)

@@ -1,4 +1,4 @@
-"""Values that are secrets because of what stands beside them: a name, or the shape of the whole."""
+"""Values that are secrets because of their context: a name beside them, or the shape of the whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORD_LETTER = "[0-9A-Za-z_-]"
 
 
 class ValueRule(NamedTuple):
-    """What a value must be like, and what it is then."""
+    """The conditions on a value, and its kind."""
 
     kind: str
     rank: MatchRank
@@ -25,13 +25,12 @@ class ValueRule(NamedTuple):
     test: Callable[[str], bool]
 
     def is_one(self, value: str) -> bool:
-        """Whether a value is of this kind."""
         return entropy(value) >= self.entropy and self.test(value)
 
 
 @functools.cache
 def believed(rule: Rule) -> ValueRule:
-    """What the values of a rule must be like."""
+    """The conditions on the values of a rule."""
     if isinstance(rule, NamedPattern):
         return ValueRule(rule.kind, MatchRank.NAMED, 3.0, is_not_invented)
     rank = MatchRank.GENERIC if rule.is_generic else MatchRank.SHAPED
@@ -47,7 +46,7 @@ _NAME_MATTERS = re.compile(
 
 @functools.cache
 def value_pattern(rule: Rule, *, is_loose: bool = False) -> re.Pattern[str]:
-    """The expression of a rule; a loose one does not mind what follows the secret."""
+    """The expression of a rule; a loose one ignores what follows the secret."""
     if isinstance(rule, ShapePattern):
         return re.compile(rule.pattern, re.ASCII)
     name = rule.name.replace("_?", "[_. -]?")
@@ -57,7 +56,7 @@ def value_pattern(rule: Rule, *, is_loose: bool = False) -> re.Pattern[str]:
 
 
 def rules_for(small: str) -> Iterator[Rule]:
-    """The rules that a text, in small letters, has a word of."""
+    """The rules that have one of their words in a lower-case text."""
     rules: tuple[Rule, ...] = (*NAMED, *SHAPES)
     for rule in rules:
         if any(word in small for word in rule.words):
@@ -65,7 +64,7 @@ def rules_for(small: str) -> Iterator[Rule]:
 
 
 def in_value(name: str, text: str) -> Iterator[SecretMatch]:
-    """Secrets that are what they are because of the name of the whole value."""
+    """Secrets recognised by the name of the whole value."""
     if not name or not _NAME_MATTERS.search(name):
         return
     before = re.sub(r"[^\w.-]", "_", name[-60:]) + '="'

@@ -1,11 +1,12 @@
-"""The same text as it would read without escapes, line breaks or base64, with the way back to every place.
+"""A text without escapes, line breaks or base64, with a mapping back to every original position.
 
-A secret is rarely written plainly in a transcript. It stands in JSON inside JSON, has colours around it, was
-wrapped at column 80, or was printed by ``base64``. Each view undoes one of these, and each remembers where
-its characters came from, so that what is found in a view is replaced in the text itself. A place
-is never inside an escape: what is cut out begins and ends between whole characters of the source.
+A secret is rarely written plainly in a transcript. It is in JSON inside JSON, has colours around it, was
+wrapped at column 80, or was printed by ``base64``. Each view undoes one of these and remembers where its
+characters came from, so that a match in a view is replaced in the text itself. A position is never inside an
+escape: spans begin and end between whole characters of the source.
 
-Texts are ASCII or bytes read as Latin-1; a place is an index into them. Nothing here knows what a secret is.
+Texts are ASCII or bytes read as Latin-1; a position is an index into them. Nothing here knows what a secret
+is.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _ESCAPE = re.compile(
-    r"\\(?:u([0-9A-Fa-f]{4})|([\"'\\/`]|[bfnrtv0e]))"  # of JSON, and of shells and languages like it
+    r"\\(?:u([0-9A-Fa-f]{4})|([\"'\\/`]|[bfnrtv0e]))"  # of JSON, shells and similar languages
     r"|%([2-7][0-9A-Fa-f])"  # of addresses
-    r"|\x1b\[[0-9;?]*[A-Za-z]"  # colours: they are nothing
+    r"|\x1b\[[0-9;?]*[A-Za-z]"  # colours: dropped
 )
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "e": "\x1b"}
-# What stands before a line in output of tools: indentation and line numbers; then marks of a patch or a quotation.
+# What tools print before a line: indentation and line numbers; then marks of a patch or a quotation.
 _MARGIN = re.compile(r"[ \t]*(?:[0-9]{1,6}(?:\u2192|\xe2\x86\x92|[ ]?[|:\t][ \t]?)[ \t]*)?")
 _MARK = re.compile(r"(?:[>+|-]|\u2502|\xe2\x94\x82)[ ]?")
 _END_OF_LINE = re.compile(r"[ \t\r]*\\?[ \t\r]*\Z")
@@ -31,26 +32,25 @@ _SHORTEST_WRAPPED = 40
 
 
 class TextSpan(NamedTuple):
-    """A piece of a text, from its first character to behind its last."""
+    """A part of a text; ``end`` is exclusive."""
 
     start: int
     end: int
 
 
 class TextView:
-    """A text made of pieces of another. ``breaks`` are the places where a line begins that was joined, in order."""
+    """A text made of parts of another. ``breaks`` are the starts of joined lines, in order."""
 
     def __init__(
         self, text: str, starts: list[int], places: list[TextSpan], breaks: tuple[int, ...] = ()
     ) -> None:
         self.text = text
         self.breaks = breaks
-        # Piece number n begins at starts[n] and came from places[n]. A piece has one character, or as many
-        # as it came from.
+        # Part n begins at starts[n] and came from places[n]. It has one character, or as many as its source.
         self._starts, self._places = starts, places
 
     def source(self, span: TextSpan) -> TextSpan:
-        """Where a piece of this view came from."""
+        """The source of a span of this view."""
         first = bisect_right(self._starts, span.start) - 1
         last = bisect_right(self._starts, span.end - 1) - 1
         start = self._places[first].start + (span.start - self._starts[first])
@@ -59,7 +59,7 @@ class TextView:
         return TextSpan(start, place.start + inside if whole else place.end)
 
     def lines(self) -> Iterator[TextSpan]:
-        """The lines it was joined from, as places in this view."""
+        """The lines it was joined from, as spans of this view."""
         for start, end in zip(self.breaks, [*self.breaks[1:], len(self.text)], strict=True):
             yield TextSpan(start, end)
 
@@ -69,7 +69,7 @@ class TextView:
         return at < len(self.breaks) and self.breaks[at] == place
 
     def breaks_inside(self, start: int, end: int) -> tuple[int, ...]:
-        """The places behind ``start`` and before ``end`` where a line begins."""
+        """The line starts after ``start`` and before ``end``."""
         return self.breaks[bisect_right(self.breaks, start) : bisect_left(self.breaks, end)]
 
     def _length(self, piece: int) -> int:
@@ -78,7 +78,7 @@ class TextView:
 
 
 def unescaped(text: str) -> TextView | None:
-    """The text with escapes read and colours left out; None where there are none."""
+    """The text with escapes decoded and colours removed; None where there are none."""
     pieces: list[str] = []
     starts: list[int] = []
     places: list[TextSpan] = []
@@ -106,7 +106,7 @@ def unescaped(text: str) -> TextView | None:
 def _meaning(escape: re.Match[str]) -> str:
     code, letter, percent = escape.groups()
     if code:
-        # Beyond ASCII no pattern looks; one character is one character.
+        # No pattern looks beyond ASCII; any one character will do.
         return chr(int(code, 16)) if int(code, 16) < 0x80 else "\x80"
     if letter:
         return _LETTERS.get(letter, letter)
@@ -114,9 +114,9 @@ def _meaning(escape: re.Match[str]) -> str:
 
 
 def joined(text: str, *, is_marked: bool = False) -> TextView | None:
-    """The text as one line: line breaks out, and what tools print before and behind a line; None without any.
+    """The text as one line, without line breaks and what tools print around lines; None without any.
 
-    With ``is_marked`` the marks of a patch or a quotation count as such; without, as letters.
+    With ``is_marked`` the marks of a patch or a quotation are dropped; otherwise they count as letters.
     """
     if "\n" not in text:
         return None
@@ -154,14 +154,14 @@ def _behind_margin(text: str, start: int, end: int, is_marked: bool) -> int:
 
 
 class Base64Run(NamedTuple):
-    """A stretch of base64, and its letters without what stood between its lines."""
+    """A run of base64, and its letters without what separates its lines."""
 
     place: TextSpan
     letters: str
 
 
 def base64_stretches(text: str) -> Iterator[Base64Run]:
-    """Every stretch of base64, those that were wrapped over lines as one."""
+    """Every run of base64; wrapped lines are one run."""
     end = 0
     for run in _BASE64.finditer(text):
         if run.start() < end:
@@ -187,7 +187,7 @@ def _wrapped(text: str, run: TextSpan, is_marked: bool) -> tuple[str, int]:
 
 
 def _next_line(text: str, end: int, is_marked: bool) -> TextSpan | None:
-    """The line behind ``end``, if ``end`` is the end of a line and that line is nothing but base64."""
+    """The line after ``end``, if ``end`` is the end of a line and that line is all base64."""
     newline = text.find("\n", end, end + 4)
     if newline < 0 or text[end:newline].strip(" \t\r"):
         return None

@@ -1,13 +1,13 @@
-"""Merge copies of the client's global config file into one that has lost nothing.
+"""Merge copies of the client's global config file without losing anything.
 
-Copies come newest first. Everything that any of them knows is in the result; where two say different things
-the newer one is right. Projects, and servers by their names, are merged one by one.
+Copies come newest first. Everything in any copy is in the result; on conflict the newer one wins. Projects,
+and servers by their names, are merged one by one.
 
-What grants something is never widened by merging: trust that any copy withholds is withheld, a list of
-what is approved keeps only what every copy that has the list approves, and a list of what is refused has
-all that was ever refused. The client asks again for what was lost that way.
+Merging never widens a permission: trust that any copy withholds is withheld, an approval list keeps only what
+every copy with that list approves, and a refusal list has everything that was ever refused. The client asks
+again for what is lost that way.
 
-Differences are told by key alone. No value ever leaves this module but in the merged document.
+Differences are reported by key only. Values leave this module only in the merged document.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from recollect.model.json_text import deeper_than
 from recollect.model.settings.schema import faults
 
 Document = dict[str, Any]
-"""A config file: what is in it is the client's, and of any type."""
+"""A config file; its contents are defined by the client."""
 
 SECRETS = frozenset(["oauthAccount", "primaryApiKey", "apiKey", "customApiKeyResponses"])
 _SECRET_WORDS = ("token", "secret", "password", "credential", "apikey", "oauth")
@@ -50,7 +50,7 @@ class KeyChange(NamedTuple):
 
 
 def parsed(data: bytes) -> Document | str:
-    """The object in a JSON file, or why there is none; never a word of what is in it."""
+    """The object in a JSON file, or why there is none. The reason never quotes the contents."""
     if not data.strip():
         return "it is empty"
     if deeper_than(data, DEFAULT_LIMITS.depth):
@@ -64,15 +64,15 @@ def parsed(data: bytes) -> Document | str:
 
 
 def written(document: Document) -> bytes:
-    """The document as the client writes it: indented by two."""
+    """The document in the client's format: indented by two."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
 def merged(copies: Sequence[Document], *, keep_secrets_of_first: bool = False) -> Document:
     """All copies, newest first, as one.
 
-    With ``keep_secrets_of_first`` the secrets are those of the newest copy alone: who has logged out
-    since an older one was made stays logged out.
+    With ``keep_secrets_of_first`` secrets come only from the newest copy: a user who has logged out since
+    stays logged out.
     """
     older = [
         {key: value for key, value in copy.items() if not (keep_secrets_of_first and is_secret(key))}
@@ -82,7 +82,7 @@ def merged(copies: Sequence[Document], *, keep_secrets_of_first: bool = False) -
 
 
 def is_secret(key: str) -> bool:
-    """Whether what stands under a key may be a secret or say who somebody is."""
+    """Whether the value of a key may be a secret or identify a person."""
     plain = key.lower().replace("_", "").replace("-", "")
     return key in SECRETS or any(word in plain for word in _SECRET_WORDS)
 
@@ -114,7 +114,7 @@ def _value(key: str, values: list[Any]) -> Any:
 
 
 def _named(key: str, values: list[Any]) -> Any:
-    """Entries by name: projects are merged key by key, a server is one thing and taken as a whole."""
+    """Entries by name: projects are merged key by key, a server is taken as a whole."""
     maps = [value for value in values if isinstance(value, dict)]
     if not maps:
         return values[0]
@@ -135,7 +135,7 @@ def _without(items: list[Any], others: list[Any]) -> list[Any]:
 
 
 def differences(old: Document, new: Document) -> list[KeyChange]:
-    """The keys that differ, in the order of the newer document; projects and servers are looked into."""
+    """The keys that differ, in the order of the newer document; projects and servers are compared inside."""
     return _differences(old, new, ())
 
 
@@ -161,6 +161,6 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], above: tuple[st
 
 
 def settings_problem(document: Document) -> str | None:
-    """Why the client would ignore a settings file: a key that it knows has a value of the wrong type."""
+    """Why the client would ignore a settings file: a known key has a value of the wrong type."""
     found = next(faults(document), None)
     return None if found is None else f"{found.key} is not {found.expected}"

@@ -1,8 +1,8 @@
-"""What a cached evaluation says: gates, dynamic configs, and when it was made.
+"""Read a cached feature-flag evaluation: gates, dynamic configs, and its time.
 
-The cache is a JSON object whose ``data`` is the evaluation, as an object or as JSON in a text. Gates and configs
-stand under a key that is the hash of their name; newer files leave the name out, so a name
-is looked for as it is and by its hash (``hash_used``: djb2, sha256 or none).
+The cache is a JSON object whose ``data`` is the evaluation, as an object or as JSON in a text. Gates and
+configs are keyed by the hash of their name; newer files leave the name out, so a name is looked up as it is
+and by its hash (``hash_used``: djb2, sha256 or none).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Evaluation(Struct, frozen=True):
     gates: dict[str, bool]
     configs: dict[str, dict[str, Any]]
     received_at: int | None = None
-    """Milliseconds since 1970, as the cache says itself."""
+    """Milliseconds since 1970, as recorded in the cache."""
     hash_used: str = "none"
 
 
 def evaluation_of(data: bytes) -> Evaluation | str:
-    """The evaluation in a cache file, or why there is none; never a word of what is in it."""
+    """The evaluation in a cache file, or why there is none. The reason never quotes the contents."""
     outer = parsed(data)
     if isinstance(outer, str):
         return outer
@@ -60,14 +60,14 @@ def _values(entries: object) -> list[tuple[str, Any]]:
 
 
 def milliseconds(value: object) -> int | None:
-    """A time in milliseconds; None for anything that is none."""
+    """A time in milliseconds; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 53:
         return None
     return int(value)
 
 
 def last_modified(data: bytes, file_name: str) -> int | None:
-    """When a cache file was fetched: the file says one number, or one by the name of each cache."""
+    """When a cache file was fetched: the file holds one number, or one per cache name."""
     text = data.strip()
     if text.isdigit() and len(text) < 17:
         return milliseconds(int(text))
@@ -76,7 +76,7 @@ def last_modified(data: bytes, file_name: str) -> int | None:
 
 
 def hashed(name: str, how: str) -> str:
-    """The key under which an evaluation keeps a name."""
+    """The key of a name in an evaluation."""
     if how == "djb2":
         value = 0
         for unit in _units(name):
@@ -93,5 +93,5 @@ def _units(name: str) -> list[int]:
 
 
 def looked_up(table: Mapping[str, Any], name: str, how: str) -> Any:
-    """What a table has for a name, as it is or by its hash; None where it has nothing."""
+    """The table's value for a name, as it is or by its hash; None if absent."""
     return table[name] if name in table else table.get(hashed(name, how))

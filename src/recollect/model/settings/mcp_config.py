@@ -1,9 +1,9 @@
-"""What an ``.mcp.json`` says: servers by name, how each is reached, and the hash that trust is given to.
+"""Parse ``.mcp.json``: servers by name, how each is reached, and the hash that trust is given to.
 
-The one idea: an entry is an order to run a program or to talk to a host, so it is read strictly. Whatever
-is not understood to the last key is a ``ServerConfigProblem`` in plain words, and the entry does not exist for anybody
-above. ``content_hash`` covers what would be run, where, and every text as it was written; a changed entry
-is another hash and has to be trusted anew. A name is no part of the hash, and a trusted name is worth nothing.
+An entry is an instruction to run a program or to contact a host, so it is read strictly. An entry with
+anything unknown becomes a ``ServerConfigProblem``, and callers never see it as a server. ``content_hash``
+covers what would be run, where, and every text as written; a changed entry has another hash and must be
+trusted again. The name is not part of the hash, and trust is never given to a name.
 
 ``${VAR}`` and ``${VAR:-default}`` are expanded in ``command``, ``args``, ``env``, ``url`` and ``headers``;
 the environment comes in as a mapping. Nothing here opens a file or reads a clock.
@@ -26,7 +26,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _MAX_SERVERS = 200
 _MAX_TEXT = 32_768
 _MAX_ITEMS = 1_000
-# What other clients write beside the keys that say what is run; none of them changes that.
+# Keys of other clients that do not change what is run.
 _HARMLESS = frozenset({"description", "disabled", "timeout", "alwaysAllow", "autoApprove", "note", "icon"})
 
 
@@ -48,7 +48,7 @@ class ServerOrigin(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One server as it is written (or, after ``expanded``, as it would be started)."""
+    """One server as written (or, after ``expanded``, as it would be started)."""
 
     name: str
     kind: ServerTransport
@@ -71,7 +71,7 @@ class ServerConfig:
 
 
 class ServerConfigProblem(NamedTuple):
-    """An entry that is not used, and why. ``name`` is as it was written, hence hostile."""
+    """An entry that is not used, and why. ``name`` is as written, hence hostile."""
 
     name: str
     why: str
@@ -85,7 +85,7 @@ class McpConfig(NamedTuple):
 
 
 def servers_in(document: object, origin: ServerOrigin) -> McpConfig:
-    """The servers under ``mcpServers``; a document without that key has none."""
+    """The servers under ``mcpServers``; none without that key."""
     if not isinstance(document, dict):
         return McpConfig((), (ServerConfigProblem("", "the file is not a JSON object"),))
     entries = document.get("mcpServers", {})
@@ -112,7 +112,7 @@ def servers_in(document: object, origin: ServerOrigin) -> McpConfig:
 
 
 def name_problem(name: str) -> str | None:
-    """Why a name may not stand in ``mcp__name__tool``; None when it may."""
+    """Why a name cannot be used in ``mcp__name__tool``; None when it can."""
     if SEPARATOR in name:
         return "its name contains '__', which separates server and tool"
     if not _NAME.fullmatch(name):
@@ -121,12 +121,12 @@ def name_problem(name: str) -> str | None:
 
 
 def expanded(server: ServerConfig, environ: Mapping[str, str]) -> tuple[ServerConfig, tuple[str, ...]]:
-    """The server with its variables put in, and the names of those that are not set and have no default."""
+    """The server with its variables expanded, and the names of those that are not set and have no default."""
     missing: dict[str, None] = {}
 
     def value(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
-        # As in a shell, ``:-`` also stands in for a variable that is set and empty.
+        # As in a shell, ``:-`` also applies to a variable that is set but empty.
         found = environ.get(name) or default if default is not None else environ.get(name)
         if found is None:
             missing[name] = None
@@ -140,10 +140,10 @@ def expanded(server: ServerConfig, environ: Mapping[str, str]) -> tuple[ServerCo
 
 
 def content_hash(server: ServerConfig, expanded_server: ServerConfig, directory: str) -> str:
-    """What trust is given to: the entry as written, the program and address it comes to, and where it runs.
+    """What trust is given to: the entry as written, the resulting program and address, and its directory.
 
-    The directory belongs to it since ``node ./server.js`` is another program in another directory. Values of
-    ``env`` and ``headers`` count as written, not as expanded: a token that is renewed must not ask again.
+    The directory counts because ``node ./server.js`` is another program in another directory. Values of
+    ``env`` and ``headers`` count as written, not as expanded: renewing a token must not require new trust.
     """
     meant = {
         "kind": server.kind.value,
@@ -186,7 +186,7 @@ def _server(name: str, entry: object, origin: ServerOrigin) -> ServerConfig | st
 def _local(name: str, entry: dict[str, object], origin: ServerOrigin) -> ServerConfig | str:
     unknown = entry.keys() - {"type", "command", "args", "env"} - _HARMLESS
     if unknown:
-        return f"it has a key that is not known for a stdio server: {_shown(min(unknown))}"
+        return f"it has an unknown key for a stdio server: {_shown(min(unknown))}"
     command, args = entry.get("command"), entry.get("args", [])
     if not isinstance(command, str) or not command.strip():
         return "its command is not a text"
@@ -208,7 +208,7 @@ def _remote(
         return "it has a headersHelper, a program to run for its headers; recollect does not run one"
     unknown = entry.keys() - {"type", "url", "headers"} - _HARMLESS
     if unknown:
-        return f"it has a key that is not known for a server by address: {_shown(min(unknown))}"
+        return f"it has an unknown key for an http or sse server: {_shown(min(unknown))}"
     url, headers = entry.get("url"), _pairs(entry.get("headers", {}))
     if not isinstance(url, str) or not url.strip():
         return "its url is not a text"
@@ -224,7 +224,7 @@ def _within_limits(server: ServerConfig) -> ServerConfig | str:
         return "its entry is too large"
     for text in texts:
         if "\0" in text or not _is_text(text):
-            return "it contains a character that no command line can carry"
+            return "it contains a character that is not allowed on a command line"
     if any("\r" in value or "\n" in value for _, value in server.headers):
         return "a header contains a line break"
     return server
@@ -240,7 +240,7 @@ def _pairs(value: object) -> tuple[tuple[str, str], ...] | None:
 def _is_text(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, as JSON can spell it
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can contain
         return False
     return True
 

@@ -1,10 +1,10 @@
-"""Which type every setting has, for a client that ignores a whole file over one wrong value.
+"""The type of every setting, for a client that ignores a whole file because of one wrong value.
 
-Client 2.1.325 reads a settings file all or nothing: one known key of the wrong type, and none of it
-counts, its deny rules included (it says so on stderr, where nobody looks in print mode). A malformed rule
-alone is skipped, a key that is not in this table is let through, and a few keys with a wrong value
-are dropped alone (``LENIENT``). All of this was tried with the real client
-(``tests/oracle/test_settings.py``); the table is a list of facts about it and decides nothing else.
+Client 2.1.325 reads a settings file all or nothing: with one known key of the wrong type the whole file is
+ignored, deny rules included (reported on stderr, which is not visible in print mode). A malformed rule alone
+is skipped, unknown keys are accepted, and a few keys with a wrong value are dropped alone (``LENIENT``). All
+of this was tested with the real client (``tests/oracle/test_settings.py``); the table lists facts about it
+and decides nothing else.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 Path = tuple[str | int, ...]
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
-"""Permission modes; ``manual`` is another word for ``default``."""
+"""Permission modes; ``manual`` means ``default``."""
 
 
 class SchemaFault(NamedTuple):
-    """A value the client does not accept: where, what it should be, what it is."""
+    """A value the client does not accept: its path, the expected type, and what it is."""
 
     path: Path
     expected: str
@@ -26,12 +26,12 @@ class SchemaFault(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The path as people write it: ``permissions.deny[2]``."""
+        """The path in text form: ``permissions.deny[2]``."""
         return written_path(self.path)
 
 
 class ValueType(NamedTuple):
-    """A type: its test, and its name in words."""
+    """A type: its test and its name."""
 
     accepts: Callable[[object], bool]
     words: str
@@ -46,7 +46,7 @@ def written_path(path: Path) -> str:
 
 
 def described(value: object) -> str:
-    """What a value is, without quoting it: settings hold secrets."""
+    """The type of a value, without quoting it: settings hold secrets."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -182,7 +182,7 @@ LENIENT: Mapping[str, ValueType] = {
     "bashOutputMaxChars": COUNT,
     "forceLoginMethod": _one_of("claudeai", "console", "gateway"),
 }
-"""Keys whose wrong value is dropped without the rest of the file."""
+"""Keys of which only a wrong value is dropped; the rest of the file counts."""
 RULE_LISTS = ("allow", "ask", "deny")
 HOOK_EVENTS = [
     "PreToolUse",
@@ -201,7 +201,7 @@ HOOK_EVENTS = [
     "PostCompact",
     "Setup",
 ]
-"""Events whose hooks the client checks; of any other name it drops the entry alone."""
+"""Events whose hooks the client checks; for any other name it drops only that entry."""
 PERMISSIONS: Mapping[str, ValueType] = {
     **dict.fromkeys(RULE_LISTS, LIST),
     "defaultMode": MODE,
@@ -212,7 +212,7 @@ PERMISSIONS: Mapping[str, ValueType] = {
 
 
 def faults(document: object) -> Iterator[SchemaFault]:
-    """Every value for which the client would ignore the whole file, in the order of the file."""
+    """Every value for which the client would ignore the whole file, in file order."""
     if not isinstance(document, dict):
         yield SchemaFault((), "an object", described(document))
         return
@@ -239,7 +239,7 @@ def dropped(document: object) -> Iterator[SchemaFault]:
 
 
 def kind_of(path: Path) -> ValueType | None:
-    """The type of a setting by its path; None where the client takes anything there."""
+    """The type of a setting by its path; None where the client accepts anything."""
     if path[:1] == ("permissions",) and path[1:] in {(name,) for name in RULE_LISTS}:
         return TEXTS
     if len(path) == 1:
@@ -248,7 +248,7 @@ def kind_of(path: Path) -> ValueType | None:
 
 
 def _hook_faults(hooks: Mapping[str, object]) -> Iterator[SchemaFault]:
-    """Each event has a list of matchers, each matcher a list of hooks, each hook a type and what belongs to it."""
+    """Each event has a list of matchers, each matcher a list of hooks, each hook a type and its fields."""
     for event in (name for name in hooks if name in HOOK_EVENTS):
         matchers = hooks[event]
         yield from _fault(("hooks", event), matchers, LIST)

@@ -1,12 +1,12 @@
-"""Settings as the client layers them: which value counts, and the file and line it came from.
+"""Settings in the client's layers: which value is effective, and the file and line it came from.
 
-Layers from the weakest to the strongest: user, project, local, command line, managed. Objects are
-merged key by key, lists are put together (an item that is there already is not repeated), and of any
-other value the strongest layer's counts. A layer with one fault counts for nothing, as in the client.
+Layers from the weakest to the strongest: user, project, local, command line, managed. Objects are merged key
+by key, lists are concatenated without duplicates, and for any other value the strongest layer wins. A layer
+with one fault is ignored as a whole, as in the client.
 
-What a repository could have written (``from_repository``) is believed only in part until the workspace is
-trusted: what loosens, names programs or sets the environment waits (``WAITS_FOR_TRUST``; R22, E01, E02);
-deny and ask count at once.
+Values that a repository could have written (``from_repository``) are only partly effective until the
+workspace is trusted: what loosens, names programs or sets the environment waits (``WAITS_FOR_TRUST``; R22,
+E01, E02); deny and ask apply at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recollect.model.json_places import BadJson, LocatedValue, located
 from recollect.model.settings.schema import Path, SchemaFault, dropped, faults, written_path
 
 Scope = Literal["user", "project", "local", "command line", "managed"]
-"""The words of ``policy.decision.Scope``, weakest first."""
+"""The values of ``policy.decision.Scope``, weakest first."""
 SCOPES: tuple[Scope, ...] = ("user", "project", "local", "command line", "managed")
 
 WAITS_FOR_TRUST: frozenset[Path] = frozenset(
@@ -52,7 +52,7 @@ WAITS_FOR_TRUST: frozenset[Path] = frozenset(
 
 
 class SettingOrigin(NamedTuple):
-    """Where a value stands. ``path`` is None for what was given on the command line itself."""
+    """Where a value is set. ``path`` is None for the command line itself."""
 
     scope: Scope
     path: str | None
@@ -60,7 +60,7 @@ class SettingOrigin(NamedTuple):
 
 
 class SettingsProblem(NamedTuple):
-    """Something about a layer that the client would not accept, with its place.
+    """A part of a layer that the client would not accept, with its position.
 
     ``whole_file``: it ignores the file for it, deny rules included; else only this value is dropped.
     """
@@ -84,7 +84,7 @@ IGNORED = "the client would ignore this whole file, its deny rules included"
 
 @dataclass(frozen=True, slots=True)
 class SettingsLayer:
-    """One source of settings. ``root`` is None where there is nothing, or nothing that can be read."""
+    """One source of settings. ``root`` is None if there is nothing, or nothing readable."""
 
     scope: Scope
     path: str | None
@@ -92,20 +92,19 @@ class SettingsLayer:
     problems: tuple[SettingsProblem, ...] = ()
     from_repository: bool = False
     anchor: str | None = None
-    """The directory that ``/path`` rules of this file start at."""
+    """The base directory of this file's ``/path`` rules."""
 
     @property
     def counts(self) -> bool:
-        """Whether the client would take anything from it."""
+        """Whether the client would use any of it."""
         return self.root is not None and not any(problem.whole_file for problem in self.problems)
 
     def origin(self, place: LocatedValue) -> SettingOrigin:
-        """Where a value of this layer stands."""
         return SettingOrigin(self.scope, self.path, place.line)
 
 
 class Setting(NamedTuple):
-    """One value that counts, or one item of a list. ``hides`` are weaker places of the same key."""
+    """One effective value, or one item of a list. ``hides`` are weaker places of the same key."""
 
     path: Path
     value: object
@@ -114,22 +113,22 @@ class Setting(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The path as people write it; an item of a list has the list's."""
+        """The path in text form; an item of a list has the list's."""
         return written_path(tuple(step for step in self.path if isinstance(step, str)))
 
 
 class Settings(NamedTuple):
-    """All that counts, in the order of the files; ``waiting`` counts once the workspace is trusted."""
+    """All effective values, in file order; ``waiting`` becomes effective once the workspace is trusted."""
 
     values: tuple[Setting, ...]
     waiting: tuple[Setting, ...]
 
     def of(self, *path: str) -> list[Setting]:
-        """What stands at a path: one setting, the items of a list, or nothing."""
+        """The values at a path: one setting, the items of a list, or none."""
         return [one for one in self.values if one.path[: len(path)] == path]
 
     def value(self, *path: str) -> object:
-        """A single value; None where nothing is set."""
+        """A single value; None if not set."""
         found = [one for one in self.values if one.path == path]
         return found[0].value if found else None
 
@@ -142,7 +141,7 @@ def layer_of(
     from_repository: bool = False,
     anchor: str | None = None,
 ) -> SettingsLayer:
-    """What a file says; an empty file or none is a layer without anything."""
+    """The layer of a file; an empty or missing file gives an empty layer."""
     if data is None or not data.strip():
         return SettingsLayer(scope, path, from_repository=from_repository, anchor=anchor)
     try:
@@ -163,7 +162,7 @@ def _problem(
 
 
 def effective(layers: Iterable[SettingsLayer], *, trusted: bool = True) -> Settings:
-    """Merge layers, in whatever order they come."""
+    """Merge layers, given in any order."""
     counting = sorted((layer for layer in layers if layer.counts), key=lambda one: SCOPES.index(one.scope))
     leaves: list[tuple[Path, SettingsLayer, LocatedValue]] = []
     waiting: list[Setting] = []
@@ -177,7 +176,7 @@ def effective(layers: Iterable[SettingsLayer], *, trusted: bool = True) -> Setti
 
 
 def _leaves(layer: SettingsLayer) -> Iterator[tuple[Path, LocatedValue]]:
-    """Values that are no objects, and items of lists, each with its path; what the client drops is left out."""
+    """Non-object values and list items, each with its path, without those the client drops."""
     skipped = {problem.key for problem in layer.problems}
     todo: list[tuple[Path, LocatedValue]] = [((), layer.root)] if layer.root is not None else []
     while todo:
@@ -199,7 +198,7 @@ def _waits(path: Path) -> bool:
 
 
 def _merged(leaves: Sequence[tuple[Path, SettingsLayer, LocatedValue]]) -> Iterator[Setting]:
-    """Single values by the strongest layer, items of lists one after the other."""
+    """Single values from the strongest layer, list items one after the other."""
     singles: dict[Path, list[tuple[SettingsLayer, LocatedValue]]] = {}
     order: dict[Path, list[Setting]] = {}
     for path, layer, place in leaves:
