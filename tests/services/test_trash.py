@@ -120,7 +120,7 @@ def test_what_stands_in_the_way_is_not_overwritten(home: Path) -> None:
     batch = removed(home)
     put(home, ONE, TALK[:1])
     before = state(home.parent)
-    with pytest.raises(UsageError, match="is there again"):
+    with pytest.raises(UsageError, match="exists again"):
         restored(home, batch)
 
     after = {name: seen for name, seen in state(home.parent).items() if "locks" not in name}
@@ -131,7 +131,7 @@ def test_a_changed_file_in_the_trash_is_told(home: Path) -> None:
     """Bytes that are not those of the manifest are not passed off as the session."""
     batch = removed(home)
     (data(home) / "trash" / batch / "files" / "tasks" / ONE / "1.json").write_text("forged")
-    with pytest.raises(DamagedData, match="is not what was put there"):
+    with pytest.raises(DamagedData, match="was changed in the trash"):
         restored(home, batch)
 
 

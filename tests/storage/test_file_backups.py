@@ -238,7 +238,7 @@ def test_a_file_that_stands_there_stays(chosen: Path) -> None:
     """Unless overwriting is asked for."""
     (chosen / "a.txt").write_bytes(b"mine")
 
-    with pytest.raises(UsageError, match="left as it is"):
+    with pytest.raises(UsageError, match="it was not changed"):
         restore(version_of("x"), chosen, "a.txt")
 
     assert {"a.txt": b"mine"} == everything(chosen)
@@ -308,7 +308,7 @@ def test_a_file_that_appears_at_the_last_moment_stays(chosen: Path, monkeypatch:
         (chosen / "a.txt").write_bytes(b"theirs")
 
     monkeypatch.setattr(openat, "create_file", raced)
-    with pytest.raises(UsageError, match="left as it is"):
+    with pytest.raises(UsageError, match="it was not changed"):
         restore(version_of("x"), chosen, "a.txt")
 
     assert {"a.txt": b"theirs"} == everything(chosen)

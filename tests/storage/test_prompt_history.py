@@ -154,7 +154,7 @@ def test_damage_costs_its_own_line_and_is_counted(home: ClaudeHome) -> None:
     put(home, typed("1"), b'{"display": "torn', b"", b"[]", b'{"x": 1}', b"\0\0", typed("2"))
 
     assert ["1", "2"] == displays(home)
-    assert ["4 of its lines are no prompts"] == [problem.reason for problem in home.problems]
+    assert ["4 of its lines are not prompts"] == [problem.reason for problem in home.problems]
 
 
 def test_a_line_that_is_being_written_does_not_exist_yet(home: ClaudeHome) -> None:

@@ -1,1 +1,1 @@
-"""Files: the only room that opens, locks, appends to and follows logs."""
+"""Files: the only package that opens, locks, appends to and follows logs."""

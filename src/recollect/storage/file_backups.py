@@ -1,14 +1,12 @@
-"""Backups of files: read them, add to them, and put a version back where somebody wants it.
+"""Backups of files: read them, add to them, and restore a version.
 
-Reading joins a session's own log with those of its sub-agents, which changed
-files too, and hands the bodies of backups to ``model.file_history``.
+Reading combines a session's own log with those of its sub-agents, which changed files too, and passes the
+backup contents to ``model.file_history``.
 
-Restoring writes into a person's project, so it asks for everything by name: the
-directory, the place below it, and ``overwrite`` where something stands there.
-The promise: nothing outside that directory is touched, no link below it is
-followed, a crash leaves the old file or the new one, and a file that is
-replaced is kept beside it under a name that is handed back. A version that says
-"there was no such file" is not restored; deleting is left to its owner.
+Restoring writes into a person's project, so everything is explicit: the directory, the name below it, and
+``overwrite`` for an existing file. Promises: nothing outside that directory is touched, no link below it is
+followed, a crash leaves the old file or the new one, and a replaced file is kept beside it under a name that
+is returned. A version that says "there was no such file" is not restored; deleting is left to the user.
 """
 
 from __future__ import annotations
@@ -37,13 +35,16 @@ from recollect.storage.logs.reader import LogReader
 from recollect.system import fsops, openat
 
 _DIRECTORY = "file-history"
-# Names come from transcripts: only what a client makes is ever looked for.
+# Names come from transcripts: only names that a client would give are looked up.
 _NAME = re.compile(r"[0-9A-Za-z_-]{1,128}@v[0-9]{1,9}", re.ASCII)
 _EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 class RestoredFile(msgspec.Struct, frozen=True):
-    """Where a version was put. ``kept`` is where the file that stood there is now, None if there was none."""
+    """Where a version was restored.
+
+    ``kept`` is the new path of the file that was there, None if there was none.
+    """
 
     path: Path
     kept: Path | None
@@ -57,8 +58,8 @@ def touched_files(
 ) -> dict[str, list[FileVersion]]:
     """Every version of every file the session and its sub-agents touched.
 
-    Without ``bodies`` no backup is opened: their versions have a name and no
-    content, and edits that can only be worked out from one are not known.
+    Without ``bodies`` no backup is opened: their versions have a name and no content, and edits that depend
+    on one are unknown.
     """
     owner = session.id
 
@@ -96,12 +97,14 @@ def _timed(path: Path, number: int) -> Iterator[tuple[dt.datetime, int, Entry]]:
 def backup_body(home: ClaudeHome, session: SessionId, name: str) -> bytes:
     """The bytes of a backup. Links are refused, and so is any name a client would not give."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"backup {ascii(name)[:80]}: no client names one so", hint="list the versions again")
+        raise UsageError(
+            f"backup {ascii(name)[:80]}: not a name that a client gives", hint="list the versions again"
+        )
     return openat.read_file(home.root, (_DIRECTORY, SessionId(session), name))
 
 
 def with_content(home: ClaudeHome, session: SessionId, version: FileVersion) -> FileVersion:
-    """The same version with the bytes of its backup, where that is all that is missing."""
+    """The same version with the bytes of its backup, if only those are missing."""
     if version.content is not None or version.backup_name is None:
         return version
     body = backup_body(home, session, version.backup_name)
@@ -114,7 +117,9 @@ def with_content(home: ClaudeHome, session: SessionId, version: FileVersion) -> 
 def store_backup(
     home: ClaudeHome, session: SessionId, path: str, data: bytes, *, version: int, at: dt.datetime
 ) -> FileBackup:
-    """Put bytes of the file at ``path`` aside as the client would; ``model.file_history.snapshot`` makes the line that names them."""
+    """Store the bytes of the file at ``path`` as the client would; ``model.file_history.snapshot`` makes the
+    line that names them.
+    """
     name = backup_name(path, version)
     target = openat.require_no_link(home.root, (_DIRECTORY, SessionId(session), name))
     try:
@@ -141,10 +146,10 @@ def restore(
         with openat.opened(directory, parts[:-1], create=True) as above:
             kept = _put(above, parts[-1], path, data, overwrite=overwrite)
     except FileNotFoundError as cause:
-        raise NotFound(f"no directory at {directory}", hint="make it first; nothing was written") from cause
+        raise NotFound(f"no directory at {directory}", hint="create it first; nothing was written") from cause
     except FileExistsError as cause:
         hint = "choose another place, or allow overwriting"
-        raise UsageError(f"{path}: a file stands there and was left as it is", hint=hint) from cause
+        raise UsageError(f"{path}: a file is already there; it was not changed", hint=hint) from cause
     except OSError as cause:
         raise StorageError("restore", path, cause, hint=_next_step(cause)) from cause
     return RestoredFile(path, None if kept is None else path.with_name(kept))
@@ -153,7 +158,7 @@ def restore(
 def _restorable(version: FileVersion) -> bytes:
     if not version.existed:
         raise UsageError(
-            f"{version.path}: did not exist at that time", hint="choose a version in which the file is there"
+            f"{version.path}: did not exist at that time", hint="choose a version in which the file exists"
         )
     if version.content is None:
         missing = (
@@ -170,7 +175,7 @@ def _own_name(path: str) -> str:
 
 
 def _put(above: int, name: str, path: Path, data: bytes, *, overwrite: bool) -> str | None:
-    """Give ``name`` in the open directory these bytes; what stood there goes to the name that is returned."""
+    """Write ``name`` in the open directory; an existing file is renamed to the name that is returned."""
     found = openat.status(above, name)
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise openat.refused_link(path)
@@ -191,7 +196,7 @@ def _put(above: int, name: str, path: Path, data: bytes, *, overwrite: bool) -> 
 
 
 def _keep(above: int, name: str, found: os.stat_result) -> str:
-    """A second name for the file that is about to be replaced; a copy where there are no second names."""
+    """A second name for the file that is about to be replaced; a copy where hard links are not possible."""
     kept, number = f"{name}.before-restore", 1
     while openat.status(above, kept) is not None:
         number += 1
@@ -202,7 +207,7 @@ def _keep(above: int, name: str, found: os.stat_result) -> str:
 
 
 def _publish(above: int, temporary: str, name: str, *, replace: bool) -> None:
-    # A rename would replace what somebody put there since we looked; a second name does not.
+    # A rename would replace a file that appeared since the check; a hard link does not.
     if not replace and openat.give_second_name(above, temporary, name):
         openat.remove(above, temporary)
     else:

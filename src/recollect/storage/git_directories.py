@@ -1,11 +1,11 @@
-"""Which repository a directory belongs to, by the files git keeps; git itself is never run.
+"""Which repository a directory belongs to, from git's files; git itself is never run.
 
-A repository's own directory has a ``.git`` directory. A worktree has a ``.git`` file that names its
-place in the repository, and there ``commondir`` leads to what all worktrees share. A submodule has
-such a file too, but no ``commondir``: it is a repository of its own.
+A repository has a ``.git`` directory. A worktree has a ``.git`` file that names its place in the repository,
+where ``commondir`` leads to what all worktrees share. A submodule has such a file too, but no ``commondir``:
+it is a repository of its own.
 
-The answer groups sessions for people. It is never a reason to trust anything: whoever can write into
-a directory can make it look like part of any repository.
+The answer groups sessions for display. It is never a reason to trust anything: anyone who can write to a
+directory can make it look like part of any repository.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST = 1 << 16
 
 
 def repository_of(directory: str) -> str | None:
-    """The repository of a directory, which need not be there any more: the next one above it that has one."""
+    """The repository of a directory, which need not exist any more: that of the nearest parent that has one."""
     if "\0" in directory or not Path(directory).is_absolute():
         return None
     try:
@@ -49,7 +49,7 @@ def _described(git: Path) -> str | None:
     if shared is None:
         return str(git.parent)
     common = _beside(own, shared.strip())
-    # A bare repository has no directory of files around it: it is named by itself.
+    # A bare repository has no working directory: its own path is its name.
     return str(common.parent if common.name == ".git" else common)
 
 

@@ -1,9 +1,8 @@
 """Whether a repository tracks a file, read from ``.git/index`` itself.
 
-No program is started: git runs hooks and filters that the repository names, and this question is asked before
-anybody has trusted it (E03). All that is read is the list of names. An index of a version that
-is not known, one that is split over files, or one that cannot be read is no answer: then the
-file counts as tracked, which is the careful way to be wrong.
+No program is started: git runs hooks and filters that the repository names, and this runs before the
+repository is trusted (E03). Only the list of names is read. If the index has an unknown version, is split
+over files or cannot be read, the file counts as tracked, which is the safe answer.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _EXTENDED = 0x4000
 
 
 class UnknownIndex(ValueError):
-    """An index that this reader does not understand."""
+    """An index in a format that is not supported."""
 
 
 def is_tracked(file: Path) -> bool:
-    """Whether any repository around ``file`` tracks it, or may do so as far as can be seen."""
+    """Whether any repository around ``file`` tracks it, or may track it."""
     file = Path(os.path.realpath(file.parent), file.name)
     return any(_tracks(root, file) for root in file.parents)
 
@@ -43,14 +42,14 @@ def _tracks(root: Path, file: Path) -> bool:
         return True
     wanted = os.fsencode(file.relative_to(root).as_posix()).lower()
     try:
-        # Without regard to case: on some systems two spellings are one file.
+        # Case-insensitive: on some systems two spellings are one file.
         return any(name.lower() == wanted for name in tracked_names(data))
     except UnknownIndex:
         return True
 
 
 def _index_of(root: Path) -> Path | None:
-    """The index of the repository whose top is ``root``; None where there is none."""
+    """The index of the repository at ``root``; None if there is none."""
     git = root / ".git"
     try:
         is_directory = git.is_dir()
@@ -112,7 +111,7 @@ def _names(data: bytes, version: int, count: int, id_bytes: int) -> list[bytes]:
 
 
 def _check_rest(data: bytes, position: int, end: int) -> None:
-    """Extensions must fill the file up to its checksum; one that says "see another file" is not followed."""
+    """Extensions must fill the file up to its checksum; references to another file are not followed."""
     while position < end:
         if data[position : position + 4] == b"link":
             raise UnknownIndex("split over two files")

@@ -1,19 +1,15 @@
-"""One Claude home, seen read-only: where everything in it lies, and what is there.
+"""A read-only view of one Claude home: its paths and its contents.
 
-Every path below ``~/.claude`` that recollect knows is built in this module and
-nowhere else. Ids come in as types, so no name taken from a transcript can lead
-out of its directory. Directories are listed when asked for and never kept, so
-the answer is as old as the question.
+Every path below ``~/.claude`` that recollect knows is built in this module only. Ids are typed, so no name
+from a transcript can lead out of its directory. Directories are listed on demand and never cached.
 
-Nothing here raises for what others left in the home. A missing directory is an
-empty one; what cannot be read is in ``problems``; a name that is not an id is
-listed with ``id`` None; a file that vanishes while we look was never there.
-Nothing here writes, creates or locks.
+Nothing here raises because of the home's contents. A missing directory is an empty one; what cannot be read
+is in ``problems``; a name that is not an id is listed with ``id`` None; a file that vanishes during listing
+is left out. Nothing here writes, creates or locks.
 
-Links: a linked log is read through the link and keeps the link's path, as the
-client does it. A linked project directory is listed unless it is one already
-listed, or contains the listing itself. A session's side directory may be a
-link too; below it links to directories are not followed.
+Links: a linked log is read through the link and keeps the link's path, as in the client. A linked project
+directory is listed unless it is already listed, or contains the listing itself. A session's side directory
+may be a link too; below it links to directories are not followed.
 """
 
 from __future__ import annotations
@@ -46,13 +42,13 @@ _Id = TypeVar("_Id", SessionId, AgentId, ProjectKey)
 _Seen: TypeAlias = tuple[Path, int, int, int, int]  # the fields of SeenFile, in order
 _LOG, _AGENT = ".jsonl", "agent-"
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
-# How far into a log its working directory or owner is looked for: the first line that
-# says so starts within a few kilobytes in every real file.
+# How far into a log its working directory or owner is searched: in real files the first line with it starts
+# within a few kilobytes.
 _HEAD = 1 << 20
 
 
 class SeenFile(msgspec.Struct, frozen=True):
-    """A file as it was when it was listed; device and inode are 0 where the system does not say."""
+    """A file as listed; device and inode are 0 where the system does not report them."""
 
     path: Path
     size: int
@@ -62,10 +58,10 @@ class SeenFile(msgspec.Struct, frozen=True):
 
 
 class ProjectDir(msgspec.Struct, frozen=True):
-    """A directory below ``projects/``; ``key`` is None where its name is not one a client makes.
+    """A directory below ``projects/``; ``key`` is None where no client would give that name.
 
-    It may hold sessions of several working directories, whose paths give the
-    same key. Which session ran where is said by its entries (``first_cwd``).
+    It may hold sessions of several working directories whose paths give the same key. The entries of a
+    session say where it ran (``first_cwd``).
     """
 
     key: ProjectKey | None
@@ -79,11 +75,11 @@ class ProjectDir(msgspec.Struct, frozen=True):
         return self.path / "memory"
 
     def log(self, session: SessionId) -> Path:
-        """The log of ``session``, there or not."""
+        """The log of ``session``, whether it exists or not."""
         return self.path / f"{SessionId(session)}{_LOG}"
 
     def side_dir(self, session: SessionId) -> Path:
-        """Where the side files of ``session`` lie, if it has any."""
+        """The directory of the side files of ``session``."""
         return self.path / SessionId(session)
 
 
@@ -93,20 +89,20 @@ class LogFile(SeenFile, frozen=True):
     def first_cwd(self) -> str | None:
         """The working directory of the first entry that names one.
 
-        It tells sessions apart that share a project directory. Reads the head
-        only; None where the log names none there, or cannot be read.
+        It distinguishes sessions that share a project directory. Reads only the head; None where the head
+        names none, or cannot be read.
         """
         return first_text(self.path, "cwd")
 
 
 class SessionFile(LogFile, frozen=True):
-    """A session's log. ``id`` is None for a name no client gives; such a log is still readable by path."""
+    """A session's log. ``id`` is None for a name no client gives; such a log can still be read by path."""
 
     id: SessionId | None
 
     @property
     def is_uuid(self) -> bool:
-        """Whether the client would list it: it passes over every other name."""
+        """Whether the client would list it: it ignores every other name."""
         return self.id is not None and self.id.is_uuid
 
     @property
@@ -131,7 +127,7 @@ class SessionFile(LogFile, frozen=True):
 
 
 class AgentFile(LogFile, frozen=True):
-    """A sub-agent's log. Only the nested layout says by its place whose agent it is."""
+    """A sub-agent's log. Only the nested layout shows by its path whose agent it is."""
 
     agent_id: AgentId | None
     meta_path: Path | None
@@ -154,13 +150,13 @@ class TodoFile(SeenFile, frozen=True):
 
 
 class TaskFile(SeenFile, frozen=True):
-    """``tasks/<session>/<number>.json``; ``number`` is None for a name that is none."""
+    """``tasks/<session>/<number>.json``; ``number`` is None where the name is not a number."""
 
     number: int | None
 
 
 class HomeTotals(msgspec.Struct, frozen=True):
-    """How much a home holds. A log that two names lead to counts once."""
+    """Totals of a home. A log with two names counts once."""
 
     projects: int
     sessions: int
@@ -169,7 +165,7 @@ class HomeTotals(msgspec.Struct, frozen=True):
 
 
 class LogContent(enum.Enum):
-    """What client 2.1.325 finds when ``--continue`` looks into a log."""
+    """What client 2.1.325 finds when ``--continue`` reads a log."""
 
     CONVERSATION = "a conversation"
     EMPTY = "an empty file"
@@ -183,14 +179,14 @@ _CONTINUED = frozenset([LogContent.CONVERSATION, LogContent.EMPTY, LogContent.NO
 
 
 class LatestSession(msgspec.Struct, frozen=True):
-    """The log ``--continue`` takes, and what it holds."""
+    """The log that ``--continue`` uses, and what it holds."""
 
     file: SessionFile
     content: LogContent
 
     @property
     def empty(self) -> bool:
-        """Whether the client would continue with no history at all, and say nothing about it."""
+        """Whether the client would continue silently without any history."""
         return self.content is not LogContent.CONVERSATION
 
 
@@ -207,14 +203,14 @@ class ClaudeHome:
 
     @property
     def problems(self) -> list[ReadProblem]:
-        """What the last look at each place could not read."""
+        """What could not be read when each place was last listed."""
         return list(self._problems)
 
     def note_problem(self, path: Path, reason: str | OSError) -> None:
-        """For readers of this home: say what was left out of an answer, and why."""
+        """For readers of this home: record what was left out of an answer, and why."""
         self._problems.note(path, reason)
 
-    # --- where things lie -------------------------------------------------------------------
+    # --- paths ------------------------------------------------------------------------------
 
     @property
     def projects_dir(self) -> Path:
@@ -223,7 +219,7 @@ class ClaudeHome:
 
     @property
     def live_dir(self) -> Path:
-        """One marker per running client. The ``.key`` files beside them are secrets: never read."""
+        """One marker per running client. The ``.key`` files beside them are secrets and never read."""
         return self.root / "sessions"
 
     @property
@@ -282,7 +278,7 @@ class ClaudeHome:
         return self.root / "tasks" / SessionId(session)
 
     def session_env_dir(self, session: SessionId) -> Path:
-        """Made when a shell tool runs; usually empty."""
+        """Created when a shell tool runs; usually empty."""
         return self.root / "session-env" / SessionId(session)
 
     def plan_file(self, slug: EntryId) -> Path:
@@ -293,10 +289,10 @@ class ClaudeHome:
         """One long paste by the hash that ``history.jsonl`` gives."""
         return self.paste_cache_dir / f"{EntryId(content_hash)}.txt"
 
-    # --- what is there ----------------------------------------------------------------------
+    # --- contents ---------------------------------------------------------------------------
 
     def projects(self) -> Iterator[ProjectDir]:
-        """Every project directory once: real ones first, then links to somewhere else."""
+        """Every project directory once: real ones first, then links to other places."""
         listed = self._entries(self.projects_dir)
         base = os.path.realpath(self.projects_dir)
         seen: set[str] = set()
@@ -318,8 +314,8 @@ class ClaudeHome:
     def agents(self, session: SessionFile) -> Iterator[AgentFile]:
         """The sub-agents of one session in both layouts.
 
-        The flat layout costs a look into every agent log of the project; to
-        sort out a whole project use ``project_agents`` once, and ``owner``.
+        The flat layout reads the head of every agent log of the project; for a whole project call
+        ``project_agents`` once, and use ``owner``.
         """
         yield from self._nested_agents(session.subagents, session.id)
         if session.id is not None:
@@ -328,7 +324,7 @@ class ClaudeHome:
                     yield agent
 
     def project_agents(self, project: ProjectDir) -> Iterator[AgentFile]:
-        """Every sub-agent's log of a project, also those whose session's log is gone."""
+        """Every sub-agent's log of a project, including those whose session's log is missing."""
         yield from self._flat_agents(project.path)
         for entry in self._entries(project.path):
             if self._is_directory(entry, follow=True):
@@ -357,7 +353,7 @@ class ClaudeHome:
                 yield session
 
     def tasks(self, session: SessionId) -> list[TaskFile]:
-        """The tasks of one session in the order of their numbers."""
+        """The tasks of one session by number."""
         found = [
             TaskFile(*seen, number=_number(seen[0].stem))
             for seen in self._files(self._entries(self.tasks_dir(session)), ".json")
@@ -384,9 +380,8 @@ class ClaudeHome:
     def project_dirs_for(self, cwd: str) -> list[ProjectDir]:
         """The directories that may hold sessions of a working directory, in reading order.
 
-        First the client's key, then the SDK's, then directories whose over-long
-        name differs in the hash only. Each **may be shared by several working
-        directories**: filter by ``SessionFile.first_cwd``.
+        First the client's key, then the SDK's, then directories whose over-long name differs only in the
+        hash. Each **may be shared by several working directories**: filter by ``SessionFile.first_cwd``.
         """
         keys = candidate_keys(_resolved(cwd))
         exact = [self.project_dir(key) for key in keys]
@@ -395,12 +390,11 @@ class ClaudeHome:
         return found + [project for project in self._long_relatives(keys) if project.name not in taken]
 
     def latest_session(self, cwd: str) -> LatestSession | None:
-        """The session ``claude --continue`` (2.1.325) takes in ``cwd``; None where it starts a new one.
+        """The session that ``claude --continue`` (2.1.325) uses in ``cwd``; None where it starts a new one.
 
-        Newest file time first. Passed over: names that are no UUID, logs of
-        sub-agents, logs that hold only sub-agent lines, only metadata or only
-        garbage, and those of another directory (still there) with the same
-        key. An empty log, or one without timestamps, *is* taken.
+        Newest file time first. Skipped: names that are not a UUID, logs of sub-agents, logs that hold only
+        sub-agent lines, only metadata or only garbage, and those of another existing directory with the same
+        key. An empty log, or one without timestamps, *is* used.
         """
         resolved = _resolved(cwd)
         logs = [log for project in self._continue_dirs(cwd) for log in self.sessions(project) if log.is_uuid]
@@ -411,7 +405,7 @@ class ClaudeHome:
         return None
 
     def _continue_dirs(self, cwd: str) -> list[ProjectDir]:
-        key = project_key(_resolved(cwd))  # the client knows nothing of the SDK's key
+        key = project_key(_resolved(cwd))  # the client does not use the SDK's key
         path = self.project_dir(key)
         if is_directory(path, self._problems):
             return [_project(path, path.is_symlink())]
@@ -424,7 +418,7 @@ class ClaudeHome:
                     yield project
 
     def _content(self, log: SessionFile) -> LogContent | None:
-        """Read up to the first line that decides; None for a log that cannot be read."""
+        """Read up to the first decisive line; None for a log that cannot be read."""
         if log.size == 0:
             return LogContent.EMPTY
         content = LogContent.GARBAGE
@@ -451,7 +445,7 @@ class ClaudeHome:
         return list_directory(directory, self._problems)
 
     def _is_directory(self, entry: os.DirEntry[str], *, follow: bool = False) -> bool:
-        # Logs are by far the most entries; their names save the system call.
+        # Logs are by far the most entries; checking the name first saves a system call.
         is_log = entry.name.endswith(_LOG)
         return not is_log and is_directory(entry, self._problems, follow=follow)
 
@@ -514,31 +508,31 @@ def _number(text: str) -> int | None:
 
 
 def _is_a_neighbours(log: SessionFile, cwd: str) -> bool:
-    """Whether it began in another directory, still there, whose key is the same, as ``/a/b`` and ``/a-b`` have.
+    """Whether it began in another existing directory with the same key, such as ``/a/b`` and ``/a-b``.
 
-    A first directory that is gone, or that has another key, is a project that was moved: the client goes on with it.
+    If the first directory is missing or has another key, the project was moved: the client continues with it.
     """
     first = log.first_cwd()
     if first is None or first == cwd or project_key(first) != project_key(cwd) or _resolved(first) == cwd:
         return False
     try:
         return Path(first).is_dir()
-    except OSError:  # unreadable on the way there: the client cannot see it either
+    except OSError:  # not accessible: the client cannot see it either
         return False
 
 
 def _resolved(cwd: str) -> str:
-    """The path a key is made of: links followed, except for a path of another kind of system."""
+    """The path a key is computed from: links followed, except for a path of another operating system."""
     if os.name != "nt" and _WINDOWS_PATH.match(cwd):
         return cwd
     try:
         return os.path.realpath(cwd)
-    except ValueError:  # a NUL inside: no directory has that name, but a key it has
+    except ValueError:  # a NUL inside: no such directory exists, but it has a key
         return cwd
 
 
 def first_text(path: Path, field: Literal["cwd", "session_id"]) -> str | None:
-    """The first value of a field in the head of a log; None where it names none there, or cannot be read."""
+    """The first value of a field in the head of a log; None where the head has none, or cannot be read."""
     try:
         for line in peek_lines(path, within=_HEAD):
             value = getattr(line, field)

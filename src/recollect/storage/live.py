@@ -1,18 +1,15 @@
-"""Which sessions are open right now, as far as the running clients say so.
+"""Which sessions are open right now, according to the running clients.
 
-A client (2.1.197 and later) keeps ``sessions/<pid>.json`` while it runs and
-removes it at exit. A crash leaves it behind, and the system hands the number
-to another process sooner or later, so a marker counts only if its process is
-still the one that wrote it (S14): the start time of the process must be the
-``procStart`` of the marker, or at least not later than ``startedAt``.
+A client (2.1.197 and later) keeps ``sessions/<pid>.json`` while it runs and removes it at exit. A crash
+leaves it behind, and the system reuses the process number, so a marker counts only if its process is still
+the one that wrote it (S14): the start time of the process must be the ``procStart`` of the marker, or at
+least not later than ``startedAt``.
 
-``procStart`` is what the system calls the start time where the client runs:
-clock ticks since boot on Linux (field 22 of ``/proc/<pid>/stat``), a date in
-UTC elsewhere. Both shapes are understood; any other is passed over.
+``procStart`` is the start time in the format of the client's system: clock ticks since boot on Linux (field
+22 of ``/proc/<pid>/stat``), a date in UTC elsewhere. Both forms are understood; any other is ignored.
 
-A session listed here may be open; ``certain`` says whether that was proved.
-A session not listed may be open all the same: older clients and print mode
-leave no marker. It is a hint, never a lock. The ``.key`` files beside the
+A session listed here may be open; ``certain`` says whether that was proved. A session not listed may still be
+open: older clients and print mode leave no marker. It is a hint, never a lock. The ``.key`` files beside the
 markers are secrets and are not opened.
 """
 
@@ -43,7 +40,7 @@ _PS_DATE = re.compile(r"\w{3} (\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})", 
 
 
 class LiveSession(msgspec.Struct, frozen=True):
-    """A session some process says it has open. ``certain`` is false where that could not be proved."""
+    """A session that a process has marked as open. ``certain`` is false where that could not be proved."""
 
     pid: int
     session_id: SessionId
@@ -59,7 +56,7 @@ class LiveSession(msgspec.Struct, frozen=True):
 
 
 class _Marker(msgspec.Struct, rename="camel"):
-    """The marker as it stands in the file. Only the two ids must have their type."""
+    """The marker as in the file. Only the two ids must have their type."""
 
     pid: int
     session_id: str
@@ -76,7 +73,7 @@ class _Marker(msgspec.Struct, rename="camel"):
 
 
 class _Process(msgspec.Struct, frozen=True):
-    """When a running process started; both None where the system does not tell us."""
+    """When a running process started; both None where the system does not report it."""
 
     ticks: int | None = None
     started: datetime | None = None
@@ -103,7 +100,7 @@ def _read(home: ClaudeHome, path: Path, pid: int) -> _Marker | None:
         with open_regular(path) as file:
             marker = msgspec.json.decode(file.read(_LARGEST_MARKER), type=_Marker)
         SessionId(marker.session_id)
-    except FileNotFoundError:  # its client has just ended
+    except FileNotFoundError:  # its client has just exited
         return None
     except OSError as cause:
         home.note_problem(path, cause)
@@ -133,9 +130,9 @@ def _live(marker: _Marker, certain: bool) -> LiveSession:
 
 
 def _proof(marker: _Marker, proc: Path) -> bool | None:
-    """True: the writer runs. False: it may. None: it does not."""
+    """True: the writer is running. False: it may be. None: it is not."""
     if _is_foreign(marker.pid_domain, proc):
-        return False  # another machine or container counts its own processes; ours say nothing
+        return False  # another machine or container has its own process numbers; ours say nothing about it
     process = _running(marker.pid, proc)
     if process is None:
         return None
@@ -150,7 +147,7 @@ def _proof(marker: _Marker, proc: Path) -> bool | None:
 
 
 def _proof_by_start(marked: datetime | None, started: datetime) -> bool | None:
-    """A process that held this number before the marker was made is the one that made it."""
+    """A process that started before the marker was made is the one that made it."""
     if marked is None:
         return False
     if started <= marked:
@@ -159,11 +156,11 @@ def _proof_by_start(marked: datetime | None, started: datetime) -> bool | None:
 
 
 def _running(pid: int, proc: Path) -> _Process | None:
-    """The process with this number, None if there is none (or only its remains)."""
+    """The process with this number; None if there is none, or only a zombie."""
     if not (proc / "self" / "stat").exists():
         return _Process() if _answers(pid) else None
     try:
-        # The name in parentheses may hold anything, parentheses and spaces too: split behind the last one.
+        # The name in parentheses may hold anything, parentheses and spaces too: split after the last one.
         fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except FileNotFoundError:
         return None
@@ -188,7 +185,7 @@ def _boot_time(proc: Path) -> datetime:
 def _answers(pid: int) -> bool:
     """Whether a process has this number, on systems without /proc."""
     if os.name == "nt":
-        return True  # os.kill(pid, 0) would send it a Ctrl-C there
+        return True  # os.kill(pid, 0) would send a Ctrl-C there
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -199,10 +196,10 @@ def _answers(pid: int) -> bool:
 
 
 def _is_foreign(domain: object, proc: Path) -> bool:
-    """Whether the marker's process number was given out by another system than ours.
+    """Whether the marker's process number belongs to another system than ours.
 
-    Seen: ``darwin``, ``win32:<host>``, ``linux:<machine id>:pid:[<namespace>]``,
-    the machine id empty in containers. No domain (older clients) means ours.
+    Seen: ``darwin``, ``win32:<host>``, ``linux:<machine id>:pid:[<namespace>]``, the machine id empty in
+    containers. No domain (older clients) means ours.
     """
     if not isinstance(domain, str) or not domain:
         return False

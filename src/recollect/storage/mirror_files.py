@@ -1,8 +1,8 @@
-"""The files of a mirror: a Claude home that is filled from elsewhere and may be thrown away at any time.
+"""The files of a mirror: a Claude home that is filled from elsewhere and may be deleted at any time.
 
-It is a cache, so nothing is synced to the disk. Whoever fills it checks what is there before adding to it, and
-holds the lock while doing so. Readers hold nothing: a log grows by whole lines, and everything else takes its name
-when it is whole. Names are checked by whoever makes the paths; nothing here follows a link.
+It is a cache, so nothing is synced to the disk. The writer checks what is there before adding to it, and
+holds the lock meanwhile. Readers hold nothing: a log grows by whole lines, and every other file gets its name
+when it is complete. Callers check the names in paths; nothing here follows a link.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LOCK_SECONDS = 120.0
 
 
 class FileMark(Struct, frozen=True):
-    """Which file it is, and how long."""
+    """The identity and size of a file."""
 
     inode: int
     size: int
 
 
 class MirrorFiles:
-    """One mirror below a directory: ``home`` is the Claude home in it."""
+    """One mirror below a directory: ``home`` is its Claude home."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.home = root, root / "home"
@@ -42,12 +42,12 @@ class MirrorFiles:
         self.lock = FileLock(root / "lock", _LOCK_SECONDS, guards=self.home)
 
     def make(self) -> None:
-        """The empty home, where there is none."""
+        """Create the empty home if it is missing."""
         with as_storage_error("create", self.projects):
             fsops.make_directories(self.projects)
 
     def sessions(self) -> dict[str, Path]:
-        """The sessions that have a log or a directory here, each with the directory it lies in."""
+        """The sessions that have a log or a directory here, each with its parent directory."""
         found: dict[str, Path] = {}
         for project in _entries(self.projects):
             with contextlib.suppress(NotADirectoryError), os.scandir(project) as entries:
@@ -72,7 +72,6 @@ class MirrorFiles:
             yield from file
 
     def bytes_of(self, path: Path) -> Iterator[bytes]:
-        """A file in pieces."""
         with open_regular(path) as file:
             while piece := file.read(_PIECE):
                 yield piece
@@ -87,7 +86,10 @@ class MirrorFiles:
                 fsops.close_quietly(opened.fd)
 
     def put(self, path: Path, pieces: Iterable[bytes]) -> None:
-        """A file, whole: written aside, then given its name. One at a time, under the lock."""
+        """Write a complete file: under a temporary name first, then renamed.
+
+        One at a time, under the lock.
+        """
         with as_storage_error("write", path):
             with contextlib.suppress(FileNotFoundError):
                 fsops.unlink(self._incoming)
@@ -101,19 +103,21 @@ class MirrorFiles:
             fsops.rename_over(self._incoming, path)
 
     def date(self, path: Path, milliseconds: int) -> None:
-        """Say when a log changed, as a home would."""
+        """Set the modification time of a log."""
         with contextlib.suppress(OSError):
             fsops.give_time(path, milliseconds * 1_000_000)
 
     def keep_only(self, session: str, project: Path, expected: set[Path]) -> None:
-        """Take away what lies here of a session and is not expected."""
+        """Remove the files of a session that are not expected."""
         for path in list(self._files(session, project)):
             if path not in expected:
                 with as_storage_error("remove", path):
                     fsops.unlink(path)
 
     def remove(self, session: str) -> bool:
-        """Take away everything of a session, its log last: what is half done is found again by it."""
+        """Remove all files of a session, its log last, so that an interrupted removal can be found and
+        repeated.
+        """
         places = [project for project in _entries(self.projects) if project.is_dir()]
         found = False
         with as_storage_error("remove", self.home):

@@ -1,13 +1,11 @@
-"""What was typed, in every project: ``history.jsonl`` and the pastes it points to.
+"""The prompts typed in every project: ``history.jsonl`` and the pastes it refers to.
 
-The interactive client appends one line a prompt, slash commands and ``!`` lines
-included. Long pastes stand in the line as ``[Pasted text #1 +399 lines]``; their
-text lies in ``paste-cache/<hash>.txt``, the hash being that of the text, and is
-read and checked only when somebody asks for it.
+The interactive client appends one line per prompt, including slash commands and ``!`` lines. Long pastes
+appear in the line as ``[Pasted text #1 +399 lines]``; their text is in ``paste-cache/<hash>.txt``, named by
+the hash of the text, and is read and checked only on demand.
 
-The file is someone else's log: lines up to the last newline are read (S3), a
-line that is no prompt is passed over and counted in ``home.problems``, and no
-file at all is no prompts. Nothing is written.
+Lines up to the last newline are read (S3), a line that is not a prompt is skipped and counted in
+``home.problems``, and a missing file gives no prompts. Nothing is written.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _REFERENCE = re.compile(r"\[Pasted text #([0-9]{1,9})(?: \+[0-9]+ lines)?\]", re
 
 
 class Paste(Struct, frozen=True):
-    """Something pasted into a prompt: its text, or the hash under which the text was put aside."""
+    """A paste in a prompt: its text, or the hash under which the text is stored."""
 
     number: str
     kind: str
@@ -47,7 +45,7 @@ class Paste(Struct, frozen=True):
 
 
 class Prompt(Struct, frozen=True):
-    """One thing a person typed. ``session_id`` is missing in what early clients wrote.
+    """One prompt of a person. ``session_id`` is missing in lines of early clients.
 
     ``offset`` is where the line starts in ``history.jsonl``.
     """
@@ -63,7 +61,7 @@ class Prompt(Struct, frozen=True):
 
 
 class PromptPage(Struct, frozen=True):
-    """Some prompts, newest first. ``before`` asks for the next page; None: there is none."""
+    """Some prompts, newest first. ``before`` requests the next page; None: there is none."""
 
     prompts: list[Prompt]
     before: int | None
@@ -81,7 +79,7 @@ _decoder = msgspec.json.Decoder(_PromptLine)
 
 
 def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]:
-    """Every prompt, in the order of the file or from its end."""
+    """Every prompt, in file order or from its end."""
     opened = _opened(home)
     if opened is None:
         return
@@ -93,7 +91,7 @@ def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]
 def page(home: ClaudeHome, *, before: int | None = None, limit: int = 50) -> PromptPage:
     """The newest prompts, or those before an earlier page; reads about as much as it returns."""
     if limit < 1:
-        raise UsageError(f"page of {limit} prompts: too few", hint="ask for at least one prompt a page")
+        raise UsageError(f"page of {limit} prompts: the limit is too small", hint="use a limit of at least 1")
     opened = _opened(home)
     if opened is None:
         return PromptPage([], None)
@@ -106,14 +104,14 @@ def page(home: ClaudeHome, *, before: int | None = None, limit: int = 50) -> Pro
 
 
 def paste_text(home: ClaudeHome, paste: Paste) -> str:
-    """The text of a paste. ``NotFound`` if it is gone, ``DamagedData`` if what lies there is another text."""
+    """The text of a paste. ``NotFound`` if it is missing, ``DamagedData`` if the file holds another text."""
     if paste.content is not None:
         return paste.content
     try:
         name = EntryId(paste.content_hash or "")
     except InvalidId:
         raise NotFound(
-            f"paste {paste.number}: no text was kept", hint="only its place in the prompt is left"
+            f"paste {paste.number}: its text was not stored", hint="only its reference in the prompt is left"
         ) from None
     path = home.paste_file(name)
     data = openat.read_file(home.root, path.relative_to(home.root).parts)
@@ -125,7 +123,7 @@ def paste_text(home: ClaudeHome, paste: Paste) -> str:
 
 
 def full_text(home: ClaudeHome, prompt: Prompt) -> str:
-    """The prompt with every pasted text in its place; a paste whose text is lost stays a reference."""
+    """The prompt with every pasted text inserted; a paste whose text is lost stays a reference."""
     known = {paste.number: paste for paste in prompt.pastes if paste.kind == "text"}
 
     def expanded(reference: re.Match[str]) -> str:
@@ -155,7 +153,7 @@ def _prompts_of(home: ClaudeHome, lines: Iterator[Line | Damage]) -> Iterator[Pr
             yield prompt
             continue
         unreadable += 1
-        home.note_problem(home.history_file, f"{unreadable} of its lines are no prompts")
+        home.note_problem(home.history_file, f"{unreadable} of its lines are not prompts")
 
 
 def _prompt(line: Line) -> Prompt | None:
@@ -168,7 +166,7 @@ def _prompt(line: Line) -> Prompt | None:
 
 
 def _leniently(line: Line) -> Prompt | None:
-    """A line that is damaged or shaped in another way still counts if it says what was typed."""
+    """A damaged or differently shaped line still counts if it holds the typed text."""
     fields = loose_object(line.data)
     display, pasted = fields.get("display"), fields.get("pastedContents")
     if not isinstance(display, str):

@@ -1,12 +1,10 @@
-"""Whose turn it is to start a refresh: one process, once in a while, however many ask.
+"""Which process may start a refresh: one, at most once per interval, for any number of callers.
 
-A status line runs several times a second in every session, and each run may find the index
-old. The time of a marker file says when a refresh was last started. Who makes the marker has
-the turn; who finds it old takes a lock on it, looks again and moves its time on. Everybody
-else goes on at once: nobody waits.
+A status line runs several times a second in every session, and each run may find an outdated index. The time
+of a marker file records when a refresh was last started. The process that creates the marker may refresh; one
+that finds it old locks it, checks again and updates its time. All others continue at once without waiting.
 
-A marker that somebody removes costs one refresh too many. Where it cannot be written nobody
-gets the turn.
+If the marker is deleted, one extra refresh runs. If it cannot be written, no process refreshes.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import time
 
 try:
     import fcntl
-except ImportError:  # Windows: two may get the turn at the same moment; the index has a lock of its own
+except ImportError:  # Windows: two processes may refresh at the same moment; the index has a lock of its own
     fcntl = None  # type: ignore[assignment]
 
 _MODE = 0o600
@@ -26,14 +24,14 @@ _SAFE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 def is_recent(path: str, seconds: float) -> bool:
     """Whether a file was changed in the last ``seconds``."""
     try:
-        # Absolute: a time in the future is left from a clock that was set back, and must not stop us for long.
+        # Absolute: a future time comes from a clock that was set back, and must not block refreshes for long.
         return abs(time.time() - os.stat(path).st_mtime) < seconds  # noqa: PTH116 - pathlib is slow to import
     except OSError:
         return False
 
 
 def take_turn(marker: str, seconds: float) -> bool:
-    """Whether the caller, and nobody else for so many seconds, is to start a refresh."""
+    """Whether the caller should start a refresh; no other caller gets True for this many seconds."""
     if is_recent(marker, seconds):
         return False
     try:
@@ -81,6 +79,6 @@ def _locked(fd: int) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: the time alone has to do
+    except OSError:  # a file system without locks: the time alone decides
         return True
     return True

@@ -1,17 +1,15 @@
-"""Our own durable store of sessions, and their life from first entry to trash.
+"""Our own durable store of sessions, from first entry to trash.
 
-A store is a directory of logs in one of two layouts. ``create`` starts a session,
-``open`` resumes one with its totals, ``delete`` moves it to the trash with every
-byte, ``restore`` brings it back. A session's state is worked out from what is on
-disk (is there a log, when was its last entry, is it in the trash), so no second
-file can disagree with the log.
+A store is a directory of logs in one of two layouts. ``create`` starts a session, ``open`` resumes one with
+its totals, ``delete`` moves it to the trash with every byte, ``restore`` brings it back. A session's state is
+derived from the disk (is there a log, when was its last entry, is it in the trash), so no second file can
+disagree with the log.
 
-A new session has no file until its first entry: an empty log would be what
-``claude --continue`` picks up, and it would pick up nothing.
+A new session has no file until its first entry: ``claude --continue`` would choose an empty log and continue
+with nothing.
 
-One writer per session is the rule of the format, not of the lock: two processes
-that append to one session lose nothing, but, as with the client itself, their
-entries may form two branches.
+One writer per session is a rule of the format, not of the lock: two processes that append to one session lose
+nothing, but, as with the client itself, their entries may form two branches.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class StoredSession(Struct, frozen=True):
 
 
 class TrashedSession(Struct, frozen=True):
-    """A session in the trash; ``batch`` is what brings it back."""
+    """A session in the trash; ``batch`` is the id for ``restore``."""
 
     batch: str
     id: SessionId
@@ -86,7 +84,7 @@ class TrashedSession(Struct, frozen=True):
 
 
 class LogContext(Struct, frozen=True):
-    """Which log, and what its entries say about where they were written."""
+    """Which log, and the context fields of its entries."""
 
     path: Path
     key: ProjectKey
@@ -97,12 +95,12 @@ class LogContext(Struct, frozen=True):
 
 
 class PlacedDraft(Draft, frozen=True, kw_only=True):
-    """A draft that says itself which entry it follows, or when it was said.
+    """A draft with its own parent or time.
 
-    Without ``parent`` it follows the last entry of the log, with None it follows
-    none; naming an earlier one starts a branch there. Nobody checks that the parent
-    is in the log, and the flat dialect, which has no parents, leaves it out. Without
-    ``at`` the store's clock is asked, and times rise; a time that is given is taken as it is.
+    Without ``parent`` it follows the last entry of the log, with None it follows none; naming an earlier one
+    starts a branch there. The parent is not checked to be in the log, and the flat dialect, which has no
+    parents, leaves it out. Without ``at`` the store's clock is used, and times increase; a given time is used
+    unchanged.
     """
 
     draft: Draft
@@ -146,8 +144,7 @@ class Store:
     def create(self, project: str | Path, *, session: str | None = None, git_branch: str = "") -> SessionLog:
         """A new session of the project. Nothing is written before the first entry.
 
-        In the flat layout the day is the session, so creating it again on one
-        day goes on with the day's log.
+        In the flat layout the day is the session, so creating it again on one day continues the day's log.
         """
         cwd = _directory(project)
         key = self.paths.layout.key(cwd)
@@ -160,7 +157,7 @@ class Store:
         return SessionLog(self, place, SessionState.CREATED)
 
     def open(self, session: str) -> SessionLog:
-        """Resume a session by id, or by the start of an id that fits only one."""
+        """Resume a session by id, or by a unique prefix of one."""
         found = self.find(session)
         seen = glance(found.path)
         return self._resumed(
@@ -168,7 +165,7 @@ class Store:
         )
 
     def find(self, session: str) -> StoredSession:
-        """The one session with this id, or with an id that starts so; ``key/id`` where projects share an id."""
+        """The one session with this id or prefix; ``key/id`` where projects share an id."""
         key, _, name = session.rpartition("/")
         logs = [
             log for log in self.paths.logs() if log.session.startswith(name) and (not key or log.key == key)
@@ -189,13 +186,13 @@ class Store:
         key = None if project is None else self.paths.layout.key(_directory(project))
         found = []
         for log in self.paths.logs(key):
-            with contextlib.suppress(NotFound):  # another process may delete it this moment
+            with contextlib.suppress(NotFound):  # another process may be deleting it
                 found.append(self._stored(log))
         long_ago = dt.datetime.min.replace(tzinfo=dt.UTC)
         return sorted(found, key=lambda one: one.last_at or long_ago, reverse=True)
 
     def delete(self, session: str) -> TrashedSession:
-        """Move a session and its side files to the trash, between two appends of whoever writes to it."""
+        """Move a session and its side files to the trash, never in the middle of an append."""
         found = self.find(session)
         moved(found.state, SessionState.DELETED, found.id)
         stamp = self.clock().strftime("%Y%m%dT%H%M%S")
@@ -208,7 +205,7 @@ class Store:
         return TrashedSession(batch, found.id, found.key, self.paths.trashed(found.path, batch))
 
     def trash(self) -> list[TrashedSession]:
-        """What can be restored, oldest first. Names that are none of ours are passed over."""
+        """What can be restored, oldest first. Foreign names are ignored."""
         found = []
         for path in sorted(self.paths.trash_dir.glob("*/projects/*/*.jsonl")):
             with contextlib.suppress(InvalidId):
@@ -217,7 +214,7 @@ class Store:
         return found
 
     def restore(self, batch: str) -> StoredSession:
-        """Bring back what one ``delete`` took away, byte for byte."""
+        """Restore what one ``delete`` removed, byte for byte."""
         found = [one for one in self.trash() if one.batch == batch]
         if not found:
             raise NotFound(f"trash {batch!r}: nothing to restore", hint="trash() lists what there is")
@@ -227,11 +224,11 @@ class Store:
         if any(target.exists() and self.paths.trashed(target, batch).exists() for target in targets):
             raise UsageError(
                 f"restore {batch}: session {trashed.id} is in the store again",
-                hint="delete that one first: both then lie in the trash, and this one can be restored",
+                hint="delete that one first: both are then in the trash, and this one can be restored",
             )
         lock = FileLock(self.paths.lock(log), self._lock_timeout, guards=log)
         with lock, as_storage_error("restore", log):
-            # The log last: as long as it lies in the trash, the batch is listed and can be tried again.
+            # The log last: while it is in the trash, the batch is listed and can be tried again.
             for target in reversed(targets):
                 source = self.paths.trashed(target, batch)
                 if source.exists():
@@ -251,7 +248,7 @@ class Store:
         try:
             last = glance(log.path).last_at
         except StorageError:
-            last = None  # unreadable, but still there to be listed and deleted
+            last = None  # unreadable, but it must still be listed and deletable
         expired = has_expired(last, self.clock(), self.life)
         state = SessionState.EXPIRED if expired else SessionState.ACTIVE
         return StoredSession(log.session, log.key, state, log.path, log.size, last)
@@ -266,7 +263,7 @@ class Store:
 
 
 class SessionLog:
-    """One open session: what was said goes in, with ids, links and times of the store's making."""
+    """One open session for appending; the store adds ids, links and times."""
 
     def __init__(self, store: Store, place: LogContext, state: SessionState) -> None:
         self.place, self.state = place, state
@@ -282,7 +279,7 @@ class SessionLog:
         self._ledger = Ledger()
         self._last_uuid: str | None = None
         self._last_at: dt.datetime | None = None
-        self._places: dict[str, int] = {}  # where each entry stands, the first where it was repeated
+        self._places: dict[str, int] = {}  # the offset of each entry, the first where it was repeated
         self._seen = 0
 
     def __repr__(self) -> str:
@@ -295,12 +292,11 @@ class SessionLog:
 
     @property
     def path(self) -> Path:
-        """The log."""
         return self.place.path
 
     @property
     def spending(self) -> Spending:
-        """Tokens and money of the whole session, each response counted once."""
+        """Tokens and cost of the whole session, each response counted once."""
         return self._ledger.total(price_list())
 
     def agent_log(self, agent: str) -> SessionLog:
@@ -315,9 +311,8 @@ class SessionLog:
     def append(self, draft: Draft, *, entry_id: str | None = None) -> str:
         """Store one entry and return its id, after the sync.
 
-        Give ``entry_id`` to make a repeat harmless: an entry that is in the log
-        already under this id, saying the same, is not stored a second time.
-        Give a ``PlacedDraft`` to choose the parent or the time.
+        ``entry_id`` makes a repeat harmless: an entry already in the log under this id with the same content
+        is not stored again. A ``PlacedDraft`` chooses the parent or the time.
         """
         with self._one_at_a_time:
             if entry_id is None:
@@ -343,11 +338,11 @@ class SessionLog:
         self.state = moved(self.state, SessionState.ACTIVE, self.id)
 
     def entries(self) -> Iterable[Entry | Damage]:
-        """Everything in the log, from the start; an entry that was appended twice comes once (P9)."""
+        """Everything in the log, from the start; an entry that was appended twice is returned once (P9)."""
         return without_repeats(LogReader(self.path)) if self.path.exists() else ()
 
     def close(self) -> None:
-        """Sync what is left and let go of the file."""
+        """Sync the rest and close the file."""
         self._log.close()
 
     def __enter__(self) -> Self:
@@ -363,7 +358,7 @@ class SessionLog:
         parent, at = self._last_uuid, self._last_at
         for draft, entry_id in zip(drafts, ids, strict=True):
             now = self._store.clock()
-            # Rising times in file order: older clients choose the leaf by time.
+            # Increasing times in file order: older clients choose the leaf by time.
             at = now if at is None or now > at else at + _STEP
             for line in self._lines(draft, entry_id, parent, at):
                 seen = line_links(line) or LineLinks()
@@ -390,9 +385,9 @@ class SessionLog:
         return flat_lines(draft, stamp) if is_flat else claude_lines(draft, stamp)
 
     def _complete(self, entry_id: str, draft: Draft) -> bool:
-        """Whether the id is in the log already, saying the same; then lines a crash cut off are added.
+        """Whether the id is already in the log with the same content; lines missing after a crash are added.
 
-        An entry may take several lines. Saying something else under one id is a conflict.
+        An entry may take several lines. Other content under one id is a conflict.
         """
         first = self._stored(entry_id)
         if first is None:
@@ -420,14 +415,14 @@ class SessionLog:
         return item if isinstance(item, Entry) and item.uuid == entry_id else None
 
     def _catch_up(self) -> None:
-        """Take in what is new in the log, also what another process wrote."""
+        """Read what is new in the log, including lines of other processes."""
         try:
             there = self.path.stat()
         except FileNotFoundError:
             self._start_over(None)
             return
         if (there.st_dev, there.st_ino) != self._identity or there.st_size < self._seen:
-            # Deleted, restored or replaced since we looked: what we knew is about another file.
+            # Deleted, restored or replaced since the last look: our state is about another file.
             self._start_over((there.st_dev, there.st_ino))
         if there.st_size <= self._seen:
             return
@@ -448,7 +443,7 @@ class SessionLog:
 
 
 def _words(entry: Entry) -> object:
-    """What an entry says, apart from who, when and where."""
+    """The content of an entry without ids, times and context."""
     chain = entry.chain
     if chain is None:
         return entry.raw
@@ -465,7 +460,7 @@ def _words(entry: Entry) -> object:
 
 
 def _in_utc(moment: dt.datetime) -> dt.datetime:
-    """A clock that names no zone is taken to mean UTC."""
+    """A time without a zone counts as UTC."""
     return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
 
 

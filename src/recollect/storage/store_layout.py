@@ -1,16 +1,14 @@
-"""Where things lie in our own store: two layouts, one set of rules.
+"""The paths of our own store: two layouts, one set of rules.
 
     claude   projects/<project key>/<uuid>.jsonl     as in a Claude home; agents below <uuid>/subagents/
     flat     projects/<hash of path>/<date>.jsonl    one log per project and day
 
-Beside every log lies its lock, ``<log>.lock``, which is never removed (S8). What
-is taken out goes to ``trash/<batch>/`` under the same relative path, so putting
-it back is one rename.
+Beside every log is its lock, ``<log>.lock``, which is never removed (S8). Removed files go to
+``trash/<batch>/`` under the same relative path, so restoring is one rename.
 
-Names come in as id types and are checked once more for the shape of the layout,
-so no path built here leaves the store. What others put into the store is
-another matter: ``require_inside`` refuses a path on which a link stands, and
-the listing passes links over. Whoever opens a file asks it first.
+Names are id types and are checked once more for the layout, so no path built here leaves the store. Files
+that other programs put into the store are not trusted: ``require_inside`` refuses a path that contains a
+link, and listings skip links. Call it before opening a file.
 
 This module builds paths and lists; it creates, opens and moves nothing.
 """
@@ -48,7 +46,7 @@ class StoreLayout(enum.StrEnum):
         return project_key(project) if self is StoreLayout.CLAUDE else flat_project_hash(project)
 
     def require_session(self, session: SessionId) -> SessionId:
-        """The id, if a log of this layout may bear it; InvalidId if not."""
+        """The id, if it is valid for a log of this layout; ``InvalidId`` if not."""
         session = SessionId(session)
         if self.fits(session):
             return session
@@ -56,12 +54,12 @@ class StoreLayout(enum.StrEnum):
         raise InvalidId("session id", session, f"the {self.value} layout needs {wanted}")
 
     def fits(self, session: SessionId) -> bool:
-        """Whether a log of this layout may bear the id."""
+        """Whether the id is valid for a log of this layout."""
         return session.is_uuid if self is StoreLayout.CLAUDE else _is_day(session)
 
 
 class StoredLog(msgspec.Struct, frozen=True):
-    """A session's log in our store, as it was when it was listed."""
+    """A session's log in our store, as listed."""
 
     key: ProjectKey
     session: SessionId
@@ -73,7 +71,7 @@ class StoredLog(msgspec.Struct, frozen=True):
 
 
 class StorePaths:
-    """Every path of one store, and what lies there."""
+    """Every path of one store, and its listings."""
 
     def __init__(self, root: Path, layout: StoreLayout = StoreLayout.CLAUDE) -> None:
         self.root = root
@@ -82,7 +80,7 @@ class StorePaths:
 
     @property
     def problems(self) -> list[ReadProblem]:
-        """What the last look at each place could not read."""
+        """What could not be read when each place was last listed."""
         return list(self._problems)
 
     @property
@@ -92,7 +90,7 @@ class StorePaths:
 
     @property
     def trash_dir(self) -> Path:
-        """What was taken out, one directory per batch."""
+        """Removed files, one directory per batch."""
         return self.root / "trash"
 
     def project_dir(self, key: ProjectKey) -> Path:
@@ -112,17 +110,17 @@ class StorePaths:
         return self.session_dir(key, session) / "subagents" / f"agent-{AgentId(agent)}{_LOG}"
 
     def lock(self, log: Path) -> Path:
-        """The lock that guards a log: beside it, and there for ever (S8)."""
+        """The lock of a log: beside it, never removed (S8)."""
         return log.with_name(log.name + _LOCK)
 
     def trashed(self, path: Path, batch: str) -> Path:
-        """Where ``path`` of this store goes when it is taken out with ``batch``."""
+        """Where ``path`` of this store goes when it is removed with ``batch``."""
         if not _BATCH.fullmatch(batch):
             raise InvalidId("trash batch", batch, "is not a plain name of at most 64 characters")
         return self.trash_dir / batch / self._relative(path)
 
     def projects(self) -> Iterator[ProjectKey]:
-        """The projects that have a directory. Links are passed over."""
+        """The projects that have a directory. Links are skipped."""
         for entry in list_directory(self.projects_dir, self._problems):
             try:
                 key = ProjectKey(entry.name)
@@ -132,7 +130,7 @@ class StorePaths:
                 yield key
 
     def logs(self, key: ProjectKey | None = None) -> Iterator[StoredLog]:
-        """The logs of one project, or of all, by name. Links and names of another layout are passed over."""
+        """The logs of one project, or of all, by name. Links and names of another layout are skipped."""
         for project in self.projects() if key is None else (key,):
             for entry in list_directory(self.project_dir(project), self._problems):
                 session = self._session_of(entry.name)
@@ -153,10 +151,10 @@ class StorePaths:
                 yield agent
 
     def require_inside(self, path: Path) -> Path:
-        """``path``, if it lies in the store and no link stands on the way to it.
+        """``path``, if it is in the store and contains no link.
 
-        A part that does not exist yet is fine. The root itself may be a link:
-        where a store lies is its owner's choice.
+        A part that does not exist yet is allowed. The root itself may be a link: its owner chooses where a
+        store is.
         """
         relative = self._relative(path)
         for depth in range(1, len(relative.parts) + 1):
@@ -166,14 +164,14 @@ class StorePaths:
             except FileNotFoundError:
                 return path
             except OSError as error:
-                raise StorageError("open", part, error, hint="check who may read the store") from error
+                raise StorageError("open", part, error, hint="check the permissions of the store") from error
             if stat.S_ISLNK(mode):
                 cause = OSError(errno.ELOOP, "a link, and links inside a store are not followed")
                 raise StorageError("open", part, cause, hint="put the file itself there, or remove the link")
         return path
 
     def _relative(self, path: Path) -> Path:
-        """The way from the root to ``path``, without a step up."""
+        """The path from the root to ``path``, without a step up."""
         try:
             relative = path.relative_to(self.root)
         except ValueError:

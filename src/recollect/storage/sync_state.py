@@ -1,11 +1,11 @@
-"""What we know of a remote: how far each file was sent, what was pulled, which session has which name there.
+"""What we know about a remote: how far each file was sent, what was pulled, and the session names there.
 
-It is a memory, not the truth. The remote knows where its logs end, and the logs here hold every line; without this file
-everything is compared anew and nothing is sent or stored twice. So it is written whole, now and then and at the
-end, and one that cannot be read is as good as none (it is kept under another name).
+It is a cache, not the source of truth. The remote knows where its logs end, and the local logs hold every
+line; without this file everything is compared again and nothing is sent or stored twice. So it is written as
+a whole, occasionally and at the end, and an unreadable file counts as missing (it is renamed).
 
-A log is known by inode, size and time, and by the bytes before the place it was sent to: one that only grew
-is read from there, one that was written anew is compared from its start.
+A log is recognised by inode, size and time, and by the bytes before the last sent position: one that only
+grew is read from there, one that was rewritten is compared from its start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME_DIGITS = 16
 
 
 class ValueMapping(Struct, array_like=True, frozen=True):
-    """A value that reads otherwise on this machine: ``there`` on the remote is ``here`` in these fields of a line."""
+    """A value that differs on this machine: ``there`` on the remote is ``here`` in these fields of a line."""
 
     there: str
     here: str
@@ -35,16 +35,16 @@ class ValueMapping(Struct, array_like=True, frozen=True):
 
 
 class SyncTarget(Struct, array_like=True, frozen=True):
-    """The session of the remote that a session here is kept in; "" where it was deleted there and is not sent again."""
+    """The remote session of a local session; "" where it was deleted there and is not sent again."""
 
     session: str
     renamed: tuple[ValueMapping, ...] = ()
 
 
 class KnownLog(Struct, array_like=True, frozen=True):
-    """A log as it was seen, up to where it was sent (``sent`` bytes), and the remote's position there.
+    """A log as last seen: the bytes sent (``sent``), and the remote's position there.
 
-    ``tail`` is a hash of the bytes before that place. ``session`` and ``key`` are the remote's.
+    ``tail`` is a hash of the bytes before that position. ``session`` and ``key`` are the remote's.
     """
 
     size: int
@@ -70,7 +70,7 @@ class KnownFile(Struct, array_like=True, frozen=True):
 
 
 class PulledLog(Struct, array_like=True, frozen=True):
-    """A log that was pulled: where it lies, how long it was then, and the remote's position."""
+    """A pulled log: its path, its length then, and the remote's position."""
 
     path: str
     size: int
@@ -79,9 +79,11 @@ class PulledLog(Struct, array_like=True, frozen=True):
 
 
 class SyncState(Struct):
-    """All of it. ``targets`` is by the path of a session's log without its ending, ``directories`` too; ``owners`` by the
-    path of a flat sub-agent's log; ``pulled`` by session and key; ``about`` is the directory and the repository a
-    pulled session worked in, elsewhere. ``newest`` is the remote's time of the last pull.
+    """The whole state.
+
+    ``targets`` and ``directories`` are by the path of a session's log without its suffix; ``owners`` by the
+    path of a flat sub-agent's log; ``pulled`` by session and key; ``about`` is the remote directory and
+    repository of a pulled session. ``newest`` is the remote's time of the last pull.
     """
 
     version: int = _VERSION
@@ -98,7 +100,7 @@ class SyncState(Struct):
 
 
 class StateFile:
-    """The memory of one remote in our own directory. One process at a time works with it."""
+    """The state file of one remote in our own directory. One process at a time uses it."""
 
     def __init__(self, data: Path, address: str) -> None:
         self.directory = data / "sync"
@@ -107,13 +109,13 @@ class StateFile:
         self._lock = self.directory / f"{name}.lock"
 
     def locked(self, timeout: float = 10.0) -> FileLock:
-        """Held by whoever pushes or pulls."""
+        """Held while pushing or pulling."""
         with as_storage_error("create", self.directory):
             fsops.make_directories(self.directory)
         return FileLock(self._lock, timeout, guards=self.path)
 
     def load(self) -> SyncState:
-        """What was kept; nothing where there is nothing that can be read."""
+        """The saved state; empty where it is missing or unreadable."""
         try:
             data = self.path.read_bytes()
         except OSError:
@@ -127,14 +129,13 @@ class StateFile:
         return SyncState()
 
     def save(self, state: SyncState) -> None:
-        """Keep it, whole."""
         with as_storage_error("write", self.path):
             fsops.make_directories(self.directory)
             fsops.replace_file(self.path, msgspec.msgpack.encode(state))
 
 
 def machine_id(data: Path) -> str:
-    """A random name of this machine's recollect, made once; it tells branches apart and is no secret."""
+    """A random id of this installation, created once; it distinguishes branches and is not secret."""
     path = data / "sync" / "machine.id"
     with contextlib.suppress(OSError, ValueError):
         return str(uuid.UUID(path.read_text("ascii").strip()))
@@ -146,7 +147,7 @@ def machine_id(data: Path) -> str:
 
 
 def append_durably(path: Path, data: bytes, expected_size: int) -> bool:
-    """Add bytes to a file of ours that has this size; False where it has another. It is made where it is missing."""
+    """Append bytes to a file of ours that has this size; False where it has another. Created if missing."""
     with as_storage_error("append to", path):
         fsops.make_directories(path.parent)
         opened = fsops.open_append(path)

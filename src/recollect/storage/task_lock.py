@@ -1,16 +1,14 @@
-"""The client's own lock on a task list, taken the client's own way.
+"""The client's own lock on a task list, taken in the client's way.
 
-Measured on 2.1.325: around a change the client makes a directory named after
-what it locks plus ``.lock`` (``.lock.lock`` for the list, ``3.json.lock`` for one
-task) and removes it afterwards. Making a directory succeeds for one process
-only; one that is older than ten seconds was left by a dead process and may be
-taken over. We do the same, so that a running client waits for us and we for it.
-It waits for about two seconds and then fails its call: hold the lock for
-a few file writes, never while waiting for anything else.
+Measured on 2.1.325: around a change the client creates a directory named after what it locks plus ``.lock``
+(``.lock.lock`` for the list, ``3.json.lock`` for one task) and removes it afterwards. Creating a directory
+succeeds for one process only; one older than ten seconds was left by a dead process and may be taken over. We
+do the same, so that a running client waits for us and we for it. It waits for about two seconds and then
+fails its call: hold the lock for a few file writes, never while waiting for anything else.
 
-Taking over what looks dead is where such a lock can fail: two that see the same
-old directory may both remove it. Among processes of ours ``flock`` on the empty
-``.lock`` file, which the client makes and never removes, stands in front (S8).
+Taking over is the weak point of such a lock: two processes that see the same old directory may both remove
+it. Among our own processes ``flock`` on the empty ``.lock`` file, which the client creates and never removes,
+prevents that (S8).
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ def locked_tasks(directory: Path, *names: str, timeout: float = 30.0) -> Iterato
         while not _try_flock(fd):
             patience.sleep()
         with contextlib.ExitStack() as held:
-            for name in sorted(set(names)):  # one order for all, or two could wait for each other
+            for name in sorted(set(names)):  # one order for all, to avoid deadlocks
                 marker = directory / f"{name}.lock"
                 while not _try_marker(marker):
                     patience.sleep()
@@ -71,7 +69,7 @@ def locked_tasks(directory: Path, *names: str, timeout: float = 30.0) -> Iterato
 
 
 class _RetryTimer:
-    """Waits in small steps until it is at an end."""
+    """Waits in small steps until its time is up."""
 
     def __init__(self, directory: Path, timeout: float) -> None:
         self._directory = directory
@@ -85,7 +83,7 @@ class _RetryTimer:
 
 
 def _try_marker(marker: Path) -> bool:
-    """Make the directory that is the lock; first remove one whose owner has stopped refreshing it."""
+    """Create the directory that is the lock; first remove one whose owner has stopped refreshing it."""
     with contextlib.suppress(FileExistsError):
         marker.mkdir()
         return True

@@ -1,15 +1,13 @@
-"""Todo lists and task lists of a home: read them all, change one at a time.
+"""Todo lists and task lists of a home: read all, change one at a time.
 
-``todos/<session>-agent-<agent>.json`` holds a whole list; most are ``[]``, made
-for every session and never used (``TodoList.empty``). ``tasks/<session>/<n>.json``
-holds one task. The root is a Claude home or our own store; both lie alike there.
+``todos/<session>-agent-<agent>.json`` holds a whole list; most are ``[]``, created for every session and
+never used (``TodoList.empty``). ``tasks/<session>/<n>.json`` holds one task. The root is a Claude home or our
+own store; both have the same layout.
 
-A Claude home is someone else's house, so nothing is written unless a writing
-function is called. Each file is replaced as a whole: readers see the old or the
-new one. Fields we do not know survive. Tasks are changed under the client's own
-lock (``task_lock``); for todo lists clients have none, so a list that changed
-since it was read is refused instead of overwritten. Links are not written
-through. Nothing here deletes.
+Nothing is written unless a writing function is called. Each file is replaced as a whole: readers see the old
+or the new one. Unknown fields survive. Tasks are changed under the client's own lock (``task_lock``); for
+todo lists clients have none, so a list that changed since it was read is refused instead of overwritten.
+Links are not written through. Nothing here deletes.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ class TodoList(msgspec.Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing, as most do."""
+        """Whether it has no items, like most."""
         return not self.items
 
     @property
@@ -63,7 +61,7 @@ class TodoList(msgspec.Struct, frozen=True):
 
 
 class OrphanTodoList(msgspec.Struct, frozen=True):
-    """A list whose session has no log any more."""
+    """A list whose session has no log."""
 
     kind: Literal["todos", "tasks"]
     session: SessionId
@@ -87,26 +85,26 @@ class TodoFiles:
                 yield found
 
     def read(self, session: SessionId, agent: AgentId | None = None) -> TodoList:
-        """One list, the main agent's if no other is named. A missing file is an empty list."""
+        """One list, by default the main agent's. A missing file is an empty list."""
         path, owner = self._todo_path(session, agent), AgentId(agent or session)
         data = _bytes_or_none(path)
         return TodoList(path, SessionId(session), owner, () if data is None else _todos(path, data))
 
     def write(self, session: SessionId, items: Iterable[TodoItem], agent: AgentId | None = None) -> TodoList:
-        """Replace a whole list."""
         path, owner = self._todo_path(session, agent), AgentId(agent or session)
         kept = tuple(items)
         self._replace(path, encode_todos(kept))
         return TodoList(path, SessionId(session), owner, kept)
 
     def move(self, todos: TodoList, index: int, status: TodoStatus) -> TodoList:
-        """One item a step further; ``IllegalTransition`` where there is no such step.
+        """Move one item a step further; ``IllegalTransition`` where that is not allowed.
 
-        The file must still say what ``todos`` says: somebody else's change is
-        never undone.
+        The file must still equal ``todos``: changes of other programs are never undone.
         """
         if not 0 <= index < len(todos.items):
-            raise NotFound(f"{todos.path.name}: no todo {index + 1}", hint=f"it has {len(todos.items)}")
+            raise NotFound(
+                f"{todos.path.name}: there is no todo {index + 1}", hint=f"it has {len(todos.items)}"
+            )
         item = todos.items[index].moved(status)
         items = (*todos.items[:index], item, *todos.items[index + 1 :])
         data = _bytes_or_none(todos.path)
@@ -155,10 +153,10 @@ class TodoFiles:
         active_form: str | None = None,
         blocked_by: Sequence[str] = (),
     ) -> Task:
-        """A new task with the next number. Those that block it are told so, as the client does."""
+        """A new task with the next number. Tasks that block it get a reference to it, as in the client."""
         blockers = [self._task_path(session, blocker) for blocker in dict.fromkeys(blocked_by)]
         for path in blockers:
-            _bytes_of(path)  # before anything is made for a task that cannot be added
+            _bytes_of(path)  # before anything is created for a task that cannot be added
         directory = self._task_directory(session)
         with (
             _as_storage_error(directory),
@@ -177,9 +175,9 @@ class TodoFiles:
         return task
 
     def set_status(self, session: SessionId, task_id: str, status: TodoStatus) -> Task:
-        """One task a step further; ``IllegalTransition`` where there is no such step."""
+        """Move one task a step further; ``IllegalTransition`` where that is not allowed."""
         path = self._task_path(session, task_id)
-        _bytes_of(path)  # before a lock file is made for a task that is not there
+        _bytes_of(path)  # before a lock file is created for a missing task
         with _as_storage_error(path), locked_tasks(path.parent, path.name):
             task = _task(path, _bytes_of(path)).moved(status)
             fsops.replace_file(path, encode_task(task))
@@ -201,7 +199,7 @@ class TodoFiles:
     # --- both ---------------------------------------------------------------------------------
 
     def orphans(self) -> list[OrphanTodoList]:
-        """Lists of sessions that have no log in this home any more, todos first."""
+        """Lists of sessions that have no log in this home, todos first."""
         alive = {session.id for session in self.home.sessions() if session.id is not None}
         found = [
             OrphanTodoList("todos", todos.session, todos.path, todos.empty)
@@ -227,7 +225,7 @@ def _as_storage_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        hint = "check the disk and who may write there, then look at the list before trying again"
+        hint = "check the disk and its permissions, then look at the list before trying again"
         raise StorageError("write", path, cause, hint=hint) from cause
 
 
@@ -246,7 +244,7 @@ def _task(path: Path, data: bytes) -> Task:
 
 
 def _damaged(path: Path, problem: ValueError) -> DamagedData:
-    return DamagedData(f"{path}: {problem}", hint="look at the file; it was left as it is")
+    return DamagedData(f"{path}: {problem}", hint="look at the file; it was not changed")
 
 
 def _bytes_or_none(path: Path) -> bytes | None:
@@ -256,7 +254,7 @@ def _bytes_or_none(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as cause:
-        raise StorageError("read", path, cause, hint="check who may read it") from cause
+        raise StorageError("read", path, cause, hint="check its permissions") from cause
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -267,6 +265,6 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _high_water_mark(directory: Path) -> int:
-    """The highest number the client ever deleted; it never gives one twice."""
+    """The highest number the client ever deleted; it never reuses one."""
     text = (_bytes_or_none(directory / _HIGH_WATER_MARK) or b"").strip()
     return int(text) if re.fullmatch(rb"[0-9]{1,9}", text) else 0

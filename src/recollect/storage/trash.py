@@ -1,18 +1,15 @@
-"""A trash for files of a Claude home: taken out whole, put back byte for byte.
+"""A trash for files of a Claude home: removed completely, restored byte for byte.
 
-A batch is a directory of its own below our data directory. It holds what was taken
-out under ``files/``, at the same relative paths as in the home, and ``manifest.json``,
-which says for each file its size, hash, mode and time. The manifest is on disk
-before the first file moves, so a crash in the middle leaves a batch that can
-be listed and put back: what moved comes back, what did not is still there.
+A batch is a directory below our data directory. It holds the removed files under ``files/``, at the same
+relative paths as in the home, and ``manifest.json`` with size, hash, mode and time of each. The manifest is
+on disk before the first file moves, so a crash in the middle leaves a batch that can be listed and restored:
+what moved comes back, what did not is still there.
 
-No byte is destroyed (law 3). Within one file system moving is a rename, and bytes a
-client adds meanwhile move along. To another file system it is a copy, which
-is synced and compared before the original goes; an original that changes meanwhile
-stays where it is. Nothing is ever overwritten. What fails half-way is taken back.
+No byte is destroyed (law 3). Within one file system moving is a rename, and bytes a client adds meanwhile
+move along. To another file system it is a copy, which is synced and compared before the original is deleted;
+an original that changes meanwhile stays. Nothing is ever overwritten. A failed move is reverted.
 
-Links are moved as links; what they lead to is not touched. Whether a session may be
-removed at all is for the caller to ask.
+Links are moved as links; their targets are not touched. The caller checks whether a session may be removed.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ _CHUNK = 1 << 20
 
 
 class TrashedFile(Struct, frozen=True):
-    """One name of a batch. ``path`` is relative to the home; a link has a ``target`` instead of bytes."""
+    """One file of a batch. ``path`` is relative to the home; a link has a ``target`` instead of bytes."""
 
     path: str
     kind: Literal["file", "directory", "link"]
@@ -52,7 +49,7 @@ class TrashedFile(Struct, frozen=True):
 
 
 class TrashBatch(Struct, frozen=True):
-    """What one removal took out. ``items`` are the files and directories that were moved as a whole."""
+    """The result of one removal. ``items`` are the files and directories that were moved as a whole."""
 
     batch: str
     session: str
@@ -64,16 +61,15 @@ class TrashBatch(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """How much it holds."""
         return sum(file.size for file in self.files)
 
     def targets(self) -> list[Path]:
-        """Where its items belong."""
+        """The original paths of its items."""
         return [Path(self.home, *openat.components(item)) for item in self.items]
 
 
 class Trash:
-    """The batches below one directory of ours."""
+    """The batches below one of our directories."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -81,7 +77,7 @@ class Trash:
     def put(
         self, home: Path, items: Sequence[Path], *, session: str, title: str, at: dt.datetime
     ) -> TrashBatch:
-        """Take items of a home out of it; either all are in the new batch afterwards, or none."""
+        """Move items out of a home; afterwards either all are in the new batch, or none."""
         names = [item.relative_to(home).as_posix() for item in items]
         with _as_storage_error("move to the trash", home):
             files = tuple(file for item in items for file in _described(item, home))
@@ -97,7 +93,7 @@ class Trash:
             return self._confirmed(batch)
 
     def batches(self) -> list[TrashBatch]:
-        """What can be put back, newest first. A directory without a readable manifest is not listed."""
+        """What can be restored, newest first. A directory without a readable manifest is not listed."""
         try:
             names = sorted((entry.name for entry in self.root.iterdir()), reverse=True)
         except (FileNotFoundError, NotADirectoryError):
@@ -106,7 +102,7 @@ class Trash:
         return [batch for batch in found if batch is not None]
 
     def find(self, name: str) -> TrashBatch:
-        """The batch with this name, or the only one whose name or session starts so."""
+        """The batch with this name, or the only one whose name or session has this prefix."""
         batches = self.batches()
         found = [
             one for one in batches if name and (one.batch.startswith(name) or one.session.startswith(name))
@@ -118,16 +114,16 @@ class Trash:
         raise NotFound(f"batch {name!r}: {problem}", hint="`recollect rm --list` shows what there is")
 
     def restore(self, batch: TrashBatch) -> list[Path]:
-        """Put everything back where it was; refused where something stands in the way."""
+        """Move everything back; refused where a file is in the way."""
         present = self._present(batch)
         if not present:
             raise DamagedData(
-                f"batch {batch.batch}: its files are gone", hint=f"look into {self.root / batch.batch}"
+                f"batch {batch.batch}: its files are missing", hint=f"look at {self.root / batch.batch}"
             )
         for _, target in present:
             if os.path.lexists(target):
                 raise UsageError(
-                    f"restore {batch.batch}: {target} is there again",
+                    f"restore {batch.batch}: {target} exists again",
                     hint="move that one away first; nothing was changed",
                 )
         with _as_storage_error("restore", Path(batch.home)):
@@ -138,14 +134,17 @@ class Trash:
         return [target for _, target in present]
 
     def destroy(self, batch: TrashBatch) -> None:
-        """Delete a batch for good. The files go first: a manifest without them can be told, the reverse cannot."""
+        """Delete a batch permanently.
+
+        The files go first: a manifest without them can be recognised, files without it cannot.
+        """
         directory = self.root / batch.batch
         with _as_storage_error("empty the trash", directory):
             _discard(directory / _FILES)
             self._dissolve(batch)
 
     def obstacles(self, batch: TrashBatch) -> list[Path]:
-        """What stands where its files belong."""
+        """Files in the way of a restore."""
         return [target for _, target in self._present(batch) if os.path.lexists(target)]
 
     # --- one batch ----------------------------------------------------------------------------
@@ -171,7 +170,7 @@ class Trash:
         return batch if batch.batch == name else None
 
     def _confirmed(self, batch: TrashBatch) -> TrashBatch:
-        """The manifest as the files really are: a client may have written until the very last moment."""
+        """The manifest updated from the moved files: a client may have written until the last moment."""
         known = {(file.path, file.size, file.mtime_ns): file for file in batch.files}
         root = self.root / batch.batch / _FILES
         moved = [place for place, _ in self._present(batch)]
@@ -195,12 +194,12 @@ class Trash:
                     known.sha256,
                 ):
                     raise DamagedData(
-                        f"batch {batch.batch}: {file.path} is not what was put there",
-                        hint=f"look into {root}; nothing was changed",
+                        f"batch {batch.batch}: {file.path} was changed in the trash",
+                        hint=f"look at {root}; nothing was changed",
                     )
 
     def _dissolve(self, batch: TrashBatch) -> None:
-        """Remove an emptied batch. Whatever is still in it keeps it, and its manifest, alive."""
+        """Remove an emptied batch. If anything is left in it, it and its manifest stay."""
         directory = self.root / batch.batch
         _remove_empty(directory / _FILES)
         if not (directory / _FILES).exists():
@@ -216,7 +215,7 @@ class Trash:
 def _described(
     path: Path, root: Path, known: dict[tuple[str, int, int], TrashedFile] | None = None
 ) -> Iterator[TrashedFile]:
-    """A file, or a directory and all that is in it. A file that is ``known`` unchanged is not hashed again."""
+    """A file, or a directory with its contents. An unchanged ``known`` file is not hashed again."""
     name, found = path.relative_to(root).as_posix(), path.lstat()
     mode, mtime = stat.S_IMODE(found.st_mode), found.st_mtime_ns
     if stat.S_ISLNK(found.st_mode):
@@ -254,7 +253,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _move_all(pairs: Iterable[tuple[Path, Path]]) -> None:
-    """Move everything, or take back what was moved and raise."""
+    """Move everything, or revert and raise."""
     done: list[tuple[Path, Path]] = []
     try:
         for source, target in pairs:
@@ -262,7 +261,7 @@ def _move_all(pairs: Iterable[tuple[Path, Path]]) -> None:
             done.append((source, target))
     except BaseException:
         for source, target in reversed(done):
-            with contextlib.suppress(OSError):  # the batch keeps its manifest then, and can be restored
+            with contextlib.suppress(OSError):  # the batch then keeps its manifest and can be restored
                 _move(target, source)
         raise
 
@@ -277,12 +276,14 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _carry_over(source: Path, target: Path) -> None:
-    """Move to another file system: a complete, synced and compared copy first, then the originals go."""
+    """Move to another file system: a complete, synced and compared copy first, then the originals are
+    deleted.
+    """
     doomed = source.with_name(f".{source.name[:200]}.{secrets.token_hex(4)}.moved")
     try:
         before = list(_described(source, source))
         _copy(source, target)
-        # The client opens a log by its path for every write: under another name nothing is added any more.
+        # The client opens a log by its path for every write: after a rename it adds nothing more.
         source.rename(doomed)
         _require_same(before, doomed, target)
     except BaseException:
@@ -301,7 +302,7 @@ def _require_same(before: list[TrashedFile], original: Path, copy: Path) -> None
 
 
 def _contents(path: Path) -> list[tuple[str, str, int, str, str]]:
-    """All of a tree but modes and times, which not every file system keeps to the last digit."""
+    """A tree without modes and times, which some file systems round."""
     return [(file.path, file.kind, file.size, file.sha256, file.target) for file in _described(path, path)]
 
 
@@ -342,7 +343,7 @@ def _copy_times(found: os.stat_result, target: Path) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Remove a copy, or an original whose copy is safe."""
+    """Remove a copy, or an original whose copy is verified."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -350,7 +351,7 @@ def _discard(path: Path) -> None:
 
 
 def _remove_empty(directory: Path) -> None:
-    """Remove a directory tree as far as it holds nothing."""
+    """Remove the empty directories of a tree."""
     if directory.is_dir() and not directory.is_symlink():
         for inner in list(directory.iterdir()):
             _remove_empty(inner)

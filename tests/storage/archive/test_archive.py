@@ -63,7 +63,7 @@ def test_restoring_never_overwrites(home: Path, archive: Archive) -> None:
     added(archive, home, files)
     files[-1].write_bytes(b"newer")
     before = tree(home)
-    with pytest.raises(UsageError, match="is there"):
+    with pytest.raises(UsageError, match="already exists"):
         archive.restore(archive.find(SESSION), home)
     assert before == tree(home)
 

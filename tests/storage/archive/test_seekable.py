@@ -111,5 +111,5 @@ def test_a_frame_that_claims_too_much_is_never_unpacked(tmp_path: Path) -> None:
     bomb = zstandard.ZstdCompressor(level=1).compress(bytes(64 << 20))
     path = tmp_path / "bomb.zst"
     path.write_bytes(bomb + seekable.seek_table([seekable.FrameSize(len(bomb), 100)]))
-    with pytest.raises(DamagedData, match="not as long"):
+    with pytest.raises(DamagedData, match="another length"):
         unpacked(path)

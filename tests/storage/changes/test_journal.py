@@ -350,7 +350,7 @@ def test_the_hidden_name_is_one_that_no_client_lists(log: Path, journal: ChangeJ
         ("size", 3, "it had 3 bytes and has 4"),
         ("mtime_ns", 5, "it was written to"),
         ("inode", 5, "another file has its name"),
-        ("sha256", "0" * 64, "its bytes are others"),
+        ("sha256", "0" * 64, "its bytes are different"),
     ],
 )
 def test_another_file_than_expected_is_not_touched(
@@ -407,7 +407,7 @@ def test_a_name_taken_since_the_plan_is_not_overwritten(
         plan.move(log, home / "new")
     (home / "new").write_bytes(b"theirs")
 
-    with pytest.raises(Busy, match="something stands there"):
+    with pytest.raises(Busy, match="the path is taken now"):
         journal.apply(plan)
 
     assert {"projects/p/log.jsonl": b"old\n", "new": b"theirs"} == files(home)
@@ -511,7 +511,7 @@ def test_a_client_that_makes_the_file_first_keeps_it(
     plan.create(home / "new", b"ours")
     at_the_last_moment(monkeypatch, "rename_new", home / "new", lambda path: path.write_bytes(b"theirs"))
 
-    with pytest.raises(Busy, match="somebody made it meanwhile"):
+    with pytest.raises(Busy, match="another program created it meanwhile"):
         journal.apply(plan)
 
     assert b"theirs" == (home / "new").read_bytes()
@@ -780,7 +780,7 @@ def test_a_change_works_across_file_systems(
 CHANGES_SINCE: dict[str, tuple[Callable[[Path], object], str]] = {
     "appended": (
         lambda home: client_appends(home / "projects/p/log.jsonl"),
-        "log.jsonl has 10 bytes, and the change left 3",
+        "log.jsonl has 10 bytes; after the change it had 3",
     ),
     "rewritten": (
         lambda home: (home / "projects/p/log.jsonl").write_bytes(b"NEW"),
@@ -788,13 +788,13 @@ CHANGES_SINCE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "deleted": (lambda home: (home / "projects/p/log.jsonl").unlink(), "log.jsonl is gone"),
     "made deleted": (lambda home: (home / "made/here").unlink(), "here is gone"),
-    "made again": (lambda home: (home / "gone").write_bytes(b"again"), "gone is there again"),
-    "added in a moved directory": (lambda home: (home / "deep/er/more").touch(), "er holds other files"),
+    "made again": (lambda home: (home / "gone").write_bytes(b"again"), "gone exists again"),
+    "added in a moved directory": (lambda home: (home / "deep/er/more").touch(), "er holds other or changed files"),
     "written in a moved directory": (
         lambda home: client_appends(home / "deep/er/inner"),
-        "er holds other files",
+        "er holds other or changed files",
     ),
-    "a file where a directory was": (lambda home: (home / "dir").write_bytes(b"file"), "dir is there again"),
+    "a file where a directory was": (lambda home: (home / "dir").write_bytes(b"file"), "dir exists again"),
 }
 
 
@@ -1051,7 +1051,7 @@ def test_a_directory_made_where_one_was_moved_away_stops_the_recovery(
     crashed(lambda: journal.apply(plan), after=1)
     write(full_home / "dir" / "new session", b"")
 
-    with pytest.raises(StorageError, match="/dir: something stands where it was: move that away"):
+    with pytest.raises(StorageError, match="/dir: another file is in its place: move that away"):
         journal.recover()
     (full_home / "dir").rename(full_home / "dir2")
     ended = journal.recover()

@@ -46,7 +46,7 @@ def test_it_is_for_its_owner_only(tmp_path: Path) -> None:
 def test_a_damaged_key_is_not_used(tmp_path: Path, content: bytes) -> None:
     """A short key would give fingerprints that can be guessed; nothing is made in its place."""
     (tmp_path / "fingerprint.key").write_bytes(content)
-    with pytest.raises(DamagedData, match="not a key"):
+    with pytest.raises(DamagedData, match="not a fingerprint key"):
         fingerprint_key(tmp_path)
 
     assert content == (tmp_path / "fingerprint.key").read_bytes()

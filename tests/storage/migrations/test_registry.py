@@ -61,5 +61,5 @@ def test_a_step_is_found_by_number_or_name(name: str) -> None:
 @pytest.mark.parametrize("name", ["0", "6", "", "flat"])
 def test_a_step_that_is_not_there_is_said(name: str) -> None:
     """Nothing is guessed."""
-    with pytest.raises(NotFound, match="there is none"):
+    with pytest.raises(NotFound, match="not found"):
         step_named(name)

@@ -1,12 +1,12 @@
-"""The archive: sessions kept for good, each as a manifest over compressed objects.
+"""The archive: permanent copies of sessions, each a manifest over compressed objects.
 
     <archive>/objects/<2 hex>/<sha256>.zst     raw bytes by content, seekable
-    <archive>/sessions/<project key>/<session>.json    what a session consists of
+    <archive>/sessions/<project key>/<session>.json    the files of a session
 
-One lock guards adding. An addition writes objects first, each durable and read back, then
-the manifest by a rename: a crash leaves the archive as it was, plus objects nobody refers
-to: half-written ones go with the next addition, ``unused`` names the others. Restoring
-never overwrites, and is one change of the journal.
+One lock guards adding. An addition writes objects first, each durable and read back, then publishes the
+manifest by a rename. A crash leaves the archive as it was, plus unreferenced objects: the next addition
+removes half-written ones, ``unused`` lists the others. Restoring never overwrites, and is one change of the
+journal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Progress = Callable[[int, int], None]
 
 
 class ArchiveDescription(Struct, frozen=True):
-    """What the archive is told of a session besides its files."""
+    """What is recorded about a session besides its files."""
 
     session: str
     project_key: str
@@ -44,7 +44,7 @@ class ArchiveDescription(Struct, frozen=True):
 
 
 class ArchiveResult(Struct, frozen=True):
-    """What adding a session did. ``new_bytes`` is what the archive grew by."""
+    """The result of adding a session. ``new_bytes`` is the growth of the archive."""
 
     manifest: Manifest
     new_bytes: int
@@ -53,23 +53,23 @@ class ArchiveResult(Struct, frozen=True):
 
 
 class ArchiveProblem(Struct, frozen=True):
-    """Something in the archive that is not as it was stored."""
+    """Something in the archive that differs from what was stored."""
 
     session: str
     what: str
 
 
 class Archive:
-    """The archive below one directory of ours."""
+    """The archive below one of our directories."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.objects = ObjectStore(root / "objects")
 
-    # --- asking -------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------
 
     def manifests(self, problems: list[ArchiveProblem] | None = None) -> list[Manifest]:
-        """Every session, newest addition first. What cannot be read is told, and hides no other."""
+        """Every session, newest addition first. An unreadable manifest is reported and hides no other."""
         found = []
         for path in self._manifest_files():
             try:
@@ -100,7 +100,7 @@ class Archive:
         return [(path.parent.name, path.stem) for path in self._manifest_files()]
 
     def known(self, project_key: str, session: str) -> Manifest | None:
-        """The manifest of a session, if it is here and sound."""
+        """The manifest of a session, if it is here and valid."""
         path = self._place(project_key, session)
         try:
             return self._read(path) if path.is_file() else None
@@ -108,7 +108,7 @@ class Archive:
             return None
 
     def log_path(self, manifest: Manifest, file: ArchivedFile | None = None) -> Path:
-        """A compressed log; readers of logs take it as any other."""
+        """A compressed log; log readers accept it like any other."""
         return self.objects.path((file or manifest.log).stored.sha256)
 
     # --- adding -------------------------------------------------------------------------------
@@ -126,7 +126,10 @@ class Archive:
             lock.close()
 
     def add(self, described: ArchiveDescription, files: Sequence[Path], at: str) -> ArchiveResult:
-        """Archive a session as it is now. Expects ``adding``; what did not change since is not read again."""
+        """Archive a session as it is now.
+
+        The caller must hold ``adding``; unchanged files are not read again.
+        """
         before = self.known(described.project_key, described.session)
         known = {file.path: file for file in before.files} if before else {}
         kept: list[ArchivedFile] = []
@@ -173,7 +176,7 @@ class Archive:
         )
 
     def _earlier(self, before: Manifest | None, now: list[ArchivedFile]) -> tuple[EarlierVersion, ...]:
-        """States that would otherwise be lost: of files that were rewritten, or are gone from the home."""
+        """States that would otherwise be lost: of files that were rewritten, or are no longer in the home."""
         if before is None:
             return ()
         present = {file.path: file for file in now}
@@ -201,16 +204,16 @@ class Archive:
         return True
 
     def publish(self, manifest: Manifest) -> None:
-        """Let a manifest count; every object it names is durable by now."""
+        """Publish a manifest; every object it names is already durable."""
         path = self._place(manifest.project_key, manifest.session)
         try:
             fsops.make_directories(path.parent)
             fsops.replace_file(path, encoded(manifest))
         except OSError as cause:
-            raise StorageError("archive", path, cause, hint="the archive is as it was; try again") from cause
+            raise StorageError("archive", path, cause, hint="the archive is unchanged; try again") from cause
 
     def _discard_superseded(self, before: Manifest | None, now: Manifest) -> None:
-        """An object whose bytes the new one begins with is not needed, unless another session has it."""
+        """Remove objects whose bytes the new one begins with, unless another session uses them."""
         if before is None:
             return
         unused = set(before.objects()) - set(now.objects())
@@ -220,10 +223,10 @@ class Archive:
                 with contextlib.suppress(OSError):
                     self.objects.discard(name)
 
-    # --- keeping ------------------------------------------------------------------------------
+    # --- maintenance --------------------------------------------------------------------------
 
     def verify(self, progress: Progress | None = None) -> list[ArchiveProblem]:
-        """Look at every byte of every manifest and object."""
+        """Verify every byte of every manifest and object."""
         problems: list[ArchiveProblem] = []
         manifests = self.manifests(problems)
         wanted = {name: (stored, one.session) for one in manifests for name, stored in one.objects().items()}
@@ -236,27 +239,28 @@ class Archive:
         return problems
 
     def unused(self) -> list[str]:
-        """Objects that no manifest refers to: left by a crash, or by a manifest that was taken away."""
+        """Objects without a manifest: left by a crash, or by a removed manifest."""
         problems: list[ArchiveProblem] = []
         used = {name for one in self.manifests(problems) for name in one.objects()}
         if problems:
             raise DamagedData(
-                f"archive: {len(problems)} manifests cannot be read, so it is not known what they refer to",
+                f"archive: {len(problems)} manifests cannot be read, so the objects in use are unknown",
                 hint="`recollect archive verify` names them",
             )
         return [name for name in self.objects.names() if name not in used]
 
     def restore(self, manifest: Manifest, home: Path) -> AppliedChange:
-        """Put every file back below ``home``, its log last; refused where something stands in the way.
+        """Put every file back below ``home``, its log last; refused where a file is in the way.
 
-        One change of the journal beside the archive: a crash leaves all of it or nothing, and it can be undone.
-        The files get the present time: a client's clean-up goes by it, and would take them again at once.
+        One change of the journal beside the archive: a crash leaves all of it or nothing, and it can be
+        undone. The files get the present time: a client's clean-up goes by it, and would delete them again at
+        once.
         """
         targets = [(file, home.joinpath(*components(file.path))) for file in manifest.files]
         taken = [target for _, target in targets if os.path.lexists(target)]
         if taken:
             raise UsageError(
-                f"restore {manifest.session}: {taken[0]} is there",
+                f"restore {manifest.session}: {taken[0]} already exists",
                 hint="move it away first, or use --to DIR; nothing was changed",
             )
         made = fsops.make_directories(home)
@@ -274,11 +278,11 @@ class Archive:
 
     @property
     def journal(self) -> Path:
-        """Where restored sessions are written down: the journal of changes lies beside the archive."""
+        """The journal of restored sessions, beside the archive."""
         return self.root.parent / "undo"
 
     def _unpacked(self, file: ArchivedFile) -> Iterator[bytes]:
-        """The bytes of a file, frame by frame; the last comes only if all of them are right."""
+        """The bytes of a file, frame by frame; the last comes only if all of them are correct."""
         digest, held = hashlib.sha256(), b""
         with self.objects.reading(file.stored.sha256) as reader:
             for number in range(len(reader.frames)):
@@ -289,7 +293,7 @@ class Archive:
         if digest.hexdigest() != file.stored.sha256:
             raise DamagedData(
                 f"{file.path}: the archive's copy is damaged",
-                hint="`recollect archive verify` looks at every byte",
+                hint="`recollect archive verify` checks every byte",
             )
         yield held
 
@@ -309,7 +313,7 @@ class Archive:
         try:
             fd = fsops.open_nofollow(path)
         except OSError as cause:
-            raise StorageError("read", path, cause, hint="check who may read it") from cause
+            raise StorageError("read", path, cause, hint="check its permissions") from cause
         try:
             data = fsops.pread(fd, 1 << 30, 0)
         finally:
@@ -318,13 +322,13 @@ class Archive:
         if (manifest.project_key, manifest.session) != (path.parent.name, path.stem):
             raise DamagedData(
                 f"archive manifest {path.stem}: it is about another session",
-                hint="put it back under its own name",
+                hint="rename it back to its own name",
             )
         return manifest
 
 
 def merged(one: Manifest, other: Manifest) -> Manifest:
-    """Two manifests of one session, from two machines: the newer with all the older has besides."""
+    """Two manifests of one session, from two machines: the newer plus what only the older has."""
     newer, older = (one, other) if one.archived_at >= other.archived_at else (other, one)
     present = {file.stored.sha256 for file in newer.files}
     more = tuple(

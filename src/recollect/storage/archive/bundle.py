@@ -1,10 +1,9 @@
-"""Some sessions of the archive as one file, to be carried elsewhere; and such a file taken in again.
+"""Export sessions of the archive as one file, and import such a file.
 
-A bundle is a tar file of the archive's own files under their own names. It is written by us
-and may come from anywhere, so taking it in trusts nothing of it: members are read one after
-the other as streams, only regular files whose whole name is one the archive gives are
-looked at, each is written by us under a temporary name and checked against its hash before it
-counts. Links, devices, sparse files, modes and owners are not even looked at.
+A bundle is a tar file of the archive's own files under their own names. It may come from anywhere, so
+importing trusts nothing in it: members are read one after the other as streams; only regular files with a
+name that the archive uses are accepted; each is written under a temporary name and checked against its hash
+before it counts. Links, devices, sparse files, modes and owners are ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CHUNK = 1 << 20
 
 
 class BundleLimits(Struct, frozen=True):
-    """What a bundle may be at most; checked while it is read, before anything counts."""
+    """Limits of a bundle, checked while it is read, before anything counts."""
 
     total_bytes: int = 10 << 30
     member_bytes: int = 1 << 30
@@ -46,7 +45,7 @@ LIMITS = BundleLimits()
 
 
 def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path) -> int:
-    """Write a bundle; how many bytes it has. Never over an existing file."""
+    """Write a bundle and return its size in bytes. Never overwrites a file."""
     objects: dict[str, StoredObject] = {
         name: one for manifest in manifests for name, one in manifest.objects().items()
     }
@@ -65,7 +64,7 @@ def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path)
         fsops.rename_new(temporary, target)
         fsops.sync_dir(target.parent)
     except FileExistsError:
-        raise UsageError(f"export {target}: it is there already", hint="name a new file") from None
+        raise UsageError(f"export {target}: the file already exists", hint="name a new file") from None
     except OSError as cause:
         raise StorageError("export", target, cause, hint="no bundle was written") from cause
     finally:
@@ -89,7 +88,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def import_bundle(archive: Archive, source: Path, limits: BundleLimits = LIMITS) -> list[Manifest]:
-    """Take a bundle in; expects ``Archive.adding``. All of its sessions, or none and nothing left behind."""
+    """Import a bundle; the caller must hold ``Archive.adding``. Imports all of its sessions, or none."""
     taken = _BundleContents(archive, limits)
     try:
         with os.fdopen(fsops.open_nofollow(source), "rb") as stream:
@@ -97,16 +96,16 @@ def import_bundle(archive: Archive, source: Path, limits: BundleLimits = LIMITS)
         return taken.publish()
     except (tarfile.TarError, EOFError) as problem:
         raise DamagedData(
-            f"bundle {source.name}: {problem}", hint="copy it again; nothing was taken in"
+            f"bundle {source.name}: {problem}", hint="copy it again; nothing was imported"
         ) from problem
     except OSError as cause:
-        raise StorageError("import", source, cause, hint="nothing was taken in") from cause
+        raise StorageError("import", source, cause, hint="nothing was imported") from cause
     finally:
         taken.clean_up()
 
 
 class _BundleContents:
-    """What a bundle has given so far, none of which counts yet."""
+    """The parts of a bundle read so far, none of which counts yet."""
 
     def __init__(self, archive: Archive, limits: BundleLimits) -> None:
         self._archive, self._limits = archive, limits
@@ -155,7 +154,7 @@ class _BundleContents:
                 raise self._refused(f"{member.name!a} is about another session")
             self._manifests.append(manifest)
         else:
-            raise self._refused(f"{member.name!a} is no name the archive gives")
+            raise self._refused(f"{member.name!a} is not a name that the archive uses")
 
     def _names_one_more(self, member: tarfile.TarInfo) -> None:
         folded = member.name.casefold()
@@ -167,7 +166,7 @@ class _BundleContents:
         if len(self._names) > limits.members:
             raise self._refused(f"more than {limits.members} files")
         if member.size > limits.member_bytes or self._total > limits.total_bytes or member.size < 0:
-            raise self._refused(f"{member.name!a}: larger than is allowed")
+            raise self._refused(f"{member.name!a}: too large")
 
     def _take_object(self, name: str, size: int, body: IO[bytes]) -> None:
         root = self._archive.objects.root
@@ -183,7 +182,7 @@ class _BundleContents:
             fsops.close(fd)
 
     def _check(self, name: str, stored: StoredObject) -> None:
-        """An object must be what its manifest says, in every bit, before it is unpacked as a whole."""
+        """An object must match its manifest exactly before it is unpacked as a whole."""
         temporary = self._waiting.get(name)
         if temporary is None:
             if self._archive.objects.path(name).is_file() and not self._archive.objects.verify(stored):
@@ -195,7 +194,7 @@ class _BundleContents:
         try:
             reader, digest, packed = SeekableReader(fd, temporary), hashlib.sha256(), hashlib.sha256()
             if reader.size != stored.size or reader.size > self._limits.member_bytes:
-                raise self._refused(f"object {name[:12]}… is not as long as its manifest says, or too long")
+                raise self._refused(f"object {name[:12]}… has a wrong length")
             if reader.size > _CHUNK and reader.size > stored.stored_bytes * self._limits.ratio:
                 raise self._refused(
                     f"object {name[:12]}… unpacks to more than {self._limits.ratio} times its size"
@@ -218,7 +217,7 @@ class _BundleContents:
     def _refused(self, problem: str) -> DamagedData:
         return DamagedData(
             f"bundle refused: {problem}",
-            hint="it was not made by `recollect archive export`, or was changed; nothing was taken in",
+            hint="it was not made by `recollect archive export`, or was changed; nothing was imported",
         )
 
 

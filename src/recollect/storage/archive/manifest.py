@@ -1,8 +1,8 @@
-"""What the archive holds of one session: every file, where it belongs, and the object that has its bytes.
+"""The manifest of one archived session: every file, where it belongs, and the object with its bytes.
 
-A manifest is two lines: JSON, and the SHA-256 of that line. It is published by a rename
-after every object it names is durable, so it is there as a whole or not at all; a manifest
-whose hash does not fit is damage, never a shorter list of files.
+A manifest is two lines: JSON, and the SHA-256 of that line. It is published by a rename after every object it
+names is durable, so it exists completely or not at all; a manifest with a wrong hash is damage, never a
+shorter list of files.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from recollect.storage.archive.objects import NAME, StoredObject
 from recollect.system.openat import components
 
 FORMAT = 1
-# The directories of a home that a session's files may lie in.
+# The directories of a home that may hold a session's files.
 _PLACES = frozenset(["projects", "file-history", "tasks", "todos", "plans", "session-env"])
 
 
 class ArchivedFile(Struct, frozen=True):
-    """One file. ``path`` is relative to the home; device, inode and time say later whether it changed."""
+    """One file. ``path`` is relative to the home; device, inode and time show later whether it changed."""
 
     path: str
     stored: StoredObject
@@ -59,36 +59,32 @@ class Manifest(Struct, frozen=True):
 
     @property
     def log(self) -> ArchivedFile:
-        """The session's log."""
         return self.files[0]
 
     @property
     def raw_bytes(self) -> int:
-        """How much it holds."""
         return sum(file.stored.size for file in self.files)
 
     @property
     def stored_bytes(self) -> int:
-        """How much that takes; an object that several sessions share counts in each."""
+        """Its size in the archive; an object that several sessions share counts in each."""
         return sum(file.stored.stored_bytes for file in self.files)
 
     def objects(self) -> dict[str, StoredObject]:
-        """Every object it refers to."""
         every: tuple[ArchivedFile | EarlierVersion, ...] = (*self.files, *self.earlier)
         return {one.stored.sha256: one.stored for one in every}
 
 
 def encoded(manifest: Manifest) -> bytes:
-    """A manifest as it is stored."""
     line = msgspec.json.encode(manifest)
     return line + b"\n" + hashlib.sha256(line).hexdigest().encode() + b"\n"
 
 
 def decoded(data: bytes, name: str) -> Manifest:
-    """A manifest that is whole, names only places inside a home, and only objects; ``DamagedData`` otherwise."""
+    """A valid manifest that names only objects and places inside a home; ``DamagedData`` otherwise."""
     line, _, rest = data.partition(b"\n")
     if rest != hashlib.sha256(line).hexdigest().encode() + b"\n":
-        raise _damaged(name, "its hash does not fit")
+        raise _damaged(name, "its hash is wrong")
     try:
         manifest = msgspec.json.decode(line, type=Manifest)
         SessionId(manifest.session)
@@ -103,7 +99,7 @@ def decoded(data: bytes, name: str) -> Manifest:
     for one in every:
         _check_place(name, one.path)
         if not NAME.fullmatch(one.stored.sha256):
-            raise _damaged(name, "it names an object that cannot be")
+            raise _damaged(name, "it names an impossible object")
     if len({file.path.casefold() for file in manifest.files}) != len(manifest.files):
         raise _damaged(name, "it names a file twice")
     return manifest
@@ -115,7 +111,7 @@ def _check_place(name: str, path: str) -> None:
     except UsageError as problem:
         raise _damaged(name, f"{path!a} leads out of the home") from problem
     if PurePosixPath(*parts).as_posix() != path or parts[0] not in _PLACES or len(parts) < 2:
-        raise _damaged(name, f"{path!a} is no place of a session's file")
+        raise _damaged(name, f"{path!a} is not a place for a session's file")
 
 
 def _damaged(name: str, problem: str) -> DamagedData:

@@ -1,8 +1,8 @@
-"""Files of the archive by their content: written once, never changed, named after the raw bytes they hold.
+"""Archive files by content: written once, never changed, named after the hash of their raw bytes.
 
-An object is a seekable compressed file at ``objects/<2 hex>/<sha256 of the raw bytes>.zst``.
-Equal files of any number of sessions are one object. A log that grew becomes a new object
-that takes the full frames of the old one as they are; only what is new is compressed.
+An object is a seekable compressed file at ``objects/<2 hex>/<sha256 of the raw bytes>.zst``. Equal files of
+any number of sessions are one object. A log that grew becomes a new object that reuses the full frames of the
+old one; only new bytes are compressed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class StoredObject(Struct, frozen=True, omit_defaults=True):
-    """One object: what it holds and how it is stored.
+    """One object: its contents and how it is stored.
 
-    ``frames`` are the hashes of what each frame holds; an object of one frame has that as its own hash.
+    ``frames`` are the hashes of each frame's raw bytes; an object of one frame uses its own hash.
     """
 
     sha256: str
@@ -55,7 +55,7 @@ class ObjectStore:
         self._packing: Compression | None = None
 
     def path(self, sha256: str) -> Path:
-        """Where the object with these raw bytes lies, there or not."""
+        """The path of the object with these raw bytes, whether it exists or not."""
         if not NAME.fullmatch(sha256):
             raise DamagedData(
                 f"{sha256!a} is not the name of an object",
@@ -66,7 +66,8 @@ class ObjectStore:
     def store(
         self, source: Path, *, size: int | None = None, before: StoredObject | None = None
     ) -> StoredObject:
-        """Store a file, or its first ``size`` bytes. ``before`` is an earlier state whose frames may be reused.
+        """Store a file, or its first ``size`` bytes. ``before`` is an earlier state whose frames may be
+        reused.
 
         What is stored is read back and compared before anything refers to it.
         """
@@ -76,7 +77,7 @@ class ObjectStore:
             return self._store(fd, length, before)
         except OSError as cause:
             raise StorageError(
-                "archive", source, cause, hint="nothing refers to what was written; try again"
+                "archive", source, cause, hint="what was written is not used; try again"
             ) from cause
         finally:
             fsops.close_quietly(fd)
@@ -89,7 +90,7 @@ class ObjectStore:
             fd = fsops.open_nofollow(path)
         except OSError as cause:
             raise StorageError(
-                "open", path, cause, hint="`recollect archive verify` says what is missing"
+                "open", path, cause, hint="`recollect archive verify` lists what is missing"
             ) from cause
         try:
             yield SeekableReader(fd, path)
@@ -97,7 +98,7 @@ class ObjectStore:
             fsops.close_quietly(fd)
 
     def verify(self, stored: StoredObject) -> list[str]:
-        """What is wrong with an object: any bit that is not as it was written."""
+        """What is wrong with an object; every bit is checked."""
         path = self.path(stored.sha256)
         try:
             if _hash_file(path) != (stored.stored_sha256, stored.stored_bytes):
@@ -111,7 +112,7 @@ class ObjectStore:
         return []
 
     def discard(self, sha256: str) -> None:
-        """Remove an object that nothing refers to."""
+        """Remove an unreferenced object."""
         fsops.unlink(self.path(sha256))
 
     def names(self) -> Iterator[str]:
@@ -168,7 +169,7 @@ class ObjectStore:
         return stored
 
     def discard_unfinished(self) -> None:
-        """Remove what an interrupted addition left behind. Only for whoever holds the archive's lock."""
+        """Remove what an interrupted addition left behind. The caller must hold the archive's lock."""
         with contextlib.suppress(OSError):
             for path in self.root.glob(".*.tmp"):
                 fsops.unlink(path)
@@ -176,11 +177,13 @@ class ObjectStore:
     def _reused(
         self, fd: int, length: int, before: StoredObject, writer: SeekableWriter, hashes: _FileHashes
     ) -> int:
-        """Take over the frames of an earlier state that the file still begins with; how many bytes they cover."""
+        """Reuse the frames of an earlier state that the file still begins with; returns how many bytes they
+        cover.
+        """
         done = 0
         with contextlib.suppress(DamagedData, StorageError), self.reading(before.sha256) as old:
             for number, frame in enumerate(old.frames):
-                # The last frame may go on now; one that is full ends where it would be cut again.
+                # The last frame may have grown; a full one ends where it would be cut again.
                 if frame.raw < FRAME_BYTES or done + frame.raw > length:
                     break
                 data = old.frame(number)
@@ -193,7 +196,7 @@ class ObjectStore:
 
 
 class _FileHashes:
-    """Of a file as a whole and of each of its frames, hashing as little as possible twice."""
+    """Hashes of a file and of each of its frames, with little repeated hashing."""
 
     def __init__(self) -> None:
         self.whole = hashlib.sha256()
@@ -201,13 +204,13 @@ class _FileHashes:
 
     def update(self, frame: bytes) -> None:
         self.whole.update(frame)
-        # So far the whole is the first frame.
+        # So far the whole file is the first frame.
         one = hashlib.sha256(frame) if self.frames else self.whole.copy()
         self.frames.append(one.hexdigest())
 
 
 def _wrong_frames(reader: SeekableReader, stored: StoredObject) -> str | None:
-    """What does not fit, if anything: each frame, their number, the whole."""
+    """What is wrong, if anything: a frame, their number, or the whole."""
     hashes = _FileHashes()
     for number in range(len(reader.frames)):
         hashes.update(reader.frame(number))
@@ -218,8 +221,8 @@ def _wrong_frames(reader: SeekableReader, stored: StoredObject) -> str | None:
     if wrong:
         return f"frame {wrong[0]} of {len(expected)}"
     if len(hashes.frames) != len(expected) or reader.size != stored.size:
-        return "it is not as long as it was"
-    return "its hash is another" if hashes.whole.hexdigest() != stored.sha256 else None
+        return "its length is wrong"
+    return "its hash is wrong" if hashes.whole.hexdigest() != stored.sha256 else None
 
 
 def _chunks(fd: int, start: int, end: int) -> Iterator[bytes]:

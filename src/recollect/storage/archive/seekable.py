@@ -1,11 +1,11 @@
-"""Compressed files that can be read from any place: independent zstd frames and a seek table at the end.
+"""Compressed files that can be read from any position: independent zstd frames and a seek table at the end.
 
-The format is the one of zstd's own ``contrib/seekable_format``, so the plain ``zstd`` tool
-unpacks such a file as a whole. Frames are cut at line ends behind one and a half megabytes of
-raw bytes; a place is read by decompressing the one frame that holds it.
+The format is that of zstd's ``contrib/seekable_format``, so the plain ``zstd`` tool unpacks such a file as a
+whole. Frames are cut at line ends after one and a half megabytes of raw bytes; reading a position
+decompresses only its frame.
 
-A reader trusts nothing: the table must describe the file exactly, and every frame must
-give exactly the bytes the table promises, or ``DamagedData`` says which one does not.
+A reader trusts nothing: the table must describe the file exactly, and every frame must give exactly the
+promised bytes, or ``DamagedData`` names the frame.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from recollect.errors import DamagedData
 from recollect.system import fsops
 
 # Measured on generated and on real logs (docs/design/keeping.md): frames of 1 MiB are 3 % and 11 % larger at
-# the same level, because what is repeated at a distance no longer meets; level 9 takes half as long
-# again for 3 % less.
+# the same level, because distant repetitions are in different frames; level 9 takes half as long again for 3
+# % less.
 FRAME_BYTES = 3 << 19
 LEVEL = 6
 _SKIPPABLE = 0x184D2A5E
@@ -34,13 +34,13 @@ _HEADER = struct.Struct("<II")
 _ENTRY = struct.Struct("<II")
 _FOOTER = struct.Struct("<IBI")
 _LONGEST_TABLE = 64 << 20
-# A frame holds whole lines, so one that holds a single huge line may be larger than usual.
+# A frame holds whole lines, so a single huge line makes it larger than usual.
 LONGEST_FRAME = (64 << 20) + (2 << 20)
 _KEPT_FRAMES = 4
 
 
 class FrameSize(NamedTuple):
-    """How long one frame is, packed and unpacked."""
+    """The length of one frame, packed and unpacked."""
 
     stored: int
     raw: int
@@ -49,8 +49,8 @@ class FrameSize(NamedTuple):
 def cut_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Cut raw bytes near ``FRAME_BYTES``, after a newline where there is one.
 
-    Where the cuts are depends on the bytes from the start only, so a log that grew has the same
-    frames as before, but for its last one.
+    The cuts depend only on the bytes from the start, so a log that grew has the same frames as before, except
+    for its last one.
     """
     pending = bytearray()
     for chunk in chunks:
@@ -68,7 +68,7 @@ def cut_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class Compression:
-    """What compressing needs, megabytes of tables: made once for many files. For one thread at a time."""
+    """Compression tables of several megabytes, created once for many files. Not thread-safe."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, write_content_size=True)
@@ -76,10 +76,10 @@ class Compression:
 
 
 class SeekableWriter:
-    """Writes frames, then the table. The caller syncs and names the file, which is empty at first and can be read."""
+    """Writes frames, then the table. The caller provides an empty readable file, syncs it and names it."""
 
     def __init__(self, fd: int, packing: Compression | None = None) -> None:
-        import hashlib  # reading a page needs no hashes, and should not wait for them
+        import hashlib  # reading a page needs no hashes and should not load them
 
         self._fd = fd
         self._packing = packing or Compression()
@@ -88,7 +88,7 @@ class SeekableWriter:
         self.size = 0
 
     def add(self, raw: bytes) -> None:
-        """Compress and write one frame, and read it back: a copy that nobody checked is no copy."""
+        """Compress and write one frame, and read it back: an unverified copy is not a backup."""
         start = self.size
         self.copy(self._packing.compressor.compress(raw), len(raw))
         written = fsops.pread(self._fd, self.size - start, start)
@@ -99,12 +99,11 @@ class SeekableWriter:
             )
 
     def copy(self, packed: bytes, raw_length: int) -> None:
-        """Take over a frame that is compressed already."""
+        """Write a frame that is already compressed."""
         self._write(packed)
         self.frames.append(FrameSize(len(packed), raw_length))
 
     def finish(self) -> None:
-        """Write the table."""
         self._write(seek_table(self.frames))
 
     def _write(self, data: bytes) -> None:
@@ -114,14 +113,14 @@ class SeekableWriter:
 
 
 def seek_table(frames: Iterable[FrameSize]) -> bytes:
-    """The table as it stands at the end of a file."""
+    """The table as written at the end of a file."""
     entries = b"".join(_ENTRY.pack(frame.stored, frame.raw) for frame in frames)
     footer = _FOOTER.pack(len(entries) // _ENTRY.size, 0, _FOOTER_MAGIC)
     return _HEADER.pack(_SKIPPABLE, len(entries) + len(footer)) + entries + footer
 
 
 class SeekableReader:
-    """Raw bytes of a compressed file by place. Keeps a few frames unpacked. Not for two threads at once."""
+    """Raw bytes of a compressed file by position. Caches a few unpacked frames. Not thread-safe."""
 
     def __init__(self, fd: int, path: Path) -> None:
         self._fd, self._path = fd, path
@@ -164,14 +163,14 @@ class SeekableReader:
         packed = self.packed(number)
         try:
             claimed = zstandard.frame_content_size(packed)
-            # Before anything is unpacked: a few bytes may claim to become gigabytes.
+            # Checked before unpacking: a few bytes may claim to become gigabytes.
             if claimed != expected:
-                raise self._damaged(f"frame {number} is not as long as the table says")
+                raise self._damaged(f"frame {number} has another length than the table says")
             data = self._unpacker.decompress(packed, max_output_size=expected, allow_extra_data=False)
         except zstandard.ZstdError as problem:
             raise self._damaged(f"frame {number}: {problem}") from problem
         if len(data) != expected:
-            raise self._damaged(f"frame {number} is not as long as the table says")
+            raise self._damaged(f"frame {number} has another length than the table says")
         return data
 
     def _read_table(self) -> list[FrameSize]:
@@ -194,7 +193,7 @@ class SeekableReader:
 
     def _damaged(self, problem: str) -> DamagedData:
         return DamagedData(
-            f"{self._path.name}: {problem}", hint="`recollect archive verify` looks at every byte"
+            f"{self._path.name}: {problem}", hint="`recollect archive verify` checks every byte"
         )
 
 

@@ -1,18 +1,16 @@
-"""Change files of a Claude home so that nothing is lost, nothing stays half done, and all can be undone.
+"""Change files of a Claude home so that nothing is lost or left half done, and everything can be undone.
 
-Every command that changes what is in a home goes through here. It says what is to happen (``ChangePlan``); the
-journal in our own directory carries it out. Before the first step the journal holds, synced,
-what will be done and every original; so a crash at any moment leaves a state that ``recover`` leads back to
-the old one, or on to the new one when every step had been done. ``apply`` and ``undo`` do that first
-themselves, and only one process at a time is at it.
+Every command that changes a home uses this module. It builds a ``ChangePlan``; the journal in our own
+directory carries it out. Before the first step the journal holds, synced, the steps and every original, so
+after a crash at any moment ``recover`` restores the old state, or the new one if every step was done.
+``apply`` and ``undo`` recover first, and only one process works at a time.
 
-The promises: no byte is destroyed (P4); what is not in the home any more is in the journal, until somebody says
-``forget``. A file is the old one or the new one at every moment. What fails is taken back at once, and
-the error says so. A file that changed since it was planned, or while it is being changed, is left to
-whoever changed it.
+Promises: no byte is destroyed (P4); what is no longer in the home is in the journal until ``forget`` is
+called. A file is the old one or the new one at every moment. A failure is rolled back at once, and the error
+says so. A file that changed since it was planned, or while it is being changed, is left alone.
 
-Whether a session may be changed (has a client opened it?) is for the caller to ask. The caller also holds our own
-lock of every log it changes (``home_locks``).
+The caller checks whether a session may be changed (has a client opened it?), and holds our lock of every log
+it changes (``home_locks``).
 """
 
 from __future__ import annotations
@@ -50,12 +48,12 @@ _LONG_AGO = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class AppliedChange(Struct, frozen=True):
-    """A change in the journal. ``undoes`` is the change it took back, if it is an undo.
+    """A change in the journal. ``undoes`` is the change it reverted, if it is an undo.
 
-    ``kept_bytes`` is what the journal holds of it. ``set_aside`` are files of a change that was rolled
-    back: originals that could not return because somebody else's file has their place, and files of ours
+    ``kept_bytes`` is what the journal stores for it. ``set_aside`` are files of a change that was rolled
+    back: originals that could not return because another program's file has their place, and files of ours
     that others had written to. ``late_bytes`` were written to originals after they had been replaced, by
-    programs that still had them open: an undo brings them back too.
+    programs that still had them open: an undo restores them too.
     """
 
     id: str
@@ -72,7 +70,7 @@ class AppliedChange(Struct, frozen=True):
 
 
 class ChangeJournal:
-    """All changes that were made, below one directory of ours."""
+    """All changes, below one of our directories."""
 
     def __init__(self, root: Path, *, lock_timeout: float = 10.0) -> None:
         self.root = root
@@ -81,16 +79,16 @@ class ChangeJournal:
     # --- changing -----------------------------------------------------------------------------
 
     def apply(self, plan: ChangePlan) -> AppliedChange:
-        """Carry a plan out, all of it or nothing; ``Busy`` where a file is not what the plan was made for."""
+        """Carry out a plan completely or not at all; ``Busy`` where a file differs from the planned one."""
         with self._lock:
             self._end_last()
             return self._run(plan.what, plan.subject, plan.home, plan.take())
 
     def undo(self, name: str, *, force: bool = False) -> AppliedChange:
-        """Take a change back: bytes, modes and times as they were. It can be undone in turn.
+        """Revert a change: bytes, modes and times as before. The undo can be undone too.
 
-        Refused where a file is no longer what the change made of it; ``force`` keeps what is there now
-        with the undo, and then brings back what was there before.
+        Refused where a file has changed since; ``force`` stores the current file with the undo, and then
+        restores the earlier one.
         """
         with self._lock:
             self._end_last()
@@ -103,11 +101,13 @@ class ChangeJournal:
             with as_storage_error(change, "nothing was changed"):
                 planned = undo_steps(change, force=force)
             if not planned:
-                raise UsageError(f"undo {change.record.id}: all is as it was", hint="there is nothing to do")
+                raise UsageError(
+                    f"undo {change.record.id}: everything is already as before", hint="there is nothing to do"
+                )
             return self._run("undo", change.record.subject, change.home, planned, of=change.record)
 
     def recover(self) -> list[AppliedChange]:
-        """Bring what a crash interrupted to an end: taken back, or done if every step had been."""
+        """Finish what a crash interrupted: completed if every step was done, else rolled back."""
         with self._lock:
             readable, _ = self._read_all()
             ended = {change.record.id for change in readable if change.record.state in UNFINISHED}
@@ -118,7 +118,7 @@ class ChangeJournal:
             return [one for one in self.changes() if one.id in ended]
 
     def forget(self, name: str) -> AppliedChange:
-        """Give up what is kept of a change: it cannot be undone any more. Never done but on request."""
+        """Delete the stored originals of a change: it can no longer be undone. Only on request."""
         with self._lock:
             self._end_last()
             change = self._read(self.find(name))
@@ -127,31 +127,33 @@ class ChangeJournal:
                 change.drop(change.holdings())
             return self.find(change.record.id)
 
-    # --- looking ------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------
 
     def changes(self) -> list[AppliedChange]:
-        """Every change, the newest first. One that is being made by another process counts as unfinished."""
+        """Every change, the newest first. One in progress in another process counts as unfinished."""
         readable, damaged = self._read_all()
         undone: set[str] = set()
         for record in (change.record for change in readable):
-            # An undo is newer than what it undoes, so it is known by now whether it was undone itself.
+            # An undo is newer than what it undoes, so it is already known whether it was undone itself.
             if record.state == "done" and record.undoes is not None and record.id not in undone:
                 undone.add(record.undoes)
         with _as_storage_error("read", self.root):
             return [_looked_up(change, change.record.id in undone) for change in readable] + damaged
 
     def unfinished(self) -> list[AppliedChange]:
-        """What a crash has left half done, or another process is doing right now."""
+        """Changes that a crash left half done, or that another process is making."""
         return [one for one in self.changes() if one.state == "unfinished"]
 
     def find(self, prefix: str) -> AppliedChange:
-        """The one change whose id starts so."""
+        """The only change whose id has this prefix."""
         found = [one for one in self.changes() if prefix and one.id.startswith(prefix)]
         exact = [one for one in found if one.id == prefix] or found
         if len(exact) > 1:
             raise Ambiguous("change", prefix, tuple(one.id for one in exact))
         if not exact:
-            raise NotFound(f"change {prefix!r}: not in {self.root}", hint="list the changes that there are")
+            raise NotFound(
+                f"change {prefix!r}: not in {self.root}", hint="`recollect undo` lists the changes"
+            )
         return exact[0]
 
     def _read_all(self) -> tuple[list[ChangeSteps], list[AppliedChange]]:
@@ -167,7 +169,7 @@ class ChangeJournal:
         return readable, damaged
 
     def _directories(self) -> list[Path]:
-        """Where changes are, the newest first."""
+        """The directories of changes, the newest first."""
         with _as_storage_error("read", self.root):
             try:
                 names = [path.name for path in self.root.iterdir() if number_of(path.name)]
@@ -179,7 +181,7 @@ class ChangeJournal:
         change = ChangeSteps.read(self.root / applied.id)
         if change is None:
             place = self.root / applied.id
-            raise DamagedData(f"change {applied.id}: its record makes no sense", hint=f"look into {place}")
+            raise DamagedData(f"change {applied.id}: its record cannot be read", hint=f"look into {place}")
         return change
 
     # --- one change ---------------------------------------------------------------------------
@@ -212,7 +214,7 @@ class ChangeJournal:
         return _applied(change, is_undone=False)
 
     def _end_last(self) -> None:
-        """End what was interrupted before anything new begins; therefore it can only be the newest."""
+        """Finish an interrupted change before a new one begins; so only the newest can be unfinished."""
         with _as_storage_error("read", self.root):
             last = next((path for path in self._directories() if not is_without_record(path)), None)
         change = None if last is None else ChangeSteps.read(last)
@@ -220,7 +222,7 @@ class ChangeJournal:
             bring_to_an_end(change)
 
     def _tidy(self, changes: list[ChangeSteps]) -> None:
-        """Remove what a crash left of changes that were forgotten, or had not even begun."""
+        """Remove the remains of changes that were forgotten, or had not begun."""
         with _as_storage_error("look through", self.root):
             for change in changes:
                 if change.record.is_forgotten and change.holdings():
@@ -230,7 +232,7 @@ class ChangeJournal:
                     remove_unbegun(path)
 
     def _require_outside(self, planned: Sequence[PlannedStep]) -> None:
-        """The journal must not be changed by what it records."""
+        """A change must not touch the journal that records it."""
         ours = Path(os.path.realpath(self.root))
         for path in (path for step in planned for path in (step.path, step.target) if path is not None):
             if path.is_relative_to(ours) or ours.is_relative_to(path):
@@ -292,7 +294,7 @@ def _printable(change: ChangeSteps, step: RecordedStep) -> Step:
 
 
 def _writable(text: str) -> str:
-    """A project may have a name that is no UTF-8; the journal is."""
+    """A project's name may not be valid UTF-8; the journal must be."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,14 +1,14 @@
-"""What is to happen to files of a home, written down before anything is touched.
+"""The planned changes to files of a home, recorded before anything is touched.
 
-A plan is a list of steps: give a file new bytes, make a file, take one away, move a file or
-directory. Each step sees the tree as the steps before it leave it: after ``move(a, b)``
-the file ``a/x`` is ``b/x``. A plan can be printed; ``ChangeJournal.apply`` carries it out, once.
+A plan is a list of steps: replace a file, create one, remove one, move a file or directory. Each step sees
+the tree after the steps before it: after ``move(a, b)`` the file ``a/x`` is ``b/x``. A plan can be printed;
+``ChangeJournal.apply`` carries it out, once.
 
-The plan remembers what each file was when it was planned (``FileState``). A file that is
-another one by the time of the change is not touched, and nothing else is.
+The plan remembers the state of each file (``FileState``). If a file is another one by the time of the change,
+nothing is touched.
 
-Every path lies beneath the home, links in its parents resolved, and is itself no link. One file
-belongs to one step only, so that every step can be taken back on its own.
+Every path is beneath the home, with links in its parents resolved, and is not a link itself. A file belongs
+to one step only, so that every step can be reverted on its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HINT = "nothing was changed"
 
 
 class FileState(Struct, frozen=True):
-    """What a file was when somebody looked. ``sha256`` is empty where nobody read it."""
+    """The state of a file when it was examined. ``sha256`` is empty if it was not read."""
 
     size: int
     mtime_ns: int
@@ -43,7 +43,6 @@ class FileState(Struct, frozen=True):
 
     @classmethod
     def of(cls, found: os.stat_result, sha256: str = "") -> FileState:
-        """From what the system says of a path or descriptor."""
         return cls(
             found.st_size,
             found.st_mtime_ns,
@@ -57,7 +56,7 @@ class FileState(Struct, frozen=True):
 
     @classmethod
     def at(cls, path: Path, *, with_hash: bool = False) -> FileState:
-        """A look at a path, its last part not followed; with a hash, all of the file is read."""
+        """Examine a path without following its last part; a hash reads the whole file."""
         if not with_hash:
             return cls.of(path.lstat())
         fd = fsops.open_nofollow(path)
@@ -70,7 +69,6 @@ class FileState(Struct, frozen=True):
 
     @property
     def is_directory(self) -> bool:
-        """Whether this was a directory."""
         return stat.S_ISDIR(self.mode)
 
     @property
@@ -79,11 +77,11 @@ class FileState(Struct, frozen=True):
         return stat.S_ISREG(self.mode)
 
     def is_same_file(self, other: FileState | None) -> bool:
-        """Whether both looks met the same file, whatever became of its bytes."""
+        """Whether both are the same file, even with other bytes."""
         return other is not None and (self.inode, self.device) == (other.inode, other.device)
 
     def difference(self, other: FileState | None) -> str | None:
-        """What ``other`` has that this one had not, in words; None where they are the same."""
+        """How ``other`` differs, as text; None where they are the same."""
         if other is None:
             return "it is gone"
         if not self.is_same_file(other):
@@ -95,12 +93,12 @@ class FileState(Struct, frozen=True):
         if self.mtime_ns != other.mtime_ns:
             return "it was written to"
         if self.sha256 and other.sha256 and self.sha256 != other.sha256:
-            return "its bytes are others"
+            return "its bytes are different"
         return None
 
 
 class JournalFile(NamedTuple):
-    """A file in the journal's keeping that is to come back, and what it was."""
+    """A file stored in the journal that is to be restored, and its state."""
 
     path: Path
     seen: FileState
@@ -110,7 +108,7 @@ Content = bytes | Iterable[bytes] | JournalFile
 
 
 class Step(Struct, frozen=True):
-    """One step, for printing. Sizes are None where they are not known, as for a stream or a directory."""
+    """One step, for printing. Sizes are None where unknown, as for a stream or a directory."""
 
     kind: Kind
     path: Path
@@ -120,7 +118,7 @@ class Step(Struct, frozen=True):
 
 
 class PlannedStep(NamedTuple):
-    """One step, as it is to be carried out."""
+    """One step, ready to be carried out."""
 
     kind: Kind
     path: Path
@@ -152,7 +150,10 @@ class ChangePlan:
         expected: FileState | None = None,
         mtime_ns: int | None = None,
     ) -> None:
-        """Give a file new bytes; mode and owner stay. ``expected`` is the file the bytes were made from."""
+        """Replace the bytes of a file; mode and owner stay.
+
+        ``expected`` is the file the bytes were made from.
+        """
         path = self._inside(path)
         before = self._file_at(path)
         self._add(
@@ -168,18 +169,18 @@ class ChangePlan:
         mode: int = fsops.FILE_MODE,
         mtime_ns: int | None = None,
     ) -> None:
-        """Make a file; missing directories above it are made as well (0700)."""
+        """Create a file and missing directories above it (0700)."""
         path = self._inside(path)
         self._require_free(path)
         self._add(PlannedStep("create", path, None, None, data, mode, mtime_ns), path)
 
     def remove(self, path: Path, *, expected: FileState | None = None) -> None:
-        """Take a file away, into the journal's keeping."""
+        """Move a file out of the home, into the journal."""
         path = self._inside(path)
         self._add(PlannedStep("remove", path, None, expected_or(self._file_at(path), expected)), path)
 
     def move(self, source: Path, target: Path) -> None:
-        """Give a file or directory another name, never over something."""
+        """Rename a file or directory; never overwrites."""
         source, target = self._inside(source), self._inside(target)
         before = self._seen_at(source)
         if not before.is_file and not before.is_directory:
@@ -194,11 +195,11 @@ class ChangePlan:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What is to happen, in order."""
+        """The steps in order."""
         return tuple(map(_printable, self._planned))
 
     def take(self) -> list[PlannedStep]:
-        """The steps to carry out; a plan gives them once, because a stream of bytes can be read only once."""
+        """The steps to carry out. Works once, because a stream of bytes can be read only once."""
         if self._is_taken:
             raise UsageError(
                 f"{self.what} {self.subject}: this plan was carried out already", hint="plan anew"
@@ -209,10 +210,10 @@ class ChangePlan:
         return self._planned
 
     def _inside(self, path: Path) -> Path:
-        """The path with its parents resolved; refused where it does not lie beneath the home."""
+        """The path with its parents resolved; refused where it is not beneath the home."""
         if not _is_text(path) or not _is_text(real := Path(os.path.realpath(path.parent), path.name)):
             shown = ascii(str(path))[:200]
-            raise UsageError(f"path {shown}: not a name that can be written down", hint=_HINT)
+            raise UsageError(f"path {shown}: its name is not valid UTF-8", hint=_HINT)
         if path.name in {"", ".", ".."} or self.home not in real.parents:
             raise UsageError(f"{path}: not beneath {self.home}", hint=f"{_HINT}; name a path inside the home")
         if any(real.is_relative_to(step.path) for step in self._moves):
@@ -220,7 +221,7 @@ class ChangePlan:
         return real
 
     def _origin(self, path: Path) -> Path:
-        """Where the file stands now, before the moves of this plan."""
+        """The present path of a file, before the moves of this plan."""
         for step in reversed(self._moves):
             if step.target is not None:
                 path = rebased(path, step.target, step.path)
@@ -247,26 +248,26 @@ class ChangePlan:
 
     def _require_free(self, path: Path) -> None:
         if self._look(path) is not None:
-            raise UsageError(f"{path}: something stands there already", hint=_HINT)
+            raise UsageError(f"{path}: the path is already taken", hint=_HINT)
 
     def _add(self, step: PlannedStep, *paths: Path) -> None:
         origins = [self._origin(path) for path in paths]
         if not self._named.isdisjoint([*paths, *origins]):
-            raise UsageError(f"{paths[0]}: another step is about it already", hint="put both into one step")
+            raise UsageError(f"{paths[0]}: another step already changes it", hint="combine both in one step")
         self._named.update(paths, origins)
         self._above.update(*(path.parents for path in paths))
         self._planned.append(step)
 
 
 def expected_or(seen: FileState, expected: FileState | None) -> FileState:
-    """What a file must be; what the caller did not look at is taken from our own look."""
+    """The required state of a file; fields that the caller left out come from our own examination."""
     if expected is None:
         return seen
     return structs.replace(expected, mode=seen.mode, user=seen.user, group=seen.group)
 
 
 def seen_or_none(path: Path) -> FileState | None:
-    """What stands there, not followed; None where nothing does."""
+    """The state of a path, not followed; None where there is nothing."""
     try:
         return FileState.at(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -274,19 +275,19 @@ def seen_or_none(path: Path) -> FileState | None:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name. Unlike ``lexists`` it does not take "cannot look" for "no"."""
+    """Whether anything has this name. Unlike ``lexists``, an access error does not mean "no"."""
     return seen_or_none(path) is not None
 
 
 def rebased(path: Path, old: Path, new: Path) -> Path:
-    """The path after ``old`` became ``new``; unchanged where it does not lie beneath ``old``."""
+    """The path after ``old`` became ``new``; unchanged where it is not beneath ``old``."""
     return new / path.relative_to(old) if path != old and path.is_relative_to(old) else path
 
 
 def _is_text(path: Path) -> bool:
     try:
         return b"\0" not in str(path).encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8
+    except UnicodeEncodeError:  # bytes that are not UTF-8
         return False
 
 

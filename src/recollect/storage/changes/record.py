@@ -1,13 +1,13 @@
-"""What the journal writes down of one change: enough to take it back, whoever does it and whenever.
+"""The journal's record of one change: enough to revert it at any time, by any process.
 
-A change is a directory of its own: ``change.json`` is the record, ``kept/`` holds the originals by the
-number of their step, ``aside/`` what others had added to our own files when they were taken back.
+A change is a directory: ``change.json`` is the record, ``kept/`` holds the originals by step number,
+``aside/`` what other programs had added to our files before a rollback.
 
-The record goes through three states. *preparing*: nothing in the home has changed but hidden
-files beside the ones in question. *ready*: every original is kept, every new file lies ready, and the
-steps begin. *done* or *rolled-back*: the end. Each state replaces the one before in one step.
+The record has three states. *preparing*: nothing in the home has changed except for new hidden files.
+*ready*: every original is kept, every new file is staged, and the steps begin. *done* or *rolled-back*: the
+end. Each state atomically replaces the one before.
 
-Paths are relative to the home and name the tree as the steps before leave it.
+Paths are relative to the home and refer to the tree after the preceding steps.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _LEFT_OVER = re.compile(r"\.change\.json\.[0-9a-f]{12}\.tmp")
 
 
 def new_id(number: int, now: dt.datetime) -> str:
-    """The name of a change. The time is for people; the number gives the order, because clocks jump (P10)."""
+    """The id of a change. The time is for people; the number gives the order, because clocks jump (P10)."""
     return f"{now.strftime('%Y%m%dT%H%M%S')}-{number}-{secrets.token_hex(3)}"
 
 
 def number_of(name: str) -> int:
-    """Which change of its journal this is, from 1; nought for a name that is none of ours."""
+    """The number of a change in its journal, from 1; 0 for a foreign name."""
     found = _ID.fullmatch(name)
     return int(found[1]) if found else 0
 
 
 class RecordedStep(Struct, frozen=True):
-    """One step: what stood there before, and what it left (of a directory, a hash of names, sizes and times)."""
+    """One step: the state before and after (for a directory, a hash of names, sizes and times)."""
 
     kind: Kind
     path: str
@@ -55,7 +55,7 @@ class RecordedStep(Struct, frozen=True):
 
 
 class ChangeRecord(Struct, frozen=True):
-    """One change. ``directories`` were missing before it; ``prunes`` are to go if they are empty after it."""
+    """One change. ``directories`` did not exist before it; ``prunes`` are removed if empty after it."""
 
     id: str
     what: str
@@ -85,7 +85,7 @@ class ChangeFiles:
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:
-        """What stands in a directory of the journal; None where its record makes no sense."""
+        """Read a directory of the journal; None where its record is invalid."""
         try:
             data = openat.read_file(directory, (_RECORD,))
             record = msgspec.json.decode(data, type=ChangeRecord)
@@ -98,14 +98,14 @@ class ChangeFiles:
         return files if record.id == directory.name else None
 
     def write(self, **changed: object) -> None:
-        """Bring the record on the disk up to date, old or new, never between."""
+        """Update the record on disk atomically."""
         record = structs.replace(self.record, **changed)
         text = msgspec.json.format(msgspec.json.encode(record), indent=1)
         fsops.replace_file(self.directory / _RECORD, text + b"\n")
         self.record = record
 
     def note(self, number: int, **changed: object) -> None:
-        """Remember more about a step; ``write`` makes it last."""
+        """Add information about a step; ``write`` makes it durable."""
         steps = list(self.record.steps)
         steps[number] = structs.replace(steps[number], **changed)
         self.record = structs.replace(self.record, steps=tuple(steps))
@@ -116,12 +116,11 @@ class ChangeFiles:
 
     @property
     def kept_directory(self) -> Path:
-        """Where the originals are."""
         return self.directory / "kept"
 
     @property
     def aside_directory(self) -> Path:
-        """Where files are that we took out of the home again, and what was in our way."""
+        """Files removed from the home by a rollback, and files that were in the way."""
         return self.directory / "aside"
 
     def kept(self, number: int) -> Path:
@@ -129,15 +128,15 @@ class ChangeFiles:
         return self.kept_directory / str(number)
 
     def holdings(self) -> list[Path]:
-        """Every file this change keeps."""
         return _entries(self.kept_directory) + self.asides()
 
     def asides(self) -> list[Path]:
-        """What was set aside."""
         return _entries(self.aside_directory)
 
     def unreturned(self) -> list[Path]:
-        """Of a change that was taken back: originals that could not return, and bytes of others in our files."""
+        """Files of a rolled-back change: originals that could not return, and other programs' bytes in our
+        files.
+        """
         return _entries(self.kept_directory) + [
             path for path in self.asides() if not self._is_just_ours(path)
         ]
@@ -148,18 +147,18 @@ class ChangeFiles:
         return after is not None and after.difference(FileState.at(aside)) is None
 
     def late_bytes(self) -> int:
-        """How much was written to originals after they were replaced, by whoever still had them open."""
+        """How much other programs wrote to originals after they were replaced."""
         found = ((step.before, seen_or_none(self.kept(n))) for n, step in enumerate(self.record.steps))
         return sum(now.size - before.size for before, now in found if before is not None and now is not None)
 
     def clear_left_overs(self) -> None:
-        """Remove records that a crash left half written, under names only we give."""
+        """Remove half-written records that a crash left, recognised by our own names."""
         for path in _entries(self.directory):
             if _LEFT_OVER.fullmatch(path.name):
                 fsops.unlink(path)
 
     def drop(self, paths: Iterable[Path]) -> None:
-        """Let go of kept files."""
+        """Delete kept files."""
         for path in paths:
             fsops.unlink(path)
         for place in (self.kept_directory, self.aside_directory):
@@ -169,19 +168,19 @@ class ChangeFiles:
     # --- where things are ---------------------------------------------------------------------
 
     def path(self, number: int) -> Path:
-        """What the step is about, where it stands now."""
+        """The current path of the step's file."""
         return self._place(number, self.inside(self.record.steps[number].path))
 
     def target(self, number: int) -> Path:
-        """Where a move leads, as things stand now."""
+        """The current target of a move."""
         return self._place(number, self.inside(self.record.steps[number].target or ""))
 
     def _hidden(self, number: int, suffix: str = "") -> Path:
-        """A name beside the file that no client lists: it starts with a dot and has no ending of theirs."""
+        """A name beside the file that no client lists: it starts with a dot and has none of their suffixes."""
         return self.path(number).with_name(f".{self.record.id}-{number}{suffix}.recollect")
 
     def _place(self, number: int, path: Path) -> Path:
-        """Follow the moves of directories: earlier ones that have not happened, later ones that have."""
+        """Follow the moves of directories: earlier ones not yet done, later ones done."""
         moves = self._directory_moves
         if not any(path.is_relative_to(new if index < number else old) for index, old, new in moves):
             return path
@@ -210,7 +209,7 @@ def is_without_record(directory: Path) -> bool:
 
 
 def remove_unbegun(directory: Path) -> None:
-    """Remove the directory of a change that never had a record; what is not ours keeps it."""
+    """Remove the directory of a change without a record; foreign files in it prevent that."""
     for path in _entries(directory):
         if _LEFT_OVER.fullmatch(path.name):
             fsops.unlink(path)

@@ -1,14 +1,14 @@
 """One change from its first record to its last: the order that makes a crash harmless.
 
-1. The record says what is going to happen (*preparing*).
-2. New files lie ready under hidden names; originals are in the journal's keeping; all of it synced.
-3. The record says so (*ready*).
-4. The steps are carried out, one after the other, each durable before the next.
-5. The record says *done*.
+1. Write the record (*preparing*).
+2. Stage new files under hidden names, store originals in the journal, sync everything.
+3. Update the record (*ready*).
+4. Carry out the steps one by one, each durable before the next.
+5. Update the record (*done*).
 
-Before 3 nothing that anybody looks at has changed, and what lies about is removed. After it every step can
-be taken back, in reverse order and as often as it takes. If 4 was complete and only 5 is missing,
-the change is done. Which of these it is can be told from the disk alone.
+Before 3 nothing visible has changed, and hidden files are removed. After it every step can be reverted, in
+reverse order and repeatedly. If 4 was complete and only 5 is missing, the change is done. The disk alone
+shows which of these applies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from recollect.system import fsops
 
 
 def run(change: ChangeSteps, planned: list[PlannedStep]) -> None:
-    """Carry out a change that is in memory only so far; when it fails, everything is as it was before."""
+    """Carry out a change that exists only in memory; after a failure everything is as before."""
     numbers = range(len(planned))
     with as_storage_error(change, "nothing was changed"):
         for number in numbers:
@@ -44,7 +44,7 @@ def run(change: ChangeSteps, planned: list[PlannedStep]) -> None:
 
 
 def bring_to_an_end(change: ChangeSteps) -> None:
-    """What a crash interrupted: done if every step had been, else taken back."""
+    """Finish an interrupted change: done if every step was, else rolled back."""
     numbers = range(len(change.record.steps))
     with as_storage_error(change, f"change {change.record.id} is still unfinished, and no byte is lost"):
         change.clear_left_overs()
@@ -56,7 +56,7 @@ def bring_to_an_end(change: ChangeSteps) -> None:
 
 @contextlib.contextmanager
 def as_storage_error(change: ChangeSteps, outcome: str) -> Iterator[None]:
-    """Say what the file system refused, and how things stand now."""
+    """Translate file system errors, adding the resulting state."""
     try:
         yield
     except OSError as cause:
@@ -90,7 +90,7 @@ def _finish(change: ChangeSteps) -> None:
 
 
 def _give_up(change: ChangeSteps, error: BaseException) -> None:
-    """Take back what was done; where that fails too, say that the change is unfinished."""
+    """Roll back; if that fails too, report the change as unfinished."""
     try:
         _roll_back(change)
     except (OSError, RecollectError) as second:
@@ -105,7 +105,7 @@ def _give_up(change: ChangeSteps, error: BaseException) -> None:
 
 
 def _roll_back(change: ChangeSteps) -> None:
-    """Undo in reverse order whatever was done of a change; may be repeated after any interruption."""
+    """Undo in reverse order what was done of a change; safe to repeat after any interruption."""
     if is_without_record(change.directory):
         remove_unbegun(change.directory)
         return
@@ -123,7 +123,7 @@ def _roll_back(change: ChangeSteps) -> None:
 
 
 def _conclude(change: ChangeSteps, state: State) -> None:
-    """Write the last state. That its sync failed is harmless: the state can be told from the files too."""
+    """Write the last state. A failed sync is harmless: the files show the state too."""
     try:
         change.write(state=state)
     except OSError:

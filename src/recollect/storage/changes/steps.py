@@ -1,18 +1,18 @@
-"""One step of a change: made ready, carried out, taken back.
+"""One step of a change: staged, carried out, reverted.
 
-A new file is written under a hidden name in its own directory and then swapped with what
-stands there, in one rename. What was swapped out is looked at before its last name goes: if it is not the
-file that was kept, somebody else was faster, and everything is taken back. So no byte
-is lost even to a program that replaces the file at the very same moment. Where a system
-cannot swap (all but Linux), a look comes just before the rename instead.
+A new file is written under a hidden name in its own directory and then swapped with the existing one in one
+rename. The swapped-out file is examined before its last name is removed: if it is not the file that was kept,
+another program was faster, and everything is rolled back. So no byte is lost even to a program that replaces
+the file at the same moment. On systems without a swap (all but Linux) the file is examined just before the
+rename.
 
-The original is kept as a hard link where that is possible: whoever still has it open
-goes on writing into what we keep. Otherwise it is a copy, synced and compared.
+The original is kept as a hard link where possible: a program that still has it open writes into what we keep.
+Otherwise it is a copy, synced and compared.
 
-Taking back asks the disk, not the memory of a process: it may run after a crash, after a
-crash of itself, and beside a client that went on meanwhile. What it finds is one of four things: the original
-(nothing to do), our file (the original returns, and ours is set aside: a client may have it open), nothing
-(the original returns), or a stranger's file, which stays, and the original stays kept.
+Reverting relies on the disk only: it may run after a crash, after a crash of itself, and beside a client that
+continued meanwhile. It finds one of four things: the original (nothing to do), our file (the original
+returns, and ours is set aside: a client may have it open), nothing (the original returns), or a foreign file,
+which stays, and the original stays in the journal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ChangeSteps(ChangeFiles):
     # --- before -------------------------------------------------------------------------------
 
     def check(self, number: int) -> None:
-        """Refuse a step that no longer fits what is there; nothing has been touched yet."""
+        """Refuse a step that no longer matches the files; nothing has been touched yet."""
         step, path = self.record.steps[number], self.path(number)
         new = {"create": step.path, "move": step.target}.get(step.kind)
         place = self.target(number) if step.kind == "move" else path
@@ -44,15 +44,15 @@ class ChangeSteps(ChangeFiles):
         if step.kind != "create":
             self._require(path, step.before, read=True)
         if new is not None and new not in vacated and is_there(place):
-            raise Busy(f"{place}: something stands there now; nothing was changed", hint="plan it again")
+            raise Busy(f"{place}: the path is taken now; nothing was changed", hint="plan it again")
         for one in (path, place):
             if os.path.realpath(one.parent) != str(one.parent):
                 raise UsageError(
-                    f"{one}: a link stands on its way now", hint="nothing was changed; plan it again"
+                    f"{one}: there is a link in its path now", hint="nothing was changed; plan it again"
                 )
 
     def missing_directories(self, number: int) -> list[Path]:
-        """Directories that have to be made for a step, outermost first."""
+        """Directories that a step needs, outermost first."""
         step = self.record.steps[number]
         if step.kind not in {"create", "move"}:
             return []
@@ -61,7 +61,7 @@ class ChangeSteps(ChangeFiles):
         return missing[::-1]
 
     def stage(self, number: int, planned: PlannedStep) -> None:
-        """Lay the new file ready under its hidden name."""
+        """Write the new file under its hidden name."""
         if planned.kind not in {"create", "replace"}:
             return
         hidden, before = self._hidden(number), planned.before
@@ -87,7 +87,7 @@ class ChangeSteps(ChangeFiles):
         )
 
     def keep(self, number: int) -> None:
-        """Take the original into our keeping, hashed and synced, while it still stands in its place."""
+        """Store the original in the journal, hashed and synced, while it is still in its place."""
         step, path, kept = self.record.steps[number], self.path(number), self.kept(number)
         if step.kind not in {"replace", "remove"} or step.before is None:
             return
@@ -110,7 +110,7 @@ class ChangeSteps(ChangeFiles):
     # --- doing --------------------------------------------------------------------------------
 
     def carry_out(self, number: int) -> None:
-        """Do it, durably; what others put there meanwhile makes it ``Busy``, to be taken back."""
+        """Carry out the step durably; ``Busy`` if another program interfered."""
         step, path = self.record.steps[number], self.path(number)
         try:
             if step.kind == "move":
@@ -126,7 +126,7 @@ class ChangeSteps(ChangeFiles):
                 self._rename_over(number, path)
         except FileExistsError as cause:
             raise Busy(
-                f"{cause.filename2 or cause.filename}: somebody made it meanwhile; nothing was changed",
+                f"{cause.filename2 or cause.filename}: another program created it meanwhile; nothing was changed",
                 hint="plan it again",
             ) from cause
         except FileNotFoundError:
@@ -135,13 +135,13 @@ class ChangeSteps(ChangeFiles):
         fsops.sync_dir(path.parent)
 
     def _let_go(self, number: int, suffix: str = "") -> None:
-        """Give up the last name in the home of a file that is in our keeping, if it is that file."""
+        """Remove the last name in the home of a kept file, if it is that file."""
         hidden = self._hidden(number, suffix)
         self._require(hidden, self.record.steps[number].before, of=self.path(number))
         fsops.unlink(hidden)
 
     def _rename_over(self, number: int, path: Path) -> None:
-        """The second best way to replace a file: between the look and the rename it could change."""
+        """The fallback way to replace a file: it could change between the check and the rename."""
         has_second_name = fsops.link(path, self._hidden(number, "b"))
         self._require(path, self.record.steps[number].before)
         fsops.rename_over(self._hidden(number), path)
@@ -154,7 +154,7 @@ class ChangeSteps(ChangeFiles):
         fsops.sync_dir(target.parent)
 
     def require_untouched(self, number: int) -> None:
-        """``Busy`` if bytes reached an original after it was kept, through a descriptor that was open."""
+        """``Busy`` if bytes reached an original after it was kept, through an open descriptor."""
         step = self.record.steps[number]
         if step.kind in {"replace", "remove"} and step.before is not None:
             found = seen_or_none(self.kept(number))
@@ -162,7 +162,7 @@ class ChangeSteps(ChangeFiles):
                 self._require(self.kept(number), step.before, of=self.path(number))
 
     def is_carried_out(self, number: int) -> bool:
-        """Whether a step is complete, as far as the disk tells; in doubt it is not."""
+        """Whether a step is complete according to the disk; False if in doubt."""
         step = self.record.steps[number]
         path = self.path(number)
         if step.kind == "move":
@@ -173,7 +173,7 @@ class ChangeSteps(ChangeFiles):
         return not is_there(path) if step.kind == "remove" else self._is_our_file(number, path)
 
     def note_result(self, number: int) -> None:
-        """Remember what a move left, so that undoing it can tell what changed since."""
+        """Record the result of a move, so that an undo can detect later changes."""
         if self.record.steps[number].kind == "move":
             self.note(number, after=moved_state(self.target(number)))
 
@@ -186,7 +186,7 @@ class ChangeSteps(ChangeFiles):
         of: Path | None = None,
         read: bool = False,
     ) -> None:
-        """``Busy`` unless this is the file that the plan was made for."""
+        """``Busy`` unless this is the planned file."""
         if before is None:
             return
         found = found or seen_or_none(path)
@@ -202,7 +202,7 @@ class ChangeSteps(ChangeFiles):
     # --- taking back --------------------------------------------------------------------------
 
     def unstage(self, number: int) -> None:
-        """Remove what was laid ready for a change that had not begun."""
+        """Remove the staged file of a change that had not begun."""
         for suffix in ("", "b", "p"):
             hidden = self._hidden(number, suffix)
             if is_there(hidden):
@@ -210,7 +210,7 @@ class ChangeSteps(ChangeFiles):
                 fsops.sync_dir(hidden.parent)
 
     def take_back(self, number: int) -> None:
-        """Bring back what stood there before the step, whether it was carried out, begun, or neither."""
+        """Restore the state before the step, whether it was carried out, begun, or neither."""
         step = self.record.steps[number]
         if step.kind == "move":
             self._move_back(number)
@@ -235,11 +235,11 @@ class ChangeSteps(ChangeFiles):
         fsops.sync_dir(path.parent)
 
     def _is_vacant(self, number: int, path: Path) -> bool:
-        """Whether the original may return there: nothing is there, or what we made. A stranger's file stays."""
+        """Whether the original may return: nothing is there, or our own file. A foreign file stays."""
         return not is_there(path) or self._is_our_file(number, path)
 
     def _return(self, number: int, original: Path) -> None:
-        """Put a file back under its own name; what we had put there is not thrown away but set aside."""
+        """Put a file back under its own name; our file there is set aside, not deleted."""
         path = self.path(number)
         if not is_there(path):
             fsops.rename_new(original, path)
@@ -253,7 +253,7 @@ class ChangeSteps(ChangeFiles):
         before, kept = self.record.steps[number].before, self.kept(number)
         back, part = self._hidden(number, "b"), self._hidden(number, "p")
         if before is None or not is_there(kept):
-            raise FileNotFoundError(errno.ENOENT, "what was kept is gone", str(kept))
+            raise FileNotFoundError(errno.ENOENT, "the kept original is missing", str(kept))
         _hash_of_kept(JournalFile(kept, before))
         if not fsops.link(kept, back):
             owner = (before.user, before.group)
@@ -269,7 +269,7 @@ class ChangeSteps(ChangeFiles):
         if is_there(source) and not fsops.remove_directory(source):
             if not source.is_file() or source.is_symlink():
                 raise FileExistsError(
-                    errno.EEXIST, "something stands where it was: move that away", str(source)
+                    errno.EEXIST, "another file is in its place: move that away", str(source)
                 )
             self._set_aside(number, source)
             fsops.unlink(source)
@@ -278,12 +278,12 @@ class ChangeSteps(ChangeFiles):
         fsops.sync_dir(target.parent)
 
     def _is_staged(self, number: int, path: Path) -> bool:
-        """Whether this is the very file that was laid ready."""
+        """Whether this is the staged file."""
         after = self.record.steps[number].after
         return after is not None and after.is_same_file(seen_or_none(path))
 
     def _is_our_file(self, number: int, path: Path) -> bool:
-        """Whether what stands there is what this step made, perhaps with bytes that others added since."""
+        """Whether it is the file that this step created, perhaps with bytes that others added."""
         after, found = self.record.steps[number].after, seen_or_none(path)
         if after is None or found is None or not found.is_file:
             return False
@@ -292,7 +292,7 @@ class ChangeSteps(ChangeFiles):
         )
 
     def _discard(self, number: int, path: Path) -> None:
-        """Remove a hidden file whose bytes are ours or are kept; set it aside where they are neither."""
+        """Remove a hidden file whose bytes are ours or kept; otherwise set it aside."""
         found = seen_or_none(path)
         if found is None:
             return
@@ -302,14 +302,16 @@ class ChangeSteps(ChangeFiles):
         fsops.unlink(path)
 
     def _set_aside(self, number: int, path: Path) -> None:
-        """Keep a file that had a name of the home: somebody may have it open, and write to it later (S6)."""
+        """Keep a file that was visible in the home: another program may have it open and write to it later
+        (S6).
+        """
         found, asides = FileState.at(path), self.asides()
         if any(found.is_same_file(seen_or_none(one)) for one in asides):
             return
         fsops.make_directories(self.aside_directory)
         place = self.aside_directory / f"{number}-{secrets.token_hex(4)}"
         if not fsops.link(path, place):
-            # A copy cannot follow what is written later; of bytes that we have there is no need for one.
+            # A copy cannot receive later writes, and these bytes are already stored.
             if self._is_known(number, path, found):
                 return
             copy_verified(path, place)
@@ -323,7 +325,7 @@ class ChangeSteps(ChangeFiles):
         return found.is_same_file(kept) or (bool(hashes) and digest_at(path, found.size) in hashes)
 
     def superfluous(self) -> list[Path]:
-        """Kept originals that stand in their places again: all of their bytes are in the home."""
+        """Kept originals whose bytes are all back in the home."""
         return [
             self.kept(number)
             for number, step in enumerate(self.record.steps)
@@ -342,20 +344,20 @@ class ChangeSteps(ChangeFiles):
 
 
 def moved_state(path: Path) -> FileState:
-    """What a moved file or directory is like; of a directory, also a hash of what is in it."""
+    """The state of a moved file or directory; for a directory, with a hash of its contents."""
     found = path.lstat()
     return FileState.of(found, tree_digest(path) if stat.S_ISDIR(found.st_mode) else "")
 
 
 def _hash_of_kept(kept: JournalFile) -> str:
-    """The hash of a kept file, which must begin with the bytes that were put there."""
+    """The hash of a kept file, which must begin with the bytes that were stored."""
     try:
         fd = fsops.open_nofollow(kept.path)
     except FileNotFoundError as cause:
         raise _damaged(kept) from cause
     try:
         size = fsops.size_of(fd)
-        # A client that had it open may have added lines since: they come back too.
+        # A client that had it open may have added lines since: they are restored too.
         if size < kept.seen.size or digest(fd, kept.seen.size) != kept.seen.sha256:
             raise _damaged(kept)
         return kept.seen.sha256 if size == kept.seen.size else digest(fd, size)
@@ -365,6 +367,6 @@ def _hash_of_kept(kept: JournalFile) -> str:
 
 def _damaged(kept: JournalFile) -> DamagedData:
     return DamagedData(
-        f"{kept.path}: what was kept is gone or is not what was put there",
-        hint="look into that directory",
+        f"{kept.path}: the kept original is missing or was changed",
+        hint="look at that directory",
     )

@@ -1,8 +1,8 @@
-"""The key of the fingerprints of secrets: made once, kept in our own directory, for its owner only.
+"""The key for fingerprints of secrets: created once, stored in our own directory, readable by its owner only.
 
-The same key gives the same fingerprints from day to day, so that an allow list holds and equal secrets can be seen
-to be equal. Lost, it is made anew, and all fingerprints change. It protects guessable secrets
-from whoever sees a fingerprint, so it never leaves this machine and is never printed.
+The same key gives the same fingerprints every day, so that an allow list stays valid and equal secrets are
+recognisable. If it is lost, a new one is created and all fingerprints change. It keeps guessable secrets from
+being tested against a fingerprint, so it never leaves this machine and is never printed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = "fingerprint.key"
 
 
 def fingerprint_key(data: Path) -> bytes:
-    """The key in our directory; made where there is none yet."""
+    """The key in our directory; created if missing."""
     path = data / _NAME
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -43,8 +43,8 @@ def _read(path: Path) -> bytes:
         key = b""
     if len(key) != KEY_BYTES:
         raise DamagedData(
-            f"{path}: not a key of fingerprints",
-            hint="move it away: a new one is made, and every fingerprint changes",
+            f"{path}: not a fingerprint key",
+            hint="move it away: a new one is created, and every fingerprint changes",
         )
     return key
 
@@ -60,7 +60,8 @@ def _made(path: Path) -> bytes:
             fsops.sync_file(fd)
         finally:
             fsops.close(fd)
-        # Two that make one at the same moment must end up with the same: whoever comes second takes the first's.
+        # Two processes that create it at the same moment must end up with the same key: the second uses the
+        # first's.
         fsops.rename_new(temporary, path)
         fsops.sync_dir(path.parent)
     except FileExistsError:

@@ -1,6 +1,6 @@
 """The files of the client's feature-flag cache, below ``statsig/`` of a home. Read only.
 
-One file per user hash holds an evaluation; one file beside them says when each was fetched.
+One file per user hash holds an evaluation; one more file records when each was fetched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST = 64 << 20
 
 
 class CacheFile(Struct, frozen=True):
-    """An evaluation as it lies there. ``mtime_ms`` is the file's own time."""
+    """A cached evaluation. ``mtime_ms`` is the file's own time."""
 
     path: Path
     mtime_ms: int
@@ -26,7 +26,7 @@ class CacheFile(Struct, frozen=True):
 
 
 class FlagCache(Struct, frozen=True):
-    """All cached evaluations of a home, what says when they were fetched, and what could not be read."""
+    """All cached evaluations of a home, their fetch times, and what could not be read."""
 
     directory: Path
     files: list[CacheFile]

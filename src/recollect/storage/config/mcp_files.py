@@ -1,8 +1,8 @@
-"""The files that name MCP servers, read as JSON and nothing more: ``.mcp.json``, ``.claude.json``, settings.
+"""The files that name MCP servers, read as plain JSON: ``.mcp.json``, ``.claude.json``, settings.
 
-All of them are somebody else's text, so each is bounded, must be a regular file, and one that cannot be read is
-a sentence for the user, never an exception and never an empty document: a list of disabled servers that could
-not be read must not look like a list that disables none.
+All of them are untrusted, so each is bounded and must be a regular file. A file that cannot be read gives a
+message for the user, never an exception and never an empty document: an unreadable list of disabled servers
+must not look like a list that disables none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _MAX_BYTES = 8 * 1024 * 1024
 
 
 class McpDocument(NamedTuple):
-    """What a file holds: ``value`` is None where there is none; ``problem`` says why it could not be read."""
+    """The contents of a file:
+
+    ``value`` is None if there is none; ``problem`` says why it could not be read.
+    """
 
     path: Path
     value: object = None
@@ -26,7 +29,7 @@ class McpDocument(NamedTuple):
 
 
 def read_document(path: Path) -> McpDocument:
-    """A JSON file, links followed; not there is no problem."""
+    """Read a JSON file, following links; a missing file is not a problem."""
     try:
         with open_regular(path) as file:
             data = file.read(_MAX_BYTES + 1)

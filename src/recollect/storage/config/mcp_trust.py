@@ -1,12 +1,12 @@
-"""Which MCP servers the user trusts: hashes of their entries, what each may do, and what its tools said.
+"""Which MCP servers the user trusts: hashes of their entries, their grants, and their tools' descriptions.
 
-One small file in our own data directory, ``mcp-trust.json``, mode 0600, replaced as a whole under a lock. Trust
-is a hash of content (``model.mcp_config.content_hash``), never a name. Beside it stand the grants the user
-gave (hosts, directories) and the hashes of the tools' descriptions when they were first listed: a server
-that describes a tool otherwise later is seen to do so.
+One small file in our own data directory, ``mcp-trust.json``, mode 0600, replaced as a whole under a lock.
+Trust is given to a hash of content (``model.mcp_config.content_hash``), never to a name. Beside it are the
+user's grants (hosts, directories) and the hashes of the tools' descriptions when they were first listed, so
+that a later change of a description is noticed.
 
-A file that cannot be read or understood trusts nothing and is an error: it is never taken for an empty one
-that the next write would replace.
+A file that cannot be read or parsed trusts nothing and is an error: it is never treated as an empty one that
+the next write would replace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 class ServerGrants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a trusted server may do beyond reading: hosts it may reach, directories it may write."""
+    """What a trusted server may do beyond reading: hosts it may contact, directories it may write."""
 
     allow_hosts: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class ServerGrants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrustedServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry the user trusts. ``tools`` is None until its tools were listed for the first time."""
+    """One trusted entry. ``tools`` is None until its tools were listed for the first time."""
 
     name: str
     directory: str
@@ -57,11 +57,11 @@ class TrustStore:
         self.path = data / _NAME
 
     def trusted(self, content_hash: str) -> TrustedServer | None:
-        """What was granted to this content, or None when nobody trusted it."""
+        """The grants of this content, or None if it is not trusted."""
         return self._read().servers.get(content_hash)
 
     def workspace_trusted(self, directory: str) -> bool:
-        """Whether a server of this very directory was trusted here (a parent's trust is not its own, R22)."""
+        """Whether a server of exactly this directory was trusted (a parent's trust does not count, R22)."""
         return directory in self._read().workspaces
 
     def trust(self, content_hash: str, record: TrustedServer, *, workspace: str | None = None) -> None:
@@ -75,14 +75,16 @@ class TrustStore:
         self._change(change)
 
     def revoke(self, content_hash: str) -> bool:
-        """Forget this content; says whether it was trusted."""
+        """Forget this content; returns whether it was trusted."""
         known = self.trusted(content_hash) is not None
         if known:
             self._change(lambda file: file.servers.pop(content_hash, None))
         return known
 
     def pin(self, content_hash: str, tools: Mapping[str, str], *, only_first: bool = False) -> dict[str, str]:
-        """Remember what the tools said, and return what is remembered; with ``only_first`` an earlier list stays."""
+        """Store the tools' descriptions, and return what is stored; with ``only_first`` an earlier list
+        stays.
+        """
         known = self.trusted(content_hash)
         if only_first and known is not None and known.tools is not None:
             return dict(known.tools)
@@ -90,7 +92,7 @@ class TrustStore:
 
         def change(file: _TrustFile) -> None:
             record = file.servers.get(content_hash)
-            if record is None:  # revoked while the server was being asked
+            if record is None:  # revoked while its tools were being listed
                 return
             if record.tools is None or not only_first:
                 record = msgspec.structs.replace(record, tools=dict(tools))
@@ -132,5 +134,5 @@ class TrustStore:
     def _damaged(self, what: str) -> DamagedData:
         return DamagedData(
             f"{self.path}: {what}; no MCP server is trusted",
-            hint="move it away and trust the servers anew with `recollect mcp trust NAME`",
+            hint="move it away and trust the servers again with `recollect mcp trust NAME`",
         )

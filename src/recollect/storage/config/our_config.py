@@ -1,6 +1,6 @@
-"""What the user set for recollect itself: ``$XDG_CONFIG_HOME/recollect/config.toml``.
+"""The user's settings for recollect: ``$XDG_CONFIG_HOME/recollect/config.toml``.
 
-One section so far, prices of models the list does not know or that cost this user something else::
+One section so far: prices of models that are not in the list or cost this user a different amount::
 
     [prices."claude-nightly"]        # and its dated releases; "claude-nightly*": all names that begin so
     input = "3.00"                   # dollars per million tokens: text, or a number
@@ -12,9 +12,9 @@ One section so far, prices of models the list does not know or that cost this us
 
     [prices."claude-nightly-fast"]   # fast mode has a price of its own or none
 
-No file is no settings, and then nothing is imported to read one. A file that cannot be understood is an
-error with the key and the next step: a price that was meant must not be missing quietly (law 11).
-Numbers are read as decimals, never as binary floats. Other sections are somebody else's business.
+A missing file means no settings, and no parser is imported then. A file that cannot be parsed is an
+error with the key and the next step: an intended price must not be ignored silently (law 11).
+Numbers are read as decimals, never as binary floats. Other sections are ignored here.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 _REQUIRED = ("input", "output")
 _KEYS = (*_REQUIRED, *CACHE_MULTIPLES, "web_search")
 _EXAMPLE = 'write dollars per million tokens, such as input = "3.00"'
-# The list that was made last: a command asks for it once a session, and the file rarely changes.
+# The last list: a command asks for it once per session, and the file rarely changes.
 _last: tuple[tuple[Path, int, int], PriceList] | None = None
 
 
 def price_list(environ: Mapping[str, str] | None = None) -> PriceList:
-    """The prices to reckon with: the list, and the user's own before it."""
+    """The effective prices: the built-in list with the user's own taking precedence."""
     global _last  # noqa: PLW0603 - one remembered value, replaced as a whole
     file = locations.config_file(environ)
     try:
         there = file.stat()
         key = (file, there.st_mtime_ns, there.st_size)
-    except OSError:  # not there, or not for us: reading says which
+    except OSError:  # missing or unreadable: reading reports which
         key = (file, -1, -1)
     if _last is None or _last[0] != key:
         _last = (key, PriceList(price_overrides(environ)))
@@ -52,7 +52,7 @@ def price_list(environ: Mapping[str, str] | None = None) -> PriceList:
 
 
 def price_overrides(environ: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
-    """The user's own prices, checked, as ``model.prices.PriceList`` takes them."""
+    """The user's own prices, checked, in the form that ``model.prices.PriceList`` takes."""
     file = locations.config_file(environ)
     sections = _settings(file).get("prices", {})
     if not isinstance(sections, dict):

@@ -1,10 +1,10 @@
-"""Secrets the user told us to pass over: ``[secrets] ignore`` in recollect's own ``config.toml``.
+"""Secrets that the user wants ignored: ``[secrets] ignore`` in recollect's own ``config.toml``.
 
     [secrets]
     ignore = ["jwt:1a2b3c4d"]    # as `recollect scan` prints them
 
-No file is no list. A list that cannot be understood is an error: a secret that was meant to be
-passed over must not come up again quietly, nor the other way round.
+A missing file means no list. A list that cannot be parsed is an error: an ignored secret must not be reported
+again silently, nor the other way round.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXAMPLE = 'write ignore = ["jwt:1a2b3c4d"], kind and fingerprint as `recollect 
 
 
 def ignored_secrets(environ: Mapping[str, str] | None = None) -> frozenset[str]:
-    """What is to be passed over, each as ``kind:fingerprint``."""
+    """The ignored secrets, each as ``kind:fingerprint``."""
     file = locations.config_file(environ)
     try:
         data = file.read_bytes()
@@ -43,7 +43,7 @@ def ignored_secrets(environ: Mapping[str, str] | None = None) -> frozenset[str]:
         _refuse(file, "secrets.ignore is not a list")
     for entry in entries:
         if not isinstance(entry, str) or not _ENTRY.fullmatch(entry):
-            # The entry itself is not shown: somebody may have put the secret there.
+            # The entry itself is not shown: it may be the secret.
             _refuse(file, f"secrets.ignore: entry {entries.index(entry) + 1} is not a kind and a fingerprint")
     return frozenset(entries)
 

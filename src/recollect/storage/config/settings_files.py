@@ -1,7 +1,7 @@
-"""Where settings lie, how they are read, and whether a repository could have put them there.
+"""Where settings are stored, how they are read, and whether a repository could have supplied them.
 
-Files are read whole or not at all, never followed into pipes or devices. What is not there is
-no settings; what is there and cannot be read is said, since the client would go on without its deny rules.
+Files are read completely or not at all; pipes and devices are refused. A missing file means no settings; an
+unreadable one is reported, since the client would run without its deny rules.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _MANAGED = {
 
 
 def managed_file() -> Path:
-    """What an administrator sets for every user of this machine."""
+    """Settings by an administrator for every user of this machine."""
     return Path(_MANAGED.get(sys.platform, "/etc/claude-code/managed-settings.json"))
 
 
 def project_file(directory: Path) -> Path:
-    """Settings that a project shares: part of its repository."""
+    """A project's shared settings, part of its repository."""
     return directory / ".claude" / "settings.json"
 
 
 def local_file(directory: Path) -> Path:
-    """One person's settings for one project: meant to be ignored by git."""
+    """One person's settings for one project, usually ignored by git."""
     return directory / ".claude" / "settings.local.json"
 
 
 def content(file: Path) -> bytes | None:
-    """The bytes of a settings file; None where there is none."""
+    """The bytes of a settings file; None if there is none."""
     try:
         with open_regular(file) as opened:
             data = opened.read(_LARGEST + 1)
@@ -52,12 +52,12 @@ def content(file: Path) -> bytes | None:
 
 
 def supplied_by_repository(file: Path, project: Path) -> bool:
-    """Whether whoever wrote the repository may have written this file: git tracks it, or a link leads to it (R22)."""
+    """Whether the repository may have supplied this file: git tracks it, or a link leads to it (R22)."""
     return _is_linked(file, project) or is_tracked(file)
 
 
 def _is_linked(file: Path, project: Path) -> bool:
-    """Whether a part of the way from the project's directory to the file is a link."""
+    """Whether any part of the path from the project's directory to the file is a link."""
     step = file
     while step not in (project, step.parent):
         if step.is_symlink():

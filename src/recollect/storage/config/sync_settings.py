@@ -1,14 +1,14 @@
-"""Where sessions are sent, and which: the login, the key of encryption, and the user's lists.
+"""Sync settings: the login, the encryption key, and the user's lists of projects.
 
-The login (address, token, machine) is ``sync.json`` beside ``config.toml``, for its owner only; a file others can read
-is refused. The key of encryption lies in our data directory, as private, and is made once. Lists of projects are
-the user's own, in ``config.toml``::
+The login (address, token, machine) is ``sync.json`` beside ``config.toml``, readable by its owner only; a
+file that others can read is refused. The encryption key is in our data directory, equally private, and is
+created once. Lists of projects are in ``config.toml``::
 
     [sync]
-    allow = ["~/work"]             # only what lies below; left out: everything
-    deny = ["~/work/secret", "/srv/*/private"]   # wins over allow
+    allow = ["~/work"]             # only what is below; default: everything
+    deny = ["~/work/secret", "/srv/*/private"]   # takes precedence over allow
 
-A token is never printed; ``SyncLogin`` does not show it.
+A token is never printed; the ``repr`` of ``SyncLogin`` leaves it out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEY_BYTES = 64
 
 
 class SyncLogin(Struct, frozen=True):
-    """Where to, and as whom. A token is "" for a folder."""
+    """Address and identity. The token is "" for a folder."""
 
     address: str
     token: str = ""
@@ -54,7 +54,7 @@ class SyncProjects(Struct, frozen=True):
     deny: tuple[str, ...] = ()
 
     def allows(self, directory: str) -> bool:
-        """Whether sessions that worked here may be sent."""
+        """Whether sessions of this directory may be sent."""
         if any(_covers(entry, directory) for entry in self.deny):
             return False
         return not self.allow or any(_covers(entry, directory) for entry in self.allow)
@@ -67,12 +67,11 @@ def _covers(entry: str, directory: str) -> bool:
 
 
 def login_file(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the login lies."""
     return locations.config_file(environ).with_name(_LOGIN)
 
 
 def save_login(login: SyncLogin, environ: Mapping[str, str] | None = None) -> Path:
-    """Keep a login, for its owner only."""
+    """Save a login, readable by its owner only."""
     path = login_file(environ)
     with as_storage_error("write", path):
         fsops.make_directories(path.parent)
@@ -81,34 +80,36 @@ def save_login(login: SyncLogin, environ: Mapping[str, str] | None = None) -> Pa
 
 
 def load_login(environ: Mapping[str, str] | None = None) -> SyncLogin:
-    """The login that was kept."""
+    """Load the saved login."""
     path = login_file(environ)
     try:
         data = _private(path)
     except FileNotFoundError:
         raise NotFound("sync: not logged in", hint="`recollect sync login URL` (or a directory)") from None
     except OSError as cause:
-        raise StorageError("read", path, cause, hint="make it readable, or log in anew") from cause
+        raise StorageError("read", path, cause, hint="make it readable, or log in again") from cause
     try:
         return msgspec.json.decode(data, type=SyncLogin)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # What is in it is not quoted: it holds a token.
-        raise DamagedData(f"{path}: not a login", hint="`recollect sync login URL` writes it anew") from None
+        # The contents are not quoted: they include a token.
+        raise DamagedData(f"{path}: not a login", hint="`recollect sync login URL` writes it again") from None
 
 
 def encryption_key(data: Path, *, make: bool) -> bytes:
-    """The key lines are sealed with; made where there is none and ``make`` says so."""
+    """The key that encrypts lines; created if missing and ``make`` is set."""
     path = data / _KEY
     try:
         with contextlib.suppress(FileNotFoundError):
             key = _of_hex(_private(path))
             if len(key) != KEY_BYTES:
-                raise DamagedData(f"{path}: not a key", hint="copy it anew from where it was made")
+                raise DamagedData(
+                    f"{path}: not a key", hint="copy it again from the machine where it was created"
+                )
             return key
         if not make:
             raise NotFound(
-                f"{path}: there is no key to open sealed lines with",
-                hint="copy it from the machine that sealed them",
+                f"{path}: there is no key to decrypt lines with",
+                hint="copy it from the machine that encrypted them",
             )
         key = secrets.token_bytes(KEY_BYTES)
         fsops.make_directories(data)
@@ -134,13 +135,13 @@ def _of_hex(text: bytes) -> bytes:
 
 
 def _private(path: Path) -> bytes:
-    """The bytes of a small file that is nobody else's business."""
+    """The bytes of a small file that only its owner may read."""
     fd = fsops.open_nofollow(path)
     try:
         found = os.fstat(fd)
         if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
             raise UsageError(
-                f"{path}: others may read it", hint=f"chmod 600 {path}, and think of a new token or key"
+                f"{path}: other users may read it", hint=f"chmod 600 {path}, and consider a new token or key"
             )
         return fsops.pread(fd, 1 << 16, 0)
     finally:
@@ -148,7 +149,7 @@ def _private(path: Path) -> bytes:
 
 
 def projects_to_send(environ: Mapping[str, str] | None = None) -> SyncProjects:
-    """The user's lists. One that cannot be understood is an error: what was to stay must not leave."""
+    """The user's lists. One that cannot be parsed is an error: what should stay local must not be sent."""
     file = locations.config_file(environ)
     try:
         data = file.read_bytes()
@@ -176,7 +177,7 @@ def _paths(file: Path, section: dict[str, object], name: str) -> tuple[str, ...]
         _refuse(file, f"sync.{name} is not a list of directories")
     found = tuple(str(Path(entry).expanduser()) for entry in entries)
     if not all(entry.startswith(("/", "*")) or os.name == "nt" for entry in found):
-        _refuse(file, f"sync.{name}: an entry is no absolute directory")
+        _refuse(file, f"sync.{name}: an entry is not an absolute directory")
     return found
 
 

@@ -1,12 +1,11 @@
-"""The log for programs with an event loop: the same promises, awaited.
+"""Appending to a log from an event loop, with the same promises as ``Log``.
 
-Appends that are pending when the worker is free become one batch: one write and one
-sync for all of them. The worker is one thread of this object's own, so that a slow disk never
-holds up the loop or anybody else's threads.
+Appends that are pending when the worker is free become one batch: one write and one sync for all of them. The
+worker is one thread of this object's own, so that a slow disk never blocks the loop or other threads.
 
-Cancelling an append that still waits takes it out of the queue: nothing is stored.
-Cancelling one that is being written only stops the waiting, so it may be stored;
-appending it again with the same id is harmless (P9).
+Cancelling an append that still waits removes it from the queue: nothing is stored. Cancelling one that is
+being written only stops the waiting, so it may be stored; appending it again with the same id is harmless
+(P9).
 
 One object belongs to one event loop. For many threads, share a ``Log`` instead.
 """
@@ -51,7 +50,6 @@ class AsyncLog:
 
     @property
     def path(self) -> Path:
-        """The file the lines go to."""
         return self._log.path
 
     @property
@@ -80,13 +78,13 @@ class AsyncLog:
         return self._log.answer(job)
 
     async def sync(self) -> None:
-        """Make everything appended so far durable, whatever the policy."""
+        """Make everything appended so far durable, under any policy."""
         self._refuse_if_closed()
         await self._drained()
         await asyncio.get_running_loop().run_in_executor(self._worker, self._log.sync)
 
     async def close(self) -> None:
-        """Wait for pending appends, sync what the policy still owes, close. A second call does nothing."""
+        """Wait for pending appends, sync what the policy requires, close. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -94,7 +92,7 @@ class AsyncLog:
             await self._drained()
             await asyncio.get_running_loop().run_in_executor(self._worker, self._log.close)
         finally:
-            # For a close that was cancelled half way; after a whole one this does nothing.
+            # For a close that was cancelled half way; otherwise this does nothing.
             self._worker.submit(self._log.close)
             self._worker.shutdown(wait=False)
 
@@ -118,7 +116,7 @@ class AsyncLog:
             await asyncio.wait([self._draining])
 
     async def _drain(self) -> None:
-        """Write what waits, then what came meanwhile, until nothing does."""
+        """Write what is waiting until the queue is empty."""
         loop = asyncio.get_running_loop()
         batch: dict[AppendJob, asyncio.Future[None]] = {}
         try:
@@ -130,7 +128,7 @@ class AsyncLog:
                     _resolve(written, run.exception())
         finally:
             self._draining = None
-            # Only after a cancellation is anybody left: they must not wait for a task that is gone.
+            # After a cancellation some callers remain: they must not wait for a task that has ended.
             for written in (*batch.values(), *self._waiting.values()):
                 written.cancel()
 

@@ -1,14 +1,11 @@
-"""Reading for programs that run an event loop.
+"""Reading logs from an event loop.
 
-The rooms below are synchronous; here every wait for a disk hops to a thread, a
-batch at a time, so that the loop goes on and the price of the hop is shared by
-many entries. What is promised of the synchronous twins is promised here, in
-the same order.
+The synchronous readers run in a thread, a batch at a time, so that the loop continues and the cost of
+switching is shared by many entries. The promises are those of the synchronous classes.
 
-Leaving an iteration early, by ``break`` and ``aclose`` or by cancelling the
-task, closes the descriptor before control comes back: a running batch is
-waited for first, because a descriptor must not be closed under a thread that
-reads from it. A batch is a few megabytes at most, so that wait is short.
+Leaving an iteration early, by ``break`` and ``aclose`` or by cancelling the task, closes the descriptor
+before control returns: a running batch is awaited first, because a descriptor must not be closed while a
+thread reads from it. A batch is a few megabytes at most, so that wait is short.
 """
 
 from __future__ import annotations
@@ -44,7 +41,6 @@ class AsyncLogReader:
 
     @property
     def path(self) -> Path:
-        """The log."""
         return self._reader.path
 
     def __aiter__(self) -> AsyncIterator[Entry | Damage]:
@@ -90,7 +86,7 @@ class AsyncConversationLoader:
         return await in_thread(lambda: self._loader.load_messages(session, offset, limit))
 
     def stream_messages(self, session: SessionId) -> AsyncGenerator[Entry, None]:
-        """All messages, a batch in memory at a time."""
+        """All messages, one batch in memory at a time."""
         return streamed(self._loader.stream_messages(session))
 
 
@@ -125,7 +121,7 @@ async def _pause(stop: asyncio.Event, seconds: float) -> None:
 
 
 async def streamed(items: Iterator[Item]) -> AsyncGenerator[Item, None]:
-    """Items of a generator that reads the disk, a batch a hop; what was read before a failure is handed out."""
+    """Items of a generator that reads the disk, in batches; items read before a failure are returned."""
     try:
         failure: RecollectError | None = None
         batch: list[Item] = []
@@ -142,7 +138,7 @@ async def streamed(items: Iterator[Item]) -> AsyncGenerator[Item, None]:
 
 
 def _batch(items: Iterator[Item]) -> tuple[list[Item], RecollectError | None]:
-    """Some items, and what went wrong after them: they were read and must not be lost with the rest."""
+    """Some items, and the error after them: items already read must not be lost."""
     batch: list[Item] = []
     size = 0
     try:

@@ -1,8 +1,8 @@
-"""Lines of several callers laid out as one write.
+"""Lines of several callers combined into one write.
 
-A job is what one caller asked for: lines that are stored together or not at
-all. Laying out decides for each line whether it is new, a repeat of a line that
-the file or this batch holds already, or a conflict; a conflict costs its own job and no other.
+A job is one caller's request: lines that are stored together or not at all. The layout decides for each line
+whether it is new, a repeat of a line in the file or in this batch, or a conflict; a conflict fails its own
+job and no other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Lines = Sequence[tuple[bytes, str | None]]
 
 
 class AppendResult(msgspec.Struct, frozen=True):
-    """Where a line stands. ``length`` counts the newline; ``repeated``: it stood there before."""
+    """The position of a line. ``length`` counts the newline; ``repeated``: it was already there."""
 
     offset: int
     length: int
@@ -27,7 +27,7 @@ class AppendResult(msgspec.Struct, frozen=True):
 
 
 class Slot:
-    """One line and its place in the file, which is -1 until it has one."""
+    """One line and its position in the file, which is -1 until it has one."""
 
     __slots__ = ("entry_id", "line", "offset")
 
@@ -38,7 +38,7 @@ class Slot:
 
 
 class AppendJob:
-    """What one caller asked for and, in the end, a result or an error."""
+    """One caller's request and, in the end, a result or an error."""
 
     __slots__ = ("error", "lines", "result", "slots")
 
@@ -49,18 +49,18 @@ class AppendJob:
         self.error: RecollectError | None = None
 
     def outcome(self, of_the_write: Outcome) -> Outcome:
-        """What to tell when the batch failed: a line that stood in the file before is not "not stored"."""
+        """The outcome when the batch failed: a line that was in the file before is not "not stored"."""
         return Outcome.UNKNOWN if any(slot.offset >= 0 for slot, _ in self.slots) else of_the_write
 
     def succeed(self) -> None:
-        """Every slot has its place: answer with those."""
+        """Set the result from the slots' positions."""
         self.result = [
             AppendResult(slot.offset, len(slot.line) + 1, repeated) for slot, repeated in self.slots
         ]
 
 
 class BatchLayout:
-    """The new lines of a batch in the order they will be written, for a file that ends at ``end``."""
+    """The new lines of a batch in writing order, for a file that ends at ``end``."""
 
     def __init__(self, path: Path, recent: RecentIds, end: int) -> None:
         self.new: list[Slot] = []
@@ -71,7 +71,7 @@ class BatchLayout:
         self._by_id: dict[str, Slot] = {}
 
     def add(self, job: AppendJob) -> None:
-        """Lay out one job; if one of its lines conflicts, none of them is part of the batch."""
+        """Add one job; if one of its lines conflicts, none of them is part of the batch."""
         new: list[Slot] = []
         own: dict[str, Slot] = {}
         for line, entry_id in job.lines:
@@ -97,7 +97,7 @@ class BatchLayout:
         return b"\n".join(lines)
 
     def settle(self, start: int) -> None:
-        """The payload stands at ``start``: give every slot its place and remember the ids."""
+        """The payload was written at ``start``: set every slot's position and remember the ids."""
         offset = start
         for slot in self.new:
             slot.offset = offset

@@ -110,19 +110,18 @@ class ConversationCache:
             return kept.log
 
     def forget(self, path: Path) -> None:
-        """Drop one log, if it is kept."""
+        """Drop one log, if it is cached."""
         with self._lock:
             self._drop(path)
 
     def clear(self) -> None:
-        """Drop all logs; the counts of what was done stay."""
+        """Drop all logs; the counters stay."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0
 
     @property
     def statistics(self) -> CacheStatistics:
-        """Counts so far."""
         with self._lock:
             counts = (self._hits, self._misses, self._extended, self._evictions)
             return CacheStatistics(*counts, bytes=self._bytes, logs=len(self._kept))
@@ -132,7 +131,7 @@ class ConversationCache:
             return path.stat()
         except OSError:
             self.forget(path)
-            with OpenLog(path) as log:  # says what is wrong in our own words
+            with OpenLog(path) as log:  # raises our own error
                 return log.stat()
 
     def _read(self, path: Path, grown: _CachedLog | None) -> LogGraph:

@@ -1,19 +1,17 @@
-"""Follow a log as it grows, and say so when it is no longer the same log.
+"""Follow a log as it grows, and report when it is no longer the same log.
 
-A ``Follower`` keeps three things: an open descriptor, the position up to which
-lines were handed out, and the bytes just before that position. Each look at
-the log compares them with what is there now. A log that became shorter, or
-whose bytes before the position are others, was truncated or overwritten; a
-name that leads to another file was replaced. Both are said by a ``Reset``, and
-the new content follows from its start. Before a replaced log is left, what was
-appended to it under its old name is handed out.
+A ``Follower`` keeps three things: an open descriptor, the position up to which lines were returned, and the
+bytes just before that position. Each poll compares them with the file. A log that became shorter, or whose
+bytes before the position differ, was truncated or overwritten; a name that leads to another file was
+replaced. Both are reported by a ``Reset``, and the new content follows from its start. Before a replaced log
+is left, what was appended to it under its old name is returned.
 
-Only whole lines are ever yielded (P2), each at most once between two resets.
-``item.end`` is the offset to follow from in a later process.
+Only whole lines are yielded (P2), each at most once between two resets. ``item.end`` is the offset to follow
+from in a later process.
 
-It polls, since notification of changes exists neither on every system nor on
-network file systems. It cannot see content that came and went between two
-looks, nor an overwritten log that has the same 256 bytes at the same place.
+It polls, since change notification is missing on some systems and on network file systems. It cannot see
+content that came and went between two polls, nor an overwritten log that has the same 256 bytes at the same
+place.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ FollowFrom = int | Literal["end"] | None
 
 
 class Reset(Struct, frozen=True):
-    """The log is not the one it was: forget its entries, what comes next is from its start."""
+    """The log was replaced: discard its entries; what comes next is from its start."""
 
     reason: Literal["truncated", "replaced", "vanished"]
 
@@ -49,10 +47,10 @@ Followed = Entry | Damage | Reset
 
 
 class Follower:
-    """One look after another at a log that others write. Not for two threads at once.
+    """Polls a log that other processes write. Not thread-safe.
 
-    ``offset`` is where to begin: None for the start, -1 or ``"end"`` for new
-    entries only, else a byte offset (inside a line it moves to the next one).
+    ``offset`` is where to begin: None for the start, -1 or ``"end"`` for new entries only, else a byte offset
+    (inside a line it moves to the next one).
     """
 
     def __init__(self, path: Path, offset: FollowFrom = None, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -77,13 +75,13 @@ class Follower:
         return self._position
 
     def close(self) -> None:
-        """Give the descriptor back. May be called again."""
+        """Close the descriptor. Safe to call twice."""
         if self._log is not None:
             self._log.close()
             self._log = None
 
     def look(self) -> list[Followed]:
-        """What is new, a bounded batch at a time; empty when there is nothing yet."""
+        """New items, a bounded batch at a time; empty when there are none yet."""
         log = self._log or self._open()
         if log is None:
             return self._missing()
@@ -95,8 +93,8 @@ class Follower:
         change = self._renamed(log)
         if change is None:
             return []
-        # Asked again after the name was seen to lead elsewhere: what a writer put
-        # into the old file up to the rename belongs to the old log.
+        # Polled again after the name led elsewhere: what a writer put into the old file before the rename
+        # belongs to the old log.
         if news := self._news(log):
             return news
         self.close()
@@ -116,7 +114,7 @@ class Follower:
         return log
 
     def _missing(self) -> list[Followed]:
-        """Whatever appears under this name from now on is new as a whole."""
+        """Anything that appears under this name from now on is new."""
         resumed = isinstance(self._from, int) and self._from > 0
         self._from = None
         return [Reset("vanished")] if resumed else []
@@ -127,7 +125,7 @@ class Follower:
         return log.fingerprint(self._position) != self._before
 
     def _news(self, log: OpenLog) -> list[Followed]:
-        """Whole lines from the position on, which moves behind them. Blank ones are no news."""
+        """Whole lines from the position on, which moves past them. Blank ones are skipped."""
         items: list[Followed] = []
         size = 0
         try:
@@ -140,7 +138,7 @@ class Follower:
                 if len(items) >= _BATCH_ITEMS or size >= _BATCH_BYTES:
                     break
         except StorageError:
-            # What was read before is handed out; the error will be there at the next look.
+            # Items read before the error are returned; the next poll will raise it.
             if not items:
                 raise
         return items
@@ -156,7 +154,7 @@ class Follower:
         except (FileNotFoundError, NotADirectoryError):
             return "vanished"
         except OSError as cause:
-            raise StorageError("follow", self.path, cause, hint="check who may read it") from cause
+            raise StorageError("follow", self.path, cause, hint="check its permissions") from cause
         return None if os.path.samestat(there, log.stat()) else "replaced"
 
 
@@ -169,11 +167,10 @@ def follow(
     wait: Callable[[float], object] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Generator[Followed, None, None]:
-    """Yield what is in the log and then what is appended to it, for as long as nobody sets ``stop``.
+    """Yield what is in the log and then what is appended to it, until ``stop`` is set.
 
-    A log that does not exist yet is waited for. Between looks that found
-    nothing ``wait`` is called with ``poll`` seconds; by default it sleeps, and
-    wakes up when ``stop`` is set.
+    Waits for a log that does not exist yet. After a poll without news ``wait`` is called with ``poll``
+    seconds; by default it sleeps, and wakes up when ``stop`` is set.
     """
     stop = stop or threading.Event()
     wait = wait or stop.wait

@@ -1,12 +1,11 @@
-"""Many callers, one commit: who comes while a commit runs shares the next.
+"""Group commit: callers that arrive while a commit runs share the next one.
 
-A sync costs a few hundred microseconds however many lines it covers (S13). So
-callers join the batch that is open. The first to join leads it: it waits for the
-batch before it to end, closes its own to newcomers and commits it. The others
-wait for their leader and for nobody else.
+A sync costs a few hundred microseconds for any number of lines (S13). So callers join the open batch. The
+first to join leads it: it waits for the previous batch to end, closes its own and commits it. The others wait
+only for their leader.
 
-A lone caller pays for two locks that nobody contends for. This module does not know what a
-commit is; what became of a job is written on the job.
+A lone caller pays for two uncontended locks. This module does not know what a commit does; the outcome is
+stored in the job.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ class _CommitBatch(Generic[Job]):
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self.leader: object | None = None
-        # Held until the batch is over; made when somebody is there to wait for it.
+        # Held until the batch ends; created when the first follower waits.
         self.done: threading.Lock | None = None
 
 
 class GroupCommit(Generic[Job]):
-    """Gathers jobs of many threads into batches, which are committed one at a time.
+    """Collects jobs of many threads into batches, which are committed one at a time.
 
-    ``between_batches`` is held during a commit: take it for what must not happen beside one.
+    ``between_batches`` is held during a commit: take it for work that must not overlap with one.
     """
 
     def __init__(self) -> None:
@@ -41,9 +40,9 @@ class GroupCommit(Generic[Job]):
         self._open: _CommitBatch[Job] = _CommitBatch()
 
     def run(self, jobs: Iterable[Job], commit: Callable[[list[Job]], None]) -> None:
-        """Return when a commit that held these jobs has ended; it must mark each job itself.
+        """Return when a commit with these jobs has ended; the commit must mark each job.
 
-        An interrupt ends its leader only: the followers come back, with their jobs unmarked if need be.
+        An interrupt ends only its leader: the followers return, possibly with unmarked jobs.
         """
         me = object()
         batch: _CommitBatch[Job] | None = None
@@ -58,7 +57,7 @@ class GroupCommit(Generic[Job]):
             else:
                 self._wait(batch)
         finally:
-            # Again if an interrupt ended it half way: followers of a dead leader would wait for ever.
+            # Repeat if an interrupt ended it half way: followers of a dead leader would wait for ever.
             ended = False
             try:
                 self._end(batch, me)
@@ -82,7 +81,7 @@ class GroupCommit(Generic[Job]):
                 self._open = _CommitBatch()
 
     def _wait(self, batch: _CommitBatch[Job]) -> None:
-        # One statement that takes and frees: an interrupt between two would shut out the other followers.
+        # One statement that takes and releases: an interrupt between two would block the other followers.
         with contextlib.suppress(RuntimeError), batch.done or contextlib.nullcontext():
             pass
 
@@ -92,6 +91,6 @@ class GroupCommit(Generic[Job]):
         if self._open is batch:
             self._close(batch)
         if batch.done is not None:
-            # Released more than once, by design: who comes after the first release finds it free, and that is all.
+            # Released more than once, by design: later callers find it free, and nothing else happens.
             with contextlib.suppress(RuntimeError):
                 batch.done.release()

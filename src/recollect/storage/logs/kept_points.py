@@ -1,12 +1,11 @@
-"""The graph of a large log, kept in a file beside the index: whoever opens the log next need not read it whole.
+"""The graph of a large log, cached in a file beside the index, so that the log need not be read whole again.
 
-A log of 50 MB is read for its ids and links in a fifth of a second; what was read takes a tenth of the bytes
-and is there in a tenth of the time. The file holds ids, links, times and places, no text of the transcript.
-It may be deleted at any time.
+Reading a log of 50 MB for its ids and links takes a fifth of a second; the cache has a tenth of the bytes and
+loads in a tenth of the time. The file holds ids, links, times and offsets, no text of the transcript. It may
+be deleted at any time.
 
-What is kept counts only while the log is the file it was made of: unchanged, or grown behind the same bytes.
-A file of another version, damaged or of no use for whatever reason is one that is not there, and a place that
-cannot be written to is no failure.
+The cache is valid only while the log is the same file: unchanged, or grown after the same bytes. A file of
+another version, a damaged or an unusable one counts as missing, and a failure to write it is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from recollect.storage.logs.reader import OpenLog
 from recollect.system import fsops
 from recollect.system.peek import open_regular
 
-# To be counted up with what ``node_of`` makes of a line; a field more or less is noticed without.
+# Increase with each change in what ``node_of`` makes of a line; added or removed fields are noticed
+# automatically.
 _FORMAT = " ".join(("2", *Node.__struct_fields__))
 _HEAD = 512
 _LONGEST_HEADER = 64 << 10
@@ -35,7 +35,10 @@ _MOST_BYTES = 256 << 20
 
 
 class LogPoints(Struct):
-    """What was read of a log so far. ``meta`` are the places of lines that the client wrote in the user's name."""
+    """What was read of a log so far.
+
+    ``meta`` are the offsets of lines that the client wrote in the user's name.
+    """
 
     points: list[Node | LeafMark]
     meta: set[int]
@@ -44,7 +47,7 @@ class LogPoints(Struct):
 
 
 class _PointsHeader(Struct, array_like=True, frozen=True):
-    """Of which log, as it was when it was read, and how to tell that the rest is whole."""
+    """Identifies the log, its state when it was read, and the checksum of the rest."""
 
     format: str
     log: str
@@ -59,7 +62,7 @@ class _PointsHeader(Struct, array_like=True, frozen=True):
     check: int
 
     def fits(self, log: OpenLog) -> bool:
-        """Whether the log is still the one that was read, or that one with more behind."""
+        """Whether the log is still the same, or has only grown."""
         now = log.stat()
         if (self.device, self.inode) != (now.st_dev, now.st_ino) or log.size() < self.end:
             return False
@@ -80,14 +83,14 @@ _UNUSABLE = (msgspec.MsgspecError, UnicodeError, OSError, ValueError)
 
 
 class PointsCache:
-    """A directory of such files, the oldest taken away where there are too many."""
+    """A directory of such files; the oldest are removed when there are too many."""
 
     def __init__(self, directory: Path, most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES) -> None:
         self._directory = directory
         self._most_files, self._most_bytes = most_files, most_bytes
 
     def read(self, log: OpenLog) -> LogPoints | None:
-        """What is kept of a log, as far as it is still true; the log may have grown since."""
+        """The valid cached part of a log; the log may have grown since."""
         try:
             with open_regular(self._place(log.path)) as file:
                 header = _header.decode(file.readline(_LONGEST_HEADER))
@@ -113,7 +116,10 @@ class PointsCache:
         return header.end if _is_ours(header, log.path) and header.fits(log) else 0
 
     def write(self, log: OpenLog, status: os.stat_result, points: LogPoints) -> None:
-        """Keep what was read of a log. ``status`` is that of before the reading: it vouches for nothing newer."""
+        """Cache what was read of a log.
+
+        ``status`` must be from before the reading, so that it covers nothing newer.
+        """
         nodes = [one for one in points.points if isinstance(one, Node)]
         marks = [one for one in points.points if isinstance(one, LeafMark)]
         try:
@@ -159,5 +165,5 @@ def _is_ours(header: _PointsHeader, log: Path) -> bool:
 
 
 def _digest(data: bytes) -> str:
-    """Of bytes of the log, which are not kept themselves."""
+    """Of bytes of the log, which are not stored themselves."""
     return hashlib.sha256(data).hexdigest()

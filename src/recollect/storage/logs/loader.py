@@ -1,14 +1,12 @@
-"""Load as much of a conversation as is asked for: its titles, a page, or all of it as a stream.
+"""Load part of a conversation: its titles, a page, or all of it as a stream.
 
-The three jobs differ in what they read. ``load_summary`` searches the log for
-title lines and decodes nothing else. ``load_messages`` counts messages: from
-the start it reads up to the page, from the end (a negative offset) only the
-tail. ``stream_messages`` holds one message at a time.
+The three functions read different amounts. ``load_summary`` searches the log for title lines and decodes
+nothing else. ``load_messages`` counts messages: from the start it reads up to the page, from the end (a
+negative offset) only the tail. ``stream_messages`` holds one message at a time.
 
-Messages are the links of a conversation, in the order of the log, side chains
-and dead branches included; metadata is left out. A damaged line counts where
-its message could still be read and is passed over where it could not; whoever
-needs to know about damage reads with ``LogReader``.
+Messages are the links of a conversation, in log order, including side chains and dead branches; metadata is
+left out. A damaged line counts if its message could still be read and is skipped otherwise; use ``LogReader``
+to see damage.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ SUMMARY_KINDS = (Kind.SUMMARY, Kind.CUSTOM_TITLE, Kind.AI_TITLE)
 
 
 class ConversationLoader:
-    """Loads conversations by session; ``path_of`` knows where a session's log lies."""
+    """Loads conversations by session; ``path_of`` gives the path of a session's log."""
 
     def __init__(self, path_of: Callable[[SessionId], Path], limits: Limits = DEFAULT_LIMITS) -> None:
         self._path_of = path_of
         self._limits = limits
 
     def load_summary(self, session: SessionId) -> list[Entry]:
-        """Every summary and title entry in the order of the log, wherever it stands."""
+        """Every summary and title entry in log order, from any position."""
         with OpenLog(self._path_of(session), self._limits) as log:
             newest_first = list(marked_entries(log, log.committed_end(), SUMMARY_KINDS))
         return newest_first[::-1]
@@ -45,12 +43,12 @@ class ConversationLoader:
     def load_messages(self, session: SessionId, offset: int, limit: int) -> list[Entry]:
         """``messages[offset:][:limit]``, by Python's rules for a negative offset."""
         if limit < 0:
-            raise UsageError(f"{limit} messages: less than none", hint="give a limit of 0 or more")
+            raise UsageError(f"{limit} messages: the limit is negative", hint="give a limit of 0 or more")
         with OpenLog(self._path_of(session), self._limits) as log:
             if offset >= 0:
                 return list(islice(self._messages(log, log.lines()), offset, offset + limit))
             backwards = self._messages(log, log.lines_backwards(log.committed_end()))
-            # The page is the oldest part of what is walked; only it is kept, however far it lies from the end.
+            # The page is the oldest part of what is read; only it is held, at any distance from the end.
             page = deque(islice(backwards, -offset), maxlen=limit)
         return list(reversed(page))
 

@@ -1,10 +1,9 @@
-"""Append lines to one log, and say truthfully what became of them.
+"""Append lines to one log, and report truthfully what happened to them.
 
-A log is a file of lines and the newline is the commit: a reader stops at the
-last one, so a crash at any instruction costs at most the line being
-written. ``append`` takes the exclusive lock, makes sure that the descriptor is the
-file its path names, starts on a fresh line if a predecessor died inside one,
-writes everything at once, syncs, and only then returns.
+A log is a file of lines and the newline is the commit: a reader stops at the last one, so a crash at any
+instruction loses at most the line being written. ``append`` takes the exclusive lock, makes sure that the
+descriptor is the file its path names, starts on a fresh line if an earlier writer died inside one, writes
+everything at once, syncs, and only then returns.
 
 What a return means depends on the sync policy:
 
@@ -12,20 +11,19 @@ What a return means depends on the sync policy:
     INTERVAL  the line survives a crash of any process; after a loss of power, what was
               appended since the last sync may be missing. A sync is due with the first append
               that comes ``sync_interval`` seconds or more after the last one, and at ``sync``
-              and ``close``. No timer runs: a log left alone is not synced until then
+              and ``close``. No timer runs: without appends nothing is synced until then
     NEVER     as INTERVAL, but only ``sync`` syncs
 
-What an exception means is on it (P8): *not stored*, the file is as it was;
-*unknown*, the line may be there or not. Appending again with the same id is harmless after
-both (P9): a line with that id among the newest is found and not written twice, and of older
-ones readers keep the first. The same id with other bytes is refused with IdConflict.
+Every exception carries an outcome (P8): *not stored*, the file is unchanged; *unknown*, the line may be there
+or not. Appending again with the same id is harmless after both (P9): a line with that id among the newest is
+found and not written twice, and of older ones readers use the first. The same id with other bytes is refused
+with IdConflict.
 
-A failed sync is final for this object (S4). Threads may share one; their
-appends then share one write and one sync. After ``fork`` the child opens its own
-descriptors. Nothing is created before the first append.
+A failed sync is final for this object (S4). Threads may share one; their appends then share one write and one
+sync. After ``fork`` the child opens its own descriptors. Nothing is created before the first append.
 
-This module does not build or check lines, and cannot lock out programs that take no
-lock (S9): it copes with what they append, but does not stop them.
+This module does not build or check lines, and cannot stop programs that take no lock (S9): it handles what
+they append.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ __all__ = ["AppendResult", "Log", "SyncPolicy"]
 
 
 class SyncPolicy(enum.Enum):
-    """When bytes are forced to the disk, and so what an acknowledgement is worth."""
+    """When bytes are forced to the disk, and so what an acknowledgement guarantees."""
 
     ALWAYS = "always"
     INTERVAL = "interval"
@@ -81,7 +79,7 @@ class Log:
         lock_timeout: float = 10.0,
     ) -> None:
         try:
-            self._policy = SyncPolicy(sync)  # a text that is none of them must not quietly mean "never"
+            self._policy = SyncPolicy(sync)  # an unknown text must not silently mean "never"
         except ValueError as problem:
             raise UsageError(
                 f"log {path}: {problem}", hint="sync is 'always', 'interval' or 'never'"
@@ -101,7 +99,6 @@ class Log:
 
     @property
     def path(self) -> Path:
-        """The file the lines go to."""
         return self._path
 
     @property
@@ -122,18 +119,18 @@ class Log:
         return self.answer(job)
 
     def run(self, jobs: Sequence[AppendJob]) -> None:
-        """Commit jobs as one batch, together with what other threads bring; then ask ``answer`` of each."""
+        """Commit jobs as one batch, together with those of other threads; then call ``answer`` for each."""
         self._group.run(jobs, self._commit)
 
     def answer(self, job: AppendJob) -> list[AppendResult]:
-        """What became of a job that ``run`` has returned from: places, or the error raised."""
+        """The result of a job after ``run``: positions, or the error raised."""
         if job.result is not None:
             return job.result
         error = job.error or self._interrupted(Outcome.NOT_STORED)
         raise error from getattr(error, "cause", None)
 
     def sync(self) -> None:
-        """Make everything appended so far durable, whatever the policy."""
+        """Make everything appended so far durable, under any policy."""
         with self._group.between_batches:
             if reason := self._unusable():
                 raise LogUnusable(self._path, reason)
@@ -141,7 +138,7 @@ class Log:
                 self._sync()
 
     def close(self) -> None:
-        """Sync what the policy still owes, then close. A second call does nothing."""
+        """Sync what the policy requires, then close. Safe to call twice."""
         with self._group.between_batches:
             if self._closed:
                 return
@@ -190,13 +187,13 @@ class Log:
             self._fail(jobs, "append to", self._path, cause, self._take_back())
         except BaseException:
             outcome = self._take_back()
-            self._recent.forget()  # it may know places of lines that were just taken back
+            self._recent.forget()  # it may know positions of lines that were just removed
             for job in jobs:
                 job.error = job.error or self._interrupted(job.outcome(outcome))
             raise
         finally:
-            # Not earlier: what is taken back must be taken back under the lock (S2). Here and not in a function
-            # of its own: an interrupt could come between the call and its first line.
+            # Not earlier: a write must be removed under the lock (S2). Not in a function of its own: an
+            # interrupt could come between the call and its first line.
             released = False
             try:
                 self._lock.release()
@@ -221,7 +218,8 @@ class Log:
                 job.succeed()
 
     def _sync_is_due(self) -> bool:
-        # A repeat may be a line of a writer that died before its sync: acknowledging it makes it ours to sync.
+        # A repeat may be a line of a writer that died before its sync: acknowledging it means we must sync
+        # it.
         if self._policy is SyncPolicy.NEVER or not self._file.unsynced:
             return False
         return self._policy is SyncPolicy.ALWAYS or time.monotonic() - self._last_sync >= self._interval
@@ -230,7 +228,8 @@ class Log:
         try:
             self._file.sync()
         except OSError as cause:
-            # What may never reach the disk must not look stored to the next writer that looks for its id (S4).
+            # What may never reach the disk must not look stored to the next writer that searches for its id
+            # (S4).
             self._file.take_back(durably=False)
             self._file.drop()
             raise SyncFailed(self._path, cause) from cause
@@ -254,7 +253,7 @@ class Log:
         return AppendFailed("append to", self._path, None, outcome, hint=hint)
 
     def forget_parent(self) -> None:
-        """In a forked child: the descriptor, the queue and what is owed to them are the parent's."""
+        """In a forked child: the descriptor, the queue and pending work belong to the parent."""
         self._file.drop()
         self._file.unsynced = False
         self._recent.forget()
@@ -267,13 +266,13 @@ def checked_job(lines: Lines) -> AppendJob:
         if not line:
             raise UsageError("append: the line is empty", hint="give at least one byte")
         if b"\n" in line:
-            raise UsageError("append: there is a newline in the line", hint="give each line on its own")
+            raise UsageError("append: the line contains a newline", hint="append each line separately")
     return AppendJob(lines)
 
 
 def _fail_all(jobs: list[AppendJob], error: Callable[[], RecollectError]) -> None:
     for job in jobs:
-        # One object each: threads that raise the same exception would share its traceback.
+        # One exception each: threads that raise the same object would share its traceback.
         job.error = job.error or error()
 
 

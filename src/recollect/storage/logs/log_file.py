@@ -1,10 +1,9 @@
-"""One log as an open file: where it ends, what was just written, how to take that back.
+"""One log as an open file: where it ends, what was just written, how to remove that again.
 
-The idea: while the lock is held, everything between the place where the file
-ended and the place where it ends now should be ours. If it is, byte for byte,
-a failed write can be taken back; if it is not, somebody who takes no lock has
-written too, and then nothing is cut off, since no byte that is not ours may be
-destroyed (P4). The newline that the next writer puts first isolates what is left.
+While the lock is held, everything between the old end of the file and the new one should be ours. If it is,
+byte for byte, a failed write can be removed; if it is not, a program without a lock has written too, and then
+nothing is cut off, since no byte that is not ours may be destroyed (P4). The newline that the next writer
+puts first isolates the remains.
 
 Every method expects the caller to hold the log's lock, and raises plain ``OSError``.
 """
@@ -20,11 +19,10 @@ from recollect.system import fsops
 
 
 class AppendFile:
-    """A descriptor for appending that follows its path: replaced or deleted files are opened anew (S6).
+    """An append descriptor that follows its path: replaced or deleted files are opened again (S6).
 
-    ``unsynced`` is true while the file holds bytes that no sync of ours has covered, be they our own or
-    those of a writer that may have died before its sync. ``sync_failed`` is true for ever after the first
-    failure (S4).
+    ``unsynced`` is true while the file holds bytes that no sync of ours has covered, our own or those of a
+    writer that may have died before its sync. ``sync_failed`` stays true after the first failure (S4).
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +46,7 @@ class AppendFile:
         return self._fd >= 0
 
     def follow_path(self) -> bool:
-        """Open what the path names now, creating it when there is nothing; True if that is another file."""
+        """Open what the path names now, creating it if missing; True if that is another file."""
         if self._identity is not None and fsops.identity_at(self._name) == self._identity:
             return False
         self.drop()
@@ -60,12 +58,12 @@ class AppendFile:
         return True
 
     def find_end(self) -> int:
-        """Where the file ends now. If that is where it ended before, its tail is what it was."""
+        """Where the file ends now. If that is unchanged, its tail is too."""
         self._base = fsops.go_to_end(self._fd)
         if self._base != self._seen_end:
             self._seen_end = self._base
             self._ends_whole = None
-            self.unsynced = True  # by somebody else's bytes, or ours from before a failure
+            self.unsynced = True  # by other programs' bytes, or ours from before a failure
         return self._base
 
     def read(self, offset: int, length: int) -> bytes:
@@ -75,11 +73,11 @@ class AppendFile:
     def append(self, lines: bytes) -> int:
         """Write whole lines at the end, on a fresh line; return the offset of the first byte of ``lines``.
 
-        To be called after ``find_end``, and followed by ``settle`` or ``take_back``.
+        Call after ``find_end``, and follow with ``settle`` or ``take_back``.
         """
         if self._ends_whole is None:
             self._ends_whole = self._base == 0 or self.read(self._base - 1, 1) == b"\n"
-        payload = lines if self._ends_whole else b"\n" + lines  # heal a torn tail (S2)
+        payload = lines if self._ends_whole else b"\n" + lines  # repair a torn tail (S2)
         self._seen_end = None
         self._in_flight = payload
         self.unsynced = True
@@ -87,13 +85,15 @@ class AppendFile:
         end = fsops.position(self._fd)
         if end != self._base + len(payload) and not self._is_on_its_own(payload, end):
             raise OSError(errno.EIO, "another program wrote into the middle of the line")
-        if self._network and fsops.size_of(self._fd) < end:  # local file systems do not forget a write (H11)
+        if (
+            self._network and fsops.size_of(self._fd) < end
+        ):  # local file systems do not lose a completed write (H11)
             raise OSError(errno.EIO, "the file is shorter than what was written to it")
         self._reached = end
         return end - len(lines)
 
     def settle(self) -> None:
-        """The bytes just written count: remember where they end and never take them back."""
+        """Accept the bytes just written: remember where they end and never remove them."""
         if self._in_flight is not None:
             self._seen_end = self._reached
             self._ends_whole = True
@@ -102,8 +102,8 @@ class AppendFile:
     def take_back(self, *, durably: bool) -> Outcome:
         """Remove what ``append`` left of an unsettled write, if the file ends in it and all of it is ours.
 
-        ``durably`` also syncs: lines of a batch may have reached the disk on their own, and must not come
-        back after a power loss when we say that they are not stored.
+        ``durably`` also syncs: lines of a batch may have reached the disk, and must not reappear after a
+        power loss when we report them as not stored.
         """
         payload, self._in_flight = self._in_flight, None
         if payload is None:
@@ -139,7 +139,7 @@ class AppendFile:
                 raise
 
     def drop(self) -> None:
-        """Close, whatever the answer: the file is not ours any more, or its fate is reported already."""
+        """Close and ignore errors: the file is not ours any more, or its outcome is already reported."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             fsops.close_quietly(fd)
@@ -164,14 +164,14 @@ class AppendFile:
         if self._network is None:
             return
         warnings.warn(
-            f"{self.path} is on {self._network}: two machines appending at once can damage it, and a lock may not reach "
+            f"{self.path} is on {self._network}: two machines appending at once can damage it, and a lock may not work on "
             "the other machine. Keep the store on a local disk",
             fsops.NetworkFileSystem,
             stacklevel=2,
         )
 
     def _is_on_its_own(self, payload: bytes, end: int) -> bool:
-        """Whether our bytes are whole and on fresh lines although somebody appended just before them."""
+        """Whether our bytes are complete and on fresh lines although another program appended just before them."""
         start = end - len(payload)
         fresh = start == 0 or payload.startswith(b"\n") or self.read(start - 1, 1) == b"\n"
         return fresh and self.read(start, len(payload)) == payload
@@ -188,7 +188,7 @@ class AppendFile:
         )
         if not ours:
             return Outcome.UNKNOWN
-        # A program without a lock could still append between the look above and this cut; no call does both.
+        # A program without a lock could still append between the check above and this cut; no system call does both.
         fsops.truncate(self._fd, self._base)
         if durably:
             self.sync()

@@ -91,7 +91,7 @@ class LogGraph:
             self._kept.write(log, unkept[1], self.points)
 
     def load(self, node: Node) -> Entry | None:
-        """The entry a node stands for; None where the log was changed under us."""
+        """The entry of a node; None where the log has changed since."""
         item = self._reader.entry_at(node.offset)
         entry = item.readable if isinstance(item, Damage) else item
         return entry if entry is not None and entry.uuid == node.uuid else None

@@ -1,20 +1,18 @@
-"""Read a log that others may be writing, damaging or replacing at this moment.
+"""Read a log that other programs may be writing, damaging or replacing at this moment.
 
-The one idea: the newline is the commit mark. A line exists once its newline is
-on disk; what stands after the last newline is *pending* and is never shown as
-an entry or as damage (S3, P2). Bytes are fetched by position and a line cut by
-the edge of a chunk is simply fetched again, so nothing is carried over, memory
-stays constant however long the log is, and the same code pages from either end.
+The newline is the commit mark. A line exists once its newline is on disk; what follows the last newline is
+*pending* and never returned as an entry or as damage (S3, P2). Bytes are read by position, and a line cut by
+the edge of a chunk is read again, so nothing is carried over, memory is constant for any length, and the same
+code pages from either end.
 
-Promises. Damage in one line costs that line and no other (P3). A line over the
-limit is reported by place and length and never held (L3). A log that grows, is
-cut or is overwritten while it is read ends the pass early at worst; it never
-raises and never yields part of a line. Reading opens a descriptor for one call
-or one iteration, closes it at its end, and writes nothing (H10).
+Promises. Damage in one line hides that line and no other (P3). A line over the limit is reported by offset
+and length and never held (L3). A log that grows, is cut or is overwritten while it is read at worst ends the
+pass early; it never raises and never yields part of a line. Reading opens a descriptor for one call or one
+iteration, closes it at its end, and writes nothing (H10).
 
-It will not open pipes, devices or directories, take a lock, mend anything, or
-decide which of two lines with one id counts: ``without_repeats`` drops only the
-exact repeat of an append, the rest is for the graph.
+It does not open pipes, devices or directories, take a lock, repair anything, or decide which of two lines
+with one id counts: ``without_repeats`` drops only the exact repeat of an append, the rest is decided by the
+graph.
 """
 
 from __future__ import annotations
@@ -33,29 +31,30 @@ from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, PendingTail
 
-# The codec is imported where lines become entries: most of those who read lines never ask for one.
+# The codec is imported where lines become entries: most callers that read lines never need one.
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
     from recollect.storage.archive.seekable import SeekableReader
 
-# A page from the end of a log should cost a page, so every pass starts small. 128 KiB was the fastest of
-# 64 KiB to 4 MiB on real logs, both ways: longer chunks leave the allocator's heap and fault in anew each time.
+# A page from the end of a log should cost a page, so every pass starts small. 128 KiB was the fastest of 64
+# KiB to 4 MiB on real logs, in both directions: longer chunks leave the allocator's heap and cause page
+# faults each time.
 _PROBE = 4 * 1024
 _FIRST_READ = 64 * 1024
 _READ = 128 * 1024
 _FINGERPRINT = 256
 _NEWLINE = b"\n"
-# A log in the archive: compressed, read by place all the same.
+# A log in the archive: compressed, and also read by position.
 PACKED = ".zst"
 
-# O_NONBLOCK: a pipe put in the log's place after the check must not make open() wait for a writer.
+# O_NONBLOCK: a pipe that replaces the log after the check must not make open() wait for a writer.
 _FLAGS = os.O_RDONLY
 for _name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
     _FLAGS |= getattr(os, _name, 0)
 
 
 class LineBlock(Struct, frozen=True, gc=False):
-    """Whole lines as they stand in the log, last newline included."""
+    """Whole lines of the log, last newline included."""
 
     data: bytes
     offset: int
@@ -64,8 +63,8 @@ class LineBlock(Struct, frozen=True, gc=False):
 class OpenLog:
     """One open log: whole lines by position, forwards and backwards.
 
-    Positions are bytes from the start. Methods never look beyond the bytes that
-    are there; a log that shrinks under them ends their iteration.
+    Positions are bytes from the start. Methods never read beyond the existing bytes; a log that shrinks
+    meanwhile ends their iteration.
     """
 
     def __init__(self, source: Path | int, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -84,17 +83,17 @@ class OpenLog:
         self.close()
 
     def close(self) -> None:
-        """Give the descriptor back, where it is ours. May be called again."""
+        """Close the descriptor, if it is ours. Safe to call twice."""
         if self._owned and self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
     def stat(self) -> os.stat_result:
-        """The state of the open file, whatever its name points to by now."""
+        """The state of the open file, even if its name now points to another."""
         return os.fstat(self.fd)
 
     def size(self) -> int:
-        """How many bytes there are to read: of a compressed log, how many it unpacks to."""
+        """How many bytes can be read; for a compressed log, the unpacked size."""
         return self.stat().st_size if self._packed is None else self._packed.size
 
     def read(self, size: int, offset: int) -> bytes:
@@ -104,13 +103,13 @@ class OpenLog:
         try:
             return _read_at(self.fd, size, offset)
         except OverflowError:
-            return b""  # an offset no file can have, as a cursor from outside may hold
+            return b""  # an offset no file can have, as in a foreign cursor
         except OSError as cause:
-            hint = "what was read before is sound; check the disk and read again"
+            hint = "what was read before is valid; check the disk and read again"
             raise StorageError("read", self.path, cause, hint=hint) from cause
 
     def read_all(self, size: int, offset: int) -> bytes:
-        """As ``read``, but less than ``size`` only at the end of the log."""
+        """Like ``read``, but less than ``size`` only at the end of the log."""
         data = self.read(size, offset)
         while data and len(data) < size:
             more = self.read(size - len(data), offset + len(data))
@@ -184,13 +183,13 @@ class OpenLog:
                 stop = begin - 1
 
     def blocks_backwards(self, end: int) -> Iterator[LineBlock | Damage]:
-        """The same lines in blocks, for a search that need not look at each; Damage is an oversize line."""
+        """The same lines in blocks, for a search that need not examine each; Damage is an oversize line."""
         size = _FIRST_READ
         while end > 0:
             low = max(0, end - size)
             data = self.read_all(end - low, low)
             if len(data) != end - low or not data.endswith(_NEWLINE):
-                return  # cut or overwritten under our hands
+                return  # cut or overwritten meanwhile
             begin = data.find(_NEWLINE) + 1 if low else 0
             if begin < len(data):
                 yield LineBlock(data[begin:], low + begin)
@@ -205,15 +204,15 @@ class OpenLog:
             size = min(size * 2, _READ)
 
     def fingerprint(self, position: int) -> bytes:
-        """The bytes before ``position``: they tell later whether this is still the log that was read so far."""
+        """The bytes before ``position``: they show later whether this is still the same log."""
         start = max(0, position - _FINGERPRINT)
         return self.read_all(position - start, start)
 
     def fingerprint_after(self, line: Line | Damage, before: bytes) -> bytes:
         """The fingerprint at the end of ``line``, given the one at its start.
 
-        Taken from the line that was read, for the log may be another by now;
-        only of an oversize line nothing is at hand.
+        Computed from the line that was read, because the log may have changed since; only an oversize line
+        must be read from the log.
         """
         if isinstance(line, Damage):
             return self.fingerprint(line.end)
@@ -241,11 +240,11 @@ class OpenLog:
         return None
 
     def _single(self, start: int, end: int) -> Line | Damage | None:
-        """The one line from ``start`` to ``end``. Measured before it is read, so that it may be refused."""
+        """The one line from ``start`` to ``end``. Measured before it is read, so that it can be refused."""
         if end - start - 1 > self.limits.line_bytes:
             return self._oversize(start, end - start - 1)
         data = self.read_all(end - start - 1, start)
-        # Both only fail where the log was cut or overwritten since it was measured.
+        # Both fail only if the log was cut or overwritten since it was measured.
         whole = len(data) == end - start - 1 and _NEWLINE not in data
         return Line(data, start) if whole and self.read(1, end - 1) == _NEWLINE else None
 
@@ -257,22 +256,20 @@ class OpenLog:
 def read_lines(
     source: Path | int, start: int = 0, stop: int | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Generator[Line | Damage, None, None]:
-    """Lines of a log, undecoded, blank ones included; Damage stands for a line over the limit.
+    """Lines of a log, undecoded, including blank ones; Damage is a line over the limit.
 
-    ``source`` is a path, or a descriptor that stays open. A ``start`` inside a
-    line moves to the next one. The log is read as if it ended at ``stop``: a
-    line that reaches beyond is left out.
+    ``source`` is a path, or a descriptor that stays open. A ``start`` inside a line moves to the next one.
+    The log is read as if it ended at ``stop``: a line that reaches beyond is left out.
     """
     with OpenLog(source, limits) as log:
         yield from log.lines(start, stop)
 
 
 class LogPage(Struct, frozen=True):
-    """Some items in the order of the log, and the bytes they were read from.
+    """Some items in log order, and the bytes they were read from.
 
-    Hand ``end`` to ``page_forward`` or ``start`` to ``page_backward`` to go on;
-    blank lines belong to a page without being items. ``at_end`` means there was
-    no whole line beyond when the page was read.
+    Pass ``end`` to ``page_forward`` or ``start`` to ``page_backward`` to continue; blank lines belong to a
+    page without being items. ``at_end`` means there was no whole line beyond when the page was read.
     """
 
     items: list[Entry | Damage]
@@ -298,7 +295,7 @@ class LogReader:
         return self.entries()
 
     def entries(self, start: int = 0, stop: int | None = None) -> Generator[Entry | Damage, None, None]:
-        """Stream items; ``start`` and ``stop`` as in ``read_lines``. Opens at the first item asked for."""
+        """Stream items; ``start`` and ``stop`` as in ``read_lines``. The log is opened at the first item."""
         from recollect.model.codec import decode
 
         limits = self.limits
@@ -323,15 +320,14 @@ class LogReader:
             start = None if offset >= last else log.next_line(offset, last)
             start = last if start is None else start
             items, end = self._taken(log.lines(start, last), limit)
-            # Fewer items than asked for: the pass reached the last newline, blank lines included.
+            # Fewer items than requested: the pass reached the last newline, blank lines included.
             end = last if len(items) < limit else end
             return LogPage(items, start, end, start == 0, end >= last)
 
     def page_backward(self, offset: int | None, limit: int) -> LogPage:
         """Up to ``limit`` items before ``offset`` (None: the end).
 
-        An offset inside a line moves to that line's start, so that the line is
-        left to ``page_forward``.
+        An offset inside a line moves to that line's start, so that the line is left to ``page_forward``.
         """
         _check_limit(limit)
         with OpenLog(self.path, self.limits) as log:
@@ -371,10 +367,10 @@ class LogReader:
 
 
 def without_repeats(items: Iterable[Entry | Damage]) -> Iterator[Entry | Damage]:
-    """Leave out an entry whose id and bytes both stood before: an append that was repeated (P9, L8).
+    """Leave out an entry whose id and bytes both occurred before: a repeated append (P9, L8).
 
-    Two entries with one id and different bytes both pass; which one counts is
-    for the graph to say. Keeps 16 bytes for each entry that has an id.
+    Two entries with one id and different bytes both pass; the graph decides which one counts. Holds 16 bytes
+    for each entry with an id.
     """
     import hashlib
 
@@ -383,7 +379,8 @@ def without_repeats(items: Iterable[Entry | Damage]) -> Iterator[Entry | Damage]
     seen: set[bytes] = set()
     for item in items:
         if isinstance(item, Entry) and item.uuid is not None:
-            # The line holds its id, so equal bytes are equal ids. Not hash(): a crafted line must not hide another.
+            # The line contains its id, so equal bytes are equal ids. Not hash(): a crafted line must not hide
+            # another.
             digest = hashlib.blake2b(item.raw, digest_size=16).digest()
             if digest in seen:
                 continue
@@ -393,7 +390,7 @@ def without_repeats(items: Iterable[Entry | Damage]) -> Iterator[Entry | Damage]
 
 def _check_limit(limit: int) -> None:
     if limit < 1:
-        raise UsageError(f"page of {limit} entries: too few", hint="ask for at least one entry a page")
+        raise UsageError(f"page of {limit} entries: the limit is too small", hint="use a limit of at least 1")
 
 
 def _opened(path: Path) -> int:
@@ -405,7 +402,7 @@ def _opened(path: Path) -> int:
         hint = "it may have been moved or cleaned up; list the sessions that exist"
         raise NotFound(f"no log at {path}", hint=hint) from cause
     except OSError as cause:
-        raise StorageError("open", path, cause, hint="check who may read it; nothing was read") from cause
+        raise StorageError("open", path, cause, hint="check its permissions; nothing was read") from cause
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         _refuse(path)
@@ -414,7 +411,7 @@ def _opened(path: Path) -> int:
 
 def _refuse(path: Path) -> NoReturn:
     cause = OSError(errno.EINVAL, "not a regular file")
-    raise StorageError("open", path, cause, hint="a log is a plain file, or a link to one")
+    raise StorageError("open", path, cause, hint="a log must be a regular file, or a link to one")
 
 
 def _read_at(fd: int, size: int, offset: int) -> bytes:

@@ -1,11 +1,10 @@
-"""The newest ids of a log and where each stands, so that a repeated append is seen (P9).
+"""The newest ids of a log and their positions, so that a repeated append is recognised (P9).
 
-Two sources: what this process appended, and the whole lines at the end of the
-file when it was opened or has grown. Only places are kept, never lines: whether
-a repeat is the same entry is decided by comparing with the bytes in the file.
+Two sources: what this process appended, and the whole lines at the end of the file when it was opened or has
+grown. Only positions are stored, never lines: a repeat is compared with the bytes in the file.
 
-An id older than this memory is no error: the line is then stored twice, and
-readers keep the first (L8).
+An id that is no longer remembered is not an error: the line is then stored twice, and readers use the first
+(L8).
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class RecentIds:
         self._known_to = 0
 
     def catch_up(self, end: int) -> None:
-        """Take in the lines that were added since the last time, of a file that now ends at ``end``."""
+        """Read the lines that were added since the last time; the file now ends at ``end``."""
         if end < self._known_to:
-            self.forget()  # somebody cut the file: places beyond the cut mean nothing now
+            self.forget()  # the file was cut: positions beyond the cut are invalid
         start = max(self._known_to, end - TAIL_WINDOW)
         if start >= end:
             return
@@ -48,7 +47,7 @@ class RecentIds:
             self._known_to = self._learn(data, first, start)
 
     def remember(self, entry_id: str, offset: int, length: int) -> None:
-        """Note where an id stands; of two places the first counts (L8)."""
+        """Record the position of an id; of two positions the first counts (L8)."""
         self._places.setdefault(entry_id, _IdPlace(offset, length))
         if len(self._places) > self._capacity:
             self._places.popitem(last=False)
@@ -59,15 +58,15 @@ class RecentIds:
             self._known_to = end
 
     def find(self, entry_id: str) -> _IdPlace | None:
-        """Where the first line with this id stands, as far as is known."""
+        """The first known line with this id."""
         return self._places.get(entry_id)
 
     def holds(self, place: _IdPlace, line: bytes) -> bool:
-        """Whether exactly this line stands there."""
+        """Whether exactly this line is at that position."""
         return place.length == len(line) + 1 and self._read(place.offset, place.length) == line + b"\n"
 
     def forget(self) -> None:
-        """Drop everything: the file is not the one the places were found in."""
+        """Drop everything: the file is another one."""
         self._places.clear()
         self._known_to = 0
 
@@ -81,7 +80,7 @@ class RecentIds:
 
 
 def _id_of(line: bytes) -> str | None:
-    # Only the top-level field counts: progress lines carry whole entries, ids and all, inside.
+    # Only the top-level field counts: progress lines contain whole entries with their ids.
     if b'"uuid"' not in line:
         return None
     # What is damaged is no repeat of anything: the entry is stored once more, whole.

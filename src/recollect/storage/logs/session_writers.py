@@ -1,9 +1,8 @@
-"""The logs that were written to last, kept open for whoever writes next.
+"""A pool of open logs for writing.
 
-Opening a session's log reads it whole, so doing it for each entry would cost more
-with every entry. A log is handed to one caller at a time; one that somebody
-holds is never closed to make room. What an open log remembers is only trusted
-while its path still names the same file.
+Opening a session's log reads it whole, so opening it for each entry would cost more with every entry. A log
+is given to one caller at a time; one in use is never closed to make room. The state of an open log is only
+trusted while its path still names the same file.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _OPEN_LOGS = 32
 
 
 class _LogWriter:
-    """A log that may be open, how many callers have it, and which file it was when it was last used."""
+    """A log that may be open, how many callers use it, and which file it was at its last use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +31,7 @@ class _LogWriter:
         self._identity: tuple[int, int] | None = None
 
     def log(self, store: Store, place: LogContext) -> SessionLog:
-        """The open log. Where its file was replaced or taken away, what it remembers is wrong: open anew."""
+        """The open log. If its file was replaced or removed, it is opened again."""
         if self._log is not None and fsops.identity_at(str(self.path)) != self._identity:
             self.close()
         if self._log is None:
@@ -41,18 +40,17 @@ class _LogWriter:
         return self._log
 
     def note_file(self) -> None:
-        """Remember which file it is now."""
         self._identity = fsops.identity_at(str(self.path))
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         if self._log is not None:
             self._log.close()
             self._log = None
 
 
 class SessionWriters:
-    """The logs that were written to last, kept open: opening one reads it whole."""
+    """The most recently written logs, kept open."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -61,7 +59,7 @@ class SessionWriters:
 
     @contextlib.contextmanager
     def writing(self, place: LogContext) -> Iterator[SessionLog]:
-        """The log of a place, for one caller at a time. After a failure it is opened anew."""
+        """The log of a place, for one caller at a time. After a failure it is opened again."""
         writer = self._taken(place.path)
         try:
             with writer.busy:
@@ -76,7 +74,7 @@ class SessionWriters:
                 writer.users -= 1
 
     def close(self, which: Callable[[Path], bool] = lambda _: True) -> None:
-        """Close the logs with these paths, once nobody writes to them."""
+        """Close the logs with these paths, once they are no longer in use."""
         with self._guard:
             chosen = [writer for path, writer in self._open.items() if which(path)]
         for writer in chosen:

@@ -1,1 +1,1 @@
-"""Numbered steps that bring a session from one layout on disk into another; ``registry`` lists them."""
+"""Numbered steps that convert a session from one disk layout to another; ``registry`` lists them."""

@@ -1,6 +1,6 @@
-"""The steps there are, by number and name. A released step is never edited: what it made lies on people's disks.
+"""The steps, by number and name. A released step is never edited, because its results are on users' disks.
 
-A better way of doing the same is a new step with a new number; a test holds the hash of each released one.
+An improvement is a new step with a new number; a test holds the hash of each released one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from recollect.storage.migrations.migration import Planner
 
 
 class MigrationStep(Struct, frozen=True):
-    """One step: from which layout to which, and who plans it. The undo of the change is its way back."""
+    """One step: its source and target layout, and the function that plans it.
+
+    Undoing the change reverses it.
+    """
 
     number: int
     name: str
@@ -43,7 +46,7 @@ STEPS = (
         "claude-to-flat",
         "claude",
         "flat dialect",
-        "write a session as flat lines; what they have no place for is listed",
+        "write a session as flat lines; what they cannot hold is listed",
         step_002_claude_to_flat.planned,
     ),
     MigrationStep(
@@ -59,7 +62,7 @@ STEPS = (
         "todos-to-tasks",
         "claude up to 2.1.30",
         "claude 2.1.197 and later",
-        "make a task list of a session's todo list",
+        "turn a session's todo list into a task list",
         step_004_todos_to_tasks.planned,
     ),
     MigrationStep(
@@ -67,7 +70,7 @@ STEPS = (
         "side-chains-to-agent-files",
         "claude 1.0",
         "claude 2.1.325",
-        "give sub-agents among a session's lines logs of their own",
+        "move sub-agents inside a session's log into their own logs",
         step_005_side_chains_to_agent_files.planned,
     ),
 )
@@ -78,4 +81,4 @@ def step_named(name: str) -> MigrationStep:
     for step in STEPS:
         if name == step.name or name.lstrip("0") == str(step.number):
             return step
-    raise NotFound(f"migration step {name!r}: there is none", hint="`recollect migrate --list` shows them")
+    raise NotFound(f"migration step {name!r}: not found", hint="`recollect migrate --list` shows them")

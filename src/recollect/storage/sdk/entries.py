@@ -1,8 +1,8 @@
 """Entries of the Claude Agent SDK as lines, and lines as entries.
 
-An entry is stored as one line that reads back deep-equal, or it is refused before
-anything is written. Reading gives back what was stored; a line that is no
-entry is ``Damage``, never an exception. An entry is known by its ``uuid``, if it has one.
+An entry is stored as one line that reads back deep-equal, or it is refused before anything is written.
+Reading returns what was stored; a line that is not an entry is ``Damage``, never an exception. An entry is
+identified by its ``uuid``, if it has one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recollect.model.line_views.links import line_key
 
 
 def line_of(entry: Mapping[str, Any]) -> bytes:
-    """An entry as one line that reads back equal; anything that would not is refused."""
+    """An entry as one line that reads back equal; anything else is refused."""
     try:
         text = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         try:
@@ -28,9 +28,9 @@ def line_of(entry: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError) as problem:
         raise _refused(str(problem)) from None
     if not same:
-        raise _refused("it would not come back as it is")
+        raise _refused("it would not read back equal")
     if len(line) > DEFAULT_LIMITS.line_bytes:
-        raise _refused(f"{len(line)} bytes, and no reader takes more than {DEFAULT_LIMITS.line_bytes}")
+        raise _refused(f"{len(line)} bytes; the limit is {DEFAULT_LIMITS.line_bytes}")
     return line
 
 
@@ -41,13 +41,13 @@ def _refused(reason: str) -> UsageError:
 
 
 def uuid_of(entry: Mapping[str, Any]) -> str | None:
-    """The id by which a repeat is known; None for an entry that has none."""
+    """The id that identifies a repeat; None for an entry without one."""
     name = entry.get("uuid")
     return name if isinstance(name, str) and name else None
 
 
 def is_first(entry: Mapping[str, Any], seen: set[str]) -> bool:
-    """Whether no entry with its id was seen before; from now on it is."""
+    """Whether its id is new; adds it to ``seen``."""
     name = uuid_of(entry)
     if name is None:
         return True

@@ -1,12 +1,12 @@
-"""Where a key of the Claude Agent SDK lies on disk, and the SDK's own words for keys and answers.
+"""The disk location of a Claude Agent SDK key, and the SDK's types for keys and answers.
 
-The main transcript of a session lies where a Claude home would have it, its
-sub-agents below it. Keys are opaque: any text becomes a safe file name, reversible,
-and different texts become different names, also where upper and lower case are one.
-Only keys that are paths are spelt as clients spell them: there case is the path's.
+The main transcript of a session is stored as in a Claude home, its sub-agents below it. Keys are opaque: any
+text becomes a safe file name, reversibly, and different texts become different names, also on
+case-insensitive systems. Only keys that are paths are written as clients write them, where case is that of
+the path.
 
-The types repeat the SDK's field by field, so that nothing has to be imported from
-it. Nothing here touches a disk.
+The types repeat the SDK's field by field, so that nothing has to be imported from it. Nothing here touches a
+disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG_SUFFIX = ".jsonl"
 _LOCK, _SUMMARY = ".transcript.lock", ".summary.json"
 _LONGEST = 200
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
-# A working directory as clients name it; on systems where case does not count, such paths are one too.
+# A working directory as clients name it; on case-insensitive systems such paths are equal too.
 _PATH_KEY = re.compile(r"(?:-|[A-Za-z]--)[A-Za-z0-9-]*")
 _PLAIN = re.compile(r"[a-z0-9-][a-z0-9_-]*")
 _DEVICES = re.compile(r"con|prn|aux|nul|(?:com|lpt)[0-9]")
@@ -48,7 +48,7 @@ class SessionListSubkeysKey(TypedDict):
 
 
 class SessionStoreEntry(TypedDict, total=False):
-    """One line of a transcript; fields that are not named here are kept too."""
+    """One line of a transcript; fields that are not named here are stored too."""
 
     type: Required[str]
     uuid: str
@@ -63,7 +63,7 @@ class SessionStoreListEntry(TypedDict):
 
 
 class SessionSummaryEntry(TypedDict):
-    """What a list shows of a session; ``data`` belongs to the SDK."""
+    """List information about a session; ``data`` belongs to the SDK."""
 
     session_id: str
     mtime: int
@@ -71,7 +71,7 @@ class SessionSummaryEntry(TypedDict):
 
 
 class TranscriptPlace(msgspec.Struct, frozen=True):
-    """Where the transcript of one key lies, and what guards it."""
+    """The location of one key's transcript, and its lock."""
 
     key: SessionKey
     log: Path
@@ -80,17 +80,17 @@ class TranscriptPlace(msgspec.Struct, frozen=True):
 
     @property
     def lock(self) -> Path:
-        """One for a session and its sub-agents, so that a deletion meets no append."""
+        """One for a session and its sub-agents, so that a deletion never overlaps with an append."""
         return self.session_dir.with_name(self.session_dir.name + _LOCK)
 
     @property
     def summary(self) -> Path:
-        """The file that remembers the session's summary."""
+        """The cache file of the session's summary."""
         return self.session_dir.with_name(self.session_dir.name + _SUMMARY)
 
 
 def place_of(paths: StorePaths, key: SessionKey) -> TranscriptPlace:
-    """Where a key lies. Touches no disk."""
+    """The location of a key. Touches no disk."""
     project = paths.projects_dir / project_name(key["project_key"])
     session = project / safe_name("session id", key["session_id"])
     subpath = key.get("subpath")
@@ -103,7 +103,7 @@ def place_of(paths: StorePaths, key: SessionKey) -> TranscriptPlace:
 
 
 def safe_name(what: str, text: str) -> str:
-    """A text as one safe file name without a dot, reversible, its own for every text."""
+    """A text as one safe file name without a dot; reversible and unique."""
     if _PLAIN.fullmatch(text) and not text.startswith((_ESCAPED, _HASHED)) and not _DEVICES.fullmatch(text):
         name = text
     else:
@@ -115,7 +115,7 @@ def safe_name(what: str, text: str) -> str:
 
 
 def text_of(name: str) -> str | None:
-    """What ``safe_name`` made a name of; None for a name it does not make."""
+    """The inverse of ``safe_name``; None for other names."""
     if not name.startswith(_ESCAPED):
         text: str | None = name
     else:
@@ -131,7 +131,7 @@ def text_of(name: str) -> str | None:
 
 
 def project_name(project_key: str) -> str:
-    """A project's directory. It is never turned back, so what is too long may become a hash."""
+    """A project's directory. It is never decoded, so a long name may become a hash."""
     if _PATH_KEY.fullmatch(project_key) and len(project_key) <= 240:
         return project_key
     try:

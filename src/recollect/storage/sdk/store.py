@@ -1,12 +1,11 @@
-"""Transcripts of the Claude Agent SDK on disk: one log for each key.
+"""Transcripts of the Claude Agent SDK on disk: one log per key.
 
-An append returns after the sync. Of entries with one ``uuid`` the first is kept,
-whichever process wrote it; entries without one are stored each time. A session and
-its sub-agents share one lock, so appends come one at a time and meet no
-deletion, also from several processes.
+An append returns after the sync. Of entries with one ``uuid`` the first is kept, from any process; entries
+without one are stored each time. A session and its sub-agents share one lock, so appends are serialised and
+never overlap with a deletion, also across processes.
 
-A deletion moves to the store's trash, with every byte (law 3). Nothing here knows
-of event loops, and the SDK itself is not needed.
+A deletion moves the bytes to the store's trash (law 3). Nothing here uses an event loop, and the SDK itself
+is not needed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from recollect.system.peek import ReadProblems, is_directory, list_directory, re
 from recollect.system.refusals import as_storage_error
 
 _OPEN_LOGS = 64
-# Named after the porch: that is the name its users know and configure.
+# Named after the public module: users know and configure that name.
 _notes = logging.getLogger("recollect.sdk")
 
 
@@ -69,17 +68,17 @@ class _OpenTranscript:
             if name is None or (name not in self._ids and name not in fresh):
                 new.append((line, name))
                 fresh.add(name or "")
-        # The ids are learnt from the log by the next catch-up: a write that failed must not look stored.
+        # The next catch-up reads the ids from the log: a failed write must not look stored.
         self.log.append_many(new)
 
     def close(self) -> None:
-        """Let go of the file, once nobody is writing to it."""
+        """Close the file, once it is no longer in use."""
         with self.busy:
             self.closed = True
             self.log.close()
 
     def _catch_up(self) -> None:
-        """Learn the ids of lines that are new, also of those another process wrote."""
+        """Read the ids of new lines, including those of other processes."""
         try:
             found = self.log.path.stat()
             file, size = (found.st_dev, found.st_ino), found.st_size
@@ -108,23 +107,23 @@ class Transcripts:
         self._problems = ReadProblems()
 
     def place(self, key: SessionKey) -> TranscriptPlace:
-        """Where a key lies. Touches no disk."""
+        """The location of a key. Touches no disk."""
         return place_of(self.paths, key)
 
     def append(self, place: TranscriptPlace, entries: Sequence[SessionStoreEntry]) -> None:
-        """Store what is new among the entries."""
+        """Store the new ones among the entries."""
         lines = [(line_of(entry), uuid_of(entry)) for entry in entries]
         with self._session_lock(place):
             while True:
                 known = self._known(place)
                 with known.busy:
-                    if known.closed:  # it fell out of the cache between those two lines
+                    if known.closed:  # it was dropped from the cache between those two lines
                         continue
                     known.append(lines)
                     return
 
     def load(self, place: TranscriptPlace) -> list[SessionStoreEntry] | None:
-        """The entries of a transcript, of repeats the first."""
+        """The entries of a transcript; of repeats the first."""
         self.paths.require_inside(place.log)
         found: list[SessionStoreEntry] = []
         seen: set[str] = set()
@@ -152,7 +151,6 @@ class Transcripts:
         return [item for item in items if isinstance(item, Damage)]
 
     def sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """Main transcripts and their times."""
         return [
             {"session_id": place.key["session_id"], "mtime": mtime_ns // 1_000_000}
             for place, mtime_ns in self._mains(project_key)
@@ -164,7 +162,7 @@ class Transcripts:
         return self._subkeys(place.session_dir, "")
 
     def delete(self, place: TranscriptPlace) -> None:
-        """To the trash: one transcript, or a session with all it has."""
+        """Move one transcript, or a session with all its files, to the trash."""
         taken = [place.log, place.session_dir, place.summary] if place.is_main else [place.log]
         if not any(path.exists() for path in taken):
             return
@@ -176,12 +174,10 @@ class Transcripts:
                     self._to_trash(source, batch)
 
     def summaries(self, project_key: str, fold: tuple[FoldCall, str]) -> list[SessionSummaryEntry]:
-        """One summary for each main transcript."""
         found = (summary_of(self.paths, place, *fold) for place, _ in self._mains(project_key))
         return [summary for summary in found if summary is not None]
 
     def close(self) -> None:
-        """Close every log."""
         with self._guard:
             opened, self._open = list(self._open.values()), OrderedDict()
         for known in opened:
@@ -214,7 +210,7 @@ class Transcripts:
         with as_storage_error("create", path.parent):
             fsops.make_directories(path.parent)
         with self._guard:
-            # Threads that share the object queue up at once instead of looking again and again.
+            # Threads that share the object wait on one lock instead of polling.
             return self._locks.setdefault(path, FileLock(path, self._lock_timeout, guards=place.log))
 
     def _to_trash(self, source: Path, batch: str) -> None:

@@ -1,9 +1,8 @@
-"""Summaries of transcripts, made by the SDK's own fold and remembered beside the log.
+"""Summaries of transcripts, computed by the SDK's own fold and cached beside the log.
 
-They are derived from the log and can always be made again. A small file remembers
-how far the last one got, so that only new lines are folded; it is never
-believed for a log, or a version of the SDK, that it was not made from. The fold is handed in:
-the SDK is not imported here.
+They are derived from the log and can always be computed again. A small file records how far the last one got,
+so that only new lines are folded; it is valid only for the log and the SDK version it was made from. The
+caller supplies the fold: the SDK is not imported here.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from recollect.system import fsops
 from recollect.system.peek import open_regular
 
 _FOLDED_AT_ONCE = 1_000
-# Named after the porch: that is the name its users know and configure.
+# Named after the public module: users know and configure that name.
 _notes = logging.getLogger("recollect.sdk")
 
 FoldCall = Callable[[SessionSummaryEntry | None, SessionKey, list[SessionStoreEntry]], SessionSummaryEntry]
 
 
 class _SummaryFile(msgspec.Struct):
-    """The file that remembers a summary: what it was made of, and how far."""
+    """The cache file of a summary: its source, and how far it got."""
 
     device: int
     inode: int
@@ -45,9 +44,9 @@ class _SummaryFile(msgspec.Struct):
 def summary_of(
     paths: StorePaths, place: TranscriptPlace, fold: FoldCall, sdk: str
 ) -> SessionSummaryEntry | None:
-    """A transcript's summary, up to date; None where it was deleted meanwhile. ``sdk`` is the fold's version."""
+    """A transcript's current summary; None where it was deleted meanwhile. ``sdk`` is the fold's version."""
     try:
-        # Before reading: what comes later makes this summary look stale, never fresh.
+        # Before reading: later changes make this summary look stale, never fresh.
         status = place.log.stat()
         state = _remembered(paths, place, status, sdk)
         before = state.folded_to
@@ -75,8 +74,8 @@ def _remembered(paths: StorePaths, place: TranscriptPlace, log: os.stat_result, 
 def _remember(place: TranscriptPlace, summary: _SummaryFile) -> None:
     try:
         fsops.replace_file(place.summary, msgspec.json.encode(summary))
-    except OSError as cause:  # a full or read-only disk costs time at the next listing, not the answer
-        _notes.warning("%s: summary not kept: %s", place.summary, cause)
+    except OSError as cause:  # a full or read-only disk slows down the next listing, but the answer is valid
+        _notes.warning("%s: summary not cached: %s", place.summary, cause)
 
 
 def _folded(state: _SummaryFile, key: SessionKey, items: list[Line | Damage], fold: FoldCall) -> _SummaryFile:
