@@ -143,7 +143,7 @@ def test_nothing_starts_before_trust(tmp_path: Path) -> None:
             said |= set(project.ask(everything))
 
     assert ([], False) == (started, (tmp_path / "witness").exists())
-    assert {"MCP server one is not started: its content was not trusted here, or was changed since"} == said
+    assert {"MCP server one is not started: its content is not trusted here, or has changed since"} == said
 
 
 @pytest.mark.parametrize(

@@ -184,12 +184,19 @@ def _leniently(line: Line) -> Prompt | None:
 
 def _from_fields(read: _PromptLine, offset: int) -> Prompt:
     pasted = (read.pasted_contents or {}).items()
-    pastes = tuple(_paste(number, given) for number, given in pasted if isinstance(given, dict))
+    pastes = tuple(
+        _paste(number, paste_fields) for number, paste_fields in pasted if isinstance(paste_fields, dict)
+    )
     return Prompt(read.display, _time(read.timestamp), read.project, read.session_id, pastes, offset)
 
 
-def _paste(number: str, given: Mapping[str, object]) -> Paste:
-    return Paste(number, _text(given, "type") or "text", _text(given, "content"), _text(given, "contentHash"))
+def _paste(number: str, paste_fields: Mapping[str, object]) -> Paste:
+    return Paste(
+        number,
+        _text(paste_fields, "type") or "text",
+        _text(paste_fields, "content"),
+        _text(paste_fields, "contentHash"),
+    )
 
 
 def _text(fields: Mapping[str, object], name: str) -> str | None:

@@ -170,8 +170,8 @@ class TodoFiles:
             )
             fsops.replace_file(directory / f"{new_id}.json", encode_task(task))
             for path, blocker in blocking:
-                told = msgspec.structs.replace(blocker, blocks=(*blocker.blocks, new_id))
-                fsops.replace_file(path, encode_task(told))
+                updated = msgspec.structs.replace(blocker, blocks=(*blocker.blocks, new_id))
+                fsops.replace_file(path, encode_task(updated))
         return task
 
     def set_status(self, session: SessionId, task_id: str, status: TodoStatus) -> Task:

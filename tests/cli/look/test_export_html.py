@@ -103,7 +103,7 @@ def test_a_project_becomes_a_directory(
         (["--project", "app", "--format", "html"], 2, "--format html --output DIRECTORY"),
         (["--project", "app", "--format", "html", "-o", "x.html"], 2, "name a new directory"),
         (["--project", "nowhere", "--format", "html", "-o", "x"], 3, "recollect list"),
-        (["3f2a", "--format", "html", "-o", "/"], 2, "is there already"),
+        (["3f2a", "--format", "html", "-o", "/"], 2, "already exists"),
         (["3f2a", "--format", "html", "-o", "no/where"], 2, "create it first"),
         (["3f2a", "--format", "html", "--json"], 2, "add --output FILE"),
         (["nothing-like-it", "--format", "html"], 3, "recollect list"),

@@ -157,7 +157,7 @@ def test_suggest_names_rules_prompts_and_what_could_go(
 
     assert "2 prompts in 3 calls; 1 rule would save 2" in shown
     assert "      2  Bash(touch *)  (open)" in shown
-    assert f"dead: deny Bash(rm *) ({ruled.home.settings_file}:7): no call of the history met it" in shown
+    assert f"dead: deny Bash(rm *) ({ruled.home.settings_file}:7): no past call matched it" in shown
     assert before == ruled.home.settings_file.read_bytes()
 
 

@@ -43,7 +43,7 @@ def test_a_file_that_is_there_is_not_replaced(tmp_path: Path) -> None:
     """Without force the old bytes stay and nothing is left beside them."""
     target = tmp_path / "out"
     target.write_bytes(b"old")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         export.write_file(target, [b"new"])
 
     assert ([target], b"old") == (list(tmp_path.iterdir()), target.read_bytes())
@@ -52,7 +52,7 @@ def test_a_file_that_is_there_is_not_replaced(tmp_path: Path) -> None:
 def test_a_target_is_looked_at_before_anything_is_read(tmp_path: Path) -> None:
     """A command asks first, so that a long session is not read for nothing."""
     (tmp_path / "out").write_bytes(b"old")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         export.check_target(tmp_path / "out", force=False)
 
 
@@ -96,7 +96,7 @@ def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     """A dangling link in the file's place is something that is there."""
     link = tmp_path / "out"
     link.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         export.write_file(link, [b"x"])
 
     assert not (tmp_path / "elsewhere").exists()

@@ -272,7 +272,7 @@ def test_pictures_stand_in_the_page(home: Path) -> None:
     page = page_of(log.answer("a1", text("Seen")), home)
 
     assert [f"data:image/png;base64,{PIXEL}"] == page.pictures
-    assert "[14 bytes that are no picture a page may show]" in page.text
+    assert "[14 bytes that are not a supported picture]" in page.text
     assert "[picture elsewhere, not loaded: http://evil.example/b.png]" in page.text
 
 
@@ -303,9 +303,9 @@ def test_a_model_without_a_price_has_no_cost(home: Path) -> None:
 
 def test_what_is_left_out_is_said(home: Path) -> None:
     """Branches and what a compaction hides are not on the page, and the page says so (law 11)."""
-    assert "Branches that were left (1) are not here" in page_of(branched(), home).text
+    assert "Other branches (1) are not shown" in page_of(branched(), home).text
     hidden = page_of(compacted(), home).text
-    assert "what its compactions hide is not here" in hidden
+    assert "what its compactions hide is not shown" in hidden
     assert "Long answer" not in hidden
 
 
@@ -560,9 +560,9 @@ def test_what_is_there_is_not_replaced(home: Path, tmp_path: Path) -> None:
     (tmp_path / "b" / "mine").write_text("old")
     (tmp_path / "c-pages").mkdir()
     for name in ("a.html", "b", "c.html"):
-        with pytest.raises(UsageError, match="is there already"):
+        with pytest.raises(UsageError, match="already exists"):
             export_session(session, tmp_path / name, None)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         export_session(session, tmp_path / "b", None, force=True)
 
     assert ["a.html", "b", "c-pages"] == sorted(path.name for path in tmp_path.iterdir())

@@ -240,7 +240,7 @@ def test_a_line_that_is_too_long_is_said_to_be_left(
     log = put(tmp_path, ONE, [prompt(1, None, token("short")), long])
     plan, _ = redact(session_of(tmp_path), data)
 
-    assert ("1 could not be replaced: they stand in lines that are too long",) == plan.notes
+    assert ("1 could not be replaced: they are in lines that are too long",) == plan.notes
     assert (False, True) == (token("short") in log.read_text(), token("long") in log.read_text())
 
 

@@ -62,7 +62,7 @@ def test_what_has_no_place_is_told(place: Place) -> None:
     assert {
         "odd": "no client has such a setting",
         "allowedTools": "a rule that the client would skip",
-        "hasTrustDialogAccepted": "trust is only taken over with --with-trust",
+        "hasTrustDialogAccepted": "trust is only imported with --with-trust",
         "other": "no client keeps it in its settings",
     } == left(plan)
 
@@ -81,7 +81,7 @@ def test_what_is_set_already_stays(place: Place) -> None:
     imported(plan, place.root / "own")
 
     assert "mine" == read(place.home.settings_file)["model"]
-    assert "settings.json has a value for it already" == left(plan)["model"]
+    assert "settings.json already has a value for it" == left(plan)["model"]
 
 
 def test_nothing_is_written_before_it_is_applied_and_all_can_be_undone(place: Place) -> None:

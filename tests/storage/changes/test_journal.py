@@ -789,7 +789,10 @@ CHANGES_SINCE: dict[str, tuple[Callable[[Path], object], str]] = {
     "deleted": (lambda home: (home / "projects/p/log.jsonl").unlink(), "log.jsonl is gone"),
     "made deleted": (lambda home: (home / "made/here").unlink(), "here is gone"),
     "made again": (lambda home: (home / "gone").write_bytes(b"again"), "gone exists again"),
-    "added in a moved directory": (lambda home: (home / "deep/er/more").touch(), "er holds other or changed files"),
+    "added in a moved directory": (
+        lambda home: (home / "deep/er/more").touch(),
+        "er holds other or changed files",
+    ),
     "written in a moved directory": (
         lambda home: client_appends(home / "deep/er/inner"),
         "er holds other or changed files",

@@ -47,15 +47,15 @@ def api_faults(messages: Sequence[Json], entries: Sequence[Entry], model: str) -
 
 
 def _refusals(messages: Sequence[Json], model: str) -> Iterator[_ApiRefusal]:
-    talk = [one for one in messages if one["role"] != "system"]
+    conversation = [one for one in messages if one["role"] != "system"]
     called: set[Any] = set()
-    for number, one in enumerate(talk):
+    for number, one in enumerate(conversation):
         blocks = _blocks(one)
         if all(map(is_empty_text, blocks)) and (one["role"] == "user" or not blocks):
             text = f"messages.{number}: user messages must have non-empty content"
             yield _ApiRefusal("api-empty-content", text, blocks[0] if blocks else None)
-        before = _ids(talk[number - 1], "tool_use", "id") if number else []
-        following = talk[number + 1] if number + 1 < len(talk) else None
+        before = _ids(conversation[number - 1], "tool_use", "id") if number else []
+        following = conversation[number + 1] if number + 1 < len(conversation) else None
         yield from _pairing(one, number, before, following, called)
         for index, block in enumerate(blocks):
             if misplaced(one["role"], block):

@@ -54,7 +54,7 @@ class ResumedLog(Struct, frozen=True):
 def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> ResumedLog:
     """Build what would be resumed; empty where the client finds no conversation.
 
-    Without a bound every text is held, whatever the size of the conversation.
+    Without a bound every text is held, for any size of the conversation.
     """
     leaf = graph.active_leaf
     if leaf is None:

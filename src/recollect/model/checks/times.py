@@ -21,8 +21,8 @@ def time_faults(graph: Graph) -> Iterator[RuleViolation]:
     for node in graph.nodes.values():
         at = node.at_ms
         if at is None:
-            told = f"{node.timestamp[:40]!r} is not a time" if node.timestamp else "it has no time"
-            yield RuleViolation("bad-timestamp", told, node.offset, node.uuid)
+            problem = f"{node.timestamp[:40]!r} is not a time" if node.timestamp else "it has no time"
+            yield RuleViolation("bad-timestamp", problem, node.offset, node.uuid)
             continue
         before = graph.nodes.get(node.parent or "")
         if before is not None and _is_ordered(before, node):

@@ -24,9 +24,9 @@ from recollect.model.conversation.client_words import (
     REMOVED_CALL,
     REMOVED_RESULT,
     TOOL_LOADED,
+    generated_text,
     notification,
     resumed_model,
-    generated_text,
 )
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
@@ -76,8 +76,8 @@ def _announced_tools(entries: Sequence[Entry]) -> set[str]:
     found: set[str] = set()
     for entry in entries:
         if isinstance(entry.body, Attachment):
-            told = loose_object(bytes(entry.body.attachment))
-            names = told.get("addedNames") if told.get("type") == "deferred_tools_delta" else None
+            note = loose_object(bytes(entry.body.attachment))
+            names = note.get("addedNames") if note.get("type") == "deferred_tools_delta" else None
             found.update(name for name in names if isinstance(name, str)) if isinstance(names, list) else None
     return found
 
@@ -164,9 +164,9 @@ def _without_dead_answers(said: list[_EntryContribution]) -> list[_EntryContribu
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     kept = [one for index, one in enumerate(said) if index >= open_end or not _is_unanswered(one, answered)]
     answers = [one for one in kept if one.role == "assistant" and not _is_white_space(one)]
-    spoken = {one.message_id for one in answers if not _is_thinking(one)}
+    with_content = {one.message_id for one in answers if not _is_thinking(one)}
     dead = [one for one in kept if one.role == "assistant" and _is_white_space(one)]
-    dead += [one for one in answers if _is_thinking(one) and one.message_id not in spoken]
+    dead += [one for one in answers if _is_thinking(one) and one.message_id not in with_content]
     gone = set(map(id, dead))
     return [one for one in kept if id(one) not in gone]
 

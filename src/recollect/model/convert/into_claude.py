@@ -121,7 +121,7 @@ class _ClaudeWriter:
     def _response(self, response: Response) -> None:
         answer = self._answer(response)
         ids = {id(call): self._call_id(call) for call in response.calls}
-        for part in self._spoken(response):
+        for part in self._parts_to_write(response):
             self._write(part.source, functools.partial(answer, [_with_id(part.what, ids)]))
         for result in response.results:
             self._result(result, ids[id(result.call)])
@@ -148,7 +148,7 @@ class _ClaudeWriter:
             blocks, model=model, usage=usage, message_id=message_id, request_id=request_id, stop_reason=stop
         )
 
-    def _spoken(self, response: Response) -> list[ResponsePart]:
+    def _parts_to_write(self, response: Response) -> list[ResponsePart]:
         """The parts to write; never empty, or the token counts of the response would have no line."""
         parts = [part for part in response.parts if part.what != TextBlock("")]
         if not parts:

@@ -68,7 +68,7 @@ class _FlatWriter:
     def __init__(self, losses: LossCollector) -> None:
         self.lines: list[bytes] = []
         self._losses = losses
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._named: set[str] = set()
 
     def turn(self, turn: TurnPrompt | Response | OrphanResult | SessionNote) -> None:
@@ -142,8 +142,8 @@ class _FlatWriter:
         self.lines.append(
             flat.encode(msgspec.structs.replace(line, timestamp=source.body.timestamp, uuid=uuid))
         )
-        if id(source) not in self._told:
-            self._told.add(id(source))
+        if id(source) not in self._reported:
+            self._reported.add(id(source))
             self._report_fields(source)
 
     def _report_fields(self, source: Entry) -> None:

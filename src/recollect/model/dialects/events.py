@@ -58,7 +58,7 @@ def _origin(fields: RawFields) -> dict[str, Any]:
     return links
 
 
-def _spoken(kind: type[Body], fields: RawFields) -> Body:
+def _message_body(kind: type[Body], fields: RawFields) -> Body:
     body, _ = struct_of(kind, fields)
     return msgspec.structs.replace(body, **_origin(fields))
 
@@ -84,9 +84,9 @@ def _error_text(content: Raw | UnsetType) -> str:
 
 
 _READERS = {
-    "user": lambda fields: _spoken(User, fields),
-    "assistant": lambda fields: _spoken(Assistant, fields),
-    "system": lambda fields: _spoken(System, fields),
+    "user": lambda fields: _message_body(User, fields),
+    "assistant": lambda fields: _message_body(Assistant, fields),
+    "system": lambda fields: _message_body(System, fields),
     "tool_use": _tool_use,
     "tool_result": _tool_result,
 }

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from msgspec import Struct, UnsetType
 
 from recollect.model.entry import Entry, FileHistoryDelta, FileHistoryNote, FileHistorySnapshot
-from recollect.model.files.reports import FileChange, FileNote, FileReading, FileReports, told
+from recollect.model.files.reports import FileChange, FileNote, FileReading, FileReports, report_context
 from recollect.model.json_text import loose_value
 from recollect.model.moments import parsed_time
 
@@ -72,7 +72,10 @@ class FileEvents:
         elif isinstance(body, FileHistoryDelta):
             self._add_delta(place, body)
         elif isinstance(body, FileHistoryNote):
-            self._put(place, FileNote(path=body.path, told=told(entry), deleted=body.operation == "delete"))
+            self._put(
+                place,
+                FileNote(path=body.path, context=report_context(entry), deleted=body.operation == "delete"),
+            )
         elif uuid is None or uuid not in self._places:  # a repeated line counts once
             if uuid is not None:
                 self._places[uuid] = place
@@ -96,9 +99,9 @@ class FileEvents:
         tracked = value.get("trackedFileBackups")
         owner, taken = value.get("messageId"), _time(value.get("timestamp"))
         backups = {
-            path: _backed_up(path, given, body.message_id, taken)
-            for path, given in (tracked if isinstance(tracked, dict) else {}).items()
-            if isinstance(given, dict)
+            path: _backed_up(path, fields, body.message_id, taken)
+            for path, fields in (tracked if isinstance(tracked, dict) else {}).items()
+            if isinstance(fields, dict)
         }
         if isinstance(owner, str):
             self._snapshots[owner] = backups
@@ -106,10 +109,10 @@ class FileEvents:
             self._wait(place, backed_up)
 
     def _add_delta(self, place: int, body: FileHistoryDelta) -> None:
-        given = None if isinstance(body.backup, UnsetType) else loose_value(body.backup)
-        if not isinstance(given, dict):
+        fields = None if isinstance(body.backup, UnsetType) else loose_value(body.backup)
+        if not isinstance(fields, dict):
             return
-        backed_up = _backed_up(body.tracking_path, given, body.message_id, None)
+        backed_up = _backed_up(body.tracking_path, fields, body.message_id, None)
         if body.snapshot_message_id is not None:
             self._snapshots.setdefault(body.snapshot_message_id, {})[body.tracking_path] = backed_up
         self._wait(place, backed_up)
@@ -158,7 +161,7 @@ class FileEvents:
     def path_of(self, event: FileEvent) -> str:
         """The absolute path an event is about."""
         if not isinstance(event, BackedUpFile):
-            return absolute(event.path, event.told.cwd or next(iter(self._cwds), ""))
+            return absolute(event.path, event.context.cwd or next(iter(self._cwds), ""))
         if event.tracked not in self._tracked:
             self._tracked[event.tracked] = self._tracked_path(event.tracked)
         return self._tracked[event.tracked]
@@ -184,9 +187,9 @@ def absolute(path: str, cwd: str) -> str:
 
 
 def _backed_up(
-    path: str, given: Mapping[str, object], entry_uuid: str | None, taken: dt.datetime | None
+    path: str, fields: Mapping[str, object], entry_uuid: str | None, taken: dt.datetime | None
 ) -> BackedUpFile:
-    name, version, made = given.get("backupFileName"), given.get("version"), _time(given.get("backupTime"))
+    name, version, made = fields.get("backupFileName"), fields.get("version"), _time(fields.get("backupTime"))
     backup = FileBackup(
         name if isinstance(name, str) else None, version if isinstance(version, int) else 0, made
     )

@@ -171,9 +171,9 @@ class _FileVersions:
         elif isinstance(event, FileChange):
             self._changed(event)
         elif isinstance(event, FileReading):
-            self._seen(event.content, event.told, VersionSource.READ)
+            self._seen(event.content, event.context, VersionSource.READ)
         else:
-            self._add(VersionSource.NOTE, event.told, existed=not event.deleted)
+            self._add(VersionSource.NOTE, event.context, existed=not event.deleted)
 
     def _add(
         self,
@@ -211,11 +211,11 @@ class _FileVersions:
 
     def _changed(self, event: FileChange) -> None:
         if event.created and (self._last is None or self._last.existed):
-            self._add(VersionSource.FOUND, event.told, existed=False)
+            self._add(VersionSource.FOUND, event.context, existed=False)
         elif event.original is not None:
-            self._seen(event.original, event.told, VersionSource.FOUND)
+            self._seen(event.original, event.context, VersionSource.FOUND)
         source = VersionSource.EDIT if event.is_edit else VersionSource.WRITE
-        self._add(source, event.told, content=self._content_after(event), patch=unified(event.hunks))
+        self._add(source, event.context, content=self._content_after(event), patch=unified(event.hunks))
 
     def _content_after(self, event: FileChange) -> str | bytes | None:
         if event.content is not None:

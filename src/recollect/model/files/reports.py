@@ -46,7 +46,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
     """A file was written. Without ``content`` it must be computed from the previous version."""
 
     path: str
-    told: ReportContext
+    context: ReportContext
     is_edit: bool
     content: str | None = None
     original: str | None = None
@@ -59,7 +59,7 @@ class FileReading(Struct, frozen=True, kw_only=True):
     """A file was read as a whole."""
 
     path: str
-    told: ReportContext
+    context: ReportContext
     content: str | bytes
 
 
@@ -67,11 +67,11 @@ class FileNote(Struct, frozen=True, kw_only=True):
     """Another writer's note that a file changed or was deleted."""
 
     path: str
-    told: ReportContext
+    context: ReportContext
     deleted: bool
 
 
-def told(entry: Entry) -> ReportContext:
+def report_context(entry: Entry) -> ReportContext:
     chain = entry.chain
     return ReportContext(chain.cwd if chain else None, entry.at, entry.uuid)
 
@@ -157,7 +157,7 @@ def _from_result(
         return None
     return FileChange(
         path=path,
-        told=told(entry),
+        context=report_context(entry),
         is_edit=bool(replacements),
         content=content if isinstance(content, str) and not replacements else None,
         original=original if isinstance(original, str) else None,
@@ -173,7 +173,7 @@ def _notebook(entry: Entry, fields: _Fields) -> FileChange | None:
     original, updated = fields.get("original_file"), fields.get("updated_file")
     return FileChange(
         path=str(fields["notebook_path"]),
-        told=told(entry),
+        context=report_context(entry),
         is_edit=True,
         content=updated if isinstance(updated, str) else None,
         original=original if isinstance(original, str) else None,
@@ -185,7 +185,7 @@ def _sight(entry: Entry, call: _FileToolCall | None, file: _Fields, *, is_text: 
     content = _whole_text(file) if is_text else _whole_bytes(file)
     if not isinstance(path, str) or content is None:
         return None
-    return FileReading(path=path, told=told(entry), content=content)
+    return FileReading(path=path, context=report_context(entry), content=content)
 
 
 def _whole_text(file: _Fields) -> str | None:
@@ -252,7 +252,7 @@ def _from_call(entry: Entry, call: _FileToolCall | None) -> FileChange | None:
         return None
     return FileChange(
         path=path,
-        told=told(entry),
+        context=report_context(entry),
         is_edit=call.name != "Write",
         content=content if isinstance(content, str) else None,
         replacements=_several([given] if call.name == "Edit" else given.get("edits")),

@@ -116,13 +116,13 @@ def _mend_answer(draft: RepairDraft, node: Node, entry: Entry, resumed: str) -> 
         draft.change(node.offset, with_content(entry, content), "misplaced-block", why)
         return True  # the next round examines the rest
     refused = [block for block in blocks if model == resumed and _is_refused_thinking(block, model)]
-    spoken = [block for block in blocks if block not in refused and not is_empty_text(block)]
-    if refused and not spoken:
+    remaining = [block for block in blocks if block not in refused and not is_empty_text(block)]
+    if refused and not remaining:
         return False
-    if spoken and len(spoken) < len(blocks):
+    if remaining and len(remaining) < len(blocks):
         code = "thinking-removed" if refused else "empty-text"
         why = "thinking that the API refuses" if refused else "the API refuses empty text"
-        draft.change(node.offset, with_content(entry, spoken), code, why)
+        draft.change(node.offset, with_content(entry, remaining), code, why)
     return True
 
 
@@ -140,11 +140,11 @@ def _take_out(draft: RepairDraft, graph: Graph, nodes: list[Node], emptied: list
     If such a line is the whole answer, the client leaves it out itself.
     """
     gone = {node.uuid for node in emptied}
-    spoken = {node.message_id for node in nodes if node.type == "assistant" and node.uuid not in gone}
+    remaining = {node.message_id for node in nodes if node.type == "assistant" and node.uuid not in gone}
     leaving = {
         node.uuid: node.offset
         for node in emptied
-        if node.message_id in spoken and node.uuid not in graph.relinked
+        if node.message_id in remaining and node.uuid not in graph.relinked
     }
     if not leaving:
         return

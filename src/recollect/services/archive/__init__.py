@@ -1,1 +1,1 @@
-"""Keep sessions for good: compressed copies, clean-up of what was copied."""
+"""Archive sessions permanently: compressed copies, and clean-up of what was copied."""

@@ -1,9 +1,9 @@
-"""Keep sessions for good: into the archive, out of it, and which ones the client is about to delete.
+"""Archive sessions, restore them, and find those that the client is about to delete.
 
-All of a session goes in: its log, sub-agents in both layouts, tool output, file backups, tasks,
-todos, the plans its entries name. Adding a session that did not change costs a look at each
-file; one that grew costs what is new. A session that a client has open is archived as it is
-at that moment; the next addition takes the rest.
+All files of a session are archived: its log, sub-agents in both layouts, tool output, file backups, tasks,
+todos, the plans its entries name. For an unchanged session only file metadata is read; for one that grew only
+the new bytes. A session that a client has open is archived as it is at that moment; the next addition adds
+the rest.
 """
 
 from __future__ import annotations
@@ -40,12 +40,11 @@ class ArchiveFailure(Struct, frozen=True):
 
 
 def archive_at(data: Path) -> Archive:
-    """The archive in our own directory."""
     return Archive(data / "archive")
 
 
 def add(archive: Archive, session: Session, now: dt.datetime) -> ArchiveResult:
-    """Archive one session as it is; expects ``archive.adding()``."""
+    """Archive one session as it is; the caller must hold ``archive.adding()``."""
     seen = session.glance
     described = ArchiveDescription(
         session.id,
@@ -62,7 +61,7 @@ def add(archive: Archive, session: Session, now: dt.datetime) -> ArchiveResult:
 def add_all(
     archive: Archive, sessions: Sequence[Session], now: dt.datetime, progress: Progress | None = None
 ) -> tuple[list[ArchiveResult], list[ArchiveFailure]]:
-    """Archive many; one that cannot be read does not keep the others out."""
+    """Archive many; one that cannot be read does not stop the others."""
     added, failed = [], []
     total, done = sum(session.file.size for session in sessions), 0
     with archive.adding():
@@ -99,7 +98,7 @@ def _plans(session: Session) -> Iterator[Path]:
     with open_regular(session.path) as log:
         end = b""
         while block := log.read(1 << 20):
-            # A name may stand across two blocks. Most logs hold none, and this asks fastest.
+            # A name may span two blocks. Most logs hold none, and this test is the fastest.
             text = end + block
             if b'"slug"' in text:
                 slugs.update(dict.fromkeys(_SLUG.findall(text)))
@@ -111,7 +110,7 @@ def _plans(session: Session) -> Iterator[Path]:
 
 
 def holds(archive: Archive, batch: TrashBatch) -> bool:
-    """Whether the archive has every file of a trashed session, byte for byte by their hashes."""
+    """Whether the archive has every file of a trashed session, compared by hash."""
     kept = {
         stored.sha256
         for one in archive.manifests()
@@ -122,11 +121,11 @@ def holds(archive: Archive, batch: TrashBatch) -> bool:
 
 
 def restore(archive: Archive, manifest: Manifest, target: Path | None) -> AppliedChange:
-    """Put a session back into its home, or below another directory laid out as one. It can be undone."""
+    """Restore a session into its home, or below another directory with the same layout. It can be undone."""
     home = target or Path(manifest.home)
     if target is None and not home.is_dir():
         raise NotFound(
-            f"restore {manifest.session}: its home {home} is not there",
+            f"restore {manifest.session}: its home {home} does not exist",
             hint="name a directory with --to DIR",
         )
     log = home / manifest.log.path

@@ -1,10 +1,9 @@
-"""Make room without losing anything: old sessions are archived, then moved to the trash.
+"""Free space without losing anything: old sessions are archived, then moved to the trash.
 
-A session is old by what its last entry says, never by the time of its file alone: a file
-that was merely touched is not young, and one that was restored yesterday is not old (S11).
-Never taken: one that a client has open, one that another of us writes to, one tagged
-``hold``, one whose age nobody knows. What is taken is in the archive first, read back and
-compared; the trash keeps it as a file for a while besides.
+The age of a session is that of its last entry, never of its file alone: a touched file is not young, and one
+restored yesterday is not old (S11). Never removed: a session that a client has open, one that another process
+of ours writes to, one tagged ``hold``, one of unknown age. A removed session is first archived, read back and
+compared; the trash also keeps it for a while.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ HOLD = "hold"
 
 
 class CleanupCandidate(Struct, frozen=True):
-    """A session and whether it goes; ``kept_because`` says why not."""
+    """A session and whether it is removed; ``kept_because`` says why not."""
 
     session: Session
     last_at: dt.datetime | None
@@ -37,7 +36,7 @@ class CleanupCandidate(Struct, frozen=True):
 
 
 class CleanupResult(Struct, frozen=True):
-    """What a clean-up did. A session that could not be taken is in ``failed``, with the reason."""
+    """The result of a clean-up. A session that could not be removed is in ``failed``, with the reason."""
 
     batches: tuple[TrashBatch, ...]
     failed: tuple[archive_service.ArchiveFailure, ...]
@@ -45,7 +44,7 @@ class CleanupResult(Struct, frozen=True):
 
 
 def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[CleanupCandidate]:
-    """The sessions whose last entry is older than ``before``, oldest first, and what becomes of each."""
+    """The sessions whose last entry is older than ``before``, oldest first, each with what happens to it."""
     found = []
     live: dict[Path, set[str]] = {}
     for session in sessions:
@@ -69,9 +68,9 @@ def _reason_to_keep(
     session: Session, last_at: dt.datetime | None, tag: str | None, live: set[str]
 ) -> str | None:
     if session.session_id is None:
-        return "its name is none a client gives"
+        return "its name is not one that a client gives"
     if last_at is None:
-        return "no entry says how old it is"
+        return "its age is unknown: no entry has a time"
     if session.id in live:
         return "a client has it open"
     if tag == HOLD:
@@ -82,7 +81,7 @@ def _reason_to_keep(
 def clean_up(
     chosen: Iterable[CleanupCandidate], archive: Archive, data: Path, now: dt.datetime
 ) -> CleanupResult:
-    """Archive and trash what was chosen; one that cannot be taken stays where it is."""
+    """Archive and trash the chosen sessions; one that cannot be removed stays."""
     batches, failed = [], []
     projects: dict[Path, None] = {}
     for one in chosen:
@@ -104,17 +103,19 @@ def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> 
     there = session.path.stat()
     log = added.manifest.log
     if (log.stored.size, log.mtime_ns) != (there.st_size, there.st_mtime_ns):
-        raise Busy(f"session {session.id} changed while it was archived", hint="try again when it is at rest")
+        raise Busy(
+            f"session {session.id} changed while it was archived", hint="try again when it is not in use"
+        )
     for stored in added.manifest.objects().values():
         for problem in archive.objects.verify(stored):
             raise DamagedData(
-                f"session {session.id}: {problem}", hint="`recollect archive verify` looks at every byte"
+                f"session {session.id}: {problem}", hint="`recollect archive verify` checks every byte"
             )
     return trash_service.remove(session, data)
 
 
 def _removed_if_empty(project: Path) -> bool:
-    """A project directory that holds nothing any more, or only the empty ``memory`` the client makes."""
+    """Remove a project directory that is empty, or holds only the empty ``memory`` the client creates."""
     memory = project / "memory"
     try:
         inside = list(project.iterdir())

@@ -1,8 +1,7 @@
-"""A session that is only in the archive, to be read like any other.
+"""A session that is only in the archive, readable like any other.
 
-Its log and its agents' logs are read where they lie, compressed; a page costs the frames
-that hold it. What belongs to a living session is not here: nothing is forked, renamed or
-removed in the archive. Restore it for that.
+Its log and its agents' logs are read in place, compressed; a page costs only its frames. Forking, renaming
+and removing are not possible in the archive. Restore the session for that.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from recollect.storage.logs.conversation_cache import ConversationCache
 
 
 class ArchivedSession(Session):
-    """A session over its manifest."""
+    """A session read through its manifest."""
 
     def __init__(
         self, archive: Archive, manifest: Manifest, *, cache: ConversationCache | None = None
@@ -34,7 +33,6 @@ class ArchivedSession(Session):
 
     @property
     def id(self) -> str:
-        """Its id."""
         return self.manifest.session
 
     @property
@@ -43,11 +41,10 @@ class ArchivedSession(Session):
         return True
 
     def agents(self) -> list[AgentFile]:
-        """The logs of its sub-agents."""
         return [agent for file in self.manifest.files if (agent := self._agent(file)) is not None]
 
     def summaries(self) -> list[str]:
-        """Titles in other logs of the project are not looked for: the archive keeps sessions apart."""
+        """Titles in other logs of the project are ignored: the archive stores each session separately."""
         return []
 
     def _agent(self, file: ArchivedFile) -> AgentFile | None:

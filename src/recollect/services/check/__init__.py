@@ -1,1 +1,1 @@
-"""Check sessions and homes for damage and for everything that will stop a resume."""
+"""Check sessions and homes for damage and for everything that will prevent a resume."""

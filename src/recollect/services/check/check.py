@@ -1,10 +1,11 @@
-"""Check sessions and homes: every rule of ``model/checks``, as findings with a place and a way out.
+"""Check sessions and homes: every rule of ``model/checks``, as findings with a place and a fix.
 
-Each log is diagnosed by ``model/diagnosis.py``, which ``repair`` asks too: where a finding says that a repair mends it,
-it does. Nothing is written and nothing is locked: a session that a client has open may be checked too.
+Each log is diagnosed by ``model/diagnosis.py``, which ``repair`` uses too: where a finding says that a repair
+fixes it, it does. Nothing is written and nothing is locked: a session that a client has open can be checked
+too.
 
-A log in which one rule is broken ten thousand times gives its first ``MOST_OF_A_CODE`` findings; the summary
-counts all of them.
+If one rule is violated very often in a log, only its first ``MOST_OF_A_CODE`` findings are listed; the
+summary counts all of them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
 class CheckSummary(Struct, frozen=True):
-    """How much was looked at, and how often each rule was broken. ``valid`` and ``damaged`` count lines."""
+    """How much was checked, and how often each rule was violated. ``valid`` and ``damaged`` count lines."""
 
     sessions: int
     logs: int
@@ -58,14 +59,14 @@ class CheckSummary(Struct, frozen=True):
 
 
 class CheckReport(Struct, frozen=True):
-    """What was found: by session, the newest first, the most severe first; what concerns a home stands last."""
+    """The findings: by session, the newest first, the most severe first; those about a home come last."""
 
     findings: list[Finding]
     summary: CheckSummary
 
     @property
     def exit_code(self) -> int:
-        """0 where nothing matters, 1 where something does, 4 where something cannot be read at all."""
+        """0 if there is nothing important, 1 if there is, 4 if something cannot be read at all."""
         if self.summary.by_code.get("unreadable"):
             return 4
         matters = (Severity.ERROR.value, Severity.WARNING.value)
@@ -120,7 +121,7 @@ def _own_logs(sessions: Iterable[Session]) -> Iterator[tuple[str, LogFile]]:
 
 
 def _logs(home: Home, sessions: Iterable[Session]) -> Iterator[tuple[str, LogFile]]:
-    """Every log of the homes, each session followed by its agents; agents without session come last."""
+    """Every log of the homes, each session followed by its agents; agents without a session come last."""
     agents: dict[tuple[Path, str], list[AgentFile]] = {}
     for one in home.homes:
         for project in one.projects():
@@ -138,7 +139,7 @@ def _logs(home: Home, sessions: Iterable[Session]) -> Iterator[tuple[str, LogFil
 
 
 class _FindingCollector:
-    """Findings in order, cut off where one rule is broken over and over."""
+    """Findings in order, limited per rule."""
 
     def __init__(self) -> None:
         self.logs = self.lines = self.damaged = self.bytes = 0
@@ -154,7 +155,7 @@ class _FindingCollector:
         for code, findings in by_code.items():
             most = 1 if code in _ONCE else MOST_OF_A_CODE
             more = diagnosis.counts[code] - most
-            # What a repair mends comes first: it must not be among those that are only counted.
+            # Findings that a repair fixes come first: they must be listed, not only counted.
             listed = sorted(findings, key=lambda one: one.repair is None)[:most]
             if more > 0:
                 what = f"{listed[-1].what} (and {more:,} more such lines)"

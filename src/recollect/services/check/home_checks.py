@@ -1,6 +1,6 @@
-"""What is wrong, or soon will be, with a home as a whole: settings, modes, strays, deletion, our own journal.
+"""Problems of a home as a whole, now or soon: settings, modes, orphans, deletion, our own journal.
 
-Looks only. Settings of a project are read where its sessions say they ran, and only those.
+Read only. Settings of a project are read only in the directories its sessions ran in.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LARGEST = 16 << 20
 def home_findings(
     home: Home, data: Path, now: dt.datetime, *, with_secrets: bool = True
 ) -> Iterator[Finding]:
-    """Everything about the homes and about our own directory; looking for secrets is most of the work."""
+    """Everything about the homes and about our own directory; the search for secrets takes most of the time."""
     yield from quick_findings(home.homes, data, now)
     if with_secrets:
         yield from _secrets(home, data)
@@ -47,7 +47,7 @@ def quick_findings(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) ->
 
 
 def secrets_in(home: Home, data: Path) -> int | None:
-    """How many different credentials stand in the homes; None where they could not be counted."""
+    """How many different credentials are in the homes; None if they could not be counted."""
     # Imported here: its patterns cost more to load than everything else.
     from recollect.services.secrets.scan import scan
 
@@ -86,7 +86,7 @@ def _cwds(logs: list[SessionFile]) -> dict[str, None]:
 
 
 def _collision(project: ProjectDir, cwds: dict[str, None]) -> Iterator[Finding]:
-    """Several directories whose paths give the same key. A directory that gives another was moved here."""
+    """Several directories whose paths give the same key. A directory with another key was moved here."""
     same = [cwd for cwd in cwds if project_key(cwd) == project.name]
     if len(same) > 1:
         yield _finding("path-collision", f"it holds sessions of {' and '.join(sorted(same))}", project.path)
@@ -95,7 +95,7 @@ def _collision(project: ProjectDir, cwds: dict[str, None]) -> Iterator[Finding]:
 def _continued(
     home: ClaudeHome, project: ProjectDir, cwds: dict[str, None], logs: list[SessionFile]
 ) -> Iterator[Finding]:
-    """The newest log where ``--continue`` would take it although it holds nothing, and others hold something."""
+    """The newest log, if ``--continue`` would use it although it is empty and others are not."""
     cwd = next((cwd for cwd in cwds if project_key(cwd) == project.name), None)
     latest = home.latest_session(cwd) if cwd is not None else None
     if latest is None or not latest.empty or latest.file.path.parent != project.path:
@@ -179,7 +179,7 @@ def _is_object(data: bytes) -> bool:
 def _modes(
     home: ClaudeHome, projects: list[ProjectDir], logs: dict[str, list[SessionFile]]
 ) -> Iterator[Finding]:
-    """What others may read. A closed directory closes all that is below it."""
+    """What other users may read. A closed directory protects everything below it."""
     if os.name != "posix" or not _is_open(home.root):
         return
     single = [path for path in (home.settings_file, home.history_file, home.config_file) if path is not None]
@@ -208,7 +208,8 @@ def _is_open(path: Path) -> bool:
     return bool(mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH))
 
 
-# ---- what will be gone, what should not be there, what was left half done ----------------------------------------
+# ---- upcoming deletion, credentials, unfinished changes
+# --------------------------------------------------------
 
 
 def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iterator[Finding]:
@@ -247,7 +248,7 @@ def _journal(data: Path) -> Iterator[Finding]:
         return
     for change in changes:
         if change.state == "unfinished":
-            what = f"{change.what} of {change.subject} on {change.at:%Y-%m-%d %H:%M} did not come to an end"
+            what = f"{change.what} of {change.subject} on {change.at:%Y-%m-%d %H:%M} was not finished"
             yield _finding("unfinished-change", what, journal.root / change.id)
         elif change.state == "damaged":
-            yield _finding("damaged-change", "its record makes no sense", journal.root / change.id)
+            yield _finding("damaged-change", "its record cannot be read", journal.root / change.id)

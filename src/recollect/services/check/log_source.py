@@ -13,7 +13,7 @@ __all__ = ["LIMITS", "identity_of", "log_source"]
 
 
 def identity_of(session: str, file: LogFile, *, is_open: bool) -> LogIdentity:
-    """Whose log a file is."""
+    """The identity of a log file."""
     if isinstance(file, AgentFile):
         agent = str(file.agent_id or file.path.stem)
         return LogIdentity(session, str(file.path), agent, "agent", is_open)
@@ -22,7 +22,7 @@ def identity_of(session: str, file: LogFile, *, is_open: bool) -> LogIdentity:
 
 
 def log_source(opened: OpenLog, log: LogIdentity) -> LogSource:
-    """The bytes that an open log has now; what is written to it later is left out.
+    """The bytes that an open log has now; later writes are left out.
 
     The log must have been opened with ``LIMITS``.
     """

@@ -1,1 +1,1 @@
-"""Carry a session out of its home: as its own lines, in another dialect, as HTML."""
+"""Export a session: as its own lines, in another dialect, as HTML."""

@@ -1,9 +1,8 @@
-"""Carry a session out of its home: as its own bytes, in the flat dialect, into a file; without its secrets.
+"""Export a session to a file: its own bytes or the flat dialect, without its secrets.
 
-What leaves is redacted by ``Redactor`` unless somebody asked for it as it is. A file that is written here is complete or not there at all: bytes go to a
-temporary name beside it, are synced, and only then get the name that was asked
-for (P7). It is readable by its owner only, whatever the umask, for it holds a
-transcript. Nothing of the session is changed, and nothing is printed.
+``Redactor`` removes secrets unless the user asked for them. A file written here is complete or does not
+exist: bytes go to a temporary name beside it, are synced, and are then renamed (P7). Only its owner can read
+it, under any umask, because it holds a transcript. The session is not changed, and nothing is printed.
 """
 
 from __future__ import annotations
@@ -39,36 +38,35 @@ _CHUNK = 1 << 20
 
 
 def log_bytes(path: Path) -> Iterator[bytes]:
-    """The bytes of a log as it is now, in pieces; what is appended meanwhile is left out."""
+    """The current bytes of a log, in pieces; what is appended meanwhile is left out."""
     with OpenLog(path) as log:
         position, end = 0, log.size()
         while position < end:
             piece = log.read(min(_CHUNK, end - position), position)
             if not piece:
-                return  # the log was cut under us; what was read before is sound
+                return  # the log was cut meanwhile; what was read before is valid
             yield piece
             position += len(piece)
 
 
 def flat(session: Session, *, whole: bool = False) -> Conversion:
-    """The conversation in the flat dialect, and what did not come along; damaged lines are losses too."""
+    """The conversation in the flat dialect, with its losses; damaged lines are losses too."""
     conversation = session.conversation(whole=whole)
     nodes = whole_nodes(session, conversation) if whole else conversation.nodes
     entries = entries_of(nodes, session.load)
-    # Damage stands in front: it has no place in the chain, and its loss is told all the same.
+    # Damage comes first: it has no place in the chain, and its loss must be reported too.
     return claude_to_flat([*session.damage(), *entries])
 
 
 def flat_bytes(conversion: Conversion) -> Iterator[bytes]:
-    """The lines of a conversion, each with its newline."""
     for line in conversion.lines:
         yield line + b"\n"
 
 
 class Redactor:
-    """Takes secrets out of what passes through it, and remembers how many.
+    """Removes secrets from what passes through it, and counts them.
 
-    The key of the fingerprints is asked for when the first secret comes by.
+    The fingerprint key is loaded at the first secret.
     """
 
     def __init__(self, data: Path) -> None:
@@ -78,11 +76,11 @@ class Redactor:
 
     @property
     def notes(self) -> list[str]:
-        """What there is to say about the fingerprints."""
+        """Notes about the fingerprints."""
         return self._fingerprints.notes
 
     def texts(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Pieces of text; a secret stands in one of them."""
+        """Pieces of text; no secret spans two of them."""
         return (self._taken(redacted_bytes(piece, self._fingerprints, self._keep)) for piece in pieces)
 
     def fragments(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -90,7 +88,7 @@ class Redactor:
         return (self._taken(redacted_fragment(piece, self._fingerprints, self._keep)) for piece in pieces)
 
     def lines(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """A log in pieces of any size; lines without a secret come out byte for byte."""
+        """A log in pieces of any size; lines without a secret are unchanged, byte for byte."""
         for block in _whole_lines(pieces):
             end = 0
             for start, stop in suspects(block):
@@ -100,13 +98,12 @@ class Redactor:
             yield block[end:]
 
     def text(self, text: str) -> str:
-        """One text by itself."""
         clean = redacted(text, self._fingerprints, self._keep)
         self.found += clean.found
         return clean.text
 
     def line(self, data: bytes, *, count: bool = True) -> bytes:
-        """One line of a log, without its newline; ``count`` says whether its secrets are seen for the first time."""
+        """One line of a log, without its newline; ``count`` says whether its secrets are counted."""
         if not suspects(data):
             return data
         clean = redacted_line(data, self._fingerprints, self._keep)
@@ -114,7 +111,7 @@ class Redactor:
         return clean.data
 
     def discreet(self, damage: Iterable[Damage]) -> Iterator[Damage]:
-        """What is said about lines that cannot be read; one with a secret in it is not quoted."""
+        """Damage reports without quotes from lines that hold a secret."""
         for one in damage:
             if redacted_bytes(one.data, self._fingerprints, self._keep).found:
                 yield structs.replace(one, detail=one.detail.partition(": ")[0])
@@ -127,7 +124,7 @@ class Redactor:
 
 
 def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, cut behind newlines only; what has none comes last."""
+    """The same bytes, cut only after newlines; an unterminated rest comes last."""
     rest: list[bytes] = []
     for piece in pieces:
         newline = piece.rfind(b"\n")
@@ -140,7 +137,7 @@ def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def write_file(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> int:
-    """Write a file as a whole or not at all, and say how many bytes; ``force`` replaces one that is there."""
+    """Write a file completely or not at all; returns its size. ``force`` replaces an existing one."""
     check_target(path, force=force)
     temporary = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.tmp")
     try:
@@ -163,9 +160,9 @@ def write_file(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> i
 
 
 def check_target(path: Path, *, force: bool) -> None:
-    """Refuse, before anything is read, a file that may not be written."""
+    """Refuse a target that may not be written, before anything is read."""
     if path.is_dir():
-        raise UsageError(f"{path}: is a directory", hint="name a file in it, as in --output notes/talk.md")
+        raise UsageError(f"{path}: is a directory", hint="name a file in it, as in --output notes/session.md")
     if not force and (path.exists() or path.is_symlink()):
         raise _exists(path)
     if not path.parent.is_dir():
@@ -173,7 +170,7 @@ def check_target(path: Path, *, force: bool) -> None:
 
 
 def fill(temporary: Path, pieces: Iterable[bytes]) -> int:
-    """Write a new file that only its owner can read, sync it, and say how many bytes."""
+    """Write a new file that only its owner can read, sync it, and return its size."""
     fd = fsops.open_append(temporary).fd
     written = 0
     try:
@@ -187,4 +184,4 @@ def fill(temporary: Path, pieces: Iterable[bytes]) -> int:
 
 
 def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path}: is there already", hint="name another file, or replace it with --force")
+    return UsageError(f"{path}: already exists", hint="name another file, or replace it with --force")

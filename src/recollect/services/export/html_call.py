@@ -1,8 +1,7 @@
-"""A tool call and what came of it, as one folded unit of an exported page: input or diff, result, pictures.
+"""A tool call and its result as one collapsible part of an exported page: input or diff, result, pictures.
 
-Everything is text. A diff is the client's own where it recorded one, else what the input says is replaced.
-Pictures stand in the page itself, if their own first bytes say that they are one of four kinds; others, and SVG,
-are only named.
+Everything is text. A diff is the client's own if it recorded one, else it is computed from the input. A
+picture is embedded in the page if its first bytes show one of four kinds; others, and SVG, are only named.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Values = Mapping[str, object]
 
 
 def opening(call: ToolCall) -> str:
-    """The folded unit up to its content: what was called, what about, how it ended."""
+    """The collapsible part up to its content: tool, subject, outcome."""
     ended = [str(call.status)] if call.status is not ToolCallStatus.OK else []
     if call.elapsed_ms is not None and call.status is not ToolCallStatus.MISSING:
         ended.append(_duration(call.elapsed_ms))
@@ -67,7 +66,7 @@ def opening(call: ToolCall) -> str:
 
 
 def body(call: ToolCall, answer: Entry | None) -> Iterator[str]:
-    """What was asked, and what came back."""
+    """The input and the result."""
     values = loose_value(call.input)
     diff = list(_diff(call, values, answer)) if isinstance(values, dict) else []
     if diff:
@@ -99,7 +98,7 @@ def _duration(milliseconds: float) -> str:
 
 
 def block_text(text: str, kind: str = "") -> str:
-    """Text as it stands; of a very long one the beginning, with a word about the rest."""
+    """Plain text; a very long one is cut, with a note about the rest."""
     if not text.strip():
         return ""
     if len(text) <= LONGEST:
@@ -109,7 +108,7 @@ def block_text(text: str, kind: str = "") -> str:
 
 
 def content(block: Block) -> Iterator[str]:
-    """A block of a result, or any other that is shown as it is."""
+    """A block of a result, or any other that is shown as text."""
     match block:
         case TextBlock(text):
             yield block_text(text)
@@ -146,15 +145,15 @@ def _picture(source: Raw) -> str:
         return _note("[picture that cannot be read]")
     kind = media_type_of(data)
     if not kind.startswith("image/") or len(data) > _LARGEST_PICTURE:
-        return _note(f"[{len(data):,} bytes that are no picture a page may show]")
+        return _note(f"[{len(data):,} bytes that are not a supported picture]")
     return f'<img alt="picture" src="data:{kind};base64,{base64.b64encode(data).decode()}">\n'
 
 
-# ---- what was asked --------------------------------------------------------------------------------------
+# ---- input -----------------------------------------------------------------------------------------------
 
 
 def gist(values: object) -> str:
-    """What a call is about, on one line."""
+    """The subject of a call, on one line."""
     if not isinstance(values, dict):
         return words_of(_json(values), _GIST)
     for name in _TELLING:
@@ -193,7 +192,7 @@ def _json(value: object) -> str:
 
 
 def _diff(call: ToolCall, values: Values, answer: Entry | None) -> Iterator[str]:
-    """The lines of what an edit changed; nothing where the call is no edit."""
+    """The lines that an edit changed; nothing if the call is not an edit."""
     if call.name not in _EDITS:
         return
     lines = list(_recorded(answer)) or list(_intended(values))
@@ -225,7 +224,7 @@ def _recorded(answer: Entry | None) -> Iterator[str]:
 
 
 def _intended(values: Values) -> Iterator[str]:
-    """What the input says is to be replaced by what."""
+    """The replacement described by the input."""
     edits = values.get("edits")
     for edit in edits if isinstance(edits, list) else [values]:
         if not isinstance(edit, dict):
@@ -237,7 +236,7 @@ def _intended(values: Values) -> Iterator[str]:
 
 
 def _replaced(old: list[str], new: list[str]) -> Iterable[str]:
-    if len(old) + len(new) > _MOST_COMPARED:  # comparing takes time that grows with the square
+    if len(old) + len(new) > _MOST_COMPARED:  # comparing takes quadratic time
         return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
     return [
         line for line in difflib.unified_diff(old, new, lineterm="", n=3) if line[:3] not in ("---", "+++")

@@ -1,10 +1,11 @@
-"""Sessions as pages that a colleague opens without us: one file, or for a huge session an index and pages.
+"""Sessions as pages that open without recollect: one file, or for a huge session an index and pages.
 
-How a session is cut into pages is known from the places of its lines before one is read, so links point to pages
-that are yet to be written, and memory holds one message at a time. Agents stand inside the call that sent them;
-where there are pages, they have their own. Everything is redacted first unless somebody asked otherwise.
+The split into pages follows from the positions of the lines before any is read, so links can point to pages
+that are not written yet, and memory holds one message at a time. Agents are shown inside the call that
+started them; in a paged export they have their own pages. Everything is redacted first unless the user asked
+otherwise.
 
-What is written is complete or not there: it is made under another name beside the target, and moved (P7).
+The output is complete or does not exist: it is written under another name beside the target, and moved (P7).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Progress = Callable[[int, int], None]
 
 
 class HtmlExport(Struct):
-    """What was written: to where, how much, and what could not be."""
+    """What was written: where, how much, and what could not be."""
 
     target: Path
     files: int = 0
@@ -58,7 +59,10 @@ class HtmlExport(Struct):
 
 
 class ExportTarget(Struct, frozen=True):
-    """Where a session is written: its file, and beside it the directory of its pages. ``up`` is a file beside it."""
+    """Where a session is written: its file, and the directory of its pages beside it.
+
+    ``up`` is a file beside it.
+    """
 
     file: Path
     pages: Path
@@ -66,7 +70,7 @@ class ExportTarget(Struct, frozen=True):
 
 
 class ExportSummary(Struct):
-    """What an index says of a session."""
+    """A session's row in an index."""
 
     title: str
     last_at: dt.datetime | None
@@ -77,42 +81,42 @@ class ExportSummary(Struct):
     bytes: int = 0
 
 
-# ---- what is asked for -----------------------------------------------------------------------------------
+# ---- targets ---------------------------------------------------------------------------------------------
 
 
 def is_file(target: Path) -> bool:
-    """Whether a target names a page; else it names a directory."""
+    """Whether a target names a page; otherwise it names a directory."""
     return target.suffix.lower() in _SUFFIXES
 
 
 def check_target(target: Path, *, force: bool = False) -> None:
-    """Refuse, before anything is read, what may not be written."""
+    """Refuse a target that may not be written, before anything is read."""
     if is_file(target):
         export.check_target(target, force=force)
         pages = _pages_beside(target)
         if pages.exists() or pages.is_symlink():
-            raise UsageError(f"{pages}: is there already", hint="remove it, or name another file")
+            raise UsageError(f"{pages}: already exists", hint="remove it, or name another file")
         return
     if not target.parent.is_dir():
         raise UsageError(f"{target}: there is no directory {target.parent}", hint="create it first")
     is_empty = target.is_dir() and not target.is_symlink() and not any(target.iterdir())
     if (target.exists() or target.is_symlink()) and not is_empty:
         raise UsageError(
-            f"{target}: is there already",
+            f"{target}: already exists",
             hint="name a new directory, or a file ending in .html; --force replaces only files",
         )
 
 
 def one_page(session: Session, redactor: Redactor | None, *, whole: bool = False) -> Iterator[bytes]:
-    """A session as one document, agents included, however large that is."""
+    """A session as one document of any size, agents included."""
     source = ExportSource(session, redactor, whole=whole)
-    yield from _pieces(_single(source, source.talk(), ExportAgents(source), ""))
+    yield from _pieces(_single(source, source.message_view(), ExportAgents(source), ""))
 
 
 def export_session(
     session: Session, target: Path, redactor: Redactor | None, *, whole: bool = False, force: bool = False
 ) -> HtmlExport:
-    """Write a session to a file, with pages beside it where it is huge, or to a directory with an index."""
+    """Write a session to a file, with pages beside it if it is huge, or to a directory with an index."""
     check_target(target, force=force)
     source = ExportSource(session, redactor, whole=whole)
     done = HtmlExport(target, sessions=1, damage=source.damage)
@@ -121,8 +125,8 @@ def export_session(
         place = ExportTarget(
             stage / name, stage / (_pages_beside(target).name if is_file(target) else "pages")
         )
-        told = _write(source, place)
-        done.files, done.bytes = told.files, told.bytes
+        summary = _write(source, place)
+        done.files, done.bytes = summary.files, summary.bytes
         if is_file(target):
             _publish_file(place, target, force=force)
         else:
@@ -139,16 +143,16 @@ def export_project(
     whole: bool = False,
     progress: Progress | None = None,
 ) -> HtmlExport:
-    """Write every session of a project to a directory, with an index. One that cannot be read is named there.
+    """Write every session of a project to a directory, with an index. Unreadable ones are named there.
 
-    Those that only the archive still has are among them.
+    Sessions that are only in the archive are included.
     """
     if is_file(target):
         raise UsageError(f"{target}: a project is a directory of pages", hint="name a new directory")
     check_target(target)
     sessions = [*home.sessions(project), *home.archived_only(project)]
     if not sessions:
-        raise NotFound(f"project {project!r}: no session", hint="`recollect list` shows directories")
+        raise NotFound(f"project {project!r}: it has no sessions", hint="`recollect list` shows directories")
     done = HtmlExport(target, problems=[], damage=[])
     with _staged(target) as stage:
         rows: dict[str, ExportSummary | str] = {}
@@ -165,19 +169,21 @@ def export_project(
 
 
 def _project_session(source: ExportSource, stage: Path, name: str, done: HtmlExport) -> ExportSummary | str:
-    """Write one session of a project; where it cannot be read, why."""
+    """Write one session of a project; returns the reason if it cannot be read."""
     try:
-        told = _write(source, ExportTarget(stage / f"{name}.html", stage / f"{name}-pages", up="index.html"))
+        summary = _write(
+            source, ExportTarget(stage / f"{name}.html", stage / f"{name}-pages", up="index.html")
+        )
     except RecollectError as problem:
         why = source.text(problem.message)
         done.problems.append((source.session.id, why))
         return why
     done.files, done.bytes, done.sessions = (
-        done.files + told.files,
-        done.bytes + told.bytes,
+        done.files + summary.files,
+        done.bytes + summary.bytes,
         done.sessions + 1,
     )
-    return told
+    return summary
 
 
 def _file_name(session: Session, taken: Mapping[str, object]) -> str:
@@ -197,11 +203,11 @@ def _numbered(stem: str) -> Iterator[str]:
 
 
 def _write(source: ExportSource, place: ExportTarget) -> ExportSummary:
-    talk, agents = source.talk(), ExportAgents(source)
-    told = ExportSummary(
+    message_view, agents = source.message_view(), ExportAgents(source)
+    summary = ExportSummary(
         _title(source),
         source.session.glance.last_at,
-        len(talk),
+        len(message_view),
         len(agents.numbers),
         source.cost.spending,
     )
@@ -210,8 +216,8 @@ def _write(source: ExportSource, place: ExportTarget) -> ExportSummary:
         told.bytes = export.fill(place.file, _pieces(_single(source, talk, agents, place.up)))
         told.files = 1
     else:
-        _PagedExport(source, talk, agents, place, told).write()
-    return told
+        _PagedExport(source, message_view, agents, place, summary).write()
+    return summary
 
 
 def _title(source: ExportSource) -> str:
@@ -225,7 +231,7 @@ def _single(source: ExportSource, talk: ViewMessages, agents: ExportAgents, up: 
     yield from _summary(source, talk, agents)
     writer = MessageWriter(source, talk, agents, places)
     yield "<main>\n"
-    for index in range(len(talk)):
+    for index in range(len(message_view)):
         yield from writer.message(index)
     yield from places.rest()
     yield "</main>\n"
@@ -252,7 +258,7 @@ def _summary(source: ExportSource, talk: ViewMessages, agents: ExportAgents) -> 
             ("Used", html_frame.spent(source.cost.spending)),
         ]
     )
-    for note in _notes(source, talk):
+    for note in _notes(source, message_view):
         yield f'<p class="note">{note}</p>\n'
 
 
@@ -265,21 +271,21 @@ def _notes(source: ExportSource, talk: ViewMessages) -> Iterator[str]:
     """What the page leaves out (law 11)."""
     damaged = len(source.damage)
     if damaged:
-        yield f"{damaged:,} lines of the log cannot be read and are not here."
-    if not source.whole and set(talk.kinds) & {"b", "s"}:
-        yield "This is the conversation as the client goes on with it; what its compactions hide is not here."
+        yield f"{damaged:,} lines of the log cannot be read and are not shown."
+    if not source.whole and set(message_view.kinds) & {"b", "s"}:
+        yield "This is the conversation as the client continues it; what its compactions hide is not shown."
     others = sum(not one.active for one in history.sections(source.opened))
     if others:
-        yield f"Branches that were left ({others:,}) are not here; this is the active one."
+        yield f"Other branches ({others:,}) are not shown; this is the active one."
 
 
 def _made_by(source: ExportSource) -> str:
-    kept = "with credentials as they are" if source.redactor is None else "credentials redacted where found"
+    kept = "with credentials unredacted" if source.redactor is None else "credentials redacted where found"
     return f"Exported by recollect, {kept}."
 
 
 class _NestedAgents:
-    """Agents inside the calls that sent them, each once."""
+    """Agents inside the calls that started them, each once."""
 
     def __init__(self, source: ExportSource, agents: ExportAgents) -> None:
         self._source, self._agents = source, agents
@@ -294,7 +300,7 @@ class _NestedAgents:
         yield from self._agent(name)
 
     def rest(self) -> Iterator[str]:
-        """Agents that no call on this page sent."""
+        """Agents without a call on this page."""
         for name in self._agents.numbers:
             if name not in self._done:
                 yield from self._agent(name)
@@ -306,13 +312,13 @@ class _NestedAgents:
         title = text_html(self._agents.title(name))
         yield f'<details class="agent" id="agent-{number}"><summary><b>Agent {number}</b> {title}</summary>\n'
         try:
-            talk = self._source.agent_talk(name)
+            message_view = self._source.agent_message_view(name)
         except RecollectError as problem:
             yield f'<div class="note bad">{text_html(self._source.text(problem.message))}</div>\n'
         else:
             mark = f"agent-{number}-"
-            writer = MessageWriter(self._source, talk, self._agents, self, mark=mark, who=_AN_AGENT)
-            for index in range(len(talk)):
+            writer = MessageWriter(self._source, message_view, self._agents, self, mark=mark, who=_AN_AGENT)
+            for index in range(len(message_view)):
                 yield from writer.message(index)
         yield "</details>\n"
         self._depth -= 1
@@ -322,7 +328,7 @@ class _NestedAgents:
 
 
 class _ExportPage(Struct):
-    """One page of a conversation: its file's name, which messages, and what was asked there."""
+    """One page of a conversation: its file name, its messages, and their prompts."""
 
     name: str
     messages: range
@@ -330,25 +336,24 @@ class _ExportPage(Struct):
 
 
 class _PagedExport:
-    """A session as an index and pages. The index comes last: it quotes what the pages were asked."""
+    """A session as an index and pages. The index is written last: it quotes the prompts of the pages."""
 
     def __init__(
         self,
         source: ExportSource,
-        talk: ViewMessages,
+        message_view: ViewMessages,
         agents: ExportAgents,
         place: ExportTarget,
-        told: ExportSummary,
+        summary: ExportSummary,
     ) -> None:
-        self._source, self._talk, self._agents = source, talk, agents
-        self._place, self._told = place, told
+        self._source, self._message_view, self._agents = source, message_view, agents
+        self._place, self._session_summary = place, summary
         self._senders: dict[str, str] = {}
         self._now = ""
 
     def write(self) -> None:
-        """Write all files."""
         self._place.pages.mkdir(0o700)
-        main = self._conversation(self._talk, _title(self._source))
+        main = self._conversation(self._message_view, _title(self._source))
         rows: list[tuple[str, str, int]] = []
         for name, number in self._agents.numbers.items():
             rows.append((self._agent_page(number), self._agents.title(name), self._write_agent(name, number)))
@@ -368,25 +373,26 @@ class _PagedExport:
     def _write_agent(self, name: str, number: int) -> int:
         title = f"Agent {number}: {self._agents.title(name)}"
         try:
-            talk = self._source.agent_talk(name)
+            message_view = self._source.agent_message_view(name)
         except RecollectError as problem:
             why = f'<p class="note bad">{text_html(self._source.text(problem.message))}</p>\n'
             page = _ExportPage(self._agent_page(number), range(0))
             self._fill(self._place.pages / page.name, [html_frame.head(title), why, html_frame.foot("")])
             return 0
         sender = self._senders.get(name, "")
-        self._conversation(talk, title, agent=number, sender=sender)
-        return len(talk)
+        self._conversation(message_view, title, agent=number, sender=sender)
+        return len(message_view)
 
     def _conversation(
-        self, talk: ViewMessages, title: str, *, agent: int = 0, sender: str = ""
+        self, message_view: ViewMessages, title: str, *, agent: int = 0, sender: str = ""
     ) -> list[_ExportPage]:
-        """All pages of a conversation: the session's own, or that of the agent of a number."""
+        """All pages of a conversation: the session's own, or that of an agent by number."""
         mark, who = (f"agent-{agent}-", _AN_AGENT) if agent else ("m", "User")
         prefix = f"agent-{agent:04}-" if agent else ""
-        writer = MessageWriter(self._source, talk, self._agents, self, mark=mark, who=who)
+        writer = MessageWriter(self._source, message_view, self._agents, self, mark=mark, who=who)
         pages = [
-            _ExportPage(f"{prefix}{number:04}.html", one) for number, one in enumerate(page_ranges(talk), 1)
+            _ExportPage(f"{prefix}{number:04}.html", one)
+            for number, one in enumerate(page_ranges(message_view), 1)
         ]
         for number, page in enumerate(pages):
             self._now = page.name
@@ -418,11 +424,11 @@ class _PagedExport:
             (after, "Next page"),
             ("", f"Page {number + 1:,} of {len(pages):,}"),
         ]
-        return [*links, (sender, "Where it was sent")] if sender else links
+        return [*links, (sender, "Where it was started")] if sender else links
 
     def _index(self, pages: list[_ExportPage], agents: list[tuple[str, str, int]]) -> Iterator[str]:
         where = quote(self._place.pages.name)
-        yield html_frame.head(self._told.title)
+        yield html_frame.head(self._session_summary.title)
         yield html_frame.navigation([(quote(self._place.up), "All sessions")]) if self._place.up else ""
         yield from _summary(self._source, self._talk, self._agents)
         yield "<main>\n<h2>Pages</h2>\n"
@@ -437,8 +443,8 @@ class _PagedExport:
         yield html_frame.foot(_made_by(self._source))
 
     def _fill(self, path: Path, pieces: Iterable[str]) -> None:
-        self._told.bytes += export.fill(path, _pieces(pieces))
-        self._told.files += 1
+        self._session_summary.bytes += export.fill(path, _pieces(pieces))
+        self._session_summary.files += 1
 
 
 def _page_row(page: _ExportPage, where: str) -> str:
@@ -454,28 +460,28 @@ def _page_row(page: _ExportPage, where: str) -> str:
     return f'<p><a href="{address}">{span}</a></p>\n{listed}'
 
 
-def page_ranges(talk: ViewMessages) -> list[range]:
-    """How a conversation is cut: by the bytes of its lines and the number of its messages."""
+def page_ranges(message_view: ViewMessages) -> list[range]:
+    """The split of a conversation into pages: by the bytes of its lines and the number of its messages."""
     found: list[range] = []
     start = size = 0
-    for index, group in enumerate(talk.groups):
+    for index, group in enumerate(message_view.groups):
         length = sum(node.length for node in group)
         if index > start and (size + length > PAGE_BYTES or index - start >= PAGE_MESSAGES):
             found.append(range(start, index))
             start, size = index, 0
         size += length
-    return [*found, range(start, len(talk))]
+    return [*found, range(start, len(message_view))]
 
 
 # ---- a project -------------------------------------------------------------------------------------------
 
 
 def _project_page(project: str, rows: Mapping[str, ExportSummary | str]) -> Iterator[str]:
-    told = [row for row in rows.values() if isinstance(row, ExportSummary)]
-    total = sum((row.spending for row in told), Spending())
+    summary = [row for row in rows.values() if isinstance(row, ExportSummary)]
+    total = sum((row.spending for row in summary), Spending())
     yield html_frame.head(f"Sessions of {project}")
     yield f"<h1>Sessions of {text_html(project)}</h1>\n"
-    yield html_frame.facts([("Sessions", f"{len(told):,}"), ("Used", html_frame.spent(total))])
+    yield html_frame.facts([("Sessions", f"{len(summary):,}"), ("Used", html_frame.spent(total))])
     yield "<main>\n<table><thead><tr><th>Session</th><th>Last message</th><th>Messages</th><th>Agents</th>"
     yield "<th>Cost</th></tr></thead>\n<tbody>\n"
     for name, row in rows.items():
@@ -499,7 +505,7 @@ def _project_line(name: str, row: ExportSummary | str) -> str:
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[bytes]:
-    """Texts as bytes, in pieces that are worth a write."""
+    """Texts as bytes, in pieces large enough for a write."""
     waiting: list[str] = []
     size = 0
     for text in texts:
@@ -517,13 +523,13 @@ def _pages_beside(target: Path) -> Path:
 
 @contextlib.contextmanager
 def _staged(target: Path) -> Iterator[Path]:
-    """A directory beside the target; whatever is still in it at the end goes."""
+    """A temporary directory beside the target; what is left in it at the end is removed."""
     stage = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.tmp")
     try:
         stage.mkdir(0o700)
         yield stage
     except FileExistsError as cause:
-        raise UsageError(f"{target}: is there already", hint="name another") from cause
+        raise UsageError(f"{target}: already exists", hint="name another") from cause
     except OSError as cause:
         hint = "nothing was left there; check the directory"
         raise StorageError("write", target, cause, hint=hint) from cause
@@ -534,12 +540,12 @@ def _staged(target: Path) -> Iterator[Path]:
 def _publish_directory(stage: Path, target: Path) -> None:
     fsops.sync_dir(stage)
     if target.is_dir():
-        fsops.remove_directory(target)  # it was empty; if it no longer is, the move says so
+        fsops.remove_directory(target)  # it was empty; if it no longer is, the move fails
     fsops.move(stage, target)
 
 
 def _publish_file(place: ExportTarget, target: Path, *, force: bool) -> None:
-    """Pages first: a file that is there has all its pages."""
+    """Pages first: an existing file has all its pages."""
     pages = _pages_beside(target)
     has_pages = place.pages.is_dir()
     if has_pages:

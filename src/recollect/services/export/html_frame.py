@@ -1,7 +1,7 @@
-"""The frame of an exported page: head, style, policy, foot. No script, nothing from elsewhere.
+"""The frame of an exported page: head, style, policy, foot. No script, nothing external.
 
-A page is one file. Its policy lets a browser load nothing but the style and the pictures that stand in it,
-so even a mistake in what is written between head and foot could fetch nothing and run nothing.
+A page is one file. Its policy lets a browser load only the style and the pictures inside it, so even a
+mistake in the content could not fetch or run anything.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def head(title: str) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="generator" content="{GENERATOR}">\n'
-        # Elements are no elements in a title, so nothing is set apart there.
+        # A title holds no elements, so no characters are marked up there.
         f"<title>{_one_line(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
     )
 
 
 def foot(note: str) -> str:
-    """Everything behind it."""
+    """Everything after the content."""
     return f"<footer>{text_html(note)}</footer>\n</body>\n</html>\n"
 
 
@@ -73,7 +73,7 @@ def _one_line(text: str) -> str:
 
 
 def navigation(links: Iterable[tuple[str, str]]) -> str:
-    """Ways to other pages: (address, words); without an address, only the words."""
+    """Links to other pages: (address, text); without an address, only the text."""
     shown = [
         f'<a href="{address}">{words}</a>' if address else f"<span>{words}</span>" for address, words in links
     ]
@@ -87,7 +87,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def when(moment: dt.datetime | None) -> str:
-    """A time as everybody reads it the same, in HTML."""
+    """A time in UTC, as HTML."""
     if moment is None:
         return ""
     at = moment.astimezone(dt.UTC)
@@ -95,13 +95,13 @@ def when(moment: dt.datetime | None) -> str:
 
 
 def words_of(text: str, most: int) -> str:
-    """How a text begins, on one line."""
+    """The beginning of a text, on one line."""
     start = " ".join(text[: most * 4].split())
     return start if len(start) <= most else start[: most - 1].rstrip() + "…"
 
 
 def spent(spending: Spending) -> str:
-    """Tokens and money; what has no price is said to have none (law 6)."""
+    """Tokens and cost; models without a price are reported as such (law 6)."""
     tokens = spending.tokens
     counts = [
         ("in", tokens.input),
@@ -114,7 +114,7 @@ def spent(spending: Spending) -> str:
 
 
 def money(spending: Spending) -> str:
-    """Dollars and cents; the models whose share is not known are named."""
+    """Dollars and cents; models without a price are named."""
     if not spending.unpriced:
         return dollars(spending.pico_usd)
     missing = f"without {', '.join(sorted(spending.unpriced))}, which has no price"

@@ -1,7 +1,7 @@
-"""Messages of an exported page: who, when, what, what it cost; calls with their results where they were made.
+"""Messages of an exported page: role, time, content, cost; calls with their results.
 
-A line that only answers calls is no message of its own: its results stand with the calls. What answers no call
-that is shown stands by itself, so that nothing is left out.
+A line with only results is not a message of its own: its results are shown with the calls. A result whose
+call is not shown is shown by itself, so that nothing is left out.
 """
 
 from __future__ import annotations
@@ -35,41 +35,41 @@ _FOLDED = frozenset("so")
 
 
 class AgentPlacement(Protocol):
-    """Where agents are shown: inside the call that sent them, or on pages of their own."""
+    """Where agents are shown: inside the call that started them, or on pages of their own."""
 
     def shown(self, name: str, sent_from: str) -> Iterator[str]:
-        """What stands in the call that sent an agent."""
+        """The content of the call that started an agent."""
         ...
 
 
 class MessageWriter:
-    """Writes the messages of one conversation; ``mark`` begins the anchors of its messages."""
+    """Writes the messages of one conversation; ``mark`` is the prefix of its anchors."""
 
     def __init__(
         self,
         source: ExportSource,
-        talk: ViewMessages,
+        message_view: ViewMessages,
         agents: ExportAgents,
         places: AgentPlacement,
         *,
         mark: str = "m",
         who: str = "User",
     ) -> None:
-        self._source, self._talk, self._agents, self._places = source, talk, agents, places
+        self._source, self._message_view, self._agents, self._places = source, message_view, agents, places
         self._mark, self._who = mark, who
-        self._load = source.loader(talk)
+        self._load = source.loader(message_view)
         self._called: set[str] = set()
         self._ends: tuple[str, dict[str, tuple[ToolCall, Entry | None]]] = ("", {})
         self.prompts: list[tuple[int, str]] = []
 
     def anchor(self, index: int) -> str:
-        """The name of a message within its page."""
+        """The anchor of a message within its page."""
         return f"{self._mark}{index + 1}"
 
     def message(self, index: int) -> Iterator[str]:
-        """One message in pieces; nothing where all of it stands elsewhere."""
-        kind = self._talk.kinds[index]
-        said = self._source.message(self._talk, index)
+        """One message in pieces; nothing if all of it is shown elsewhere."""
+        kind = self._message_view.kinds[index]
+        said = self._source.message(self._message_view, index)
         if kind == "b":
             yield self._boundary(index, said)
             return
@@ -85,14 +85,14 @@ class MessageWriter:
         for block in blocks:
             yield from self._block(block, said, index)
         if not said.blocks:
-            yield '<div class="note">Nothing that can be shown.</div>\n'
+            yield '<div class="note">Nothing to show.</div>\n'
         yield "</details>\n</article>\n" if kind in _FOLDED else "</article>\n"
 
     def _is_elsewhere(self, block: Block, index: int) -> bool:
         if not isinstance(block, ToolResultBlock) or block.tool_use_id not in self._called:
             return False
-        node = self._talk.results.get(block.tool_use_id)
-        return node is not None and any(one.offset == node.offset for one in self._talk.groups[index])
+        node = self._message_view.results.get(block.tool_use_id)
+        return node is not None and any(one.offset == node.offset for one in self._message_view.groups[index])
 
     def _boundary(self, index: int, said: Message) -> str:
         words = words_of(said.text, 200) or "Conversation compacted"
@@ -126,7 +126,7 @@ class MessageWriter:
             case ThinkingBlock(thinking):
                 yield _thinking(thinking)
             case RedactedThinkingBlock():
-                yield '<div class="note">Thinking that only its author can read.</div>\n'
+                yield '<div class="note">Thinking that only the API can read.</div>\n'
             case ToolUseBlock():
                 yield from self._call(block, said, index)
             case ServerToolUseBlock() | McpToolUseBlock():
@@ -149,11 +149,15 @@ class MessageWriter:
         yield "</details>\n"
 
     def _ends_of(self, said: Message) -> dict[str, tuple[ToolCall, Entry | None]]:
-        """Every call of a message with its end; found once a message, for one may make very many."""
+        """Every call of a message with its outcome; computed once per message, because one may have very
+        many.
+        """
         if self._ends[0] == said.uuid:
             return self._ends[1]
         wanted = {block.id for block in said.blocks if isinstance(block, ToolUseBlock)}
-        nodes = {name: self._talk.results[name] for name in wanted if name in self._talk.results}
+        nodes = {
+            name: self._message_view.results[name] for name in wanted if name in self._message_view.results
+        }
         read = {node.offset: self._load(node) for node in nodes.values()}
         calls = tool_calls([*said.entries, *(entry for entry in read.values() if entry is not None)])
         found = {
@@ -180,7 +184,7 @@ def _thinking(text: str) -> str:
 
 
 def _cost(cost: Spending) -> str:
-    """Every digit: the cost of one message is mostly less than a cent."""
+    """Every digit: one message usually costs less than a cent."""
     if cost.unpriced:
         return spent(cost)
     return f"{spent(cost).rpartition(', ')[0]}, ${exact(cost.pico_usd)}"

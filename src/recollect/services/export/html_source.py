@@ -1,7 +1,7 @@
-"""What an exported page is made from: one session's conversations and agents, without their secrets.
+"""The source of an exported page: one session's conversations and agents, without their secrets.
 
-Secrets are taken out of a line before anything is made of it, by the function that every export uses, so no
-markup can stand between the letters of one. Lines are read when their turn comes and forgotten again.
+Secrets are removed from a line before anything is built from it, by the function that every export uses, so
+no markup can split a secret. Lines are read one at a time and not held.
 """
 
 from __future__ import annotations
@@ -65,35 +65,33 @@ class ExportSource:
 
     @functools.cached_property
     def damage(self) -> list[Damage]:
-        """The lines of its log that cannot be read."""
         return self.session.damage()
 
-    def talk(self) -> ViewMessages:
-        """The conversation itself."""
+    def message_view(self) -> ViewMessages:
+        """The main conversation."""
         return talk_of(self.opened, ConversationView(whole=self.whole))
 
-    def agent_talk(self, name: str) -> ViewMessages:
-        """What an agent and the model said to each other."""
+    def agent_message_view(self, name: str) -> ViewMessages:
+        """The conversation between an agent and the model."""
         return talk_of(self.opened, ConversationView(agent=name))
 
     def text(self, text: str) -> str:
-        """A text that does not come from a line, such as a title; asked for again, it is not counted again."""
+        """Redact a text that is not from a line, such as a title; repeated texts are counted once."""
         if self.redactor is not None and text not in self._texts:
             self._texts[text] = self.redactor.text(text)
         return self._texts.get(text, text)
 
-    def message(self, talk: ViewMessages, index: int) -> Message:
-        """One message."""
-        return spoken(talk.groups[index], self.loader(talk))
+    def message(self, message_view: ViewMessages, index: int) -> Message:
+        return spoken(message_view.groups[index], self.loader(message_view))
 
-    def loader(self, talk: ViewMessages) -> Callable[[Node], Entry | None]:
+    def loader(self, message_view: ViewMessages) -> Callable[[Node], Entry | None]:
         """Reads the lines of a conversation without their secrets."""
-        return lambda node: self._without_secrets(talk, talk.load(node))
+        return lambda node: self._without_secrets(message_view, message_view.load(node))
 
-    def _without_secrets(self, talk: ViewMessages, entry: Entry | None) -> Entry | None:
+    def _without_secrets(self, message_view: ViewMessages, entry: Entry | None) -> Entry | None:
         if entry is None or self.redactor is None:
             return entry
-        place = (talk.log.path, entry.offset)
+        place = (message_view.log.path, entry.offset)
         clean = self.redactor.line(entry.raw, count=place not in self._counted)
         if clean == entry.raw:
             return entry
@@ -106,18 +104,18 @@ class ExportSource:
         group = talk.groups[index]
         if group[0].type != "assistant":
             return None
-        places = talk.responses.get(group[0].message_id or "", [index])
+        places = message_view.responses.get(group[0].message_id or "", [index])
         if places[-1] != index:
             return None
         ledger = Ledger(self._prices)
-        for node in (node for place in places for node in talk.groups[place]):
-            entry = talk.load(node)
+        for node in (node for place in places for node in message_view.groups[place]):
+            entry = message_view.load(node)
             ledger.add(None if entry is None else usage_facts(entry.raw))
         return ledger.total() if ledger.responses else None
 
 
 class ExportAgents:
-    """The agents of a session, numbered in the order of their logs, and the calls that sent them."""
+    """The agents of a session, numbered in the order of their logs, and the calls that started them."""
 
     def __init__(self, source: ExportSource) -> None:
         self._source = source
@@ -135,11 +133,11 @@ class ExportAgents:
 
     @property
     def bytes(self) -> int:
-        """How much there is to read of those that have logs of their own."""
+        """The total size of the agents' own logs."""
         return sum(file.size for file in self._files.values())
 
     def sent_by(self, call: ToolCall) -> str | None:
-        """The agent that a call sent, where one is known."""
+        """The agent that a call started, if known."""
         if call.name not in AGENT_TOOLS and call.agent_id is None:
             return None
         named = self._by_call.get(call.id) or call.agent_id or agent_in_text(call.text)
@@ -149,18 +147,18 @@ class ExportAgents:
         return self._prompts().get(prompt) if isinstance(prompt, str) else None
 
     def _prompts(self) -> dict[str, str]:
-        """What the agents inside the main log were asked first: they have no other link to their call."""
+        """The first prompts of agents inside the main log: their only link to their call."""
         if self._by_prompt is None:
             self._by_prompt = {}
-            talk = self._source.talk()
-            load = self._source.loader(talk)
+            message_view = self._source.message_view()
+            load = self._source.loader(message_view)
             for uuid in self._inline:
                 said = spoken((self._source.opened.graph.nodes[uuid],), load)
                 self._by_prompt.setdefault(said.text, uuid)
         return self._by_prompt
 
     def title(self, name: str) -> str:
-        """What an agent is called: its kind and what it was for, as far as its own file says."""
+        """The label of an agent: its type and description, if its file has them."""
         meta = self._meta(name)
         words = [one for one in (meta.agent_type, meta.description) if one]
         return self._source.text(": ".join(words)) or f"agent {name[:8]}"

@@ -1,1 +1,1 @@
-"""Keep the history of a project whose directory was renamed, moved or shared."""
+"""Preserve the history of a project whose directory was renamed, moved or shared."""

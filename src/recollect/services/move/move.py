@@ -1,11 +1,11 @@
-"""A project that was renamed or moved keeps its history: `recollect mv`.
+"""A renamed or moved project keeps its history: `recollect mv`.
 
-The client finds sessions by the directory they are in, and that is named after the working
-directory. So the logs of every session that worked in the old directory, or below it, go to
-the directories of the new paths, with their side files and flat sub-agents; their ``cwd``,
-the prompt history and the project's entry in the global config say the new path. All of it is
-one change in the journal, with one undo. File backups, tasks and todos go by session id and
-stay where they are. The directory itself is not touched: move it before or afterwards.
+The client finds sessions by their directory, which is named after the working directory. So the logs of every
+session that worked in the old directory, or below it, move to the directories of the new paths, with their
+side files and flat sub-agents; their ``cwd``, the prompt history and the project's entry in the global config
+get the new path. All of it is one change in the journal, with one undo. File backups, tasks and todos are
+stored by session id and do not move. The project directory itself is not touched: move it before or
+afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from recollect.system.peek import open_regular
 
 
 class SessionMove(Struct, frozen=True):
-    """A session that goes along: from one directory of the home to another."""
+    """A session that moves from one directory of the home to another."""
 
     session: str
     cwd: str
@@ -40,14 +40,14 @@ class SessionMove(Struct, frozen=True):
 
 
 class MoveConflict(Struct, frozen=True):
-    """A session that stays, and why."""
+    """A session that does not move, and why."""
 
     session: str
     reason: str
 
 
 class MovePlan(Struct, kw_only=True):
-    """What moving history would change in one home."""
+    """The changes of a move in one home."""
 
     home: ClaudeHome
     plan: ChangePlan
@@ -58,16 +58,16 @@ class MovePlan(Struct, kw_only=True):
 
 
 class _DirectoryMovePlan(MovePlan, kw_only=True):
-    """One directory became another."""
+    """One renamed directory."""
 
     mapping: PathMapping
 
 
 def planned_move(home: ClaudeHome, old: str, new: str) -> MovePlan:
-    """Look at everything in a home that names the old directory; nothing is touched."""
+    """Find everything in a home that names the old directory; nothing is changed."""
     if PathMapping(old, new).moved(new) is not None or old == new:
         raise UsageError(
-            f"mv: {new} is {old}, or lies below it", hint="name the directory as it was and as it is now"
+            f"mv: {new} is {old}, or is below it", hint="give the old and the new path of the directory"
         )
     plan = ChangePlan("mv", old, _common_parent(home))
     found = _DirectoryMovePlan(home=home, mapping=PathMapping(old, new), plan=plan)
@@ -85,7 +85,7 @@ def planned_move(home: ClaudeHome, old: str, new: str) -> MovePlan:
 
 
 def carry_out(found: MovePlan, data: Path) -> AppliedChange:
-    """Do it, under our locks of the logs; ``Busy`` where a client has one of the sessions open."""
+    """Carry it out, under our locks of the logs; ``Busy`` where a client has one of the sessions open."""
     with contextlib.ExitStack() as held:
         for log in sorted(one.source for one in found.sessions):
             held.enter_context(FileLock(lock_path(log, data), guards=log))
@@ -138,18 +138,18 @@ def _plan_project(found: _DirectoryMovePlan, project: ProjectDir, live: set[str]
 
 
 def conflict_of(log: SessionFile, target: Path, live: set[str]) -> MoveConflict | None:
-    """Why a log cannot go to a directory of the home, if so."""
+    """Why a log cannot move to a directory of the home; None if it can."""
     if str(log.id) in live:
         return MoveConflict(str(log.id), "a client has it open")
     if target == log.path.parent:
         return None
     if any(os.path.lexists(target / name) for name in (log.path.name, log.side_dir.name)):
-        return MoveConflict(str(log.id), f"{target.name} has a session of that id already")
+        return MoveConflict(str(log.id), f"{target.name} already has a session with that id")
     return None
 
 
 def _plan_log(found: _DirectoryMovePlan, source: Path, target: Path) -> None:
-    """A log under its new name with its new paths; its time stays, for the client lists by it."""
+    """Move a log and update its paths; its time stays, because the client sorts by it."""
     seen = FileState.at(source)
     if target == source:
         found.plan.replace(source, _edited(found.mapping, source), expected=seen, mtime_ns=seen.mtime_ns)
@@ -168,7 +168,7 @@ def _plan_side_files(found: _DirectoryMovePlan, log: SessionFile, target: Path) 
     for agent in sorted(side.rglob("agent-*.jsonl")):
         if agent.is_file() and not agent.is_symlink() and _would_change(found.mapping, agent):
             place = new_side / agent.relative_to(side)
-            # New contents are written before anything moves, so they are read where the log is now.
+            # New contents are written before anything moves, so they are read from the current path.
             found.plan.replace(place, _edited(found.mapping, agent), mtime_ns=agent.stat().st_mtime_ns)
 
 
@@ -198,7 +198,10 @@ def _plan_history(found: _DirectoryMovePlan) -> None:
 
 
 def _plan_config(found: _DirectoryMovePlan) -> None:
-    """The project's entry in the global config: trust, allowed tools, servers. What the new path has already wins."""
+    """The project's entry in the global config: trust, allowed tools, servers.
+
+    Existing values of the new path win.
+    """
     config = found.home.config_file
     if config is None or not config.is_file() or config.is_symlink():
         return
@@ -207,7 +210,7 @@ def _plan_config(found: _DirectoryMovePlan) -> None:
         whole = msgspec.json.decode(data, type=dict[str, Raw])
         projects = msgspec.json.decode(whole["projects"], type=dict[str, dict[str, Raw]])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-        return  # `recollect config check` is for a config that cannot be read
+        return  # `recollect config check` handles a config that cannot be read
     changed: dict[str, dict[str, Raw]] = {}
     for path, entry in projects.items():
         moved = found.mapping.moved(path)
@@ -228,7 +231,7 @@ def _would_change(mapping: PathMapping, path: Path) -> bool:
 
 
 def _edited(mapping: PathMapping, path: Path) -> Iterator[bytes]:
-    """The lines of a file as they will be; the file is opened when the first is asked for."""
+    """The updated lines of a file; the file is opened when the first is requested."""
     with open_regular(path) as lines:
         for line in lines:
             yield mapping.edited(line)

@@ -1,11 +1,11 @@
-"""A project folder that several directories share is split: `recollect mv --split`.
+"""Split a project folder that several directories share: `recollect mv --split`.
 
-Clients name the folder after the directory with every other character as a hyphen, so /srv/a-b and
-/srv/a/b share one, and in the one they offer the other's conversations (2.1.197 even goes on with them at
-``--continue``; 2.1.325 passes over those). Which session is whose is said by its entries. Sessions of a directory that has a folder of its own go there. Of
-directories whose names give this very folder one keeps it; the sessions of each other one go to a
-folder beside it. No client looks there by itself: that is the point. `recollect resume` and
-``claude --resume FILE`` find them.
+Clients build the folder name by replacing special characters with hyphens, so /srv/a-b and /srv/a/b share
+one, and each offers the other's conversations (2.1.197 even continues them at ``--continue``; 2.1.325 skips
+them). The entries of a session name its directory. Sessions of a directory with a folder of its own move
+there. Of the directories that give this folder name one keeps it; the sessions of every other one move to a
+folder beside it. No client finds them there by itself, which is intended. `recollect resume` and ``claude
+--resume FILE`` do.
 
 Nothing is rewritten, files only move, in one change with one undo. Sessions that name no directory stay.
 """
@@ -26,7 +26,10 @@ from recollect.storage.home import ClaudeHome, ProjectDir, SessionFile
 
 
 def planned_split(home: ClaudeHome, folder: str, keep: str | None = None) -> MovePlan:
-    """Look at one folder of a home; nothing is touched. ``keep`` names the directory that keeps the folder."""
+    """Examine one folder of a home; nothing is changed.
+
+    ``keep`` names the directory that keeps the folder.
+    """
     project = _found(home, folder)
     owners = _by_directory(home, project)
     kept = _kept(project, owners, keep)
@@ -44,13 +47,13 @@ def planned_split(home: ClaudeHome, folder: str, keep: str | None = None) -> Mov
     _plan_agents(found, project)
     if not found.sessions and not found.conflicts:
         only = next(iter(owners), None)
-        whose = f"all of its sessions are of {only}" if only else "its sessions name no directory"
+        whose = f"all its sessions belong to {only}" if only else "its sessions name no directory"
         raise UsageError(f"mv --split {project.name}: {whose}", hint="there is nothing to split")
     return found
 
 
 def _found(home: ClaudeHome, folder: str) -> ProjectDir:
-    """The folder by its path, its name, or by one of the directories that share it."""
+    """The folder by its path, its name, or one of the directories that share it."""
     path = os.path.realpath(Path(folder).expanduser())
     key = project_key(path)
     for project in home.projects():
@@ -58,7 +61,7 @@ def _found(home: ClaudeHome, folder: str) -> ProjectDir:
             return project
     raise NotFound(
         f"mv --split: {home.root} has no project folder {folder}",
-        hint="`recollect check --code path-collision` names folders that are shared",
+        hint="`recollect check --code path-collision` lists shared folders",
     )
 
 
@@ -72,13 +75,13 @@ def _by_directory(home: ClaudeHome, project: ProjectDir) -> dict[str, list[Sessi
 
 
 def _kept(project: ProjectDir, owners: dict[str, list[SessionFile]], keep: str | None) -> str | None:
-    """The directory that keeps the folder: the one named, else the one that was worked in last."""
+    """The directory that keeps the folder: the named one, else the most recently used."""
     rivals = [cwd for cwd in owners if project_key(cwd) == project.name]
     if keep is not None:
         wanted = str(Path(keep).expanduser().absolute())
         if wanted not in rivals:
             raise UsageError(
-                f"mv --split: --keep {keep} is none of those that share {project.name}",
+                f"mv --split: --keep {keep} does not share {project.name}",
                 hint="they are " + (", ".join(sorted(rivals)) or "none"),
             )
         return wanted
@@ -99,12 +102,12 @@ def _plan_session(plan: ChangePlan, log: SessionFile, target: Path) -> None:
     side = log.side_dir
     if side.is_dir() and not side.is_symlink():
         plan.move(side, target / side.name)
-    # The log comes last, so that the session is complete where it can be seen.
+    # The log comes last, so that the session is complete when it becomes visible.
     plan.move(log.path, target / log.path.name)
 
 
 def _plan_agents(found: MovePlan, project: ProjectDir) -> None:
-    """The flat logs of sub-agents go where their session goes."""
+    """The flat logs of sub-agents move with their session."""
     targets = {one.session: one.target.parent for one in found.sessions}
     for agent in found.home.project_agents(project) if targets else ():
         target = targets.get(str(agent.owner())) if agent.layout == "flat" else None

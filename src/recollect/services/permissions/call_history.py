@@ -28,7 +28,7 @@ _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 class PastCall(NamedTuple):
-    """One call. ``input`` is its JSON as it stands in the log; ``at`` is None where the line has no time."""
+    """One call. ``input`` is its JSON from the log; ``at`` is None where the line has no time."""
 
     tool: str
     input: bytes
@@ -36,7 +36,7 @@ class PastCall(NamedTuple):
     session: str
     at: dt.datetime | None = None
     refused: bool = False
-    """Somebody, or a rule, said no to it."""
+    """A person or a rule denied it."""
 
 
 def past_calls(
@@ -66,7 +66,7 @@ def _within(at: dt.datetime | None, since: dt.datetime | None, until: dt.datetim
 
 
 def _calls(home: ClaudeHome, log: LogFile) -> Iterator[tuple[str, PastCall]]:
-    """The calls of one log; the answers come after them, so all of it is read first."""
+    """The calls of one log; results follow their calls, so the whole log is read first."""
     found: dict[str, PastCall] = {}
     cwd = ""
     try:

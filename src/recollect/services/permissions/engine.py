@@ -1,9 +1,9 @@
-"""The permission engine as it stands in a directory: settings, trust and workspace put together.
+"""The permission engine of a directory: settings, trust and workspace combined.
 
-What the client would leave out, and we do not: deny and ask rules of a settings file that it
-ignores for a fault elsewhere in it, and of weaker layers where managed settings forbid all other rules. Both make
-us stricter, never weaker. While a file cannot be read at all, nothing is allowed by a rule without a
-question: its deny rules are not known.
+Two kinds of rules count here that the client leaves out: deny and ask rules of a settings file that it
+ignores because of a fault elsewhere in it, and of weaker layers where managed settings forbid all other
+rules. Both only make us stricter. While a file cannot be read at all, no rule allows anything without asking:
+its deny rules are unknown.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _PRIMARY = {
 
 @dataclass(frozen=True, slots=True)
 class ProjectEngine:
-    """An engine, and what it was made from."""
+    """An engine and its settings."""
 
     engine: PolicyEngine
     loaded: LoadedSettings
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
-        """The engine's decision; an allow becomes a question while a settings file cannot be read."""
+        """The engine's decision; an allow becomes an ask while a settings file cannot be read."""
         return self._held(self.engine.decide(tool, arguments))
 
     def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
-        """The decision with every rule that was looked at."""
+        """The decision with every rule that was considered."""
         found = self.engine.explain(tool, arguments)
         return replace(found, decision=self._held(found.decision))
 
@@ -62,7 +62,7 @@ class ProjectEngine:
         hidden = self.loaded.unreadable
         if not hidden or decision.verdict is not Verdict.ALLOW:
             return decision
-        why = f"{hidden[0].path} cannot be read, so its deny rules are not known"
+        why = f"{hidden[0].path} cannot be read, so its deny rules are unknown"
         return replace(decision, verdict=Verdict.ASK, rule=None, source=None, why=why)
 
 
@@ -77,7 +77,7 @@ def permit(
     world: World | None = None,
     rules: RuleSet | None = None,
 ) -> ProjectEngine:
-    """The engine for calls made in a directory; ``rules`` take the place of those in the settings."""
+    """The engine for calls in a directory; ``rules`` replace those in the settings."""
     found = loaded(home, directory, command_line=command_line, managed=managed, trusted=trusted)
     is_trusted = found.project.trusted if trusted is None else trusted
     workspace = Workspace(
@@ -91,7 +91,7 @@ def permit(
 
 
 def rule_set(layers: Iterable[SettingsLayer]) -> RuleSet:
-    """All rules of the layers. Where managed settings say so, no other layer allows anything (R20)."""
+    """All rules of the layers. Managed settings can forbid allow rules of other layers (R20)."""
     layers = list(layers)
     found = list(rules_of(layers))
     rules = [one for one in found if isinstance(one, Rule)]
@@ -108,7 +108,7 @@ def _managed_only(layer: SettingsLayer) -> bool:
 
 
 def rules_from(file: Path) -> RuleSet:
-    """Rules of a file to try: settings with ``permissions``, or an object of allow, ask and deny alone."""
+    """Rules of a trial file: settings with ``permissions``, or an object of allow, ask and deny."""
     data = settings_files.content(file)
     if data is None:
         raise UsageError(f"rules {file}: there is no such file", hint="name a JSON file of rules")
@@ -148,7 +148,9 @@ def call_of(text: str) -> tuple[str, dict[str, object]]:
     if not argument:
         return name, {}
     if name not in _PRIMARY:
-        raise UsageError(f"call {text!a}: {name} has no one argument", hint=f"write {name}({{…}}) with JSON")
+        raise UsageError(
+            f"call {text!a}: {name} has no single main argument", hint=f"write {name}({{…}}) with JSON"
+        )
     return name, {_PRIMARY[name]: argument}
 
 
@@ -176,7 +178,7 @@ def _mode(found: LoadedSettings, given: str | None) -> Mode:
 
 
 def _user_home(home: ClaudeHome) -> Path:
-    """The directory ``~`` stands for in rules: the user's, whichever home was named."""
+    """The directory that ``~`` means in rules: the user's, for any Claude home."""
     try:
         return Path.home()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The file system as the permission engine asks about it. Nothing here raises, opens or writes."""
+"""The file system queries of the permission engine. Nothing here raises, opens or writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 
 
 class FileWorld:
-    """The real file system, looked at anew for every question: a decision must see a link that was swapped in."""
+    """The real file system, without caching: a decision must see a link that was swapped in."""
 
     def resolved(self, path: str) -> str:
         """The path with every link followed as far as it exists."""
@@ -34,14 +34,13 @@ class FileWorld:
 
 
 class CachedFileWorld(FileWorld):
-    """The same, each answer kept: for looking back over thousands of calls, never for one that is about to run."""
+    """Cached answers, for analysing thousands of past calls, never for a call that is about to run."""
 
     def __init__(self) -> None:
         self._resolved: dict[str, str] = {}
         self._seen: dict[str, os.stat_result | None] = {}
 
     def resolved(self, path: str) -> str:
-        """As the real one said first."""
         found = self._resolved.get(path)
         if found is None:
             found = self._resolved[path] = super().resolved(path)

@@ -1,7 +1,7 @@
-"""Answer the client's PreToolUse hook: one call in, one decision out, and no way to end in between.
+"""Answer the client's PreToolUse hook: one call in, one decision out.
 
-Whatever goes wrong is a deny: input that is no JSON, settings that cannot be loaded, an error of our own. The
-mode is the client's own, as it says; its argument cannot switch anything off (E07).
+Every failure is a deny: input that is not JSON, settings that cannot be loaded, an error of our own. The mode
+is the one the client reports; its argument cannot disable anything (E07).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 2_000
 def answered(
     home: ClaudeHome, request: bytes, *, rules: Path | None = None, managed: Path | None = None
 ) -> dict[str, Any]:
-    """What to print for one request of the client."""
+    """The output for one request of the client."""
     try:
         return _answered(home, request, rules, managed)
     except Exception as problem:  # noqa: BLE001 - a hook that fails must hold the call back, whatever failed
@@ -48,7 +48,7 @@ def _answered(home: ClaudeHome, request: bytes, rules: Path | None, managed: Pat
 
 
 def reason(decision: Decision) -> str:
-    """Why, with the rule and its place, for the person who is asked."""
+    """The reason, with the rule and its location, for the person who is asked."""
     words = decision.why
     if decision.rule is not None:
         source = decision.source
@@ -60,7 +60,7 @@ def reason(decision: Decision) -> str:
 
 
 def answer(verdict: Verdict, why: str) -> dict[str, Any]:
-    """A decision in the client's words."""
+    """A decision in the client's format."""
     return {
         "hookSpecificOutput": {
             "hookEventName": EVENT,

@@ -1,9 +1,8 @@
-"""History against rules: what would have been allowed, asked and denied, by which rule, and where to look.
+"""Replay history against rules: what would have been allowed, asked and denied, by which rule, with examples.
 
-Every past call is decided anew as it would be now, in its own directory: with that project's settings and trust,
-or with rules of a file in their place. Decisions are kept by tool, arguments and
-directory, because sessions repeat themselves. Files are looked at as they are today; what was a link or was missing
-then may be different now.
+Every past call is decided as it would be now, in its own directory: with that project's settings and trust,
+or with the rules of a file instead. Decisions are cached by tool, arguments and directory, because sessions
+repeat calls. Files are examined as they are today; links and missing files may have been different then.
 
 Nothing is run and nothing is written.
 """
@@ -31,14 +30,14 @@ from recollect.services.permissions.file_world import CachedFileWorld
 from recollect.storage.home import ClaudeHome
 
 EXAMPLES = 3
-# Without a rule the reason names the file; those that differ in nothing else are one reason.
+# Without a rule the reason names the file; reasons that differ only in that are one.
 _ANY_PATH = re.compile(r"^[~/].*(?= (?:is|was|has|lies) )", re.DOTALL)
 _LONG = 2_000
 _EXAMPLE_LENGTH = 500
 
 
 class CallExample(NamedTuple):
-    """One call to look at."""
+    """One example call."""
 
     tool: str
     text: str
@@ -49,7 +48,7 @@ class CallExample(NamedTuple):
 
 @dataclass(slots=True)
 class RuleUse:
-    """What one rule, or the lack of one, decided."""
+    """The decisions of one rule, or of the lack of one."""
 
     verdict: Verdict
     rule: str | None
@@ -59,7 +58,7 @@ class RuleUse:
     examples: list[CallExample] = field(default_factory=list)
 
     def add(self, call: PastCall) -> None:
-        """One more call; the first few that differ are kept."""
+        """Add a call; the first few different ones are kept as examples."""
         self.calls += 1
         if len(self.examples) < EXAMPLES:
             example = _example(call)
@@ -69,7 +68,7 @@ class RuleUse:
 
 @dataclass(slots=True)
 class VerdictShift:
-    """Calls that new rules would decide otherwise."""
+    """Calls that new rules would decide differently."""
 
     before: Verdict
     after: Verdict
@@ -80,7 +79,7 @@ class VerdictShift:
 
 @dataclass(slots=True)
 class Replay:
-    """The whole account."""
+    """The result of a replay."""
 
     calls: int = 0
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
@@ -88,7 +87,7 @@ class Replay:
     unanalysable: int = 0
     shifts: dict[tuple[Verdict, Verdict, str], VerdictShift] = field(default_factory=dict)
     fired: set[tuple[str, str, str | None, int | None]] = field(default_factory=set)
-    """Rules that decided some part of some call: verdict, text, file, line."""
+    """Rules that decided part of a call: verdict, text, file, line."""
     directories: int = 0
 
     def by_count(self, verdict: Verdict) -> list[RuleUse]:
@@ -98,7 +97,7 @@ class Replay:
 
 
 class Replayer:
-    """Decides past calls; one engine per directory, one answer per different call."""
+    """Decides past calls; one engine per directory, one decision per distinct call."""
 
     def __init__(
         self,
@@ -137,7 +136,7 @@ class Replayer:
         return found
 
     def with_more(self, cwd: str, rules: RuleSet) -> PolicyEngine:
-        """The engine of a directory with other rules in place of its own."""
+        """The engine of a directory with other rules instead of its own."""
         engine = self.permit(cwd).engine
         return PolicyEngine(rules, engine.workspace, engine.mode, self._world)
 
@@ -151,7 +150,7 @@ class Replayer:
 
 
 def replay(calls: Iterable[PastCall], replayer: Replayer, before: Replayer | None = None) -> Replay:
-    """Decide every call; with ``before``, also what was decided otherwise by those rules."""
+    """Decide every call; with ``before``, also list what those rules decided differently."""
     result = Replay()
     for call in calls:
         decision = replayer.decide(call)
@@ -192,7 +191,7 @@ def _compare(result: Replay, call: PastCall, old: Decision, new: Decision) -> No
 
 
 def arguments_of(call: PastCall) -> dict[str, object]:
-    """A call's arguments; of file contents only the beginning, which no rule looks at."""
+    """A call's arguments; file contents are cut, because no rule reads them."""
     try:
         found = msgspec.json.decode(call.input)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -212,7 +211,7 @@ def _example(call: PastCall) -> CallExample:
 
 
 def shown(call: PastCall) -> str:
-    """What a call is about, without its secrets: its command, path or address, else its arguments."""
+    """A short text for a call, without its secrets: its command, path or address, else its arguments."""
     return _without_secrets(_about(call))
 
 

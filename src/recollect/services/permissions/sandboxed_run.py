@@ -1,9 +1,8 @@
-"""A command run under the permission rules and inside a sandbox: both, always.
+"""Run a command under the permission rules and inside a sandbox, always both.
 
-The rules are asked first, about the very words that are then run (no shell reads
-them again); where they say no, or want a person asked who is not here, nothing is
-started. Then the sandbox: writable is the working directory and what was named,
-reachable are the hosts that were named.
+The rules decide first, about exactly the arguments that are then run (no shell parses them again). If they
+deny, or require a question that was not answered, nothing is started. In the sandbox the working directory
+and the named paths are writable, and the named hosts are reachable.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What somebody wants run, and what it may use."""
+    """A command to run, and what it may use."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -34,53 +33,53 @@ class RunRequest:
     is_unconfined: bool = False
     seconds: float = 120
     accepts_ask: bool = False
-    """Whoever asks has said yes by name; a deny stays a deny."""
+    """The caller has confirmed explicitly; a deny stays a deny."""
 
     @property
     def call(self) -> str:
-        """The call the rules are asked about."""
+        """The call that the rules decide about."""
         return f"Bash({shlex.join(self.argv)})"
 
 
 def run(
-    wish: RunRequest,
+    request: RunRequest,
     home: ClaudeHome,
     *,
     cancelled: threading.Event | None = None,
     on_output: OnOutput | None = None,
 ) -> execution.RunResult:
     """Decide, then run. ``NotPermitted`` and ``NoSandbox`` mean that nothing was started."""
-    require_permission(wish, decided(wish, home))
+    require_permission(request, decided(request, home))
     confinement = execution.Confinement(
-        write=(wish.cwd, *wish.write),
-        allow_hosts=wish.allow_hosts,
-        backend="unconfined" if wish.is_unconfined else "auto",
+        write=(request.cwd, *request.write),
+        allow_hosts=request.allow_hosts,
+        backend="unconfined" if request.is_unconfined else "auto",
     )
     return execution.run(
-        wish.argv,
-        cwd=wish.cwd,
+        request.argv,
+        cwd=request.cwd,
         confinement=confinement,
-        limits=execution.RunLimits(seconds=wish.seconds),
+        limits=execution.RunLimits(seconds=request.seconds),
         cancelled=cancelled,
         on_output=on_output,
     )
 
 
-def decided(wish: RunRequest, home: ClaudeHome) -> Decision:
-    """What the rules that count in the working directory say to the command."""
+def decided(request: RunRequest, home: ClaudeHome) -> Decision:
+    """The decision of the rules that apply in the working directory."""
     from recollect.services.permissions.engine import permit
 
-    return permit(home, wish.cwd).decide("Bash", {"command": shlex.join(wish.argv)})
+    return permit(home, request.cwd).decide("Bash", {"command": shlex.join(request.argv)})
 
 
-def require_permission(wish: RunRequest, decision: Decision) -> None:
-    """Raise unless it is allowed, or only asked about and the answer was given with the wish."""
-    if decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.ASK and wish.accepts_ask):
+def require_permission(request: RunRequest, decision: Decision) -> None:
+    """Raise unless the command is allowed, or needs a confirmation that was given."""
+    if decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.ASK and request.accepts_ask):
         return
-    see = f"`recollect perm explain {_quoted(wish.call)} --cwd {_quoted(str(wish.cwd))}` shows why"
+    see = f"`recollect perm explain {_quoted(request.call)} --cwd {_quoted(str(request.cwd))}` shows why"
     if decision.verdict is Verdict.DENY:
-        raise NotPermitted(wish.call, decision.why, hint=see)
-    raise NotPermitted(wish.call, decision.why, hint=f"{see}; --yes runs it all the same")
+        raise NotPermitted(request.call, decision.why, hint=see)
+    raise NotPermitted(request.call, decision.why, hint=f"{see}; --yes runs it anyway")
 
 
 def _quoted(text: str) -> str:

@@ -1,9 +1,9 @@
-"""The smallest allow list that history supports and that permits nothing dangerous; and rules that do nothing.
+"""The smallest safe allow list that the history supports, and rules without effect.
 
-A call was a prompt when the rules of today would ask about it. Each part of it needs a rule; which rule may be
-suggested for a command at all is decided in ``suggestible``. A rule is kept if enough prompts need it and
-nobody ever said no to a call that it would let through. At the end every rule is put to the test
-in the engine itself, with dangerous commands behind it: one that would let any of them through is withdrawn.
+A call counts as a prompt if today's rules would ask about it. Each part of it needs a rule; ``suggestible``
+decides which rule may be suggested for a command at all. A rule is kept if enough prompts need it and no call
+that it would allow was ever denied. At the end every rule is tested in the engine itself, followed by
+dangerous commands: a rule that would allow any of them is dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SOURCE = RuleSource(Scope.COMMAND_LINE)
 
 @dataclass(slots=True)
 class RuleSuggestion:
-    """A rule worth adding: how far it reaches, how many prompts need it, and some of them."""
+    """A rule to add: its scope, how many prompts need it, and some of them."""
 
     rule: str
     tier: Tier
@@ -53,7 +53,7 @@ class RuleSuggestion:
 
 @dataclass(frozen=True, slots=True)
 class IdleRule:
-    """A rule of the settings that does nothing, and why."""
+    """A rule in the settings without effect, and why."""
 
     rule: Rule
     kind: str
@@ -62,7 +62,7 @@ class IdleRule:
 
 @dataclass(slots=True)
 class RuleAdvice:
-    """What to add, what it saves, and what could go."""
+    """What to add, what it saves, and what could be removed."""
 
     calls: int = 0
     prompts: int = 0
@@ -80,7 +80,7 @@ class _PermissionPrompt:
 def suggest(
     calls: Iterable[PastCall], replayer: Replayer, *, least: int = 2, project_code: bool = False
 ) -> RuleAdvice:
-    """Look through history and advise; ``least`` is how many prompts a rule must spare."""
+    """Analyse the history; ``least`` is how many prompts a rule must save."""
     advice = RuleAdvice()
     prompts: list[_PermissionPrompt] = []
     tiers: dict[str, Tier] = {}
@@ -100,7 +100,7 @@ def suggest(
             tiers.update(found)
             prompts.append(_PermissionPrompt(call, frozenset(found)))
     chosen = _smallest(prompts, set(tiers) - refused, least)
-    # Only what would be shown is put to the test: most commands of a history were typed once.
+    # Only rules that would be shown are tested: most commands of a history were typed once.
     chosen = _smallest(prompts, {rule for rule in chosen if not _lets_danger_through(rule)}, least)
     advice.suggestions = _described(chosen, prompts, tiers)
     advice.saved = _saved(prompts, chosen, replayer)
@@ -108,11 +108,11 @@ def suggest(
     return advice
 
 
-# ---- what a prompt needs -----------------------------------------------------------------------------------
+# ---- the rules a prompt needs ------------------------------------------------------------------------------
 
 
 def _needed(decision: Decision, call: PastCall) -> dict[str, Tier] | None:
-    """The rules that would have spared this prompt; None where no rule may."""
+    """The rules that would have avoided this prompt; None where no rule may."""
     held = [part for part in decision.parts if part.verdict is not Verdict.ALLOW]
     if decision.unanalysable or not held or any(part.rule is not None for part in held):
         return None
@@ -142,7 +142,7 @@ def _for_command(text: str) -> tuple[str, Tier] | None:
     view = allow_view(command)
     if view is None or view.argv is None or view.assignments or any(one.writes for one in view.redirects):
         return None
-    # A program that starts another one is judged by what it starts as well.
+    # A program that starts another one is also judged by what it starts.
     inner = [one.argv for one in deny_views(command) if one.argv not in (command.argv, view.argv)]
     exact = f"Bash({exact_command(view.raw or text)})"
     found = rule_for(view.argv, exact)
@@ -154,7 +154,7 @@ def _for_command(text: str) -> tuple[str, Tier] | None:
 
 
 def _smallest(prompts: Sequence[_PermissionPrompt], allowed: set[str], least: int) -> set[str]:
-    """Rules that together spare prompts, each at least so many; fewer than that, and it goes with its prompts."""
+    """Rules that together avoid prompts, each at least ``least``; a weaker rule is dropped with its prompts."""
     rules = {rule for prompt in prompts for rule in prompt.needs} & allowed
     while True:
         counts: dict[str, int] = dict.fromkeys(rules, 0)
@@ -185,7 +185,7 @@ def _described(
 
 
 def _saved(prompts: Sequence[_PermissionPrompt], chosen: set[str], replayer: Replayer) -> int:
-    """How many prompts the engine itself would not ask any more, with the rules added to those of each directory."""
+    """How many prompts the engine itself would no longer ask, with the rules added in each directory."""
     extra = tuple(_parsed(sorted(chosen)))
     engines: dict[str, PolicyEngine] = {}
     decided: dict[tuple[str, bytes, str], bool] = {}
@@ -213,9 +213,9 @@ def _parsed(texts: Iterable[str]) -> Iterable[Rule]:
 
 
 def _lets_danger_through(text: str) -> bool:
-    """Whether a rule alone, in an empty workspace, allows one of the dangerous commands behind what it means.
+    """Whether a rule alone, in an empty workspace, allows a dangerous command after its own.
 
-    A rule that holds a secret is as bad: settings are read by many.
+    A rule that contains a secret counts as dangerous too: many programs read settings.
     """
     if redacted(text, lambda _: "").found:
         return True
@@ -234,24 +234,24 @@ def _lets_danger_through(text: str) -> bool:
     )
 
 
-# ---- rules that do nothing ---------------------------------------------------------------------------------
+# ---- rules without effect ----------------------------------------------------------------------------------
 
 
 def sample_of(rule: Rule) -> str:
-    """A command that a Bash rule means."""
+    """A command that a Bash rule matches."""
     inner = rule.text.strip().partition("(")[2].removesuffix(")")
     return inner.removesuffix(":*").replace("\\*", "\0").replace("*", "x").replace("\0", "*").strip()
 
 
 def idle_rules(rules: RuleSet, fired: set[tuple[str, str]]) -> list[IdleRule]:
-    """Rules that can never decide, rules that another one makes needless, and rules that history never met."""
+    """Rules that can never decide, rules made redundant by another, and rules that no past call matched."""
     found: list[IdleRule] = []
     for number, rule in enumerate(rules.rules):
         shadow = _shadow(rule, number, rules.rules)
         if shadow is not None:
             found.append(shadow)
         elif (rule.verdict.value, rule.text) not in fired:
-            found.append(IdleRule(rule, "dead", "no call of the history met it"))
+            found.append(IdleRule(rule, "dead", "no past call matched it"))
     return found
 
 
@@ -265,21 +265,21 @@ def _shadow(rule: Rule, number: int, rules: Sequence[Rule]) -> IdleRule | None:
             )
         equal = other.text == rule.text and at > number
         if other.verdict is rule.verdict and not equal:
-            return IdleRule(rule, "needless", f"{other.text} means it already ({_place(other)})")
+            return IdleRule(rule, "needless", f"{other.text} already covers it ({_place(other)})")
     return None
 
 
 def _same_reach(rule: Rule, other: Rule) -> bool:
-    """Whether a project's rule may be set against another: those of different projects never meet."""
+    """Whether two rules can apply in the same project."""
     anchored = {Scope.PROJECT, Scope.LOCAL}
     if other.source.scope in anchored and rule.source.anchor != other.source.anchor:
         return False
-    # A project's own allow rules count only where it is trusted, so they make no other rule needless.
+    # A project's own allow rules count only where it is trusted, so they make no other rule redundant.
     return not (other.source.scope is Scope.PROJECT and other.verdict is Verdict.ALLOW)
 
 
 def _covers(wide: Rule, narrow: Rule) -> bool:
-    """Whether everything the one means is meant by the other as well, as far as can be shown."""
+    """Whether one rule provably covers everything the other matches."""
     if wide.text == narrow.text:
         return wide.source.anchor == narrow.source.anchor or narrow.tool not in ("Read", "Edit")
     if wide.tool != narrow.tool:

@@ -1,9 +1,9 @@
-"""Which rule may stand for a command: a wildcard, only the exact words, or none.
+"""Which rule may be suggested for a command: a wildcard, only the exact words, or none.
 
-Three lists decide, and whatever is in none of them may only be allowed word for word. ``OPEN``: whatever
-follows, the program starts nothing, fetches nothing and changes nothing but what its name says.
-``PROJECT_CODE``: it runs what is in the project, as its own tests and builds; suggested on request only. ``NEVER``: it
-destroys, sends, grants or runs what is not known; no rule is suggested at all, not even for the very words.
+Three lists decide; a command in none of them may only be allowed word for word. ``OPEN``: with any arguments,
+the program starts nothing, fetches nothing and changes nothing but what its name says. ``PROJECT_CODE``: it
+runs code of the project, such as tests and builds; suggested on request only. ``NEVER``: it destroys, sends,
+grants or runs unknown code; no rule is suggested, not even for the exact words.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ RUNNERS = frozenset(
         "zig",
     ]
 )
-"""Programs that run what the project says, whatever the words: an exact rule for them is project code too."""
+"""Programs that always run code of the project: an exact rule for them is project code too."""
 READING_WORDS = (
     "get",
     "list",
@@ -348,11 +348,11 @@ READING_WORDS = (
     "lookup",
     "view",
 )
-"""How the name of a server's tool begins that only looks."""
+"""Prefixes in the names of MCP tools that only read."""
 
 
 def rule_for(argv: Sequence[str], exact: str) -> tuple[str, Tier] | None:
-    """The rule to suggest for a command and how far it reaches; ``exact`` is the one for its very words."""
+    """The rule to suggest for a command and its tier; ``exact`` is the rule for its exact words."""
     for length in (3, 2, 1):
         start = tuple(argv[:length])
         if len(start) == length and start in OPEN:
@@ -370,7 +370,7 @@ def is_never(argv: Sequence[str]) -> bool:
     if program in NEVER or not argv or program != argv[0]:
         return True  # a program named by its path may be any program
     if program in _WITH_SUBCOMMANDS and argv[1:2] and argv[1].startswith("-"):
-        return True  # an option before the word that says what it does, such as git -c
+        return True  # an option before the subcommand, such as git -c
     return any((program, word) in NEVER_AFTER for word in argv[1:2])
 
 

@@ -1,1 +1,1 @@
-"""Conversations of agent frameworks, kept in a store of ours."""
+"""Conversations of agent frameworks, stored in a store of ours."""

@@ -1,8 +1,7 @@
-"""A message as agent frameworks speak of one, and the draft a log makes of it.
+"""A message in the terms of agent frameworks, and the draft a log stores for it.
 
-``ChatMessage`` is the same value on the way in and on the way out. A role the
-clients have no line for, or content no client would load, is refused with
-``UsageError`` before anything is written.
+``ChatMessage`` is the same type for writing and reading. A role without a line type, or content that no
+client would load, is refused with ``UsageError`` before anything is written.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from recollect.model.strict_json import json_of
 from recollect.storage.store import PlacedDraft
 
 UNKNOWN_MODEL = "unknown"
-"""Written for an answer whose model nobody named; its tokens are counted and reported as unpriced."""
+"""Stored for an answer without a model; its tokens are counted and reported as unpriced."""
 
 CALLS = (ToolUseBlock, ServerToolUseBlock, McpToolUseBlock)
 RESULTS = (
@@ -53,11 +52,10 @@ RESULTS = (
 class ChatMessage(Struct, frozen=True, kw_only=True):
     """One message, to be logged or as it was read.
 
-    ``role`` is user, assistant or system. ``content`` is text, or blocks: ours, or
-    mappings as the Messages API has them; what is read is text where it is
-    nothing but one text. To be logged it needs no more than these two. ``uuid``
-    makes a repeat harmless, ``parent_uuid`` starts a branch there, ``at`` is when it was
-    said (now, if not given), the rest describes an answer.
+    ``role`` is user, assistant or system. ``content`` is text, or blocks: ours, or mappings in Messages API
+    form; a message read back has text where it is a single text. Only these two are required for logging.
+    ``uuid`` makes a repeat harmless, ``parent_uuid`` starts a branch there, ``at`` is its time (default:
+    now), the rest describes an answer.
     """
 
     role: str
@@ -83,14 +81,14 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Its prose, one block a paragraph."""
+        """Its text, one block per paragraph."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     __repr__ = brief_repr
 
 
 def placed_draft(message: ChatMessage) -> PlacedDraft:
-    """What a log is asked to store: the message, where it hangs and when it was said."""
+    """The draft for a log: the message, its parent and its time."""
     parent = UNSET if message.parent_uuid is None else message.parent_uuid
     return PlacedDraft(draft=_draft_of(message), parent=parent, at=utc(message.at))
 
@@ -111,7 +109,7 @@ def _draft_of(message: ChatMessage) -> draft.Draft:
             return draft.user(content, is_meta=message.is_meta)
         case "system":
             return draft.system(message.text)
-    raise UsageError(f"role {message.role!r} is not one of a log", hint="use user, assistant or system")
+    raise UsageError(f"role {message.role!r} is not supported", hint="use user, assistant or system")
 
 
 def _block(part: Block | Mapping[str, Any]) -> Block:
@@ -119,5 +117,5 @@ def _block(part: Block | Mapping[str, Any]) -> Block:
 
 
 def utc(moment: dt.datetime | None) -> dt.datetime | None:
-    """A time without a zone counts as UTC, as everywhere in a log."""
+    """A time without a zone counts as UTC."""
     return moment.replace(tzinfo=dt.UTC) if moment is not None and moment.tzinfo is None else moment

@@ -1,4 +1,4 @@
-"""Which messages of a conversation are wanted, and what of them."""
+"""Which messages of a conversation to return, and which parts of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recollect.services.provider.chat_message import CALLS, RESULTS, ChatMessage
 
 
 class MessageFilter(Struct, frozen=True, kw_only=True):
-    """Wanted roles and times; what is not wanted may be a whole message or the calls in it."""
+    """Roles and times to return; tool calls can be left out of a message."""
 
     types: Collection[str] | None = None
     since: dt.datetime | None = None
@@ -21,7 +21,7 @@ class MessageFilter(Struct, frozen=True, kw_only=True):
     whole: bool = False
 
     def of(self, message: ChatMessage) -> ChatMessage | None:
-        """The message, or what is left of it; None where it is not wanted."""
+        """The message, or the rest of it; None where it is filtered out."""
         if self.types is not None and message.role not in self.types:
             return None
         if self.skip_system and (message.role == "system" or message.is_meta):

@@ -1,8 +1,7 @@
-"""Lines of a log as the messages they came from.
+"""Group the lines of a log into the messages they came from.
 
-A message may be laid out on several lines. Those of an answer share its message
-id; those of a prompt have ids made from that of its first line. Together they are
-one ``ChatMessage`` again, under the id of the first.
+A message may take several lines. Those of an answer share its message id; those of a prompt have ids derived
+from that of its first line. Together they are one ``ChatMessage`` again, under the id of the first.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from recollect.services.provider.chat_message import ChatMessage
 
 
 def gathered(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
-    """The lines of each message: of one answer those with its id, of a prompt those made of its first id."""
+    """The lines of each message: of an answer those with its id, of a prompt those derived from its first id."""
     waiting = {node.uuid: node for node in nodes}
     groups: list[list[Node]] = []
     answers: dict[str, list[Node]] = {}
@@ -43,7 +42,7 @@ def gathered(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
 
 
 def group_of(graph: Graph, uuid: str) -> tuple[Node, ...]:
-    """The lines of the message to which the line with this id belongs."""
+    """The lines of the message that the line with this id belongs to."""
     for group in gathered(graph.nodes.values()):
         if any(node.uuid == uuid for node in group):
             return group
@@ -51,7 +50,7 @@ def group_of(graph: Graph, uuid: str) -> tuple[Node, ...]:
 
 
 def chat_message(group: Sequence[Node], load: Load, session_id: str) -> ChatMessage:
-    """The message that was laid out on these lines."""
+    """The message that these lines hold."""
     said = spoken(group, load)
     last = said.entries[-1] if said.entries else None
     answer = last.body if last is not None and isinstance(last.body, Assistant) else None

@@ -1,8 +1,7 @@
-"""Conversations of a framework in one store: what is logged, asked for and put away.
+"""Conversations of a framework in one store: writing, reading, and moving to the trash.
 
-Each question finds the log it is about, turns its lines into messages and answers
-with values; the rules for each stand in a module of their own. It is
-synchronous and threads may share it; ``recollect.provider`` is its async front.
+Each method finds its log, turns lines into messages and returns values; the rules are in separate modules. It
+is synchronous and threads may share it; ``recollect.provider`` is its async interface.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from recollect.storage.todo_files import TodoFiles
 
 
 class MessageStore:
-    """What the provider does, without an event loop. Threads may share it."""
+    """The provider without an event loop. Threads may share it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -44,19 +43,19 @@ class MessageStore:
     # --- writing -----------------------------------------------------------------------------
 
     def log(self, project: str, message: ChatMessage, session_id: str, agent_id: str | None) -> str:
-        """Store one message in the log it belongs to."""
+        """Store one message in its log."""
         what = placed_draft(message)
         place = self._place(project, session_id, agent_id)
         refuse_live(self._home, place.session)
         if message.parent_uuid is not None:
             _require_entry(place.path, message.parent_uuid)
-        # Before the log: repeating this is harmless, while a message must not be logged twice because it failed.
+        # Before the log: repeating this is harmless, while a message must not be logged twice because it
+        # failed.
         self._start_todos(place.session, place.agent)
         with self.writers.writing(place) as log:
             return log.append(what, entry_id=message.uuid)
 
     def fork(self, project: str, session_id: str, at: str | None, title: str | None) -> str:
-        """Copy a conversation into a new session."""
         session = self._sessions.session(project, session_id)
         leaf = None if at is None else group_of(session.graph, at)[-1].uuid
         plan = planned_fork(session, leaf, title)
@@ -65,7 +64,7 @@ class MessageStore:
         return str(plan.new)
 
     def reset(self, project: str) -> list[TrashedSession]:
-        """All sessions of a project to the trash, one batch each."""
+        """Move all sessions of a project to the trash, one batch each."""
         refuse_reset(self._home)
         return [
             to_trash(self.store, self._home, self.writers, session)
@@ -73,7 +72,7 @@ class MessageStore:
         ]
 
     def restore(self, batch: str) -> StoredSession:
-        """A session of the trash back to its place, then its todos."""
+        """Restore a session from the trash, then its todos."""
         return from_trash(self.store, self._home, batch)
 
     def _start_todos(self, session: SessionId, agent: AgentId | None) -> None:
@@ -83,15 +82,15 @@ class MessageStore:
     # --- reading -----------------------------------------------------------------------------
 
     def sessions(self, project: str) -> list[SessionInfo]:
-        """What there is of a project, newest first."""
+        """The sessions of a project, newest first."""
         return self._sessions.infos(project)
 
     def messages(
         self, project: str, session_id: str, agent_id: str | None, limit: int | None, wanted: MessageFilter
     ) -> list[ChatMessage]:
-        """The last messages that pass the filter; only as many are read as are needed."""
+        """The last messages that pass the filter; reads only as many as needed."""
         if limit is not None and limit < 1:
-            raise UsageError(f"limit {limit}: too few", hint="ask for at least one message, or for all")
+            raise UsageError(f"limit {limit}: too small", hint="use at least 1, or None for all messages")
         nodes, load = self._conversation(project, session_id, agent_id, whole=wanted.whole)
         found: list[ChatMessage] = []
         for group in reversed(gathered(nodes)):
@@ -103,19 +102,18 @@ class MessageStore:
         return found[::-1]
 
     def message(self, project: str, session_id: str, uuid: str) -> ChatMessage:
-        """One message, wherever it is in the session."""
+        """One message, from any log of the session."""
         _, log = self._log_with(project, session_id, uuid)
         return chat_message(group_of(log.graph, uuid), log.load, session_id)
 
     def ancestry(self, project: str, session_id: str, uuid: str) -> list[ChatMessage]:
-        """The way to a message."""
+        """The path from the root to a message."""
         session, log = self._log_with(project, session_id, uuid)
         leaf = group_of(log.graph, uuid)[-1]
         nodes = way_to(session, leaf.uuid) if log is session else own_way_to(log.graph, leaf)
         return [chat_message(group, log.load, session_id) for group in gathered(nodes)]
 
     def statistics(self, project: str, session_id: str | None) -> ConversationStats:
-        """Counts of one session, or of the whole project."""
         stored = self._sessions.stored(project)
         if session_id is not None:
             self._sessions.session(project, session_id)
@@ -141,7 +139,7 @@ class MessageStore:
         return own_way_to(log.graph, last) if last else [], log.load
 
     def _log_with(self, project: str, session_id: str, uuid: str) -> tuple[Session, Session | LogGraph]:
-        """The session, and the log of it that holds an entry: its own or a sub-agent's."""
+        """The session, and its log that holds an entry: its own or a sub-agent's."""
         session = self._sessions.session(project, session_id)
         if uuid in session.graph.nodes:
             return session, session

@@ -1,8 +1,7 @@
-"""The sessions of one project in a store: where each lies, and what a list shows of it.
+"""The sessions of one project in a store: their locations and list information.
 
-Projects are named by their directory. Two of them may share a directory of the
-store (``/a/b`` and ``/a-b`` have one key); a session belongs to the one it was
-written in. Nothing is written here.
+Projects are named by their directory. Two of them may share a directory of the store (``/a/b`` and ``/a-b``
+have one key); a session belongs to the one it was written in. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from recollect.storage.store import LogContext, Store, StoredSession
 
 
 class SessionInfo(TypedDict):
-    """What ``get_sessions`` tells of a session."""
+    """List information about a session, as ``get_sessions`` returns it."""
 
     sessionId: str
     projectPath: str
@@ -34,13 +33,13 @@ class SessionInfo(TypedDict):
 
 
 class ProjectSessions:
-    """Finds sessions and their logs. It holds no state, so threads may share it."""
+    """Finds sessions and their logs. Stateless, so threads may share it."""
 
     def __init__(self, store: Store, home: ClaudeHome) -> None:
         self._store, self._home = store, home
 
     def place(self, project: str, session_id: str, agent_id: str | None = None) -> LogContext:
-        """Where a log lies, or would lie; the session's own id names the main agent."""
+        """The location of a log, whether it exists or not; the session's own id names the main agent."""
         cwd = resolved(project)
         key, session = self._store.paths.layout.key(cwd), SessionId(session_id)
         place = LogContext(self._store.paths.log(key, session), key, session, cwd)
@@ -50,14 +49,14 @@ class ProjectSessions:
         return structs.replace(place, path=self._store.paths.agent_log(key, session, agent), agent=agent)
 
     def session(self, project: str, session_id: str) -> Session:
-        """A session that is there."""
+        """An existing session."""
         place = self.place(project, session_id)
         path = self._store.paths.require_inside(place.path)
         try:
             seen = path.stat()
         except FileNotFoundError:
             raise NotFound(
-                f"session {session_id}: not in project {project}", hint="get_sessions lists what there is"
+                f"session {session_id}: not in project {project}", hint="get_sessions lists the sessions"
             ) from None
         file = SessionFile(path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=place.session)
         return Session(self._home, file)
@@ -74,11 +73,10 @@ class ProjectSessions:
         return [session for session in self._store.sessions(cwd) if not is_of_another(session)]
 
     def infos(self, project: str) -> list[SessionInfo]:
-        """What there is of a project, newest first."""
+        """List information about a project's sessions, newest first."""
         return [self._info(session) for session in self.stored(project)]
 
     def agent_logs(self, key: ProjectKey, session: SessionId) -> list[Path]:
-        """The logs of a session's sub-agents."""
         paths = self._store.paths
         return [paths.agent_log(key, session, agent) for agent in paths.agents(key, session)]
 

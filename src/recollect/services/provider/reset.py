@@ -1,4 +1,4 @@
-"""Sessions of a store into its trash and back, each with its sub-agents and todos.
+"""Move sessions of a store to its trash and back, each with its sub-agents and todos.
 
 Every session is a batch of its own. Nothing is deleted (law 3).
 """
@@ -26,7 +26,7 @@ def to_trash(
 
 
 def from_trash(store: Store, home: ClaudeHome, batch: str) -> StoredSession:
-    """A session of the trash back to its place, then its todos."""
+    """Restore a session from the trash, then its todos."""
     found = store.restore(batch)
     trashed = store.paths.trashed(home.todos_dir, batch)
     for source in sorted(trashed.glob("*.json")):

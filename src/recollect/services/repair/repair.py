@@ -1,12 +1,12 @@
-"""Repair a session: plan, prove, carry out. ``services/undo.py`` takes it back.
+"""Repair a session: plan, prove, carry out. ``services/undo.py`` reverts it.
 
-What is wrong and what a repair mends comes from ``model/diagnosis.py``, which ``check`` asks too; here it meets files. By default a repaired copy appears
-beside the original as a session of its own, which the client resumes like any other; the original
-is only read. In place is possible where no client has the session open; then the journal of changes
-keeps the original. What does not stand in the result as it was goes to quarantine
-first, exact bytes with an index, so that no byte is destroyed (P4).
+``model/diagnosis.py``, which ``check`` uses too, decides what is wrong and what a repair fixes; this module
+applies it to files. By default a repaired copy is created beside the original as a session of its own, which
+the client resumes like any other; the original is only read. In place is possible where no client has the
+session open; then the journal of changes keeps the original. Bytes that are not in the result unchanged go to
+quarantine first, exactly and with an index, so that no byte is destroyed (P4).
 
-Where no finding would be mended there is nothing to repair; a plan whose proof does not hold is not carried out.
+If no finding would be fixed there is nothing to repair; a plan whose proof does not hold is not carried out.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ WHAT = ("repair", "slim")
 
 
 class RepairPlan(Struct, frozen=True):
-    """A repair to be made. It reads from the open log, so it lives as long as ``planned_repair`` is entered.
+    """A planned repair. It reads from the open log, so it is valid only inside ``planned_repair``.
 
-    ``saved`` are the bytes that slimming saves, by kind; empty where nobody asked for it.
+    ``saved`` are the bytes that slimming saves, by kind; empty without slimming.
     """
 
     session: str
@@ -62,12 +62,11 @@ class RepairPlan(Struct, frozen=True):
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to do."""
         return bool(self.mending.actions)
 
 
 class RepairResult(Struct, frozen=True):
-    """A repair that was made: its undo id, the log it led to, and where the rest lies."""
+    """A completed repair: its undo id, the resulting log, and the quarantine."""
 
     change: AppliedChange
     path: Path
@@ -78,7 +77,7 @@ class RepairResult(Struct, frozen=True):
 @contextlib.contextmanager
 def planned_repair(session: Session) -> Iterator[RepairPlan]:
     """Plan the repair of a session; nothing is written."""
-    # A log behind a link is changed where it lies: the link stays a link, as with the client.
+    # A linked log is changed at its target: the link stays a link, as with the client.
     path = session.path.resolve()
     process = open_in(session.home, session.id)
     with OpenLog(path, LIMITS) as log:
@@ -98,22 +97,22 @@ def planned_repair(session: Session) -> Iterator[RepairPlan]:
 
 
 def open_in(home: ClaudeHome, session: str) -> int | None:
-    """The process that has a session open, as far as its marker tells."""
+    """The process that has a session open, according to its marker."""
     return next((one.pid for one in live_sessions(home) if str(one.session_id) == session), None)
 
 
-# ---- doing it --------------------------------------------------------------------------------------------
+# ---- applying --------------------------------------------------------------------------------------------
 
 
 def apply_as_copy(plan: RepairPlan, data: Path) -> RepairResult:
-    """Make a new session of the mended lines, as a fork would be; the original is not touched."""
+    """Create a new session from the repaired lines, like a fork; the original is not changed."""
     _require(plan)
     new = SessionId(str(uuid.uuid4()))
     target = plan.path.with_name(f"{new}.jsonl")
     change = ChangePlan(plan.what, plan.session, plan.home.root)
     for source, copy in _backups(plan, new):
         change.create(copy, _content(source), mtime_ns=source.stat().st_mtime_ns)
-    # The log comes last, so that the session is complete when it can be seen.
+    # The log comes last, so that the session is complete when it becomes visible.
     change.create(target, _relabelled(plan, new))
     with _quarantined(plan, data) as quarantine:
         applied = ChangeJournal(data / "undo").apply(change)
@@ -153,14 +152,14 @@ def _refuse_live(home: ClaudeHome, session: str) -> None:
 
 
 def _counted(mending: LogRepair) -> Iterator[bytes]:
-    """The bytes of the result; as many as were planned, or the change is taken back."""
+    """The bytes of the result; if their number differs from the plan, the change is rolled back."""
     written = 0
     for line in mending.draft.output():
         written += len(line)
         yield line
     if written != mending.bytes_after:
         raise DamagedData(
-            f"{written} bytes came out and {mending.bytes_after} were planned",
+            f"{written} bytes were written and {mending.bytes_after} were planned",
             hint="the log changed meanwhile; nothing was changed, plan again",
         )
 
@@ -169,7 +168,7 @@ def _counted(mending: LogRepair) -> Iterator[bytes]:
 
 
 def _relabelled(plan: RepairPlan, new: SessionId) -> Iterator[bytes]:
-    """The lines of the result as those of another session, and its title."""
+    """The lines of the result with the new session id, and its title."""
     draft = plan.mending.draft
     for number in range(len(draft.rows)):
         yield _relabelled_line(draft, number, plan.session, new) + b"\n"
@@ -194,7 +193,7 @@ def _title(plan: RepairPlan) -> str:
 
 
 def _backups(plan: RepairPlan, new: SessionId) -> Iterator[tuple[Path, Path]]:
-    """File backups come along, so that a rewind works in the copy."""
+    """File backups are copied too, so that a rewind works in the copy."""
     try:
         old = SessionId(plan.session)
     except UsageError:
@@ -217,7 +216,7 @@ def _content(path: Path) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _quarantined(plan: RepairPlan, data: Path) -> Iterator[Path | None]:
-    """What is set aside, safe on disk before anything is changed; taken back where the change fails."""
+    """Write what is set aside to disk before anything is changed; removed if the change fails."""
     if not plan.mending.set_aside:
         yield None
         return
@@ -235,7 +234,7 @@ def _quarantined(plan: RepairPlan, data: Path) -> Iterator[Path | None]:
     try:
         yield path
     except BaseException:
-        # The original still holds these bytes: what failed must leave nothing behind.
+        # The original still holds these bytes: a failure must leave nothing behind.
         for ours in (index, path):
             with contextlib.suppress(OSError):
                 fsops.unlink(ours)
@@ -256,7 +255,7 @@ def _set_aside_bytes(mending: LogRepair) -> Iterator[bytes]:
 
 
 def _index(plan: RepairPlan, now: dt.datetime) -> bytes:
-    """Where each piece of the quarantine file stood."""
+    """The original position of each piece of the quarantine file."""
     rows, position = [], 0
     for span in plan.mending.set_aside:
         rows.append({**structs.asdict(span), "position": position})

@@ -1,1 +1,1 @@
-"""Find credentials in a home, and take them out of a session."""
+"""Find credentials in a home, and remove them from a session."""

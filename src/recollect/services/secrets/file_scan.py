@@ -1,8 +1,7 @@
-"""Look through one file for secrets: blocks of whole lines, most of them passed over unread.
+"""Search one file for secrets: blocks of whole lines, most of them skipped without parsing.
 
-What comes out names a secret by kind and fingerprint and says where it stands; the secret itself
-stays in here. Memory is constant: a line beyond the limit, and a text of any length, is looked
-at in overlapping pieces.
+The result names a secret by kind, fingerprint and place; the secret itself never leaves this module. Memory
+is constant: a line beyond the limit, and a text of any length, is searched in overlapping pieces.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _PIECE, _OVERLAP = 4 << 20, 32 << 10
 
 
 class SecretFinding(Struct, frozen=True):
-    """A secret, and where it stands. ``line`` counts from 1; ``offset`` is the byte where that line starts."""
+    """A secret and its place. ``line`` counts from 1; ``offset`` is the byte where that line starts."""
 
     kind: str
     fingerprint: str
@@ -42,7 +41,7 @@ class SecretFinding(Struct, frozen=True):
 
 
 class PlaceScan(Struct, frozen=True):
-    """What one file held. ``problem`` says why nothing, or not all, of it was looked at."""
+    """The result for one file. ``problem`` says why it was not, or not completely, searched."""
 
     findings: list[SecretFinding]
     bytes: int = 0
@@ -85,7 +84,7 @@ def scan_place(place: SecretPlace, key: bytes) -> PlaceScan:
 
 
 class ScanBlock(NamedTuple):
-    """Whole lines of a log and where they start; or, ``is_part``, a piece of one line that is over the limit."""
+    """Whole lines of a log and where they start; or, ``is_part``, a piece of an oversize line."""
 
     position: int
     data: bytes
@@ -108,7 +107,7 @@ def line_blocks(log: OpenLog, size: int) -> Iterator[ScanBlock]:
             yield ScanBlock(position, data)
             position += len(data)
         else:
-            return  # the log was cut under us
+            return  # the log was cut meanwhile
 
 
 def _whole_lines(log: OpenLog, position: int, size: int) -> bytes:
@@ -116,7 +115,7 @@ def _whole_lines(log: OpenLog, position: int, size: int) -> bytes:
     while True:
         data = log.read_all(min(wanted, size - position), position)
         if position + len(data) >= size or len(data) < wanted:
-            return data  # with a last line that has no newline yet: a secret in it is one all the same
+            return data  # including an unterminated last line: a secret in it counts too
         newline = data.rfind(b"\n")
         if newline >= 0:
             return data[: newline + 1]
@@ -126,14 +125,13 @@ def _whole_lines(log: OpenLog, position: int, size: int) -> bytes:
 
 
 class _PlaceReader:
-    """One open file that is looked through."""
+    """One open file that is searched."""
 
     def __init__(self, log: OpenLog, place: SecretPlace, key: bytes) -> None:
         self._log, self._place, self._key = log, place, key
         self.size = log.stat().st_size
 
     def findings(self) -> Iterator[SecretFinding]:
-        """Everything in it, in order."""
         if self._place.shape == "lines":
             return self._in_lines()
         is_document = self._place.shape == "document" and self.size <= LONGEST_LINE
@@ -160,7 +158,7 @@ class _PlaceReader:
     def _in_line(self, line: bytes, number: int, offset: int) -> Iterator[SecretFinding]:
         place = self._place
         if place.role == "history" or place.session is None:
-            # Only the line itself says whose it is; so it is with agents that lie beside the sessions.
+            # Only the line itself names its session, as with flat sub-agents.
             named = loose_object(line).get("sessionId")
             owner = named if isinstance(named, str) else None
             if place.only_own and owner != place.session:
@@ -187,14 +185,15 @@ class _PlaceReader:
             yield self._finding(hit, number, start)
 
     def _hits_in_pieces(self, start: int, end: int) -> Iterator[tuple[int, SecretHit]]:
-        """Hits in a long text, each with its place in the file; what two pieces share counts once."""
+        """Hits in a long text, each with its position in the file; hits in an overlap count once."""
         position, seen = start, start
         while position < end:
             data = self._log.read_all(min(_PIECE, end - position), position)
             behind = position + len(data)
             for hit in hits_in_text(data):
                 first, last = position + hit.spans[0].start, position + hit.spans[-1].end
-                # What reaches into the second half of the overlap may be cut off here and is whole in the next piece.
+                # A match that reaches into the second half of the overlap may be cut here and is whole in the
+                # next piece.
                 is_cut = behind < end and last > behind - _OVERLAP // 2 and first >= behind - _OVERLAP
                 if first >= seen and not is_cut:
                     seen = last

@@ -1,10 +1,9 @@
-"""Every file of a home, or of one session, in which a secret may lie.
+"""Every file of a home, or of one session, that may hold a secret.
 
-Logs and what tools printed into side files; what was typed and pasted; todos, tasks, plans and notes;
-backups of files; settings, the global config and its copies. Of the projects that the config names, their own
-settings too, because that is where people put tokens. Not looked at: ``.credentials.json`` and
-the ``.key`` files of running clients, which are there to hold secrets, and nothing that a transcript
-names: a path from a transcript is a wish, not a fact.
+Logs and tool output in side files; prompts and pastes; todos, tasks, plans and notes; backups of files;
+settings, the global config and its copies. Also the settings of the projects that the config names, because
+people put tokens there. Not searched: ``.credentials.json`` and the ``.key`` files of running clients, which
+exist to hold secrets, and any path that only a transcript names, because transcripts are not trusted.
 
 Files are listed, not opened, except the config for its projects and the prompt history for its pastes.
 """
@@ -33,9 +32,9 @@ _ROLES = {"session": "log", "agent": "agent", "tool-output": "tool-result"}
 
 
 class SecretPlace(Struct, frozen=True):
-    """A file to look through. ``lines`` are JSON line by line, a ``document`` is one JSON text.
+    """A file to search. ``lines`` are JSON line by line, a ``document`` is one JSON text.
 
-    ``role`` says what it is to the client. With ``only_own`` only lines that name the session count.
+    ``role`` is its purpose in the client. With ``only_own`` only lines that name the session count.
     """
 
     path: Path
@@ -57,7 +56,7 @@ class HomePlaces:
 
     @property
     def problems(self) -> list[tuple[str, str]]:
-        """Paths and why nothing is said about them."""
+        """Paths that could not be listed, and why."""
         return self._unreadable + [(str(one.path), one.reason) for one in self._problems]
 
     def all(self) -> Iterator[SecretPlace]:
@@ -68,13 +67,12 @@ class HomePlaces:
         yield from self._project_settings()
 
     def of(self, session: Session) -> Iterator[SecretPlace]:
-        """What belongs to one session."""
         yield from self.to_redact(session)
         if session.session_id is not None:
             yield from self._files(self.home.session_env_dir(session.session_id), "shell", session=session.id)
 
     def to_redact(self, session: Session) -> Iterator[SecretPlace]:
-        """What belongs to one session and holds what was said in it, its log first."""
+        """The files of one session that hold its conversation, its log first."""
         file, home = session.file, self.home
         yield SecretPlace(file.path, "log", "lines", file.size, session.id)
         for agent in home.agents(file):
@@ -105,7 +103,7 @@ class HomePlaces:
                 yield from self._file(path.with_suffix("") / "custom-title.json", "title", log.session)
 
     def _by_session(self) -> Iterator[SecretPlace]:
-        """What lies in directories named after sessions."""
+        """Files in directories named after sessions."""
         for name, role in (("file-history", "file-backup"), ("tasks", "task"), ("session-env", "shell")):
             for entry in list_directory(self.home.root / name, self._problems):
                 if is_directory(entry, self._problems, follow=False):
@@ -129,7 +127,7 @@ class HomePlaces:
             yield from self._files(project.memory, "memory")
 
     def _project_settings(self) -> Iterator[SecretPlace]:
-        """Settings of the projects that the client itself wrote down; never of those a transcript names."""
+        """Settings of the projects in the client's config; never of those that only a transcript names."""
         for project in self._known_projects():
             for name in (".claude/settings.json", ".claude/settings.local.json", ".mcp.json"):
                 yield from self._file(project / name, "settings")
@@ -146,7 +144,7 @@ class HomePlaces:
         return [Path(name) for name in names if name.startswith("/") and "\0" not in name]
 
     def _history_of(self, session: str) -> Iterator[SecretPlace]:
-        """The prompt history, for its lines of this session, and what they say was pasted."""
+        """The prompt history, for its lines of this session, and their pastes."""
         hashes: dict[str, None] = {}
         is_named = False
         try:
@@ -195,13 +193,13 @@ class HomePlaces:
 def _shape(path: Path, role: str) -> Shape:
     if path.suffix == ".jsonl":
         return "lines"
-    # Backups of files and what tools printed are looked at as text whatever they are called.
+    # Backups of files and tool output are searched as text, regardless of their names.
     is_document = role in ("settings", "config", "task", "title", "agent", "todo") and path.suffix != ".md"
     return "document" if is_document else "text"
 
 
 def distinct(places: Iterable[SecretPlace]) -> list[SecretPlace]:
-    """Each file once, as it was listed first."""
+    """Each file once, as first listed."""
     found: dict[Path, SecretPlace] = {}
     for place in places:
         found.setdefault(place.path, place)

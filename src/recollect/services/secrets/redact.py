@@ -1,14 +1,14 @@
-"""Take the secrets out of one session, in every file that holds what was said in it.
+"""Remove the secrets of one session from every file that holds its conversation.
 
-Log, sub-agents, tool results, backups of files, todos and tasks, and its own lines of the prompt history
-with what was pasted. Each secret becomes a mark with its kind and fingerprint; every other byte stays, and the
-session goes on in the client. Settings are left alone: a token there is in use.
+Log, sub-agents, tool results, backups of files, todos and tasks, and its own lines of the prompt history with
+their pastes. Each secret becomes a mark with its kind and fingerprint; every other byte stays, and the client
+can resume the session. Settings are not changed: a token there is in use.
 
-All of it is one change in the journal, so it can be undone, and until somebody says ``undo --forget`` **the
-journal still holds the secrets**. So may archives, the trash, and forks of the session made before.
+All of it is one change in the journal, so it can be undone, and until ``undo --forget`` **the journal still
+holds the secrets**. So may archives, the trash, and earlier forks of the session.
 
-A session that a client has open is refused. The prompt history belongs to all sessions: while any
-client runs in the home it is left as it is, and the plan says so.
+A session that a client has open is refused. The prompt history belongs to all sessions: while any client runs
+in the home it is not changed, and the plan says so.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from recollect.system.lock import FileLock
 
 _HASH_DIGITS = 16
 _LARGEST_TEXT = 64 << 20
-HISTORY_IN_USE = "the prompt history is left as it is while a client runs: do it again later"
+HISTORY_IN_USE = "the prompt history is not changed while a client runs: redact again later"
 
 
 class RedactedFile(Struct, frozen=True):
-    """One file to be changed, and what is to be replaced in it."""
+    """One file to be changed, and its secrets."""
 
     path: Path
     role: str
@@ -60,17 +60,16 @@ class RedactionPlan(Struct, frozen=True):
 
     @property
     def findings(self) -> list[SecretFinding]:
-        """Everything that would be replaced."""
         return [finding for file in self.files for finding in file.findings]
 
 
 def planned_redaction(session: Session, data: Path) -> RedactionPlan:
-    """What there is to replace in a session; nothing is changed."""
+    """Find the secrets of a session; nothing is changed."""
     return _RedactionBuilder(session, data).plan
 
 
 def redact(session: Session, data: Path) -> tuple[RedactionPlan, AppliedChange | None]:
-    """Replace it; None where there was nothing. ``Busy`` where a client has the session open."""
+    """Replace them; None if there were none. ``Busy`` where a client has the session open."""
     logs = [session.path, *(agent.path for agent in session.agents())]
     with contextlib.ExitStack() as locks:
         for log in sorted(set(logs)):
@@ -85,12 +84,12 @@ def redact(session: Session, data: Path) -> tuple[RedactionPlan, AppliedChange |
             return work.plan, None
         applied = ChangeJournal(data / "undo").apply(work.change())
         left = len(_RedactionBuilder(session, data).plan.findings)
-        notes = (f"{left} could not be replaced: they stand in lines that are too long",) if left else ()
+        notes = (f"{left} could not be replaced: they are in lines that are too long",) if left else ()
         return structs.replace(work.plan, notes=work.plan.notes + notes), applied
 
 
 class _RedactionBuilder:
-    """One redaction: looked for when made, written down as a change when asked."""
+    """One redaction: searched on creation, turned into a change on request."""
 
     def __init__(self, session: Session, data: Path) -> None:
         self._session = session
@@ -112,7 +111,7 @@ class _RedactionBuilder:
 
     def _looked_at(self, place: SecretPlace, notes: list[str]) -> RedactedFile | None:
         try:
-            # Looked at before it is read: what changes in between is refused when the change is made.
+            # Recorded before it is read: a change in between makes the journal refuse it.
             self._seen[place.path] = FileState.at(place.path)
         except FileNotFoundError:
             return None
@@ -121,14 +120,13 @@ class _RedactionBuilder:
             notes.append(f"{place.path}: {scanned.problem}")
         findings = [one for one in scanned.findings if f"{one.kind}:{one.fingerprint}" not in self._keep]
         if findings and place.shape != "lines" and place.size > _LARGEST_TEXT:
-            notes.append(f"{place.path}: too large, left as it is")
+            notes.append(f"{place.path}: too large, not changed")
             return None
         return RedactedFile(place.path, place.role, tuple(findings)) if findings else None
 
     # --- as a change ----------------------------------------------------------------------------
 
     def change(self) -> ChangePlan:
-        """The steps that replace it."""
         change = ChangePlan("redact", self._session.id, self._session.home.root)
         renamed: dict[bytes, bytes] = {}
         for file in self.plan.files:
@@ -148,7 +146,7 @@ class _RedactionBuilder:
         seen = self._seen[file.path]
         is_log = file.path.suffix == ".jsonl" and file.role in ("log", "agent", "history")
         content = self._lines(file, seen.size, renamed) if is_log else iter([self._whole(file)])
-        # The time stays: the client continues what was touched last, and deletes by age.
+        # The time stays: the client continues the most recent session, and deletes by age.
         change.replace(file.path, content, expected=seen, mtime_ns=seen.mtime_ns)
 
     def _paste_steps(self, change: ChangePlan, file: RedactedFile) -> dict[bytes, bytes]:
@@ -173,7 +171,7 @@ class _RedactionBuilder:
         with OpenLog(file.path) as log:
             for _, block, is_part in line_blocks(log, size):
                 if is_part:
-                    yield block  # a line over the limit is nothing a client reads; it stays as it is
+                    yield block  # no client reads a line over the limit; it is not changed
                     continue
                 data = block
                 for old, new in renamed.items():

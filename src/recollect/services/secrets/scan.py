@@ -1,11 +1,10 @@
-"""Find the credentials that lie in a home, by kind, place and fingerprint; never by value.
+"""Find credentials in a home, reported by kind, place and fingerprint; never by value.
 
-``scan`` looks through everything of one or several homes, or of some sessions. Much is read in as
-many processes as there are cores. An entry of the allow list (``storage.secret_settings``) is
-counted and not listed.
+``scan`` searches all files of one or several homes, or of some sessions, in one process per core if there is
+much to read. Secrets on the allow list (``storage.secret_settings``) are counted and not listed.
 
-Fingerprints are keyed. Where the key can neither be read nor made, as on a read-only disk, one is
-made for this run, and the answer says that its fingerprints hold for no other.
+Fingerprints are keyed. If the key can neither be read nor created, as on a read-only disk, a temporary one is
+used, and the result says that its fingerprints are valid for this run only.
 """
 
 from __future__ import annotations
@@ -28,15 +27,18 @@ from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.system.locations import data_dir
 from recollect.system.pool import cores
 
-# Below this, starting a process takes longer than reading here.
+# Below this, starting a process takes longer than searching here.
 _WORTH_A_PROCESS = 16 << 20
-FOR_THIS_RUN = "the key of the fingerprints cannot be kept: they hold for this run only"
+FOR_THIS_RUN = "the fingerprint key cannot be saved: fingerprints are valid for this run only"
 
 Progress = Callable[[int, int], None]
 
 
 class SecretScan(Struct, frozen=True):
-    """What was found in how much, ``ignored`` by the allow list left out. ``problems`` could not be read."""
+    """The findings and how much was searched; ``ignored`` ones are left out.
+
+    ``problems`` could not be read.
+    """
 
     findings: list[SecretFinding]
     files: int
@@ -83,7 +85,7 @@ def scan(
 
 
 def secrets_in(home: Home, data: Path | None = None) -> int | None:
-    """How many different secrets lie in the homes; None where they could not be counted."""
+    """How many different secrets are in the homes; None if they could not be counted."""
     try:
         return scan(home, data=data).secrets
     except RecollectError:
@@ -91,19 +93,18 @@ def secrets_in(home: Home, data: Path | None = None) -> int | None:
 
 
 class Fingerprints:
-    """Gives secrets their fingerprints. The key is read, or made, when the first one is asked for."""
+    """Computes fingerprints. The key is loaded or created on first use."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
         self.notes: list[str] = []
 
     def __call__(self, secret: str) -> str:
-        """The fingerprint of a secret."""
         return fingerprint(secret, self.key)
 
     @functools.cached_property
     def key(self) -> bytes:
-        """The key of our own directory, or, where it cannot be kept there, one for this run."""
+        """The key of our own directory, or, if it cannot be saved there, a temporary one."""
         try:
             return fingerprint_key(self._data)
         except StorageError:
@@ -135,7 +136,7 @@ def _places(
             places = HomePlaces(session.home)
             listed += places.of(session)
             problems += places.problems
-        # The history of one session is not that of another: each is looked at for its own lines.
+        # The prompt history is searched per session, each for its own lines.
         shared = [place for place in listed if place.only_own]
         return distinct(place for place in listed if not place.only_own) + shared, problems
     return distinct(listed), problems

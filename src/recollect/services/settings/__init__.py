@@ -1,1 +1,1 @@
-"""Settings, flags, config files and MCP entries that count in a directory."""
+"""Settings, flags, config files and MCP entries that apply in a directory."""

@@ -1,10 +1,10 @@
-"""Take over a ``config.json`` with ``userSettings`` and ``projects`` into the files that clients read today.
+"""Import a ``config.json`` with ``userSettings`` and ``projects`` into the files that clients read today.
 
-No client that was tried reads such a file; what it holds lies elsewhere now. Each value has one place:
-``userSettings`` go to the user's ``settings.json``; a project's ``allowedTools`` to its local
-settings, where rules have an effect; its servers and counters to ``.claude.json``. Values that are set
-already stay. Trust is not imported unless it is asked for by name, and never taken away: a file that
-somebody hands you must not open a workspace. Whatever has no place is told, and nothing is deleted.
+No tested client reads such a file. Each value has one target: ``userSettings`` go to the user's
+``settings.json``; a project's ``allowedTools`` to its local settings, where rules have an effect; its servers
+and counters to ``.claude.json``. Existing values stay. Trust is imported only on explicit request, and never
+removed: a file from elsewhere must not open a workspace. Values without a target are reported, and nothing is
+deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from recollect.storage.live import live_sessions
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
-    """One value: where it stands in the old file, where it goes. ``why`` says why it goes nowhere."""
+    """One value: its path in the old file and its target. ``why`` says why it has none."""
 
     source: str
     file: Path | None
@@ -40,7 +40,7 @@ class ImportRow:
 
 @dataclass(slots=True)
 class ConfigImport:
-    """What would be taken over, file by file; nothing is written yet."""
+    """The planned import, file by file; nothing is written yet."""
 
     config: Path
     rows: list[ImportRow] = field(default_factory=list)
@@ -49,15 +49,15 @@ class ConfigImport:
 
     @property
     def changes(self) -> list[Path]:
-        """The files that would get other bytes."""
+        """The files that would change."""
         return [file for file, (_, before, after) in self.texts.items() if before != after]
 
 
 def planned_import(home: ClaudeHome, config: Path, *, with_trust: bool = False) -> ConfigImport:
-    """Read the old file and work out what would change."""
+    """Read the old file and plan the changes."""
     data = settings_files.content(config)
     if data is None:
-        raise NotFound(f"{config}: there is no such file", hint="name the config.json to take over")
+        raise NotFound(f"{config}: there is no such file", hint="name the config.json to import")
     document = parsed(data)
     if isinstance(document, str):
         raise DamagedData(f"{config}: {document}", hint="nothing was changed")
@@ -65,7 +65,7 @@ def planned_import(home: ClaudeHome, config: Path, *, with_trust: bool = False) 
         document.get("projects", {}), dict
     ):
         raise UsageError(
-            f"{config}: userSettings and projects are not both objects", hint="it is no such config.json"
+            f"{config}: userSettings and projects are not both objects", hint="it is not such a config.json"
         )
     result = ConfigImport(config)
     result.open_in = sorted({one.pid for one in live_sessions(home)})
@@ -74,11 +74,11 @@ def planned_import(home: ClaudeHome, config: Path, *, with_trust: bool = False) 
 
 
 def imported(plan: ConfigImport, data: Path) -> list[AppliedChange]:
-    """Carry it out, one change per file; ``Busy`` where a running client would write its own idea over ours."""
+    """Carry it out, one change per file; ``Busy`` where a running client would overwrite it."""
     if plan.open_in and any(file.name.startswith(".claude.json") for file in plan.changes):
         raise Busy(
             f"{plan.config}: a client is running (process {plan.open_in[0]}); nothing was changed",
-            hint="leave every client first: each rewrites .claude.json",
+            hint="quit every client first: each rewrites .claude.json",
         )
     journal = ChangeJournal(data / "undo")
     return [journal.apply(_change(file, *plan.texts[file])) for file in plan.changes]
@@ -125,14 +125,14 @@ class _ImportBuilder:
         elif self._home.config_file is None:
             self._left(source, "there is no .claude.json")
         elif key == "hasTrustDialogAccepted" and value is True and not self._with_trust:
-            self._left(source, "trust is only taken over with --with-trust")
+            self._left(source, "trust is only imported with --with-trust")
         else:
             config = Path(os.path.realpath(self._home.config_file))
             self._set(config, source, ("projects", directory, key), value)
 
     def _rules(self, root: Path, source: str, value: object) -> None:
         if not root.is_absolute() or "\0" in str(root) or not root.is_dir():
-            self._left(source, "the project's directory is not there")
+            self._left(source, "the project's directory does not exist")
             return
         file = settings_files.local_file(root)
         for rule in value if isinstance(value, list) else ():
@@ -160,7 +160,7 @@ class _ImportBuilder:
         if text.strip() and (root is None or not isinstance(root.value, dict)):
             self._left(source, f"{file} is not a JSON object")
         elif root is not None and root.at(path) is not None:
-            self._left(source, f"{file.name} has a value for it already")
+            self._left(source, f"{file.name} already has a value for it")
         else:
             self._edit(
                 file, source, path[-1], (seen, before), lambda: json_edit.with_value(text, path, value)
@@ -174,7 +174,7 @@ class _ImportBuilder:
             return
         place = root.at(("permissions", "allow")) if root is not None else None
         if place is not None and isinstance(place.value, list) and rule in place.value:
-            self._left(source, f"{file.name} has the rule already")
+            self._left(source, f"{file.name} already has the rule")
             return
         path = ("permissions", "allow")
         self._edit(file, source, rule, (seen, before), lambda: json_edit.with_item(text, path, rule))

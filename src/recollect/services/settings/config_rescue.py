@@ -1,11 +1,11 @@
-"""The client's config files: which it would ignore or reset, and how to bring back what was lost.
+"""The client's config files: which it would ignore or reset, and how to restore what was lost.
 
-The global config (``.claude.json``) is rewritten by every running client, and a torn or emptied one costs
-trust, servers and settings of all projects. Copies of it lie about: the client's own backups and the damaged
-ones it set aside. ``planned_restore`` merges all that can be read (``model/config_merge``); the change
-goes through the journal, which keeps the original bytes. Settings have no copies: they are only checked.
+Every running client rewrites the global config (``.claude.json``), and a torn or emptied one loses trust,
+servers and settings of all projects. Copies of it exist: the client's own backups and the damaged ones it set
+aside. ``planned_restore`` merges all readable ones (``model/config_merge``); the change goes through the
+journal, which keeps the original bytes. Settings have no copies: they are only checked.
 
-Values never leave this module; plans speak of keys.
+Values never leave this module; plans name only keys.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Verdict = Literal["fine", "missing", "reset", "ignored", "unreadable"]
 
 
 class ConfigFileCheck(Struct, frozen=True):
-    """A config file and what the client would make of it."""
+    """A config file and how the client would treat it."""
 
     path: Path
     kind: Literal["config", "settings", "servers"]
@@ -48,7 +48,6 @@ class ConfigFileCheck(Struct, frozen=True):
 
     @property
     def is_problem(self) -> bool:
-        """Whether something ought to be done about it."""
         return self.verdict not in ("fine", "missing")
 
 
@@ -64,7 +63,7 @@ class ConfigCopy(Struct, frozen=True):
 
 
 class ConfigRestore(Struct):
-    """What restoring a global config would change, by key. ``best`` is the newest copy that can be read."""
+    """What restoring a global config would change, by key. ``best`` is the newest readable copy."""
 
     config: Path
     problem: str
@@ -79,7 +78,7 @@ class ConfigRestore(Struct):
 
 
 def checked(home: ClaudeHome) -> list[ConfigFileCheck]:
-    """The files of a home and of the projects its config names; those that are missing only for the home."""
+    """The files of a home and of the projects in its config; missing files are listed only for the home."""
     found: list[ConfigFileCheck] = []
     config: Document = {}
     if home.config_file is not None:
@@ -105,7 +104,7 @@ def _checked_config(path: Path, document: Document | str | None) -> ConfigFileCh
 
 
 def _checked_settings(path: Path) -> ConfigFileCheck:
-    """A file that fails is ignored as a whole, its deny rules included, and print mode says nothing."""
+    """An invalid file is ignored as a whole, its deny rules included, and print mode does not report it."""
     document = _document(path)
     if document is None:
         return ConfigFileCheck(path, "settings", "missing")
@@ -132,7 +131,7 @@ def _project_files(project: str) -> Iterator[ConfigFileCheck]:
 
 
 def _document(path: Path) -> Document | str | None:
-    """What a file holds; a reason where that is no object; None where there is no file."""
+    """The contents of a file; the reason if it is not an object; None if there is no file."""
     try:
         with open_regular(path) as file:
             data = file.read(_LARGEST + 1)
@@ -147,7 +146,10 @@ def _document(path: Path) -> Document | str | None:
 
 
 def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> ConfigRestore:
-    """Merge the config with its copies; nothing is written. ``others`` are homes whose clients may share it."""
+    """Merge the config with its copies; nothing is written.
+
+    ``others`` are homes whose clients may share it.
+    """
     if home.config_file is None:
         raise NotFound(f"{home.root}: no config file belongs to it", hint="name its home with --home DIR")
     config = Path(os.path.realpath(home.config_file))
@@ -160,7 +162,7 @@ def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> Conf
         usable.insert(0, (config, current))
     if not usable:
         raise NotFound(
-            f"{config}: no copy of it can be read", hint="nothing was changed; the client makes a new one"
+            f"{config}: no copy of it can be read", hint="nothing was changed; the client creates a new one"
         )
     sound = current if isinstance(current, dict) else None
     result = merged([document for _, document in usable], keep_secrets_of_first=sound is not None)
@@ -176,11 +178,11 @@ def planned_restore(home: ClaudeHome, others: Iterable[ClaudeHome] = ()) -> Conf
 
 
 def restored(restore: ConfigRestore, data: Path) -> AppliedChange | None:
-    """Carry it out; ``Busy`` where a client runs, for it would write its own idea over ours."""
+    """Carry it out; ``Busy`` where a client runs, because it would overwrite the result."""
     if restore.open_in:
         raise Busy(
             f"{restore.config}: a client is running (process {restore.open_in[0]}); nothing was changed",
-            hint="leave every client first: each rewrites this file",
+            hint="quit every client first: each rewrites this file",
         )
     return None if restore.plan is None else ChangeJournal(data / "undo").apply(restore.plan)
 
@@ -196,7 +198,7 @@ def _change(config: Path, seen: FileState | None, result: Document) -> ChangePla
 
 def _copies(home: ClaudeHome, config: Path) -> Iterator[tuple[ConfigCopy, Document | str]]:
     """The client's backups and the damaged files it set aside, beside the config and in the home."""
-    # Behind a link the file may have another name and place; the client's copies lie beside the link.
+    # The target of a link may have another name and place; the client's copies are beside the link.
     named = home.config_file or config
     name = named.name
     seen: set[Path] = {config}

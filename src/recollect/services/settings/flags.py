@@ -1,8 +1,7 @@
-"""Feature flags as the client last heard of them, and whether that still counts.
+"""Cached feature flags of the client, and whether they are still valid.
 
-Of several caches the one fetched last is taken. Its age is told from the last-modified file, else from the
-evaluation itself, else from the file's time. After ``TTL`` it is expired: it is still shown, and
-``valid`` is false.
+The most recently fetched cache is used. Its age comes from the last-modified file, else from the evaluation
+itself, else from the file's time. After ``TTL`` it is expired: it is still shown, and ``valid`` is false.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from recollect.storage.config.flag_cache import CacheFile, FlagCache, flag_cache
 from recollect.storage.home import ClaudeHome
 
 TTL = dt.timedelta(hours=24)
-"""How long an evaluation counts. No client says; a day is what a daily start of the client keeps fresh."""
+"""How long an evaluation is valid. Clients define no limit; a daily start of the client renews it within a day."""
 
 
 class FeatureFlags(Struct, frozen=True):
-    """Gates and configs; ``why`` says what is the matter where they are not valid."""
+    """Gates and configs; ``why`` explains why they are not valid."""
 
     gates: dict[str, bool]
     configs: dict[str, dict[str, Any]]
@@ -36,12 +35,12 @@ class FeatureFlags(Struct, frozen=True):
 
 
 def flags(home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL) -> FeatureFlags:
-    """What the newest cache of a home says."""
+    """The newest cache of a home."""
     return newest([flag_cache(home)], now, ttl)
 
 
 def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TTL) -> FeatureFlags:
-    """The cache that was fetched last, of all that can be read."""
+    """The most recently fetched cache that can be read."""
     reasons = [problem for cache in caches for problem in cache.problems]
     found: list[tuple[int, CacheFile, Evaluation]] = []
     for cache in caches:

@@ -1,11 +1,12 @@
-"""Which MCP servers a project has, and for each whether it may be started, and if not why.
+"""The MCP servers of a project, and whether each may be started, or why not.
 
-Starts nothing, asks nobody: it reads ``.mcp.json`` (the repository's), ``.claude.json`` (the user's, for this
-project and for all) and the lists of disabled servers, and holds each entry against the trust store. An entry of
-the user for this project stands before the repository's, and that before the user's for all projects.
+Starts nothing and asks nothing: it reads ``.mcp.json`` (the repository's), ``.claude.json`` (the user's, for
+this project and for all) and the lists of disabled servers, and compares each entry with the trust store. The
+user's entry for this project takes precedence over the repository's, and that over the user's for all
+projects.
 
-``READY`` means: its content was trusted here, nobody disabled it, every variable is set and, for the
-repository's own entries, the workspace is trusted too (E02). Only ``READY`` servers are ever started.
+``READY`` means: its content is trusted, it is not disabled, every variable is set and, for the repository's
+own entries, the workspace is trusted too (E02). Only ``READY`` servers are ever started.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from recollect.system.locations import HomeRoot, data_dir
 
 
 class ServerState(enum.StrEnum):
-    """What stands between a server and its start."""
+    """Why a server may not be started, or ``READY``."""
 
     READY = "ready"
     UNTRUSTED = "untrusted"
@@ -44,7 +45,7 @@ class ServerState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """One server, whether it may start, and what it may do then."""
+    """One server, whether it may start, and its grants."""
 
     written: ServerConfig
     config: ServerConfig
@@ -70,7 +71,7 @@ class ProjectServers:
     problems: tuple[tuple[Path, ServerConfigProblem], ...]
 
     def named(self, name: str) -> KnownServer:
-        """The server with this name; an entry that is not used says why."""
+        """The server with this name; for an unused entry the error says why."""
         for server in self.servers:
             if server.name == name:
                 return server
@@ -100,28 +101,28 @@ def project_servers(
     data: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ProjectServers:
-    """The servers of the project at this directory, as these homes' configuration has them."""
+    """The servers of the project at this directory, in these homes' configuration."""
     root = Path(os.path.realpath(project))
     store = TrustStore(data if data is not None else data_dir(environ))
-    gathered = _gathered(root, homes)
-    if gathered.workspace_trusted is False:
-        gathered.workspace_trusted = store.workspace_trusted(str(root))
+    sources = _collected_sources(root, homes)
+    if sources.workspace_trusted is False:
+        sources.workspace_trusted = store.workspace_trusted(str(root))
     env = os.environ if environ is None else environ
     known = [
-        _judged(server, path, _digested(server, root, env), gathered, store)
-        for server, path in gathered.servers.values()
+        _judged(server, path, _digested(server, root, env), sources, store)
+        for server, path in sources.servers.values()
     ]
-    return ProjectServers(root, store, tuple(known), tuple(gathered.problems))
+    return ProjectServers(root, store, tuple(known), tuple(sources.problems))
 
 
 def trust(project: ProjectServers, server: KnownServer, grants: ServerGrants, now: dt.datetime) -> None:
-    """Trust this very content, with these grants; for a repository's entry the workspace with it."""
+    """Trust exactly this content, with these grants; for a repository's entry also the workspace."""
     record = TrustedServer(server.name, str(project.project), now.isoformat(timespec="seconds"), grants)
     workspace = str(project.project) if server.written.origin is ServerOrigin.PROJECT else None
     project.store.trust(server.hash, record, workspace=workspace)
 
 
-def _gathered(root: Path, homes: Sequence[HomeRoot]) -> _ServerSources:
+def _collected_sources(root: Path, homes: Sequence[HomeRoot]) -> _ServerSources:
     found = _ServerSources()
     configs = [read_document(home.config_file) for home in homes]
     entries = [(config, _project_entry(config, root)) for config in configs]
@@ -129,7 +130,7 @@ def _gathered(root: Path, homes: Sequence[HomeRoot]) -> _ServerSources:
         if config.problem:
             found.problems.append((config.path, ServerConfigProblem("", config.problem)))
             found.unreadable_list = config.path
-        # Strictly true: a text or a number in this place is not a consent.
+        # Strictly true: a text or a number here is not consent.
         found.workspace_trusted |= entry.get("hasTrustDialogAccepted") is True
         _disable(found, entry, config.path)
         _take(found, McpDocument(config.path, entry), ServerOrigin.LOCAL)
@@ -168,7 +169,7 @@ def _take(found: _ServerSources, document: McpDocument, origin: ServerOrigin) ->
 
 
 def _disable(found: _ServerSources, holder: object, path: Path) -> None:
-    """Note whom a list disables. Being enabled there is by name only, and so is not trust in any content."""
+    """Record the servers that a list disables. An enabling list names no content, so it is not trust."""
     if not isinstance(holder, dict):
         return
     names = holder.get("disabledMcpjsonServers", [])
@@ -215,7 +216,7 @@ def _state(
     if missing:
         return ServerState.INCOMPLETE, f"not set: {', '.join(missing)}"
     if record is None:
-        return ServerState.UNTRUSTED, "its content was not trusted here, or was changed since"
+        return ServerState.UNTRUSTED, "its content is not trusted here, or has changed since"
     if of_repository and not found.workspace_trusted:
         return ServerState.WORKSPACE_UNTRUSTED, "the workspace is not trusted"
     return ServerState.READY, ""

@@ -1,11 +1,11 @@
-"""The settings that count in a directory, where each came from, and changing one of them with an undo.
+"""The effective settings of a directory, the source of each, and changing one of them with an undo.
 
-``loaded`` reads the layers as the client does. What it reads of ``.claude.json`` for the directory: whether it
+``loaded`` reads the layers as the client does. From ``.claude.json`` it reads for the directory: whether it
 is trusted (by its own path alone: trusting a parent does not trust what is inside, R22), its servers, and
-``allowedTools``, which has no effect any more and is only told.
+``allowedTools``, which has no effect any more and is only reported.
 
-``planned`` changes one key of one file: every other character stays, unknown keys included, and a
-result that the client would ignore is refused. The change goes through the journal.
+``planned`` changes one key of one file: every other character stays, unknown keys included, and a result that
+the client would ignore is refused. The change goes through the journal.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ UNREADABLE = "a file that can be read"
 
 
 class ProjectFacts(Struct, frozen=True):
-    """What ``.claude.json`` says of one directory. ``problem``: why it says nothing."""
+    """What ``.claude.json`` says about one directory. ``problem``: why it could not be read."""
 
     directory: str
     trusted: bool = False
     allowed_tools: tuple[str, ...] = ()
-    """Without effect in every client that was tried; kept to be told."""
+    """Without effect in every tested client; reported only."""
     servers: tuple[str, ...] = ()
     enabled_servers: tuple[str, ...] = ()
     disabled_servers: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class ProjectFacts(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Everything that settings say in one directory."""
+    """All settings of one directory."""
 
     directory: Path
     layers: tuple[SettingsLayer, ...]
@@ -70,7 +70,7 @@ class LoadedSettings:
 
     @property
     def unreadable(self) -> list[SettingsLayer]:
-        """Files that are there and of which not even the deny rules are known."""
+        """Existing files whose deny rules are unknown."""
         return [layer for layer in self.layers if layer.root is None and layer.problems]
 
 
@@ -126,7 +126,7 @@ def _command_line(given: str, place: Path) -> SettingsLayer:
 
 
 def project_facts(home: ClaudeHome, directory: Path) -> ProjectFacts:
-    """What the global config says of a directory; nothing is trusted where it cannot be read."""
+    """The global config's entry for a directory; nothing is trusted where it cannot be read."""
     name = str(directory)
     if home.config_file is None:
         return ProjectFacts(name)
@@ -160,10 +160,10 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def rules_of(layers: Iterable[SettingsLayer]) -> Iterator[Rule | RuleProblem]:
-    """Every rule of every layer with its file and line, and every text that is none.
+    """Every rule of every layer with its file and line, and every invalid rule text.
 
-    Allow rules of a file that the client ignores are left out; its deny and ask rules are kept: a
-    mistake in another key must not open what somebody meant to close.
+    Allow rules of a file that the client ignores are left out; its deny and ask rules are kept: a mistake in
+    another key must not permit what the user wanted to deny.
     """
     for layer in layers:
         scope = _rule_scope(layer)
@@ -187,7 +187,7 @@ def _rule_scope(layer: SettingsLayer) -> RuleScope:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A change of one key, not made yet; ``plan`` is None where the file says it already."""
+    """A planned change of one key; ``plan`` is None where the file already has the value."""
 
     file: Path
     key: str
@@ -199,7 +199,9 @@ class SettingChange:
 def planned(
     home: ClaudeHome, directory: str | Path, scope: str, key: str, value: object = None, *, how: How = "set"
 ) -> SettingChange:
-    """Set a key, add an item to a list, remove one, or take a key away; refused where the client would mind."""
+    """Set a key, add an item to a list, remove one, or remove a key; refused where the client would reject
+    the file.
+    """
     file = _file_of(home, Path(os.path.realpath(directory)), scope)
     path = tuple(key.split("."))
     if not all(path):
@@ -209,7 +211,7 @@ def planned(
     try:
         changed = _edited(data, path, value, how)
     except (ValueError, TypeError) as problem:
-        raise UsageError(f"{file}: {problem}", hint="nothing was changed; mend the file by hand") from None
+        raise UsageError(f"{file}: {problem}", hint="nothing was changed; correct the file by hand") from None
     _require_sound(file, data, changed)
     _require_rules(path, value, how)
     before, after = (_value_at(text, path) for text in (data, changed))
@@ -219,7 +221,7 @@ def planned(
 
 
 def changed(change: SettingChange, data: Path) -> AppliedChange | None:
-    """Make a planned change; None where there was nothing to do."""
+    """Carry out a planned change; None if there was nothing to do."""
     return None if change.plan is None else ChangeJournal(data / "undo").apply(change.plan)
 
 
@@ -257,7 +259,7 @@ def _value_at(data: bytes, path: tuple[str, ...]) -> object:
 
 
 def _require_sound(file: Path, before: bytes, after: bytes) -> None:
-    """A file may not get worse; one that is faulty already may be mended step by step."""
+    """A change must not make a file worse; an invalid one may be corrected step by step."""
     was = layer_of("user", str(file), before).problems
     now = layer_of("user", str(file), after).problems
     fresh = [problem for problem in now if problem.key not in {old.key for old in was}]

@@ -1,16 +1,18 @@
-"""A plain directory as a remote: a network drive, a stick, a folder that git or another program keeps in step.
+"""A plain directory as a remote: a network drive, a USB stick, a folder that git or another program
+synchronises.
 
     recollect-sync/<machine id>/<session>/main.jsonl           lines as they were sent
     recollect-sync/<machine id>/<session>/log/<key>.jsonl      those of its sub-agents
     recollect-sync/<machine id>/<session>/file/<key>           side files
     recollect-sync/<machine id>/<session>/about.json           where it worked
 
-Every machine writes below its own name and nowhere else, so that whatever copies the folder never has to merge two
-versions of one file. What a session *is* comes out of all machines' copies: one that is only the start of another
-does not count, and where several are left, the first machine by name keeps the session's id and the others' are sessions of
-their own, with ids that everybody computes alike. A copy that is still on its way is at most behind.
+Every machine writes only below its own name, so that the copying program never has to merge two versions of
+one file. A session is computed from all machines' copies: a copy that is only the start of another does not
+count. If several are left, the first machine by name keeps the session's id and the others become sessions of
+their own, with ids that every machine computes alike. An incomplete copy is merely behind.
 
-There is nobody here who could refuse: two machines that go on with one session at the same time find out at the next pull.
+Nothing here can refuse a write: two machines that continue one session at the same time find out at the next
+pull.
 """
 
 from __future__ import annotations
@@ -73,34 +75,29 @@ class _FolderCopy:
         self.machine, self.session = directory.parent.name, directory.name
 
     def log(self, key: str) -> Path:
-        """Where a log lies."""
         return self.directory / "log" / f"{checked_key(key)}{_LOG}" if key else self.directory / _MAIN
 
     def file(self, key: str) -> Path:
-        """Where a side file lies."""
         return self.directory / "file" / checked_key(key)
 
     def log_keys(self) -> list[str]:
-        """The keys of its logs."""
         base = self.directory / "log"
         found = [path.relative_to(base).as_posix()[: -len(_LOG)] for path in sorted(base.rglob(f"*{_LOG}"))]
         main = [""] if self.log("").is_file() else []
         return main + [name for name in found if _is_key(name)]
 
     def file_keys(self) -> list[str]:
-        """The keys of its side files."""
         base = self.directory / "file"
         names = [path.relative_to(base).as_posix() for path in sorted(base.rglob("*")) if path.is_file()]
         return [name for name in names if _is_key(name) and not name.endswith(".tmp")]
 
     def about(self) -> _FolderDescription:
-        """What is said of it."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode((self.directory / "about.json").read_bytes(), type=_FolderDescription)
         return _FolderDescription()
 
     def changed(self) -> int:
-        """When anything of it was last written, in milliseconds."""
+        """When any of its files was last written, in milliseconds."""
         paths = [self.log(key) for key in self.log_keys()] + [self.file(key) for key in self.file_keys()]
         times = []
         for path in paths:
@@ -110,7 +107,7 @@ class _FolderCopy:
 
 
 class FolderRemote:
-    """A directory that several machines can see. Not for several threads at once."""
+    """A directory that several machines can access. Not thread-safe."""
 
     def __init__(self, root: Path, machine: str) -> None:
         self._room = root / _ROOM
@@ -118,19 +115,18 @@ class FolderRemote:
         self._known: dict[Path, tuple[int, int, Position]] = {}
 
     def limits(self) -> RemoteLimits:
-        """Those of a server, so that what is here could be sent there."""
+        """The limits of a server, so that everything here could be sent there."""
         return RemoteLimits()
 
     def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
         """All of them, newest first."""
         found = [self._shown(name, copies) for name, copies in self._sessions().items()]
         found.sort(key=lambda one: (one.changed, one.id), reverse=True)
-        # Copying programs keep times, so a file may arrive that is older than the last look.
+        # Copying programs preserve times, so a new file may be older than the last poll.
         del since
         return iter(found)
 
     def session(self, session: str) -> SessionDetail | None:
-        """One with its logs and files."""
         copies = self._copies(session)
         if not copies:
             return None
@@ -146,17 +142,17 @@ class FolderRemote:
         return SessionDetail(self._shown(session, copies), logs, files)
 
     def head(self, session: str, key: str) -> Position | None:
-        """Where the longest copy ends."""
+        """The end of the longest copy."""
         best = self._longest(self._direct(session), key)
         return None if best is None else self._position(best)
 
     def is_at(self, session: str, key: str, position: Position) -> bool:
-        """Whether the log came by this position."""
+        """Whether the log passed through this position."""
         best = self._longest(self._copies(session), key)
         return position == START or (best is not None and _leads_to(best, position))
 
     def append(self, session: str, key: str, at: Position, data: bytes, told: SessionDescription) -> Position:
-        """Add lines to this machine's copy, which begins as a copy of what is there."""
+        """Add lines to this machine's copy, which starts as a copy of the existing log."""
         SessionId(session)
         own = _FolderCopy(self._room / self._machine / session)
         place = own.log(key)
@@ -178,7 +174,6 @@ class FolderRemote:
         return after
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """What comes after a position."""
         best = self._longest(self._copies(session), key)
         if best is None:
             raise SessionGone
@@ -188,7 +183,7 @@ class FolderRemote:
         return _lines_after(best, after.lines)
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
-        """Keep a side file in this machine's copy."""
+        """Store a side file in this machine's copy."""
         SessionId(session)
         there = self._file(self._direct(session), key)
         if there is not None and there != data and sha256(there).hexdigest() != known:
@@ -200,11 +195,11 @@ class FolderRemote:
         return SideFile(key, len(data), sha256(data).hexdigest(), time.time_ns() // 1_000_000)
 
     def file(self, session: str, key: str) -> bytes | None:
-        """The bytes of a side file, the newest of all machines'."""
+        """The bytes of a side file, the newest of all machines."""
         return self._file(self._copies(session), key)
 
     def delete(self, session: str) -> bool:
-        """Take this machine's copy away."""
+        """Remove this machine's copy."""
         own = self._room / self._machine / SessionId(session)
         if not own.is_dir():
             return False
@@ -218,7 +213,7 @@ class FolderRemote:
     # --- whose copy counts ----------------------------------------------------------------------
 
     def _direct(self, session: str) -> list[_FolderCopy]:
-        """The copies that have this very name and agree; no other session is looked at."""
+        """The copies with exactly this name, if they agree; no other session is read."""
         problems = ReadProblems()
         machines = [Path(entry.path) for entry in list_directory(self._room, problems)]
         copies = [_FolderCopy(machine / SessionId(session)) for machine in machines]
@@ -230,7 +225,7 @@ class FolderRemote:
         return self._direct(session) or self._sessions().get(session, [])
 
     def _sessions(self) -> dict[str, list[_FolderCopy]]:
-        """The copies of every session; copies that went on differently are sessions of their own."""
+        """The copies of every session; diverged copies are sessions of their own."""
         by_name: dict[str, list[_FolderCopy]] = {}
         problems = ReadProblems()
         for machine in list_directory(self._room, problems):
@@ -277,7 +272,7 @@ class FolderRemote:
             return opened.read()
 
     def _position(self, log: Path) -> Position:
-        """Where a copy ends, hashed once for as long as it stays as it is."""
+        """The end of a copy, hashed once while it is unchanged."""
         try:
             seen = log.stat()
         except OSError:
@@ -363,7 +358,7 @@ def _log_head(session: str, key: str, at: Position, log: Path) -> LogHead:
 
 
 def _lines_after(log: Path, count: int) -> Iterator[bytes]:
-    """Whole lines behind so many, in pieces; an unfinished last line is on its way and not there yet."""
+    """Whole lines after the first ``count``, in pieces; an unfinished last line is left out."""
     rest = b""
     with open_regular(log) as opened:
         for _ in range(count):
@@ -377,7 +372,7 @@ def _lines_after(log: Path, count: int) -> Iterator[bytes]:
 
 
 def _without_torn_line(own: Path) -> None:
-    """A crash can leave part of a line at the end of our own copy; nobody was told that it is there."""
+    """A crash can leave part of a line at the end of our own copy, which was never acknowledged."""
     if not own.exists():
         return
     with as_storage_error("write", own):

@@ -1,10 +1,10 @@
-"""Put pulled sessions into a Claude home, so that ``claude --resume`` goes on with them there.
+"""Install pulled sessions into a Claude home, so that ``claude --resume`` continues them there.
 
-The directory is that of the same repository on this machine, found among the directories this home knows. Lines name
-it instead of the one elsewhere; pushed again, they name that one, byte for byte. A session this home has already is
-made longer if its file is exactly what was sent or pulled; otherwise both went on, and the other one is stored
-beside it as a session of its own. Nothing is overwritten, what clients have open is left alone, and all of it is one
-change in the journal.
+The directory is that of the same repository on this machine, found among the directories this home knows.
+Lines get this path instead of the remote one; when pushed again, they get the remote one back, byte for byte.
+A session this home already has is extended if its file is exactly what was sent or pulled; otherwise both
+continued, and the remote one is stored beside it as a session of its own. Nothing is overwritten, sessions
+that clients have open are not changed, and all of it is one change in the journal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HEAD = 1 << 20
 
 
 class InstalledSession(Struct, frozen=True):
-    """A session that goes into the home. ``how`` is new, longer, or branch: the home's own went on differently."""
+    """A session to install. ``how`` is new, longer, or branch: the home's own session diverged."""
 
     session: str
     name: str
@@ -54,7 +54,7 @@ class InstalledSession(Struct, frozen=True):
 
 
 class _InstalledFile(Struct, frozen=True):
-    """A file of the plan, and what is known of it once it is written."""
+    """A file of the plan, and what is recorded once it is written."""
 
     place: Path
     session: str
@@ -65,7 +65,7 @@ class _InstalledFile(Struct, frozen=True):
 
 
 class InstallPlan(Struct):
-    """What would be put into a home; ``left`` are sessions that cannot be, and why."""
+    """What would be installed; ``left`` are sessions that cannot be, and why."""
 
     plan: ChangePlan
     sessions: list[InstalledSession] = []
@@ -75,11 +75,11 @@ class InstallPlan(Struct):
 
 
 class _SessionLeftOut(Exception):
-    """A session that is not put into the home, and why."""
+    """A session that is not installed, and why."""
 
 
 class Installer:
-    """Puts what was pulled into one home."""
+    """Installs pulled sessions into one home."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Installer:
         self._live: set[str] = set()
 
     def planned(self, only: Iterable[str] | None = None) -> InstallPlan:
-        """Look at everything that was pulled; nothing is changed."""
+        """Examine everything that was pulled; nothing is changed."""
         self._state = self._kept.load()
         self._look()
         found = InstallPlan(ChangePlan("sync", "pulled sessions", self._home.root))
@@ -110,10 +110,10 @@ class Installer:
         return found
 
     def carry_out(self, found: InstallPlan, data: Path) -> AppliedChange:
-        """Do it, and remember what was written: it is not sent back as something new."""
+        """Carry it out, and record what was written, so that it is not sent back as new."""
         with self._kept.locked():
             state = self._kept.load()
-            # Before the files are there: after a crash in between, a push still knows whose lines they are.
+            # Before the files exist: after a crash in between, a push still knows whose lines they are.
             state.targets.update(found.targets)
             self._kept.save(state)
             applied = ChangeJournal(data / "undo").apply(found.plan)
@@ -123,7 +123,7 @@ class Installer:
         return applied
 
     def _named(self, name: str) -> str:
-        """A pulled session by its id, or by the start of it."""
+        """A pulled session by its id, or a prefix of it."""
         matches = [session for session in self._state.pulled if session.startswith(name)]
         if name in matches:
             return name
@@ -131,7 +131,7 @@ class Installer:
             raise Ambiguous("session", name, tuple(matches))
         if not matches:
             raise NotFound(
-                f"session {name!a}: was not pulled", hint="`recollect sync pull` fetches all there are"
+                f"session {name!a}: was not pulled", hint="`recollect sync pull` fetches all sessions"
             )
         return matches[0]
 
@@ -155,7 +155,7 @@ class Installer:
         if main is None:
             raise _SessionLeftOut("was not pulled")
         if not is_uuid(session):
-            raise _SessionLeftOut("has a name that no client takes")
+            raise _SessionLeftOut("has a name that no client accepts")
         directory, renamed = self._mapped(session, main)
         project = self._home.project_dir(project_key(directory))
         name, how = self._placed(session, main, project)
@@ -179,7 +179,7 @@ class Installer:
         found.sessions.append(InstalledSession(session, name, log, directory, how))
 
     def _mapped(self, session: str, main: PulledLog) -> tuple[str, tuple[ValueMapping, ...]]:
-        """The directory the session gets here, and what its lines must say instead."""
+        """The directory of the session on this machine, and the values its lines must get."""
         project, repository = self._state.about.get(session, (None, None))
         cwd = _first_cwd(Path(main.path))
         if cwd is None:
@@ -190,9 +190,7 @@ class Installer:
         elif repository is not None and repository in self._roots:
             here = self._roots[repository]
         elif repository is not None:
-            raise _SessionLeftOut(
-                f"there is no copy of {repository} that this home knows: name it with --directory"
-            )
+            raise _SessionLeftOut(f"this home knows no copy of {repository}: name one with --directory")
         else:
             raise _SessionLeftOut("worked outside every repository: name a directory with --directory")
         if here == there:
@@ -202,7 +200,7 @@ class Installer:
         return mapping.moved(cwd) or here, renamed
 
     def _placed(self, session: str, main: PulledLog, project: Path) -> tuple[str, str]:
-        """Under which name it goes in, and how."""
+        """The name to install it under, and how."""
         for name in (session, self._branch(session)):
             place = self._logs.get(name)
             if place is None:
@@ -210,10 +208,10 @@ class Installer:
             state = self._standing(place, session, "", main)
             if state != "other":
                 return name, state
-        raise _SessionLeftOut("this home has two sessions of that name that went on differently already")
+        raise _SessionLeftOut("this home already has two diverged sessions of that name")
 
     def _standing(self, place: Path, session: str, key: str, log: PulledLog) -> str:
-        """How a file of the home stands to a pulled log: same, longer (the pulled one is), or other."""
+        """How a file of the home relates to a pulled log: same, longer (the pulled one is), or other."""
         known = self._state.logs.get(str(place))
         if known is None or (known.session, known.key) != (session, key):
             return "same" if _begins_with(place, Path(log.path)) else "other"
@@ -247,7 +245,7 @@ class Installer:
         found.written.append(_InstalledFile(place, session, key, log.lines, log.hash))
 
     def _put_file(self, found: InstallPlan, source: Path, log: Path, file: _InstalledFile) -> None:
-        """A side file for the session of this log, unless there is one."""
+        """Add a side file for the session of this log, unless there is one."""
         try:
             place = place_of(file.key, self._home.root, log.parent, log.stem, is_log=False)
         except InvalidId:
@@ -260,7 +258,7 @@ class Installer:
 
 
 def _begins_with(place: Path, source: Path) -> bool:
-    """Whether a file of the home has all that was pulled, as it is when somebody copied it by hand."""
+    """Whether a file of the home has everything that was pulled, for example copied by hand."""
     with open_regular(place) as here, open_regular(source) as pulled:
         while piece := pulled.read(1 << 20):
             if here.read(len(piece)) != piece:
@@ -276,7 +274,7 @@ def _first_cwd(path: Path) -> str | None:
 
 
 def _require_reversible(source: Path, renamed: tuple[ValueMapping, ...]) -> None:
-    """Pushed again, every line must be what it was on the remote."""
+    """When pushed again, every line must be identical to the remote's."""
     inward, outward = renaming(renamed, outward=False), renaming(renamed, outward=True)
     if not inward:
         return

@@ -1,7 +1,7 @@
-"""Lines on their way out and in: values renamed, secrets taken out, sealed; opened, renamed back.
+"""Transform lines for sending and receiving: rename values, remove secrets, encrypt; decrypt, rename back.
 
-Everything is done line by line and depends on nothing but the line, its place and this machine's keys. So what was
-sent once comes out the same again, and a remote's position can be found in the log here.
+Everything works line by line and depends only on the line, its position and this machine's keys. So sending
+twice gives the same bytes, and a remote's position can be found in the local log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from recollect.sync.sealing import Sealer
 
 
 class OutgoingSecrets:
-    """Takes secrets out of what leaves, by the functions that export uses, and counts them."""
+    """Removes secrets from what is sent, with the functions that export uses, and counts them."""
 
     def __init__(self, data: Path) -> None:
         self._fingerprints = Fingerprints(data)
@@ -30,11 +30,11 @@ class OutgoingSecrets:
 
     @property
     def notes(self) -> list[str]:
-        """What there is to say about the fingerprints."""
+        """Notes about the fingerprints."""
         return self._fingerprints.notes
 
     def lines(self, block: bytes) -> bytes:
-        """Whole lines; those without a secret come out byte for byte."""
+        """Whole lines; those without a secret are unchanged, byte for byte."""
         pieces: list[bytes] = []
         end = 0
         for start, stop in sorted(suspects(block)):
@@ -56,12 +56,13 @@ class OutgoingSecrets:
         if not clean.found:
             return line
         self.replaced += len(clean.found)
-        # A changed thought has no valid signature any more: it must be able to go on elsewhere.
+        # A changed thinking block has no valid signature any more, but the session must stay resumable
+        # elsewhere.
         return with_plain_thoughts(clean.data, [one.field for one in clean.found])
 
 
 class OutgoingLines:
-    """What becomes of the lines of one log on their way to the remote."""
+    """Transforms the lines of one log for the remote."""
 
     def __init__(
         self,
@@ -89,14 +90,13 @@ class OutgoingLines:
         return block
 
     def file(self, name: str, data: bytes) -> bytes:
-        """A whole side file."""
         if self._secrets is not None:
             data = self._secrets.file(name, data)
         return data if self._sealer is None else self._sealer.seal_file(data, self._session, self._key)
 
 
 def renaming(renamed: Iterable[ValueMapping], *, outward: bool) -> list[PathMapping]:
-    """The edits of lines that leave, or that come."""
+    """The edits for sending or receiving lines."""
     if outward:
         return [PathMapping(one.here, one.there, one.fields) for one in renamed]
     return [PathMapping(one.there, one.here, one.fields) for one in renamed]

@@ -1,12 +1,12 @@
-"""A copy of the sessions that a remote keeps, as a Claude home, for whoever can only read homes.
+"""A copy of a remote's sessions as a Claude home, for code that can only read homes.
 
-The files are the whole state. What a log holds is proved by the hash that runs over its lines, read once when
-the mirror is first used and kept up from then on; a file that is lost, cut off or not the one it should be is
-fetched anew. So a mirror may be deleted, be left half-written or be filled by several processes at once.
+The files are the whole state. The contents of a log are verified by a running hash over its lines, computed
+once when the mirror is first used and updated from then on; a file that is missing, truncated or wrong is
+fetched again. So a mirror may be deleted, left half-written or filled by several processes at once.
 
-What the remote no longer shows is removed, and so is what nobody here could read: sessions whose lines
-were sealed are counted. No answer depends on more than names being right: the first look waits for those, and
-content follows while it is being asked for.
+Sessions that the remote no longer lists are removed, and so are unreadable ones: encrypted sessions are only
+counted. Answers need only the session names at first: the first refresh waits for those, and content follows
+while it is requested.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ _Kept = TypeVar("_Kept", LogHead, SideFile)
 
 
 class MirrorSource(Protocol):
-    """What a mirror asks of a remote; ``sync.remote.Remote`` has all of it."""
+    """What a mirror needs from a remote; ``sync.remote.Remote`` has all of it."""
 
-    def sessions(self) -> Iterator[RemoteSession]:
-        """All sessions."""
-        ...
+    def sessions(self) -> Iterator[RemoteSession]: ...
 
     def session(self, session: str) -> SessionDetail | None:
         """One session with its logs and files; None where there is none."""
         ...
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Whole lines after a position. ``PositionConflict`` where the log never was there, ``SessionGone`` where it is not."""
+        """Whole lines after a position.
+
+        ``PositionConflict`` if the log never had it, ``SessionGone`` if it was deleted.
+        """
         ...
 
     def file(self, session: str, key: str) -> bytes | None:
@@ -59,7 +60,7 @@ class MirrorSource(Protocol):
 
 
 class _FileProof(Struct, frozen=True):
-    """What a file holds up to its size: the position of a log, or the hash of a side file."""
+    """The verified contents of a file up to its size: the position of a log, or the hash of a side file."""
 
     file: FileMark
     position: Position = START
@@ -67,10 +68,10 @@ class _FileProof(Struct, frozen=True):
 
 
 class Mirror:
-    """One mirror, kept up as long as somebody looks. Threads may share it.
+    """One mirror, updated on demand. Threads may share it.
 
-    ``rest`` is how many seconds a look holds good, and longer where looking takes long. ``removed`` is called
-    after sessions were taken away, before anybody is told of it.
+    ``rest`` is how many seconds a refresh stays valid, longer if refreshing takes long. ``removed`` is called
+    after sessions were removed, before any caller sees it.
     """
 
     def __init__(
@@ -100,16 +101,16 @@ class Mirror:
 
     @property
     def sealed(self) -> int:
-        """How many sessions only their own machines can read."""
+        """How many encrypted sessions only their own machines can read."""
         return len(self._sealed)
 
     @property
     def is_filling(self) -> bool:
-        """Whether a look is under way."""
+        """Whether a refresh is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def keep_days(self, days: int | None) -> None:
-        """How long the remote keeps a session, said where a home says it; None is for ever."""
+        """Store how long the remote keeps a session, where a home stores it; None means for ever."""
         path = self.files.home / "settings.json"
         wanted = json.encode({"cleanupPeriodDays": days or _FOR_EVER_DAYS})
         with self.files.lock:
@@ -117,21 +118,21 @@ class Mirror:
                 self.files.put(path, [wanted])
 
     def stop(self) -> None:
-        """Ask nothing more; what is being fetched is fetched."""
+        """Start no more requests; a running fetch completes."""
         self._is_stopped = True
 
     def wait(self, seconds: float) -> None:
-        """For a look that is under way."""
+        """Wait for a running refresh."""
         thread = self._thread
         if thread is not None:
             thread.join(seconds)
 
-    # --- looking --------------------------------------------------------------------------------
+    # --- refreshing -----------------------------------------------------------------------------
 
     def look(self, patience: float) -> None:
-        """Bring everything up to date, and wait until so many seconds after that began: who comes later waits less.
+        """Refresh everything, and wait until this many seconds after the start: later callers wait less.
 
-        ``Busy`` where not even names are known.
+        ``Busy`` if not even the names are known.
         """
         with self._starting:
             if not self._is_stopped and not self.is_filling and time.monotonic() >= self._good_until:
@@ -148,7 +149,7 @@ class Mirror:
         self.wait(max(0.0, self._begun + patience - time.monotonic()))
 
     def look_at(self, session: str) -> None:
-        """Bring one session up to date, and wait for it."""
+        """Refresh one session, and wait for it."""
         now = time.monotonic()
         if not _is_mirrored(session) or now < self._looked.get(session, 0.0):
             return
@@ -166,7 +167,7 @@ class Mirror:
             self._problem = problem
         except OSError as cause:
             self._problem = Busy(
-                f"the mirror cannot be filled: {cause.strerror}", hint="check disk and rights"
+                f"the mirror cannot be filled: {cause.strerror}", hint="check the disk and its permissions"
             )
         finally:
             now = time.monotonic()
@@ -175,16 +176,17 @@ class Mirror:
             )
 
     def remove_gone(self) -> None:
-        """Take away what is no longer there, and fetch nothing."""
+        """Remove deleted sessions, and fetch nothing."""
         self._listed()
 
     def _listed(self) -> list[RemoteSession]:
-        """All sessions that can be shown; those that cannot any more are removed."""
+        """All sessions that can be shown; others are removed."""
         listed = {one.id: one for one in self._source.sessions() if _is_mirrored(one.id)}
         hidden = {name for name, one in listed.items() if one.encrypted}
         self._sealed = hidden
         self.people = {name: one.person for name, one in listed.items() if one.person}
-        # One that changes while the list is read in pages may be on none of them: each is asked for by name.
+        # A session that changes while the list is read in pages may be on none of them: each is requested by
+        # name.
         self._projects = self.files.sessions()
         gone = [name for name in self._projects if name not in listed or name in hidden]
         taken = [name for name in gone if self._top_up(name)]
@@ -202,7 +204,7 @@ class Mirror:
             self.done += 1
 
     def _top_up(self, session: str) -> bool:
-        """One session as it is there now; True where it was taken away here."""
+        """Update one session; True if it was removed here."""
         if self._is_stopped:
             raise Busy("the page is being closed", hint="ask again in a moment")
         with self.files.lock:
@@ -225,10 +227,10 @@ class Mirror:
                 self._seen[session] = _mark(detail.session)
         return False
 
-    # --- places ---------------------------------------------------------------------------------
+    # --- paths ----------------------------------------------------------------------------------
 
     def _project(self, session: RemoteSession) -> Path:
-        """Where it lies already; else the directory a client would make for where it worked."""
+        """Its existing directory; else the directory a client would create for its working directory."""
         nowhere = self.files.projects / _NO_PROJECT
         known = self._projects.get(session.id)
         if known is not None or self.files.mark(nowhere / f"{session.id}.jsonl") is not None:
@@ -238,17 +240,17 @@ class Mirror:
         return self.files.projects / project_key(directory) if is_path else nowhere
 
     def _placed(
-        self, told: Sequence[_Kept], project: Path, session: str, *, is_log: bool
+        self, heads: Sequence[_Kept], project: Path, session: str, *, is_log: bool
     ) -> dict[Path, _Kept]:
-        places = [(self._place(one.key, project, session, is_log=is_log), one) for one in told]
+        places = [(self._place(one.key, project, session, is_log=is_log), one) for one in heads]
         return {path: one for path, one in places if path is not None}
 
     def _place(self, key: str, project: Path, session: str, *, is_log: bool) -> Path | None:
-        """The path of a log or file; None for what no home has a place for."""
+        """The path of a log or file; None if a home has no place for it."""
         try:
             names = names_of(key) if key else [""]
             if names[0] == FLAT:
-                # Beside the session's log two sessions could have one name; below it, it is its own.
+                # Beside the session's log two sessions could collide; below it, the name is unique.
                 key = key_of(SUBAGENTS, *names[1:])
             if names[0] != TODOS or names[-1].startswith(f"{session}-{_AGENT}"):
                 return place_of(key, self.files.home, project, session, is_log=is_log)
@@ -260,7 +262,7 @@ class Mirror:
     # --- bytes ----------------------------------------------------------------------------------
 
     def _log(self, session: str, head: LogHead, path: Path, changed: int) -> bool:
-        """Make a log what it is there; False where not all of it could be had yet."""
+        """Update a log; False if not all of it was available yet."""
         known = self._proved_log(path)
         if known is not None and known.position == head.position:
             return True
@@ -287,7 +289,7 @@ class Mirror:
         return at
 
     def _fetched(self, session: str, key: str, path: Path) -> Position:
-        """All of a log, in place of whatever is there."""
+        """Fetch a whole log, replacing the existing file."""
         at = START
 
         def pieces() -> Iterator[bytes]:
@@ -303,7 +305,10 @@ class Mirror:
         return at
 
     def _proved_log(self, path: Path) -> _FileProof | None:
-        """What a log here holds; half a line counts as one, which the remote never had. None where there is no log."""
+        """The verified contents of a local log; half a line counts as one, which the remote never had.
+
+        None if missing.
+        """
         mark, known = self.files.mark(path), self._proved.get(path)
         if mark is None:
             return None
@@ -336,12 +341,12 @@ class Mirror:
 
 
 def _mark(session: RemoteSession) -> tuple[int, int, int]:
-    """What changes when a session does."""
+    """Values that change when a session does."""
     return session.changed, session.lines, session.bytes
 
 
 def _is_mirrored(session: str) -> bool:
-    """Whether a session of that name could be told from a sub-agent, and its name be a file's."""
+    """Whether the name is a valid file name and distinct from that of a sub-agent."""
     try:
         SessionId(session)
     except InvalidId:

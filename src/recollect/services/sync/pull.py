@@ -1,13 +1,13 @@
-"""Fetch what other machines keep in a remote, into our own store; and, when asked, from there into a Claude home.
+"""Fetch other machines' sessions from a remote into our own store and, on request, into a Claude home.
 
-A log in the store grows as the one on the remote does, line by line and durable before it counts. It is laid out as in a
-Claude home, so every command reads it with ``--home``. A log that was pulled is never overwritten: where the one on
-the remote is no longer that one, the new one is stored under another name. Of a side file the newest is kept.
+A log in the store grows like the remote's, line by line and durable before it counts. The layout is that of a
+Claude home, so every command reads it with ``--home``. A pulled log is never overwritten: if the remote's log
+was replaced, the new one is stored under another name. Of a side file the newest is stored.
 
-A session goes into a home under the path that its repository has on *this* machine: directories are compared by what
-the repository is, not by where it lay elsewhere. Its lines name the new path, and when it is pushed again they name
-the old one, byte for byte; lines that would not come back so are left as they are. A session that both machines
-went on with becomes two. All of it is one change in the journal, with one undo.
+A session is installed into a home under the path that its repository has on *this* machine: repositories are
+compared by identity, not by path. Its lines get the new path, and when it is pushed again they get the old
+one back, byte for byte; lines for which this would fail are left unchanged. A session that both machines
+continued becomes two. All of it is one change in the journal, with one undo.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from recollect.sync.wire import START, LogHead, Position, RemoteSession, Session
 from recollect.system import fsops
 from recollect.system.refusals import as_storage_error
 
-# A server's clock may differ from another's before the same database.
+# Several servers of one database may have different clocks.
 _OVERLAP_MS = 600_000
 _NO_PROJECT = "-unknown"
 STORE = "store"
 
 
 class PullResult(Struct):
-    """What a pull did. ``moved`` are logs that were no longer those of before, and the name of the new one."""
+    """The result of a pull. ``moved`` are logs that were replaced, with the name of the new one."""
 
     sessions: list[str] = []
     lines: int = 0
@@ -59,7 +59,6 @@ class Pull:
         self.done = PullResult()
 
     def run(self) -> PullResult:
-        """Fetch everything that is new."""
         with self._kept.locked():
             self._state = self._kept.load()
             own = _own_positions(self._state)
@@ -77,13 +76,13 @@ class Pull:
         return self.done
 
     def _session(self, session: RemoteSession, own: dict[tuple[str, str], Position]) -> bool:
-        """False where not all of it could be fetched."""
+        """False if not all of it could be fetched."""
         try:
             detail = self._remote.session(session.id)
             if detail is None:
                 return True
             if all(own.get((session.id, log.key)) == log.position for log in detail.logs) and detail.logs:
-                return True  # it is ours, and nobody went on with it
+                return True  # it is ours, and unchanged elsewhere
             project = self._project(detail)
             self._state.about[session.id] = session.project, session.repository
             before = (self.done.lines, self.done.files)
@@ -96,9 +95,7 @@ class Pull:
             self._kept.save(self._state)
         except SessionGone:
             return True
-        except (
-            UsageError
-        ) as problem:  # a name or key that could be no file of a session: nothing is made of it
+        except UsageError as problem:  # a name or key that cannot be a file of a session: it is ignored
             self.done.problems.append((session.id, problem.message))
             return True
         except Busy:
@@ -109,7 +106,7 @@ class Pull:
         return True
 
     def _project(self, detail: SessionDetail) -> Path:
-        """The directory it has in the store, for good."""
+        """Its permanent directory in the store."""
         pulled = self._state.pulled.get(detail.session.id, {}).get("")
         if pulled is not None:
             return Path(pulled.path).parent
@@ -156,7 +153,7 @@ class Pull:
                 self._grow(session, head.key, place, known)
                 return
         except PositionConflict:
-            pass  # it is not the log any more that was pulled
+            pass  # the remote's log was replaced since the last pull
         self._fetch_whole(session, head.key, place)
 
     def _grow(self, session: str, key: str, place: Path, known: PulledLog) -> None:
@@ -164,7 +161,7 @@ class Pull:
         for piece in self._remote.read(session, key, at):
             data = self._all_opened(piece, session, key, at.lines)
             if not append_durably(place, data, size):
-                raise NotFound(f"{place}: somebody else wrote to it", hint="pull again")
+                raise NotFound(f"{place}: another program wrote to it", hint="pull again")
             before = at.lines
             at, size = at.after(lines_of(piece)), size + len(data)
             self._remember(
@@ -172,7 +169,9 @@ class Pull:
             )
 
     def _fetch_whole(self, session: str, key: str, place: Path) -> None:
-        """All of a log, to the side first; then it takes its name, or another where the file there is no start of it."""
+        """Fetch a whole log to a temporary file; then rename it, to another name if the existing file is not
+        its start.
+        """
         waiting = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.tmp")
         at, size = START, 0
         try:
@@ -246,8 +245,8 @@ class Pull:
 
 def _no_key(session: str) -> NotFound:
     return NotFound(
-        f"{session}: is sealed, and there is no key here",
-        hint="copy sync.key from the machine that sealed it",
+        f"{session}: is encrypted, and there is no key here",
+        hint="copy sync.key from the machine that encrypted it",
     )
 
 
@@ -268,7 +267,7 @@ def _other_name(session: str, key: str, at: Position) -> str:
 
 
 def _is_start(place: Path, whole: Path) -> bool:
-    """Whether a file is missing, or has nothing but the first bytes of another."""
+    """Whether a file is missing, or is only the first bytes of another."""
     try:
         with OpenLog(place) as old, OpenLog(whole) as new:
             return all(new.read_all(len(piece), at) == piece for at, piece in _pieces(old))

@@ -1,12 +1,13 @@
-"""Send what is new of every session to a remote.
+"""Send new parts of every session to a remote.
 
-One walk tells what changed since the last time; where nothing did, no connection is made. Of a log only the lines
-behind the place it was sent to are read. The remote decides: it takes lines at the position we name, or tells the one
-it has. Then the log here is followed to that position. Is it on our way, we go on from there; is ours on its
-way, somebody else went on, and there is nothing to send. Else two machines went on separately: ours becomes a
-session of its own there, with every line, under an id that is the same at every try. Nothing is overwritten.
+One directory walk finds what changed since the last time; if nothing did, no connection is made. Of a log
+only the lines after the last sent position are read. The remote decides: it accepts lines at the position we
+name, or answers with its own. Then the local log is searched for that position. If it is in our log, we
+continue from there; if ours is in the remote's log, another machine continued, and there is nothing to send.
+Otherwise two machines diverged: ours becomes a session of its own there, with every line, under an id that is
+the same at every attempt. Nothing is overwritten.
 
-Whatever fails, the next push goes on where this one ended. An unfinished last line waits for its newline.
+After any failure the next push continues where this one ended. An unfinished last line waits for its newline.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ Progress = Callable[[int, int], None]
 
 
 class PushOptions(Struct, frozen=True):
-    """How things are sent. ``machine_id`` tells this machine's branches from others'; ``secrets`` is made when needed."""
+    """How to send.
+
+    ``machine_id`` distinguishes this machine's branches; ``secrets`` is created when needed.
+    """
 
     machine_id: str
     machine: str = ""
@@ -41,14 +45,17 @@ class PushOptions(Struct, frozen=True):
 
 
 class BranchedSession(Struct, frozen=True):
-    """A session that went on differently elsewhere; ours is under ``branch`` there."""
+    """A session that diverged elsewhere; ours is ``branch`` there."""
 
     session: str
     branch: str
 
 
 class PushResult(Struct):
-    """What a push did. ``ahead`` are sessions somebody else went on with; ``denied`` were held back by the lists."""
+    """The result of a push.
+
+    ``ahead`` are sessions another machine continued; ``denied`` were excluded by the lists.
+    """
 
     sessions: int = 0
     lines: int = 0
@@ -82,13 +89,13 @@ class Push:
         return self.done
 
     def waiting(self) -> list[tuple[str, int]]:
-        """Sessions that have something to send, and how many bytes of it; nothing is sent."""
+        """Sessions with something to send, and how many bytes; nothing is sent."""
         state = self._kept.load()
         changed = self._changed(state)
         return self._sender(state).waiting(changed) if changed else []
 
     def _changed(self, state: SyncState) -> list[OutgoingFile]:
-        """Files that are not as they were sent."""
+        """Files that changed since they were sent."""
         logs, files = state.logs, state.files
         changed: list[OutgoingFile] = []
         for home in self._homes:

@@ -1,8 +1,9 @@
-"""Which repository a directory is a copy of, so that the same one is found on another machine under another path.
+"""The identity of a directory's repository, to find the same one on another machine under another path.
 
-By the address of its remote ``origin`` (or the only one there is), without scheme, user and ending:
-``github.com/owner/name``. A repository without a remote is known by its first commit, where git's own journal still
-tells it. Git is not run: its configuration can name programs. A repository is no reason to trust anything.
+It is the address of its remote ``origin`` (or the only one), without scheme, user and suffix:
+``github.com/owner/name``. A repository without a remote is identified by its first commit, if git's reflog
+still has it. Git is not run: its configuration can name programs. The identity is never a reason to trust
+anything.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FIRST_COMMIT = re.compile(r"0{40,64} ([0-9a-f]{40,64}) .*\tcommit \(initial\)",
 
 
 class RepositoryIdentities:
-    """Looks each directory up once."""
+    """Looks up each directory once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str | None, str | None]] = {}
@@ -37,7 +38,7 @@ class RepositoryIdentities:
 
 
 def identity_of(repository: str) -> str | None:
-    """What a repository is called everywhere."""
+    """The same identity on every machine."""
     git = Path(repository) / ".git"
     inside = git if git.is_dir() else Path(repository)
     remotes = _remotes(_text(inside / "config"))
@@ -50,7 +51,7 @@ def identity_of(repository: str) -> str | None:
 
 
 def normalised(address: str) -> str | None:
-    """An address of a repository as one name, whichever way it is written; None for a path on this machine."""
+    """A repository address in one canonical form; None for a local path."""
     found = _WITH_SCHEME.fullmatch(address) or _SCP.fullmatch(address)
     if found is None or address.lower().startswith("file:"):
         return None

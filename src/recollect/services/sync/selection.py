@@ -1,10 +1,10 @@
 """Which files of a home are sent: an allow list, found in one walk.
 
-Only what belongs to a session, by its place: the log, sub-agents and their notes, tool results, the title, file
-backups, tasks and todos. Nothing else is ever looked at, so that no credentials, settings, prompt history,
-paste or memory can leave, whatever is in them. Links are not followed: they could lead to any of those.
+Only files of a session, by their location: the log, sub-agents and their notes, tool results, the title, file
+backups, tasks and todos. Nothing else is ever read, so no credentials, settings, prompt history, pastes or
+memory can be sent. Links are not followed: they could lead to any of those.
 
-Names are taken as the file system gives them and nothing is opened: a push that has nothing to do is this walk.
+Names are used as the file system gives them and nothing is opened: a push without changes is only this walk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _DEEPEST = 5
 
 
 class OutgoingFile(NamedTuple):
-    """One file to be sent. ``owner`` is the path of its session's log without the ending; "" where only its lines say."""
+    """One file to be sent.
+
+    ``owner`` is the path of its session's log without the suffix; "" where only its lines name it.
+    """
 
     path: str
     is_log: bool
@@ -39,7 +42,7 @@ class OutgoingFile(NamedTuple):
 
 
 class PushScan:
-    """One walk through a home. ``problems`` are what cannot be sent, and why."""
+    """One walk through a home. ``problems`` are files that cannot be sent, and why."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -99,7 +102,7 @@ class PushScan:
                 yield from self._agents(entry.path, owner, session, (*above, name))
 
     def _by_session(self, owners: dict[str, str]) -> Iterator[OutgoingFile]:
-        """What lies in directories of the home that are named after sessions; only of sessions that are here."""
+        """Files in directories named after sessions; only of existing sessions."""
         for room in (BACKUPS, TASKS):
             for directory in self._directories(self._root / room):
                 owner = owners.get(directory.name)
@@ -147,7 +150,7 @@ class PushScan:
 
 
 def place_of(key: str, root: Path, project: Path, session: str, *, is_log: bool) -> Path:
-    """Where a file of the remote belongs in a home: the way back from ``PushScan``."""
+    """The path of a remote file in a home: the inverse of ``PushScan``."""
     if not key:
         return project / f"{session}{_LOG}"
     first, *rest = names_of(key)
@@ -157,7 +160,7 @@ def place_of(key: str, root: Path, project: Path, session: str, *, is_log: bool)
         place = project.joinpath(session, first, *rest)
         return place.with_name(place.name + _LOG) if is_log else place
     if is_log:
-        raise InvalidId("key", key, "is no log of a session")
+        raise InvalidId("key", key, "is not a log of a session")
     if first == TITLE and not rest:
         return project / session / TITLE
     if first == RESULTS and len(rest) == 1:
@@ -166,7 +169,7 @@ def place_of(key: str, root: Path, project: Path, session: str, *, is_log: bool)
         return root.joinpath(first, session, *rest)
     if first == TODOS and len(rest) == 1 and rest[0].startswith(session):
         return root.joinpath(first, *rest)
-    raise InvalidId("key", key, "is no side file of a session")
+    raise InvalidId("key", key, "is not a side file of a session")
 
 
 def _name(entry: os.DirEntry[str]) -> str:
@@ -174,7 +177,7 @@ def _name(entry: os.DirEntry[str]) -> str:
 
 
 def is_session_name(name: str) -> bool:
-    """Whether a session may be called so: the name becomes part of paths here and elsewhere."""
+    """Whether the name is valid for a session: it becomes part of paths on all machines."""
     try:
         SessionId(name)
     except InvalidId:

@@ -1,6 +1,6 @@
-"""Sending: one session after another, one log after another, to where each of them belongs on the remote.
+"""Send logs, session by session, to their places on the remote.
 
-Apart from ``exchange_push``, which mostly finds that there is nothing to do and should not wait for all this to load.
+Separate from ``push``, which mostly finds nothing to do and should not load all this.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _MOST_TURNS = 16
 
 
 class _Diverged(Exception):
-    """The log here and the one there have different lines at one place."""
+    """The local log and the remote's have different lines at one position."""
 
 
 class Sender:
-    """Sends what was found to have changed, and keeps what it learns in the state."""
+    """Sends changed files, and records the results in the state."""
 
     def __init__(
         self,
@@ -88,12 +88,14 @@ class Sender:
             self.done.notes += self._secrets.notes
 
     def waiting(self, changed: Iterable[OutgoingFile]) -> list[tuple[str, int]]:
-        """Sessions that may be sent, and how many bytes of them are not."""
-        groups = [group for group in self._groups(changed, None) if self._told(group[0].owner) is not None]
+        """Sessions that may be sent, and how many of their bytes are not yet."""
+        groups = [
+            group for group in self._groups(changed, None) if self._description(group[0].owner) is not None
+        ]
         return [(group[0].session, sum(one.size - self._sent(one) for one in group)) for group in groups]
 
     def _groups(self, changed: Iterable[OutgoingFile], only: set[str] | None) -> list[list[OutgoingFile]]:
-        """Files by session, the newest first; logs before what belongs to them."""
+        """Files by session, the newest first; logs before side files."""
         groups: dict[str, list[OutgoingFile]] = {}
         for one in changed:
             owned = one if one.owner else self._owned(one)
@@ -119,8 +121,8 @@ class Sender:
         known = self._state.logs.get(one.path)
         return min(known.sent, one.size) if known is not None else 0
 
-    def _told(self, owner: str) -> SessionDescription | None:
-        """What is said of a session; None where the lists hold it back."""
+    def _description(self, owner: str) -> SessionDescription | None:
+        """The description of a session; None where the lists exclude it."""
         options, directories = self._options, self._state.directories
         if owner not in directories:
             directories[owner] = first_text(Path(owner + ".jsonl"), "cwd") or ""
@@ -129,21 +131,21 @@ class Sender:
         if not options.projects.allows(directory):
             return None
         if options.sealer is not None:
-            # Names of projects are nobody's business either.
+            # Project names are private too.
             return SessionDescription(machine=options.machine or None, encrypted=True)
         root, identity = self._repositories.of(directory)
         project = root or directory
         target = self._state.targets.get(owner)
         for mapping in renaming(target.renamed, outward=True) if target is not None else ():
-            project = mapping.moved(project) or project  # the remote knows it by the path it came from
+            project = mapping.moved(project) or project  # the remote knows it by its original path
         return SessionDescription(project or None, identity, options.machine or None)
 
     # --- one session ----------------------------------------------------------------------------
 
     def _session(self, group: list[OutgoingFile]) -> None:
         owner, session = group[0].owner, group[0].session
-        told = self._told(owner)
-        if told is None:
+        description = self._description(owner)
+        if description is None:
             self.done.denied += 1
             return
         target = self._state.targets.get(owner) or SyncTarget(session)
@@ -151,7 +153,7 @@ class Sender:
             return
         before = (self.done.lines, self.done.files)
         try:
-            self._send_session(group, target, told)
+            self._send_session(group, target, description)
         except SessionGone:
             self._state.targets[owner] = SyncTarget("")
             self._is_changed = True
@@ -164,23 +166,25 @@ class Sender:
             self.done.problems.append((group[0].path, problem.message))
         self.done.sessions += before != (self.done.lines, self.done.files)
 
-    def _send_session(self, group: list[OutgoingFile], target: SyncTarget, told: SessionDescription) -> None:
+    def _send_session(
+        self, group: list[OutgoingFile], target: SyncTarget, description: SessionDescription
+    ) -> None:
         owner, session = group[0].owner, group[0].session
         for number in range(_MOST_BRANCHES):
             try:
                 for one in group:
-                    self._send(one, target, told)
+                    self._send(one, target, description)
                 return
             except _Diverged:
                 target = self._branch(owner, session, target, number)
                 self._state.targets[owner] = target
                 self._is_changed = True
                 self.done.branches.append(BranchedSession(session, target.session))
-                # Every log of the session goes along, those that had nothing new as well.
+                # Every log of the session is sent, including those without news.
                 group = self._all_of(owner)
 
     def _branch(self, owner: str, session: str, target: SyncTarget, number: int) -> SyncTarget:
-        """The same name at every try, and another for every machine, home and branching."""
+        """The same name at every attempt, and another for every machine, home and branch."""
         text = "\0".join(("recollect branch", target.session, self._options.machine_id, owner, str(number)))
         name = str(uuid.UUID(bytes=sha256(text.encode("utf-8", "surrogateescape")).digest()[:16], version=4))
         kept = tuple(one for one in target.renamed if "sessionId" not in one.fields)
@@ -195,14 +199,14 @@ class Sender:
                     found.append(owned)
         return sorted(found, key=lambda one: (not one.is_log, one.key))
 
-    def _send(self, one: OutgoingFile, target: SyncTarget, told: SessionDescription) -> None:
+    def _send(self, one: OutgoingFile, target: SyncTarget, description: SessionDescription) -> None:
         try:
             if one.is_log:
-                _LogPush(self, one, target, told).run()
+                _LogPush(self, one, target, description).run()
             else:
                 self._send_file(one, target)
         except NotFound:
-            return  # it was taken away while we looked
+            return  # it was removed meanwhile
 
     def _send_file(self, one: OutgoingFile, target: SyncTarget) -> None:
         remote = self.remote
@@ -210,7 +214,7 @@ class Sender:
             data = opened.read_all(one.size, 0)
         data = self.outgoing(one, target).file(Path(one.path).name, data)
         if len(data) > remote.limits().body_bytes:
-            self.done.problems.append((one.path, "larger than the remote takes"))
+            self.done.problems.append((one.path, "larger than the remote accepts"))
             self._state.files[one.path] = _known_file(one, "", target)
             return
         known = self._state.files.get(one.path)
@@ -222,7 +226,7 @@ class Sender:
         self._is_changed = True
 
     def _kept_under(self, session: str, key: str, data: bytes, known: str | None) -> str:
-        """Put a side file there; where another machine has put its own, ours stands beside it."""
+        """Store a side file; if another machine stored its own, ours goes beside it."""
         try:
             self.remote.put_file(session, key, data, known)
             return key
@@ -239,22 +243,20 @@ class Sender:
 
     @property
     def remote(self) -> Remote:
-        """Connected to when the first thing is to be sent."""
+        """Connected when the first item is sent."""
         if self._remote is None:
             self._remote = self._connect()
         return self._remote
 
     @property
     def state(self) -> SyncState:
-        """What is known so far."""
         return self._state
 
     def outgoing(self, one: OutgoingFile, target: SyncTarget) -> OutgoingLines:
-        """What becomes of a file's lines."""
         return OutgoingLines(target.session, one.key, target.renamed, self._secrets, self._options.sealer)
 
     def remember(self, path: str, known: KnownLog) -> None:
-        """A log is there up to here."""
+        """Record that a log was sent up to here."""
         self._state.logs[path] = known
         self._is_changed = True
         self._save(at_once=False)
@@ -266,14 +268,15 @@ class Sender:
 
 
 class _LogPush:
-    """One log, from where it was sent to its last whole line."""
+    """One log, from the last sent position to its last whole line."""
 
-    def __init__(self, push: Sender, one: OutgoingFile, target: SyncTarget, told: SessionDescription) -> None:
-        self._push, self._one, self._target, self._told = push, one, target, told
+    def __init__(
+        self, push: Sender, one: OutgoingFile, target: SyncTarget, description: SessionDescription
+    ) -> None:
+        self._push, self._one, self._target, self._description = push, one, target, description
         self._outgoing = push.outgoing(one, target)
 
     def run(self) -> None:
-        """Send it."""
         with OpenLog(Path(self._one.path)) as log:
             self._size = min(log.size(), self._one.size)
             self._log = log
@@ -285,11 +288,11 @@ class _LogPush:
                 except PositionConflict as other:
                     offset, at = self._met(other.head.position)
             else:
-                raise Busy(f"{self._one.path}: others write to it all the time", hint="try again")
+                raise Busy(f"{self._one.path}: other machines keep writing to it", hint="try again")
             self._remember(offset, at, self._one.size)
 
     def _begin(self) -> tuple[int, Position]:
-        """Where to go on: where it was sent to, if the bytes before are still the same; else where the remote is."""
+        """Where to continue: the last sent position, if the bytes before are unchanged; else the remote's."""
         known = self._push.state.logs.get(self._one.path)
         if (
             known is not None
@@ -311,20 +314,20 @@ class _LogPush:
                 return offset, at
             data = self._outgoing.lines(block, at.lines)
             after = at.after(lines_of(data))
-            there = remote.append(self._target.session, self._one.key, at, data, self._told)
+            there = remote.append(self._target.session, self._one.key, at, data, self._description)
             if there != after:
                 raise Busy(
-                    f"{self._one.path}: the remote tells another position than its lines give",
-                    hint="try again; if it stays so, the remote is no recollect server",
+                    f"{self._one.path}: the remote's position does not match its lines",
+                    hint="try again; if it persists, the remote is not a recollect server",
                 )
             self._push.done.lines += after.lines - at.lines
             self._push.done.bytes += len(block)
             offset, at = offset + len(block), after
-            # As long as that: until all of it is sent, it must look new.
+            # The recorded size is only the part sent: until all of it is sent, it must look new.
             self._remember(offset, at, offset)
 
     def _batch(self, offset: int, most: int, most_lines: int) -> bytes:
-        """Whole lines from here on, not more than the remote takes at once."""
+        """Whole lines from here on, at most what the remote accepts at once."""
         wanted = min(_BATCH, most)
         while True:
             data = self._log.read_all(min(wanted, self._size - offset), offset)
@@ -336,7 +339,7 @@ class _LogPush:
                     "send",
                     Path(self._one.path),
                     None,
-                    hint="it has a line that is longer than the remote takes",
+                    hint="it has a line that is longer than the remote accepts",
                 )
             wanted = min(wanted * 4, most)
         block = data[:cut]
@@ -345,7 +348,7 @@ class _LogPush:
         return block
 
     def _met(self, head: Position) -> tuple[int, Position]:
-        """Follow our log to the remote's position. ``_Diverged`` where it does not lead there."""
+        """Find the remote's position in our log. ``_Diverged`` if it is not there."""
         offset, at = 0, START
         limits = self._push.remote.limits()
         while at.lines < head.lines:

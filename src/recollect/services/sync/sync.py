@@ -1,4 +1,4 @@
-"""The use cases of sync, put together: which remote, with which keys, from which homes."""
+"""The sync use cases: which remote, with which keys, from which homes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_server(address: str) -> bool:
 
 
 def checked_address(address: str) -> str:
-    """An address as it is kept: a server's as it is, a directory's absolute."""
+    """An address in stored form: a server's unchanged, a directory's absolute."""
     if is_server(address):
         return address.rstrip("/")
     if "://" in address:
@@ -38,7 +38,8 @@ def checked_address(address: str) -> str:
     directory = Path(address).expanduser().absolute()
     if not directory.is_dir():
         raise NotFound(
-            f"{directory}: no such directory", hint="make it first: a misspelt one must not be made"
+            f"{directory}: no such directory",
+            hint="create it first: it is not created here, in case of a typo",
         )
     return str(directory)
 
@@ -53,7 +54,7 @@ class SyncClient:
 
     @functools.cached_property
     def machine_id(self) -> str:
-        """The random name of this machine."""
+        """The random id of this machine."""
         return machine_id(self.data)
 
     def connected(self) -> Remote:
@@ -67,7 +68,7 @@ class SyncClient:
         return remote
 
     def server(self) -> HttpRemote:
-        """The remote as a server, for questions only a server answers."""
+        """The remote as a server, for requests that only a server supports."""
         if not is_server(self.login.address):
             raise UsageError(
                 f"{self.login.address}: is a directory, and cannot answer that", hint="log in to a server"
@@ -95,7 +96,7 @@ class SyncClient:
         return Pull(remote, self.kept, self.data, self._sealer_if_any())
 
     def install(self, home: ClaudeHome, remote: Remote, directory: Path | None = None) -> Installer:
-        """Puts what was pulled into a home."""
+        """Installs pulled sessions into a home."""
         from recollect.services.sync.install import Installer
 
         return Installer(home, self.kept, remote, machine_id=self.machine_id, directory=directory)

@@ -1,14 +1,15 @@
-"""Transcripts of the Claude Agent SDK on a team server, so that a pod without a disk can go on with a session.
+"""Transcripts of the Claude Agent SDK on a team server, so that a machine without a disk can continue a
+session.
 
-The counterpart of ``storage.sdk_store`` with the same methods. A key (project, session, subpath) is a log of the
-server: the session there is named after both project and session, because the SDK lets two projects use one id; the
-project stands beside it as its description, and lists are made by it.
+The counterpart of ``storage.sdk_store`` with the same methods. A key (project, session, subpath) is a log of
+the server: the session there is named after both project and session, because the SDK lets two projects use
+one id; the project is stored as its description, and lists use that.
 
-An append is conditional on the position we know. Where somebody else has written, their lines are read first, and
-entries whose uuid they hold are left out: of entries with one uuid the first is kept, whoever wrote it.
+An append is conditional on the position we know. If another process has written, its lines are read first,
+and entries with a known uuid are left out: of entries with one uuid the first is kept, from any writer.
 
-A transcript of its own cannot be deleted on a server, only a session with all it has. So a sub-agent's is closed
-by a line that says so, and begins again behind it. The bytes stay until the session is deleted.
+A server cannot delete a single transcript, only a whole session. So a sub-agent's transcript is closed by a
+special line, and starts again after it. The bytes stay until the session is deleted.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _Entry = tuple[bytes, str | None]
 
 
 class RemoteTranscript(NamedTuple):
-    """The log of one key on the server. ``log`` tells keys apart."""
+    """The log of one key on the server. ``log`` distinguishes keys."""
 
     key: SessionKey
     log: str
@@ -55,7 +56,7 @@ class RemoteTranscript(NamedTuple):
 
 
 class _RemoteLogState:
-    """What we know of a log: where it ended when we looked, and the ids that were in it."""
+    """The known state of a log: its last seen end, and the ids in it."""
 
     def __init__(self) -> None:
         self.at: Position = START
@@ -63,7 +64,10 @@ class _RemoteLogState:
 
 
 class RemoteTranscripts:
-    """All transcripts of one server that a token may see. Threads may share it; requests go one after another."""
+    """All transcripts of one server that a token can access.
+
+    Threads may share it; requests are serialised.
+    """
 
     def __init__(self, remote: HttpRemote) -> None:
         self._remote = remote
@@ -71,7 +75,7 @@ class RemoteTranscripts:
         self._known: OrderedDict[str, _RemoteLogState] = OrderedDict()
 
     def place(self, key: SessionKey) -> RemoteTranscript:
-        """Where a key lies. Asks nobody."""
+        """The location of a key, without a request."""
         project, session = key["project_key"], key["session_id"]
         subpath = key.get("subpath")
         if subpath is not None and not subpath:
@@ -81,16 +85,16 @@ class RemoteTranscripts:
         return RemoteTranscript(key, f"{name} {log_key}", name, log_key, subpath is None)
 
     def append(self, place: RemoteTranscript, entries: Sequence[SessionStoreEntry]) -> None:
-        """Store what is new among the entries."""
+        """Store the new ones among the entries."""
         waiting = [(line_of(entry) + b"\n", uuid_of(entry)) for entry in entries]
-        told = SessionDescription(project=place.key["project_key"])
+        description = SessionDescription(project=place.key["project_key"])
         with self._busy:
             for _ in range(_MOST_TURNS):
                 known = self._of(place)
                 try:
                     waiting = _fresh(waiting, known.ids)
                     while waiting:
-                        waiting = self._send(place, known, waiting, told)
+                        waiting = self._send(place, known, waiting, description)
                     return
                 except PositionConflict:
                     self._catch_up(place, known)
@@ -100,10 +104,13 @@ class RemoteTranscripts:
                         f"session {place.key['session_id']!a}: was deleted on the server; nothing was stored",
                         hint="use another session id",
                     ) from None
-            raise Busy("others write to the session all the time; not all was stored", hint="append again")
+            raise Busy(
+                "other processes keep writing to the session; not all entries were stored",
+                hint="append again",
+            )
 
     def load(self, place: RemoteTranscript) -> list[SessionStoreEntry] | None:
-        """The entries of a transcript, of repeats the first."""
+        """The entries of a transcript; of repeats the first."""
         items = self._items(place)
         if items is None:
             return None
@@ -134,7 +141,7 @@ class RemoteTranscripts:
                 yield subpath
 
     def delete(self, place: RemoteTranscript) -> None:
-        """A session with all it has, or one transcript by closing it."""
+        """Delete a whole session, or one transcript by closing it."""
         with self._busy:
             for log in [log for log in self._known if log.startswith(f"{place.session} ")]:
                 if place.is_main or log == place.log:
@@ -166,7 +173,6 @@ class RemoteTranscripts:
         return found
 
     def close(self) -> None:
-        """Close the connection."""
         with self._busy:
             self._remote.close()
 
@@ -193,7 +199,7 @@ class RemoteTranscripts:
         return known
 
     def _catch_up(self, place: RemoteTranscript, known: _RemoteLogState) -> None:
-        """Learn what is in the log by now."""
+        """Read the new lines of the log."""
         try:
             for piece in self._remote.read(place.session, place.log_key, known.at):
                 for line in lines_of(piece):
@@ -201,7 +207,7 @@ class RemoteTranscripts:
         except SessionGone:
             known.at = START
         except PositionConflict:
-            # Purged and begun anew by somebody: nothing of what we knew holds.
+            # Purged and started again by another process: our state is invalid.
             known.at, known.ids = START, set()
             if self._remote.head(place.session, place.log_key) is not None:
                 for piece in self._remote.read(place.session, place.log_key, START):
@@ -209,21 +215,25 @@ class RemoteTranscripts:
                         _learn(known, line)
 
     def _send(
-        self, place: RemoteTranscript, known: _RemoteLogState, lines: list[_Entry], told: SessionDescription
+        self,
+        place: RemoteTranscript,
+        known: _RemoteLogState,
+        lines: list[_Entry],
+        description: SessionDescription,
     ) -> list[_Entry]:
-        """Store as many as one request takes; those that are left."""
+        """Store as many as fit into one request; returns the rest."""
         count, size = 0, 0
         while count < len(lines) and (not count or size + len(lines[count][0]) <= _LARGEST_BATCH):
             size += len(lines[count][0])
             count += 1
         batch = [line for line, _ in lines[:count]]
-        self._remote.append(place.session, place.log_key, known.at, b"".join(batch), told)
+        self._remote.append(place.session, place.log_key, known.at, b"".join(batch), description)
         for line in batch:
             _learn(known, line)
         return lines[count:]
 
     def _items(self, place: RemoteTranscript) -> list[Line | Damage] | None:
-        """The lines behind the last one that closes the transcript; None where there are none."""
+        """The lines after the last closing line; None if there are none."""
         found: list[Line | Damage] = []
         offset = 0
         with self._busy:
@@ -261,7 +271,7 @@ def _fresh(lines: Sequence[_Entry], known: set[str]) -> list[_Entry]:
 
 
 def _session_name(project: str, session: str) -> str:
-    """A session's name on the server: its own for every project and session."""
+    """A session's name on the server, unique per project and session."""
     digest = sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
     name = f"{_PREFIX}{digest}-{key_of(session)}"
     if "/" in name or len(name) > _LONGEST_NAME or not session:
@@ -270,7 +280,7 @@ def _session_name(project: str, session: str) -> str:
 
 
 def _session_id(project: str, name: str) -> str | None:
-    """The session a name was made of; None for what is not of this project."""
+    """The session id in a name; None if it is of another project."""
     digest = sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
     start = f"{_PREFIX}{digest}-"
     return names_of(name[len(start) :])[0] if name.startswith(start) else None

@@ -202,7 +202,7 @@ class ChangePlan:
         """The steps to carry out. Works once, because a stream of bytes can be read only once."""
         if self._is_taken:
             raise UsageError(
-                f"{self.what} {self.subject}: this plan was carried out already", hint="plan anew"
+                f"{self.what} {self.subject}: this plan was carried out already", hint="make a new plan"
             )
         if not self._planned:
             raise UsageError(f"{self.what} {self.subject}: there is nothing to do", hint=_HINT)

@@ -57,7 +57,9 @@ def price_overrides(environ: Mapping[str, str] | None = None) -> dict[str, dict[
     sections = _settings(file).get("prices", {})
     if not isinstance(sections, dict):
         _refuse(file, "prices", "is not a section", 'write [prices."name of the model"]')
-    return {model.lower(): _checked(file, model, given) for model, given in sections.items()}
+    return {
+        model.lower(): _checked(file, model, prices_section) for model, prices_section in sections.items()
+    }
 
 
 def _settings(file: Path) -> dict[str, Any]:
@@ -76,25 +78,25 @@ def _settings(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file}: not a TOML file: {cause}", hint="correct it, or move it away") from cause
 
 
-def _checked(file: Path, model: str, given: object) -> dict[str, str]:
+def _checked(file: Path, model: str, prices_section: object) -> dict[str, str]:
     section = f'prices."{model}"'
-    if not isinstance(given, dict):
+    if not isinstance(prices_section, dict):
         _refuse(file, section, "is not a section", f"write [{section}] and the prices below it")
     if not model.strip("* "):
         _refuse(file, section, "names no model", 'write [prices."name of the model"]')
-    for key, value in given.items():
+    for key, value in prices_section.items():
         if isinstance(value, dict):
             quoted = f'put the whole name in quotes, as in [prices."{model}.{key}"]'
             _refuse(file, f"{section}.{key}", "is a section inside a section", quoted)
         if key not in _KEYS:
             _refuse(file, f"{section}.{key}", "is not a price", f"the prices are {', '.join(_KEYS)}")
     for key in _REQUIRED:
-        if key not in given:
+        if key not in prices_section:
             _refuse(file, f"{section}.{key}", "is missing", _EXAMPLE)
-    prices = {key: _amount(file, f"{section}.{key}", value) for key, value in given.items()}
+    prices = {key: _amount(file, f"{section}.{key}", value) for key, value in prices_section.items()}
     for key, (numerator, denominator) in CACHE_MULTIPLES.items():
         derived = prices["input"] * 10**6 * numerator
-        if key not in given and derived % denominator:
+        if key not in prices_section and derived % denominator:
             _refuse(file, f"{section}.{key}", "does not follow exactly from input", f"give {key} itself")
     return {key: format(value, "f") for key, value in prices.items()}
 
