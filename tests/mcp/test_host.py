@@ -159,7 +159,7 @@ def test_a_changed_entry_asks_again(tmp_path: Path, change: dict[str, Any]) -> N
     project = Project(tmp_path, one=hostile("fine")).trust()
     project.write(one={**hostile("fine"), **change})
 
-    with pytest.raises(UsageError, match="was changed since"):
+    with pytest.raises(UsageError, match="has changed since"):
         project.ask(echoed)
 
 

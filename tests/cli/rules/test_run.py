@@ -69,7 +69,7 @@ def test_an_ask_is_a_no_unless_it_is_answered(project: Path, capsys: pytest.Capt
     with_yes = main(["run", "--json", "--yes", "--", "date", "+%Y"])
 
     assert (2, 0) == (without, with_yes)
-    assert "--yes runs it all the same" in said
+    assert "--yes runs it anyway" in said
 
 
 def test_it_cannot_write_elsewhere_unless_named(
