@@ -1,7 +1,7 @@
-"""What a value of ours looks like in a debugger or a log: short, and without the text of a transcript.
+"""Short ``repr`` texts for debuggers and logs, without transcript text.
 
-Names, ids, times and numbers are shown; texts, bytes and lists by their size. Whatever comes from a log is cut and
-escaped, so that printing it neither floods a terminal nor steers it (law 8).
+Names, ids, times and numbers are shown; texts, bytes and lists by their size. Log content is cut and escaped,
+so that printing it neither floods nor controls a terminal (law 8).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, UnsetType
 
 _LONGEST = 60
 _MOST_FIELDS = 8
-# Texts that name things. All others may hold what was said.
+# Texts that name things. All others may hold transcript text.
 _NAMES = frozenset(
     (
         "agent",
@@ -44,7 +44,7 @@ _NAMES = frozenset(
 
 
 def brief_repr(one: Struct) -> str:
-    """The first fields of a struct that say something."""
+    """The first informative fields of a struct."""
     shown = []
     for field in one.__struct_fields__:
         value = getattr(one, field)

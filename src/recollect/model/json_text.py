@@ -26,7 +26,7 @@ _PIECE = 64 * 1024
 
 
 def is_plainly_sound(line: bytes, depth: int) -> bool:
-    """Whether a line that a narrow decoder took is sound as a whole: in the parts it passed over, too."""
+    """Whether a line accepted by a narrow decoder is valid as a whole, including the parts it skipped."""
     if b"\0" in line or deeper_than(line, depth):
         return False
     try:
@@ -137,6 +137,6 @@ def loose_object(raw: bytes) -> Mapping[str, object]:
 
 
 def content_of(fields: Mapping[str, object]) -> object:
-    """What a line says, in the message where the client puts it or on the line itself."""
+    """The content of a line, from its message or from the line itself."""
     message = fields.get("message")
     return message.get("content") if isinstance(message, dict) else fields.get("content")

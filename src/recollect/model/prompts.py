@@ -1,6 +1,6 @@
-"""What a user typed, and what metadata entries say of a session.
+"""Prompts that a user typed, and the values of metadata entries.
 
-Texts are as they stand in the log, only shortened: whatever shows them makes them safe.
+Texts are unchanged except for their length: the output code makes them safe.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from recollect.model.damage import Damage, Line
 from recollect.model.entry import AiTitle, CustomTitle, Entry, LastPrompt, Summary, Tag, User
 from recollect.model.titles import LONGEST_TITLE
 
-# What the client says in the user's name, told by how the text begins.
+# Texts that the client writes in the user's name, by their beginning.
 _NOT_TYPED = (
     "<command-",
     "<local-command-",
@@ -29,13 +29,13 @@ _NOT_TYPED = (
 
 
 def read_entry(line: Line) -> Entry | None:
-    """A line as an entry, also as far as it is legible; None where it is none."""
+    """A line as an entry, or its readable part; None where there is none."""
     item = decode(line)
     return item.readable if isinstance(item, Damage) else item
 
 
 def typed_prompt(entry: Entry) -> str | None:
-    """What the user typed, shortened; None where the client or a tool speaks in the user's name."""
+    """What the user typed, shortened; None for text of the client or a tool in the user's name."""
     body = entry.body
     if not isinstance(body, User) or body.is_meta or body.is_compact_summary:
         return None
@@ -43,14 +43,14 @@ def typed_prompt(entry: Entry) -> str | None:
     if any(isinstance(block, ToolResultBlock) for block in blocks):
         return None
     for block in blocks:
-        # Editors put a block of their own before the typed one.
+        # Editors insert a block of their own before the typed one.
         if isinstance(block, TextBlock) and (text := block.text.strip()) and not text.startswith(_NOT_TYPED):
             return text[:LONGEST_TITLE]
     return None
 
 
 def metadata_text(entry: Entry) -> str | None:
-    """What a metadata entry says; "" clears what an earlier one said."""
+    """The value of a metadata entry; "" clears an earlier one."""
     match entry.body:
         case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | Tag(tag=text) | Summary(summary=text):
             return text[:LONGEST_TITLE]
@@ -60,7 +60,6 @@ def metadata_text(entry: Entry) -> str | None:
 
 
 def typed_texts(entry: Entry) -> Iterator[str]:
-    """What the user typed in the main conversation."""
     body = entry.body
     if not isinstance(body, User) or body.is_meta or body.is_compact_summary or body.is_sidechain:
         return

@@ -1,7 +1,7 @@
 """Spans of time as people write them: one meaning for commands, page, library and team.
 
     7d 3w            whole days of which today is the last: 7d begins at midnight six days ago
-    12h 90min        so long before now
+    12h 90min        that long before now
     today yesterday  that day
     2026-01-31 20260131   that day
     2026-01 2026     that month, that year
@@ -10,11 +10,11 @@
     march, in march, in march 2026     that month, the last one that has begun
     2026-01-31T10:00:00Z   that moment
 
-A text stands for a span. As the start of a question it means the span's first moment; as the end, the first moment
+A text is a span. As the start of a filter it means the span's first moment; as the end, the first moment
 after it, so a day counts to its end. A length such as ``7d`` has no end but now: as an end it means the moment at
 which it begins, so ``--until 7d`` is everything before ``--since 7d``.
 
-Days are those of ``zone``; None stands for the zone of this machine. The caller says what time it is.
+Days are those of ``zone``; None is the zone of this machine. The caller passes the current time.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _DAYS_BACK = {"today": 0, "yesterday": 1}
 
 
 class TimeSpan(NamedTuple):
-    """From ``start`` up to ``end``, which no longer belongs to it. None: it has no end of its own."""
+    """From ``start`` up to but excluding ``end``. None: it has no end of its own."""
 
     start: dt.datetime
     end: dt.datetime | None
 
 
 def since(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:
-    """The first moment meant by ``--since TEXT``."""
+    """The first moment included by ``--since TEXT``."""
     return span_of(text, now, zone).start
 
 
 def until(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:
-    """The first moment no longer meant by ``--until TEXT``."""
+    """The first moment excluded by ``--until TEXT``."""
     span = span_of(text, now, zone)
     return span.start if span.end is None else span.end
 
@@ -67,7 +67,7 @@ def bounds(
     now: dt.datetime,
     zone: dt.tzinfo | None = None,
 ) -> tuple[dt.datetime | None, dt.datetime | None]:
-    """The first moment a question is about and the first it is no longer about; None where it has no such bound."""
+    """The first moment included and the first excluded; None for a missing bound."""
     return (
         since(start, now, zone) if isinstance(start, str) else start,
         until(end, now, zone) if isinstance(end, str) else end,
@@ -75,7 +75,7 @@ def bounds(
 
 
 def so_long_ago(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:
-    """What is older than TEXT happened before this: ``30d`` is thirty times twenty-four hours, a day its midnight."""
+    """The cutoff for "older than TEXT": ``30d`` is thirty times twenty-four hours, a day its midnight."""
     length = _LENGTH.fullmatch(text.strip())
     if length is None or length[2] in _EXACT:
         return since(text, now, zone)
@@ -86,7 +86,7 @@ def so_long_ago(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> d
 
 
 def span_of(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> TimeSpan:
-    """What a text means; ``UsageError`` where it means no time."""
+    """The span of a text; ``UsageError`` if it is not a time."""
     words = " ".join(text.casefold().split())
     try:
         length = _LENGTH.fullmatch(words)
@@ -125,7 +125,7 @@ def _ago(count: int, unit: str, now: dt.datetime, zone: dt.tzinfo | None) -> Tim
         first, after = _whole_month(
             _months_later(today.replace(day=1), -count * (12 if unit == "year" else 1))
         )
-        # A month that is too short for it ends the day before.
+        # A month too short for the day ends earlier.
         day = min(first + dt.timedelta(days=today.day - 1), after - dt.timedelta(days=1))
     return TimeSpan(_midnight(day, zone), _midnight(day + dt.timedelta(days=1), zone))
 
@@ -173,7 +173,7 @@ def _named(unit: str, today: dt.date, offset: int) -> tuple[dt.date, dt.date]:
 
 
 def _number_of(name: str) -> int | None:
-    """A month by its name, or by the first three letters of it."""
+    """A month by its name, or its first three letters."""
     return next((place for place, full in enumerate(_MONTHS, 1) if name in (full, full[:3])), None)
 
 

@@ -1,13 +1,12 @@
-"""The title of a session: the one rule for every surface.
+"""The title of a session: one rule for every surface.
 
-A session is called by the strongest part that is there: the title its user gave it, the one the model made, its last
-prompt, its first prompt. Of the first three the last entry in the log counts, and an empty one takes the part away
-again. A prompt is what the user typed, never what the client or a tool says in the user's name. In a session's log
-a side chain is a sub-agent's and not the user's; a log that begins with one is a sub-agent's from end to end.
+The strongest available part is used: the user's title, the generated one, the last prompt, the first prompt.
+Of the first three the last entry in the log counts, and an empty one clears the part. A prompt is what the
+user typed, never text of the client or a tool in the user's name. In a session's log a side chain belongs to
+a sub-agent; a log that begins with one is entirely a sub-agent's.
 
-It is what the client's own list would show. Texts are as they stand in the log, only shortened: whatever
-shows them makes them safe. Imports nothing before a line has to be read: a list of sessions loads no more than
-it needs.
+The result is what the client's own list would show. Texts are unchanged except for their length: the output
+code makes them safe. Nothing is imported before a line has to be read, so that listing sessions loads little.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ LONGEST_TITLE = 200
 FIRST_PROMPT = "first_prompt"
 # Strongest first.
 TITLE_PARTS = ("custom_title", "ai_title", "last_prompt", FIRST_PROMPT)
-# What metadata entries say of a session, by their type. The last one wins.
+# Metadata entries about a session, by their type. The last one wins.
 STATED_BY = {
     "custom-title": "custom_title",
     "ai-title": "ai_title",
@@ -33,17 +32,17 @@ STATED_BY = {
 def title_of(
     custom_title: str | None, ai_title: str | None, last_prompt: str | None, first_prompt: str | None
 ) -> str:
-    """The custom title, else the generated one, else the last prompt, else the first; "" where there is none."""
+    """The custom title, else the generated one, else the last prompt, else the first; "" if there is none."""
     return custom_title or ai_title or last_prompt or first_prompt or ""
 
 
 def said_of_session(
     facts: LineFacts, line: Line, *, begins_aside: bool, has_prompt: bool
 ) -> tuple[str, str] | None:
-    """The part of a title, or the tag, that a line gives its session, and the text; None for nearly all lines.
+    """The part of a title, or the tag, in a line, and its text; None for nearly all lines.
 
-    ``begins_aside``: the log begins with a side chain. ``has_prompt``: the first prompt is known, so that none is
-    looked for.
+    ``begins_aside``: the log begins with a side chain. ``has_prompt``: the first prompt is known and not
+    searched.
     """
     if facts.type in STATED_BY:
         from recollect.model.prompts import metadata_text, read_entry

@@ -138,7 +138,6 @@ class Store:
 
     @property
     def root(self) -> Path:
-        """The directory."""
         return self.paths.root
 
     def create(self, project: str | Path, *, session: str | None = None, git_branch: str = "") -> SessionLog:

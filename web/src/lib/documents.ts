@@ -3,7 +3,7 @@
 
 import type { Block } from './blocks'
 
-/** What ties an agent to its call, best first. */
+/** What connects an agent to its call, most reliable first. */
 export type AgentLink = 'agent id in the result' | 'agent id in the result\'s text' | 'meta file' | 'none' | 'same prompt'
 
 /** Exact dollars; no amount if a model has no price or the index does not know it yet. */
@@ -31,7 +31,7 @@ export interface ArchiveFailure {
   reason: string
 }
 
-/** One way the conversation went on: from where it left the others to its leaf. */
+/** One branch of the conversation: from where it diverged to its leaf. */
 export interface Branch {
   leaf: string
   forked_at: string | null
@@ -80,7 +80,7 @@ export interface ChangeStepDocument {
   path: string
 }
 
-/** How much was looked at, and how often each rule was broken. ``valid`` and ``damaged`` count lines. */
+/** How much was checked, and how often each rule was violated. ``valid`` and ``damaged`` count lines. */
 export interface CheckSummary {
   sessions: number
   logs: number
@@ -311,7 +311,7 @@ export interface FilesDocument {
   total: number
 }
 
-/** One finding. ``line`` counts from 1; ``offset`` is the byte where the line starts. ``repair`` is what a repair would do about it; None where it is not mended by one. */
+/** One finding. ``line`` counts from 1; ``offset`` is the byte where the line starts. ``repair`` is what a repair would do about it; None where no repair fixes it. */
 export interface Finding {
   code: string
   severity: Severity
@@ -655,7 +655,7 @@ export interface RemovalDocument {
   batch: string | null
 }
 
-/** One thing that is done to a line. ``offset`` and ``line`` (from 1) are those of the original. */
+/** One action on a line. ``offset`` and ``line`` (from 1) are those of the original. */
 export interface RepairAction {
   code: string
   line: number
@@ -840,7 +840,7 @@ export interface SessionTodoList {
   items: SessionTodo[]
 }
 
-/** Bytes of the original that are not in the result as they were. */
+/** Bytes of the original that are not in the result unchanged. */
 export interface SetAsideBytes {
   line: number
   offset: number
@@ -848,7 +848,7 @@ export interface SetAsideBytes {
   reason: string
 }
 
-/** How much it matters: data or a session is at stake, something is odd, good to know. */
+/** Severity: data or a session is at risk, something is unusual, good to know. */
 export type Severity = 'error' | 'info' | 'warning'
 
 /** The sign-in cookie was removed. */
@@ -856,7 +856,7 @@ export interface SignedOutDocument {
   signed_out: boolean
 }
 
-/** A piece of a text; ``marks`` are the places in ``text`` that were found, in order, without overlaps. */
+/** A part of a text; ``marks`` are the matches in ``text``, in order, without overlaps. */
 export interface Snippet {
   text: string
   marks: [number, number][]
@@ -987,7 +987,7 @@ export interface Usage {
   fallback_credit?: unknown
 }
 
-/** Who says what a version held. */
+/** Where the content of a version comes from. */
 export type VersionSource = 'backup' | 'edit' | 'found' | 'note' | 'read' | 'write'
 
 /** Selects a conversation of a session. With nothing set: the one the client would load. */

@@ -204,7 +204,7 @@ CODES: dict[str, CheckRule] = {
     "damaged-change": CheckRule(_WARNING, "a record of a change of ours cannot be read; it cannot be undone"),
     "plugin-failed": CheckRule(
         _WARNING,
-        "a check that another package brings failed; what it looks for was not looked for",
+        "a check of another package failed; its problems were not searched for",
         "update or remove that package, or use `check --no-plugins`",
     ),
 }

@@ -28,8 +28,8 @@ from recollect.model.entry import Assistant, Attachment, Entry, System, User
 class Message(Struct, frozen=True):
     """One message of a conversation, made of one entry or of the lines of one answer.
 
-    ``session`` and ``agent`` say where it stands, in a walk over a session or a home; ``agent`` is None in the
-    session's own conversation.
+    ``session`` and ``agent`` are set in a walk over a session or a home; ``agent`` is None in the session's
+    own conversation.
     """
 
     uuid: str

@@ -1,7 +1,7 @@
-"""How many messages a conversation has, kept up while its log grows.
+"""The number of messages of a conversation, updated while its log grows.
 
-The count is that of ``Conversation.messages``: it depends on the whole graph, because one line can end the
-conversation elsewhere. Most lines do not: they follow the last entry of a log in which every entry of the
+The count is that of ``Conversation.messages``: it depends on the whole graph, because one line can move the
+end of the conversation. Most lines do not: they follow the last entry of a log in which every entry of the
 main conversation follows the one before. Such a line is counted by itself (``continued``). After anything
 else (a branch, parallel calls, a compaction, a mark elsewhere) the count is unknown until the graph has been
 built again (``counted``).
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.model.conversation.node import LeafMark, Node
 
-# Building a graph is imported where it is done: one more line is counted without it.
+# The graph builder is imported on use: counting one more line does not need it.
 if TYPE_CHECKING:
     from recollect.model.conversation.chain import Load
     from recollect.model.conversation.graph import Graph
@@ -60,7 +60,7 @@ def counted(points: Iterable[Point], load: Load) -> MessageCount:
 
 
 def _is_plain(graph: Graph, chain: list[Node]) -> bool:
-    """Whether every entry of the main conversation is on the chain, in the order of the file, up to its end."""
+    """Whether every entry of the main conversation is on the chain, in file order, up to its end."""
     if graph.duplicates or graph.relinked:
         return False
     links = [node for node in graph.nodes.values() if not node.is_sidechain and node.is_link]

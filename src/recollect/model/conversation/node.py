@@ -62,7 +62,7 @@ class Node(Struct, frozen=True, gc=False):
 
     @property
     def is_shown(self) -> bool:
-        """Whether people see a message in it."""
+        """Whether it is shown as a message."""
         return self.is_message or self.subtype in ("local_command", "compact_boundary")
 
     @property

@@ -63,7 +63,7 @@ def struct_of(kind: type[S], fields: RawFields) -> tuple[S, bool]:
 
 
 def chain_fields(fields: RawFields) -> dict[str, Any]:
-    """The links that stand on a line, by their names in ``ChainBody``: they are links in every dialect."""
+    """The link fields of a line, by their names in ``ChainBody``; they are the same in every dialect."""
     links, _ = struct_of(ChainBody, fields)
     return msgspec.structs.asdict(links)
 

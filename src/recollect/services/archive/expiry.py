@@ -1,6 +1,6 @@
-"""Which sessions the client is about to delete, and which of them the archive has.
+"""Which sessions the client is about to delete, and which of them are archived.
 
-Imports little: the overview asks it each time.
+Imports little, because the overview calls it each time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _CleanupSettings(Struct, rename="camel"):
 
 
 def is_archived(manifest: Manifest | None, log: SessionFile) -> bool:
-    """Whether the archive has this log as it is now."""
+    """Whether the archive has the current state of this log."""
     if manifest is None:
         return False
     kept = manifest.log
@@ -52,13 +52,13 @@ def retention_days(home: ClaudeHome) -> float:
                 file.read(_LARGEST_SETTINGS), type=_CleanupSettings
             ).cleanup_period_days
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        # The client ignores a file it cannot read, and goes by its default then.
+        # The client ignores a file it cannot read, and uses its default.
         return DEFAULT_DAYS
     return found if found is not None and found > 0 else DEFAULT_DAYS
 
 
 class ExpirySummary(Struct, frozen=True):
-    """How many sessions the client deletes within so many days, and how many of them only it has."""
+    """How many sessions the client deletes within this many days, and how many of them are not archived."""
 
     within_days: int
     sessions: int = 0
@@ -73,7 +73,7 @@ class ExpirySummary(Struct, frozen=True):
 def expiring(
     homes: Sequence[ClaudeHome], data: Path, now: dt.datetime, days: float = 7
 ) -> list[ExpiringSession]:
-    """Sessions the client deletes within so many days, soonest first. It goes by the time of the file."""
+    """Sessions the client deletes within this many days, soonest first. It uses the file's time."""
     found = []
     for home in homes:
         keep = dt.timedelta(days=retention_days(home))
@@ -92,7 +92,7 @@ def expiring(
 
 
 def _archived(logs: Sequence[SessionFile], data: Path) -> set[Path]:
-    """Those of some logs that the archive has as they are now."""
+    """The logs whose current state is archived."""
     if not (data / "archive").is_dir():
         return set()
     from recollect.storage.archive.archive import Archive

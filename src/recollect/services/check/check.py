@@ -83,9 +83,9 @@ def check(
     with_plugins: bool = False,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Check these sessions with their sub-agents; all of them and the homes themselves where none are named.
+    """Check these sessions with their sub-agents; by default all of them and the homes themselves.
 
-    ``with_plugins`` adds the checks that other packages bring (``services/plugins.py``).
+    ``with_plugins`` adds the checks of other packages (``services/plugins.py``).
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
     report = _FindingCollector()

@@ -143,7 +143,7 @@ def _settings(home: ClaudeHome, cwds: dict[str, None]) -> Iterator[Finding]:
         if isinstance(data, OSError):
             yield _finding("ignored-settings", f"it cannot be read: {data.strerror}", file)
         elif data is not None:
-            # Imported where there are settings: to know what may stand in them takes long to load.
+            # Imported only where there are settings: their schema takes long to load.
             from recollect.model.checks.settings import settings_fault
 
             fault = settings_fault(data)

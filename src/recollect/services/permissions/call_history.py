@@ -1,7 +1,7 @@
-"""Every tool call that the homes remember: which tool, with what, where and in which session.
+"""Every tool call in the logs of the homes: tool, input, directory and session.
 
-Calls of sub-agents count. A call that stands in several logs (a fork copies its history) counts once, by
-its id. Calls of other dialects count as well.
+Calls of sub-agents count. A call in several logs (a fork copies its history) counts once, by its id. Calls of
+other dialects count as well.
 """
 
 from __future__ import annotations

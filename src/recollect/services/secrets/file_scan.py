@@ -49,7 +49,7 @@ class PlaceScan(Struct, frozen=True):
 
 
 def secrets_job(key: bytes) -> Run:
-    """A job of ``system.pool``: what a place holds. No secret leaves the process."""
+    """A job of ``system.pool`` that searches a place. No secret leaves the process."""
 
     def run(plain: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         path, *rest = plain
@@ -62,7 +62,7 @@ def secrets_job(key: bytes) -> Run:
 def scan_places(
     places: Sequence[SecretPlace], key: bytes, processes: int
 ) -> Iterator[tuple[SecretPlace, PlaceScan]]:
-    """What each place holds, in the order the answers come, the largest places first."""
+    """The result of each place, in order of completion, the largest places first."""
     tasks = [(str(place.path), *structs.astuple(place)[1:]) for place in places]
     pool = WorkerPool(secrets_job, key, processes=processes)
     for number, (findings, size, problem) in pool.answers(tasks, [place.size for place in places]):

@@ -117,7 +117,7 @@ def _results(
 ) -> Iterator[tuple[SecretPlace, PlaceScan]]:
     is_small = sum(place.size for place in places) < _WORTH_A_PROCESS
     count = (1 if is_small else cores()) if processes is None else processes
-    # One process more would only wait for the other.
+    # One more process would only wait for another.
     return scan_places(places, key, count if count > 1 else 0)
 
 

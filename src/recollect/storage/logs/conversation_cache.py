@@ -1,17 +1,17 @@
-"""Keep the graphs of logs that were read lately, within a byte budget, and never show a stale one.
+"""Cache the graphs of recently read logs within a byte budget, and never return a stale one.
 
-Each time a log is asked for, its identity, size and time are compared with those it was read at.
-Unchanged, the same graph is handed out. Grown, only what follows the last line is read. Anything else
-(another file under the name, a shorter one, other bytes before the place where we stopped, the same size
-but a newer time) means that the log is not what it was, and it is read again from its start. A graph that
-was handed out never changes: a grown log gets another one.
+On each request the log's identity, size and time are compared with those at the last read. If unchanged, the
+same graph is returned. If it grew, only what follows the last line is read. Anything else (another file under
+the name, a shorter one, other bytes before the last position, the same size but a newer time) means that the
+log was replaced, and it is read again from its start. A returned graph never changes: a grown log gets
+another one.
 
-What is kept are ids, links and places, not texts: those are read from the log when a message is asked for.
-Bytes are counted as ``POINT_BYTES`` for each line that is a point of the graph. That is an estimate:
-measured with tracemalloc over 20,000 generated lines, points and graph together took 650 bytes a line.
+Only ids, links and offsets are cached: texts are read from the log when a message is accessed. Bytes are
+counted as ``POINT_BYTES`` for each line that is a point of the graph. That is an estimate: measured with
+tracemalloc over 20,000 generated lines, points and graph together took 650 bytes per line.
 
-Safe to use from several threads; of two that miss the same log at once, one reads and the other waits.
-It cannot see a log overwritten in place by as many bytes within one tick of the file system's clock.
+Thread-safe; of two threads that miss the same log at once, one reads and the other waits. Limit: a log
+overwritten in place by as many bytes within one tick of the file system's clock is not noticed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ POINT_BYTES = 700
 
 
 class CacheStatistics(Struct, frozen=True):
-    """What a cache did since it was made, and what it holds now.
+    """Counters since creation, and the current contents (``logs``, ``bytes``).
 
-    Every request is a hit, a miss or an extension; one that raised is none of them. ``logs`` and ``bytes``
-    are what it holds.
+    Every request is a hit, a miss or an extension; one that raised is none of them.
     """
 
     hits: int = 0
@@ -49,7 +48,7 @@ class CacheStatistics(Struct, frozen=True):
 
 
 class _CachedLog(Struct, frozen=True):
-    """A graph, and how its log looked before it was read."""
+    """A graph, and the state of its log before it was read."""
 
     log: LogGraph
     file: tuple[int, int]
@@ -65,16 +64,16 @@ class _CachedLog(Struct, frozen=True):
 
 
 class _PathLock:
-    """A lock that lives as long as a thread holds it or waits for it."""
+    """A lock that exists while a thread holds it or waits for it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
 
 
 class ConversationCache:
-    """Graphs of logs, the one unused for the longest dropped first. ``statistics`` says how it does.
+    """Graphs of logs; the least recently used is dropped first. ``statistics`` has its counters.
 
-    ``_kept`` is where graphs of large logs are kept for later processes; without it nothing is written.
+    ``_kept`` stores graphs of large logs for later processes; without it nothing is written.
     """
 
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET, *, _kept: PointsCache | None = None) -> None:
@@ -94,7 +93,7 @@ class ConversationCache:
             return path in self._kept
 
     def get(self, path: Path) -> LogGraph:
-        """The graph of a log as it is now. Raises as ``LogReader`` does where the log cannot be read."""
+        """The current graph of a log. Raises as ``LogReader`` does where the log cannot be read."""
         with self._lock:
             turn = self._reading.setdefault(path, _PathLock())
         with turn.lock:
@@ -142,7 +141,7 @@ class ConversationCache:
         except NotFound:
             self.forget(path)
             raise
-        # A log with other bytes before the place where we stopped was read from its start after all.
+        # The bytes before the last position differed, so the log was read from its start.
         is_extended = known is not None and log.points is known
         fresh = _CachedLog(
             log,
@@ -174,7 +173,7 @@ class ConversationCache:
 
 
 def _copy(points: LogPoints) -> LogPoints:
-    """What an earlier look has read: the graph made of it may still be in use."""
+    """A copy, because the graph made of the earlier points may still be in use."""
     return LogPoints(list(points.points), set(points.meta), points.end, points.before_end)
 
 

@@ -1,4 +1,4 @@
-"""How much a log holds: lines, messages of its conversation, damaged lines. Reads it once, from start to end."""
+"""Counts of a log: lines, messages of its conversation, damaged lines. Reads it once, from start to end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recollect.storage.logs.reader import LogReader, read_lines
 
 
 class LogCounts(NamedTuple):
-    """The three of them."""
+    """Lines, messages and damaged lines of a log."""
 
     lines: int
     messages: MessageCount
@@ -22,7 +22,7 @@ class LogCounts(NamedTuple):
 
 
 def log_counts(path: Path, stop: int | None = None) -> LogCounts:
-    """Of a log, as if it ended at ``stop``."""
+    """The counts of a log, as if it ended at ``stop``."""
     lines = damaged = 0
     points: list[Point] = []
     for line in read_lines(path, stop=stop):

@@ -1,9 +1,8 @@
-"""A log as a graph: one pass for ids and links, contents read by offset when asked for.
+"""A log as a graph: one pass for ids and links, contents read by offset on demand.
 
-A graph that is made from what was read before reads only what was appended since, where the bytes before
-are still the same; else it begins again. What was read may also come from a file that an earlier process
-kept (``kept_points``). Texts are read from their places and not held: memory grows with the number of
-lines, not with their length.
+A graph built from earlier points reads only what was appended since, if the bytes before are unchanged;
+otherwise it starts again. The points may also come from a file of an earlier process (``kept_points``). Texts
+are read on demand and not held: memory grows with the number of lines, not with their length.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from recollect.storage.logs.kept_points import LogPoints, PointsCache
 from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
 
 _META = re.compile(rb'"isMeta"[ \t]*:[ \t]*true')
-# So many bytes are read sooner than a file is written about them.
+# Reading fewer bytes than this takes less time than writing a cache file.
 WORTH_KEEPING = 4 << 20
 _PAUSE_LINES = 100
 
 
 class LogGraph:
-    """The message graph of one log, as of the moment it is first asked for.
+    """The message graph of one log, as of its first use.
 
-    ``_known`` is what an earlier look has read, ``_kept`` where such looks are kept for other processes.
+    ``_known`` are the points of an earlier read, ``_kept`` the cache for other processes.
     """
 
     def __init__(self, path: Path, _known: LogPoints | None = None, _kept: PointsCache | None = None) -> None:
@@ -47,13 +46,13 @@ class LogGraph:
 
     @functools.cached_property
     def graph(self) -> Graph:
-        """Ids and links of every entry; damaged lines are no part of it."""
+        """Ids and links of every entry, without damaged lines."""
         if not self._is_read:
             self.read_on()
         return Graph(self.points.points)
 
     def read_on(self, pause: Callable[[], None] | None = None) -> os.stat_result:
-        """Read what is new, and say how the log looked before; ``pause`` is called again and again."""
+        """Read what is new, and return the log's status from before; ``pause`` is called repeatedly."""
         with OpenLog(self.path) as log:
             status, read = log.stat(), self._begun(log)
             start = read.end
@@ -73,7 +72,7 @@ class LogGraph:
         return status
 
     def _begun(self, log: OpenLog) -> LogPoints:
-        """What need not be read again."""
+        """The points that need not be read again."""
         known = self.points
         if self._kept is not None and not known.end and log.size() >= WORTH_KEEPING:
             known = self._kept.read(log) or known
@@ -83,7 +82,7 @@ class LogGraph:
         return known
 
     def keep(self) -> None:
-        """Let the next process begin where this one stands, where that is worth a file."""
+        """Save the points for the next process, if the log is large enough."""
         unkept, self._unkept = self._unkept, None
         if self._kept is None or unkept is None or unkept[0] != self.points.end:
             return

@@ -83,6 +83,6 @@ def _id_of(line: bytes) -> str | None:
     # Only the top-level field counts: progress lines contain whole entries with their ids.
     if b'"uuid"' not in line:
         return None
-    # What is damaged is no repeat of anything: the entry is stored once more, whole.
+    # A damaged line is never a repeat: the entry is stored again, complete.
     seen = line_key.sound(line)
     return None if seen is None else seen.uuid

@@ -79,5 +79,5 @@ def stored_uuid(item: Line | Damage) -> str | None:
     seen = line_key.sound(item.data)
     if seen is not None:
         return seen.uuid or None
-    entry = entry_of(item)  # what the view refuses, such as half a surrogate pair
+    entry = entry_of(item)  # for lines that the view refuses, such as half a surrogate pair
     return uuid_of(entry) if isinstance(entry, dict) else None
