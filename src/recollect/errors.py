@@ -8,11 +8,11 @@
     │  ├─ NotPermitted                          the permission rules deny, or would ask
     │  └─ IllegalTransition                     a session or todo cannot go to that state
     ├─ NotFound                       exit 3    no such session, project, home
-    │  └─ Ambiguous                             more than one fits
-    ├─ DamagedData                    exit 4    bytes that cannot be read as asked
-    ├─ PluginFailed                   exit 1    an exporter or check of another package did not do its part
-    ├─ ServerFailed                   exit 74   an MCP server did not do its part
-    ├─ Busy                           exit 5    somebody else is at it
+    │  └─ Ambiguous                             more than one matches
+    ├─ DamagedData                    exit 4    bytes that cannot be read as expected
+    ├─ PluginFailed                   exit 1    an exporter or check of another package failed
+    ├─ ServerFailed                   exit 74   an MCP server failed
+    ├─ Busy                           exit 5    in use by another process
     │  └─ LogLocked                             another process holds the log
     └─ StorageError                   exit 74   the file system refused
        ├─ AppendFailed                          carries an Outcome: stored, not stored, unknown
@@ -174,13 +174,13 @@ class DamagedData(RecollectError):
 
 
 class PluginFailed(RecollectError):
-    """An exporter or a check that another package brings failed, or is none."""
+    """An exporter or check of another package failed, or is not valid."""
 
     def __init__(self, group: str, name: str, package: str, reason: str) -> None:
         kind = group.rpartition(".")[2].removesuffix("s")
         super().__init__(
             f"{kind} {name!a} of package {package}: {reason}",
-            hint=f"update or remove {package}, or report it to its authors; nothing of yours was changed",
+            hint=f"update or remove {package}, or report it to its authors; nothing was changed",
         )
         self.group, self.name, self.package, self.reason = group, name, package, reason
 

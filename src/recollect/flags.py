@@ -51,7 +51,7 @@ class FeatureManager:
 
     @property
     def cache(self) -> FeatureFlags:
-        """What the cache says, and since when."""
+        """The content of the cache, and its age."""
         if self._read is None:
             roots = claude_homes() if self._home is None else [home_at(self._home)]
             caches = [flag_cache(ClaudeHome(root.path, root.config_file)) for root in roots]

@@ -1,9 +1,9 @@
 """Usage in the index as plain rows: the SQL of cost reports.
 
-Two tables answer. ``rollup`` holds counted usage by quarter of an hour and is small: it is asked
-wherever it can answer, grouped by SQLite as coarsely as the view allows. ``copies`` has a row for every
-log that speaks of a response, counted or not: it is asked for tools, copies, durations, records and
-the part of a quarter. Both give rows of the shape of ``model.accounts.Sum``, with numbers for names.
+Two tables answer. ``rollup`` holds counted usage by quarter of an hour and is small: it is used whenever
+possible, grouped as coarsely as the report allows. ``copies`` has a row for every log that mentions a
+response, counted or not: it is used for tools, copies, durations, recorded costs and parts of a quarter.
+Both return rows of the shape of ``model.accounts.Sum``, with numbers for names.
 
 Only reads; knows nothing of prices or time zones.
 """
@@ -190,7 +190,7 @@ def gone(database: IndexDatabase, files: Collection[int] | None, since: int | No
 
 
 def uncertain_versions(database: IndexDatabase, bit: int) -> list[tuple[int, int]]:
-    """Models and client versions of counted responses whose variant has a bit."""
+    """Models and client versions of counted responses whose variant has this bit."""
     found = database.rows("SELECT DISTINCT model, version FROM usage WHERE counted & 2 AND variant & ?", bit)
     return cast("list[tuple[int, int]]", found)
 

@@ -34,7 +34,7 @@ class MessageRow(NamedTuple):
 
 
 class UsageRow(NamedTuple):
-    """All that one speaker in one log says of one response within the frame; ``lines`` says how many lines spoke."""
+    """All that one speaker in one log says of one response within the frame; ``lines`` counts its lines."""
 
     message: str | None
     request: str
@@ -60,7 +60,7 @@ class UsageRow(NamedTuple):
 
 
 def with_amounts(row: UsageRow, other: UsageRow) -> UsageRow:
-    """A response as one copy has it, with the counts of another (``model.cost.copies`` names both)."""
+    """A response as in one copy, with the counts of another (``model.cost.copies`` chooses both)."""
     if other is row:
         return row
     return row._replace(

@@ -1,9 +1,8 @@
 """Write frames to the tables, and remove logs.
 
-The invariants, which hold at every commit: ``files.consumed`` is where the next frame of
-a log starts; a text row exists exactly as long as a message refers to it; ``rollup`` is
-the sum of the counted usage rows; which row is counted depends on the rows alone, never on
-the order in which they came (``model.cost.copies`` decides).
+Invariants at every commit: ``files.consumed`` is where the next frame of a log starts; a text row exists
+exactly as long as a message refers to it; ``rollup`` is the sum of the counted usage rows; which row is
+counted depends on the rows alone, never on their order of arrival (``model.cost.copies`` decides).
 """
 
 from __future__ import annotations
@@ -289,7 +288,7 @@ class Ingest:
             self._rollup.add(file, (row.at, model, branch, *row[10:18]))
 
     def _merge_usage(self, response: int, file: int, row: UsageRow) -> None:
-        """More lines of the same log and speaker about one response: the best one stands for all of them."""
+        """More lines of one log and speaker about the same response: the best one counts for all."""
         where = "response = ? AND file = ? AND request = ? AND speaker = ?"
         found = self._db.rows(
             f"SELECT id, speaker, output, has_stop, at, forked, tool, asked, lines FROM usage WHERE {where}",  # noqa: S608 - a constant
@@ -327,8 +326,8 @@ class Ingest:
     def _uncount(self, response: int) -> None:
         self._book(response, sign=-1)
         for (number,) in self._db.rows("SELECT id FROM usage WHERE response = ? AND counted", response):
-            # One row at a time: a statement that may touch several makes SQLite set a savepoint, and at
-            # every savepoint the full-text table writes all it has gathered to disk.
+            # One row at a time: a statement that may change several rows makes SQLite set a savepoint, and at
+            # every savepoint the full-text table writes its buffer to disk.
             self._run("UPDATE usage SET counted = 0 WHERE id = ?", (number,))
 
     def _settle(self, responses: Iterable[int]) -> None:
@@ -346,7 +345,7 @@ class Ingest:
             self._book(response)
 
     def _book(self, response: int, sign: int = 1) -> None:
-        """Add what a response comes to, by the marks of its copies; or take it out again."""
+        """Add the amounts of a response to the sums, by the marks of its copies; with ``sign=-1`` subtract them."""
         for file, *values in self._db.rows(_BELONGING, response):
             self._rollup.add(cast("int", file), tuple(values), sign)
 

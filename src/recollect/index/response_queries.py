@@ -1,7 +1,7 @@
-"""Every response that counts, one row each, straight from the index: nothing is summed and nothing is held.
+"""Every counted response, one row each, read lazily from the index.
 
-Rows come in the order of time; SQLite sorts them in a file where they are many, so memory stays the same.
-Only reads; knows nothing of prices.
+Rows come in the order of time; SQLite sorts large results in a file, so memory does not grow. Only reads;
+knows nothing of prices.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from recollect.index.schema import QUARTER_MS
 
 
 class CountedResponseRow(NamedTuple):
-    """A response with the number of the log it belongs with. Times are milliseconds since 1970."""
+    """A response with the number of its log. Times are milliseconds since 1970."""
 
     message: str | None
     request: str
@@ -40,7 +40,7 @@ def counted_responses(
     since: int | None = None,
     until: int | None = None,
 ) -> Iterator[CountedResponseRow]:
-    """The responses of some logs and models (numbers; None means all) in a time, ``until`` no longer meant."""
+    """The responses of some logs and models (numbers; None means all), from ``since`` on, before ``until``."""
     limits = [
         f"one.{name} IN ({','.join(str(int(number)) for number in sorted(numbers))})"
         for name, numbers in (("file", files), ("model", models))
@@ -49,7 +49,7 @@ def counted_responses(
     limits += [f"one.at >= {int(since)}"] if since is not None else []
     limits += [f"one.at < {int(until)}"] if until is not None else []
     if since is not None or until is not None:
-        # What has no time, or the very first quarter of 1970 for one, is neither before nor after anything.
+        # A response without a time, stored as the first quarter of 1970, is neither before nor after anything.
         limits.append(f"NOT one.at BETWEEN 0 AND {QUARTER_MS - 1}")
     rows = database.connection.execute(
         "SELECT message, request, file, at, model.text, branch.text, tool.text, variant, input, output,"  # noqa: S608 - whole numbers and constants

@@ -4,12 +4,12 @@ No text of a transcript is stored: rows say at which byte of which log something
 names (models, branches, directories, tools), which reports group by, and what a list shows of a session
 (titles, tag, first and last prompt, shortened): ``catalogue``.
 
-``messages.text`` is the row of the full-text table that holds the line's words. Copies of a
-line in forks share the row of the first copy that was read, so each message is found once.
-``usage`` has one row for each log and speaker that speaks of a response; ``counted`` holds the marks
-of ``model.cost.copies``: the copy a response belongs with, the copy that has its amounts. ``copies`` shows every
-row with the amounts that count. ``rollup`` is always the sum of what belongs with its rows, by quarter of an hour
-(the finest step of any time zone), so that days can be cut in every zone.
+``messages.text`` is the row of the full-text table that holds the line's words. Copies of a line in forks
+share the row of the first copy that was read, so each message is found once. ``usage`` has one row for
+each log and speaker that mention a response; ``counted`` holds the marks of ``model.cost.copies``: the
+copy a response belongs to, the copy that has its amounts. ``copies`` shows every row with the amounts
+that count. ``rollup`` is always the sum over those rows, by quarter of an hour (the finest step of any
+time zone), so that days can be cut in every zone.
 """
 
 from __future__ import annotations

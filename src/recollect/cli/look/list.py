@@ -1,10 +1,11 @@
-"""List sessions, the one that was last spoken in first, with their sub-agents folded into a count.
+"""List sessions, newest first, each with its number of sub-agents.
 
-The index has all that is listed; --no-index reads the logs instead. --json says also how much each session
-holds and what it cost (a response that a fork copied counts for the session it was made in); it lists all
-unless --limit is given. Sessions that only the archive still has are listed and marked.
---since and --until keep the sessions that were worked on in that time. --by repo puts the
-sessions of all worktrees of one repository together, also of worktrees that are gone. Writes nothing.
+The list comes from the index; --no-index reads the logs instead. --json adds
+counts and cost of each session (a response that a fork copied counts only for
+its original session) and lists all sessions unless you give --limit. Sessions
+that exist only in the archive are listed and marked. --since and --until select
+sessions that were active in that time. --by repo groups the sessions of all
+worktrees of a repository, deleted worktrees too. Changes nothing.
 
 Example:
   recollect list --since 7d
@@ -43,19 +44,17 @@ _TITLE_COLUMNS = 44
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("-p", "--project", help="only sessions of this directory, or of directories so named")
+    parser.add_argument("-p", "--project", help="only sessions of this directory (path or part of its name)")
     parser.add_argument("--since", metavar="DATE", help=SINCE)
     parser.add_argument("--until", metavar="DATE", help=UNTIL)
     parser.add_argument("--by", choices=["repo"], help="group the sessions by repository")
-    parser.add_argument("--limit", type=int, metavar="N", help=f"at most so many (default {_SHOWN})")
-    parser.add_argument("--all", action="store_true", help="no limit")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"list at most N sessions (default {_SHOWN})")
+    parser.add_argument("--all", action="store_true", help="list all sessions")
     add_index_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print the sessions."""
     now = dt.datetime.now(dt.UTC)
     query = _query(options, now)
     roots = chosen_homes(options.homes)
@@ -100,7 +99,7 @@ def _limit(options: Namespace) -> int | None:
 
 @contextlib.contextmanager
 def _index(options: Namespace, homes: Sequence[Path]) -> Iterator[OpenIndex]:
-    """As the options say; without one, no list waits for a first index of many logs."""
+    """The index as the options ask for it. A list does not wait for the first index of many logs."""
     if options.no_index or options.no_refresh:
         with asked_index(options, homes) as opened:
             yield opened
@@ -121,7 +120,7 @@ def _groups(sessions: list[ListedSession]) -> list[RepositoryGroup]:
 
 
 def _document(found: SessionListResult, groups: list[RepositoryGroup] | None) -> ListDocument:
-    """With ``--by repo`` also the repository of each session, and the repositories."""
+    """With ``--by repo`` also the repository of each session, and all repositories."""
     from msgspec.structs import replace
 
     from recollect.services.documents import sessions as documents
@@ -139,7 +138,7 @@ def _document(found: SessionListResult, groups: list[RepositoryGroup] | None) ->
 
 
 def _heading(group: RepositoryGroup) -> str:
-    name = visible(group.repo) or "(no directory named)"
+    name = visible(group.repo) or "(unknown directory)"
     parts = [counted(len(group.sessions), "session")]
     parts += [f"{len(group.directories):,} directories"] if len(group.directories) > 1 else []
     return f"{output.styled(name, 'bold')}  ({', '.join(parts)})"
@@ -151,7 +150,7 @@ def _say(sessions: list[ListedSession], now: dt.datetime) -> None:
 
 
 def session_line(session: ListedSession, now: dt.datetime) -> str:
-    """A session as a line of a list."""
+    """A session as one line of a list."""
     title = padded(shortened(visible(session.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
     marks = [output.styled("live", "green")] if session.is_live else []
     marks += [output.styled("archived", "dim")] if session.is_archived else []
@@ -172,14 +171,14 @@ def session_line(session: ListedSession, now: dt.datetime) -> str:
 
 def _remark(roots: Sequence[HomeRoot], found: SessionListResult, is_filtered: bool, *, is_told: bool) -> None:
     for path, reason in found.left_out:
-        output.note(visible(f"left out: {path}: {reason}"))
+        output.note(visible(f"could not be read: {path}: {reason}"))
     shown, total = len(found.sessions), found.total
     if not is_told:
         return
     if total > shown:
         output.note(f"{shown:,} of {total:,} sessions; --all shows the others")
     elif not total and is_filtered:
-        output.note("No session fits.")
+        output.note("No session matches.")
     elif not total:
         looked = ", ".join(str(root.path) for root in roots) or "~/.claude and ~/.config/claude"
-        output.note(f"No sessions: looked in {visible(looked)}. Name another home with --home DIR.")
+        output.note(f"No sessions in {visible(looked)}. Name another home with --home DIR.")

@@ -1,10 +1,10 @@
-"""Show what is on this machine: homes, sessions, bytes, what they cost, what expires, what is wrong.
+"""Show what is on this machine: homes, sessions, cost, expiry, damage.
 
-Lists every Claude home, adds up what was spent today, in 7 and in 30 days, says how many sessions the
-client will delete within a week, and says what is wrong with the homes and which lines are damaged. The
-index knows; without one it looks for damage in the newest logs, for about a second. --full reads every byte,
-`recollect check` applies every rule. Where there is no home it says so and shows the built-in sample
-instead. Changes nothing in a home.
+Lists every Claude home, the cost of today and of the last 7 and 30 days, the
+sessions that the client will delete within a week, problems of the homes, and
+damaged lines. Damage is known from the index; without one, only the newest logs
+are read, for about a second. --full reads every byte; `recollect check` applies
+every rule. Without a Claude home, shows the built-in sample. Changes nothing.
 
 Example:
   recollect
@@ -35,15 +35,12 @@ _FINDINGS = 5
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument(
-        "--full", action="store_true", help="look for damage in every byte, not for a second only"
-    )
+    parser.add_argument("--full", action="store_true", help="read every byte to find damage")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
-    """Print the overview. Damage is shown but is no failure: `recollect` must be safe to run anywhere."""
+    """Damage is shown but is not a failure: `recollect` alone must always exit with 0."""
     homes = missing = chosen_homes(options.homes)
     is_sample = not any(home.exists for home in homes)
     if is_sample:
@@ -78,15 +75,15 @@ def _look(options: Namespace, homes: list[HomeRoot], opened: OpenIndex, now: dt.
 
 def _explain_sample(missing: list[HomeRoot]) -> None:
     looked = ", ".join(f"{home.path} ({home.origin})" for home in missing) or "~/.claude and ~/.config/claude"
-    output.say(f"No Claude home on this machine: looked for {visible(looked)}.")
-    output.say("This is the built-in sample home; point at your own with --home DIR or $CLAUDE_CONFIG_DIR.")
-    output.say(f"Every command takes --home {SAMPLE} to try it on the sample.")
+    output.say(f"No Claude home on this machine: looked in {visible(looked)}.")
+    output.say("This is the built-in sample home; name your own with --home DIR or $CLAUDE_CONFIG_DIR.")
+    output.say(f"To try a command on the sample, use --home {SAMPLE}.")
     output.say()
 
 
 def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[str]:
     for home in answer.homes:
-        state = "" if home.exists else output.styled("  is not there", "red")
+        state = "" if home.exists else output.styled("  does not exist", "red")
         yield f"{output.styled('Home', 'bold')}      {visible(str(home.path))}  ({home.origin}){state}"
     holds = [
         counted(answer.projects, "project"),
@@ -114,7 +111,7 @@ def _cost(spent: RecentCosts) -> str:
     if spent.unpriced:
         parts.append(f"without {', '.join(map(visible, spent.unpriced))} (no price)")
     if spent.uncertain:
-        parts.append(f"{counted(spent.uncertain, 'response')} counted too low by the client")
+        parts.append(f"{counted(spent.uncertain, 'response')} with too low counts from the client")
     return ", ".join(parts)
 
 
@@ -127,7 +124,7 @@ def _expiry(answer: Overview) -> str:
 
 
 def _findings(answer: Overview) -> Iterator[str]:
-    """What concerns the homes as a whole: damage and expiry have lines of their own."""
+    """Findings about the homes themselves; damage and expiry have their own lines."""
     at_large = [one for one in answer.findings if one not in answer.damage.findings]
     shown = [one for one in at_large if not one.code.startswith("expiring")]
     for number, one in enumerate(shown[:_FINDINGS]):
@@ -168,11 +165,11 @@ def _session(session: SessionSummary, now: dt.datetime) -> str:
 
 def _next_step(answer: Overview) -> str:
     if answer.expiring.not_archived:
-        return "Next: recollect archive add --all keeps what the client is about to delete."
+        return "Next: recollect archive add --all saves sessions the client will delete."
     if answer.damage.lines:
         return f"First damaged log: {visible(str(answer.damage.logs[0]))}"
     if not answer.damage.complete:
         return "Next: recollect overview --full reads every byte."
     if any(one.severity is not Severity.INFO for one in answer.findings):
-        return "Next: recollect check says what to do about it."
+        return "Next: recollect check explains the findings and how to fix them."
     return "Next: recollect cost, recollect search WORDS, recollect --help."

@@ -1,12 +1,13 @@
-"""Find a session by id, title, path or words, go to its directory and run claude --resume.
+"""Find a session and continue it: runs claude --resume in its directory.
 
-Looks through all projects, so it works from anywhere. Words must all occur in the
-title or in something you typed in that session. Where several sessions fit they are
-listed and nothing runs, unless --newest chooses the newest.
+Searches all projects, so it works from any directory. The session is named by
+id, title, path, @last, or by words that all occur in its title or in what you
+typed. If several sessions match, they are listed and nothing runs, unless you
+add --newest.
 
 Example:
   recollect resume rounding basket
-  recollect resume 3f2a9c1e --print
+  recollect resume 6ada00ba --print
   recollect resume "Basket totals" --cwd ~/moved/shop
 """
 
@@ -30,21 +31,23 @@ from recollect.services.resume import Resumption, found_session, resumption
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("query", metavar="Q", nargs="+", help="id or its start, title, path, @last, or words")
-    parser.add_argument("--newest", action="store_true", help="of several that fit take the newest")
-    parser.add_argument("--cwd", metavar="DIR", help="go on in this directory, for instance after a move")
+    parser.add_argument(
+        "query", metavar="Q", nargs="+", help="id, start of an id, title, path, @last, or words"
+    )
+    parser.add_argument("--newest", action="store_true", help="if several match, take the newest")
+    parser.add_argument("--cwd", metavar="DIR", help="continue in this directory, for example after a move")
     parser.add_argument("--print", action="store_true", dest="only_print", help="only print the command")
-    parser.add_argument("--json", action="store_true", help="only print session, cwd and command as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="only print session, directory and command as JSON"
+    )
 
 
 def run(options: Namespace) -> int:
-    """Find it, then print the way or go it."""
     home = open_home(options.homes, options.data)
     session = found_session(home, " ".join(options.query), newest=options.newest)
     way = resumption(session, options.cwd)
     if session.id in home.live_ids():
-        output.note("Note: a client has this session open; two at once make two branches.")
+        output.note("Note: a client has this session open; using it twice at once creates two branches.")
     if options.json:
         output.print_json(convert(way, ResumeDocument, from_attributes=True))
     if options.only_print and not options.json:
@@ -59,18 +62,20 @@ def run(options: Namespace) -> int:
 
 
 def _moved(options: Namespace, way: Resumption) -> NotFound:
-    """The directory is gone: say so, and how to go on elsewhere."""
-    place = f"{way.cwd} is not there any more" if way.cwd else "its entries name no directory"
+    """The error for a missing directory, with the command to continue elsewhere."""
+    place = f"{way.cwd} no longer exists" if way.cwd else "its entries name no directory"
     candidates = f" (perhaps {', '.join(way.nearby[:3])})" if way.nearby else ""
     again = plans.command(options, "resume", way.session, "--cwd", way.nearby[0] if way.nearby else "DIR")
-    return NotFound(f"session {way.session}: {place}{candidates}", hint=f"go on elsewhere with: {again}")
+    return NotFound(
+        f"session {way.session}: {place}{candidates}", hint=f"continue in another directory with: {again}"
+    )
 
 
 def _go(way: Resumption) -> int:
     program = shutil.which(way.argv[0])
     if program is None:
         raise NotFound(
-            f"no program {way.argv[0]!r} on PATH",
+            f"program {way.argv[0]!r} is not on PATH",
             hint=f"install it, or type: cd {shlex.quote(way.cwd)} && {way.command}",
         )
     output.note(f"{visible(way.cwd)}: {visible(way.command)}")

@@ -1,20 +1,22 @@
-"""Show what was used and what it cost, by day, model, project or whatever else.
+"""Show tokens and cost by day, model, project or other keys.
 
-Every response is counted once, over all logs of all homes, and priced by the list that
-comes with recollect (your own prices go into config.toml). A model without a price is
-named and never counted as free. Asks the index, and refreshes it first: what the logs
-gained since is read. Writes nothing but the index.
+Every response counts once, over all logs of all homes. Prices come from a list
+in recollect; set your own in config.toml. A model without a price is named and
+never counted as free. Updates the index first, then reads it; changes nothing
+else.
 
-Keys for --by, one or several: day, week, month, session, project, model, branch, agent,
-tool (the first one a response called), block (five-hour windows), total.
---mode says what money is: calculate (tokens times price), display (what the client
-recorded), auto (the record only where there is no price).
+Keys for --by: day, week, month, session, project, model, branch, agent, tool
+(the first tool a response called), block (five-hour windows), total. Several
+keys are separated by commas.
+
+--mode calculate prices tokens, display uses the cost that the client recorded,
+auto uses the recorded cost only for models without a price.
 
 Example:
   recollect cost
   recollect cost --by project,model --since 30d
   recollect cost --by block --since today
-  recollect cost --by model --performance --json
+  recollect cost --session 6ada00ba --by model --explain
 """
 
 from __future__ import annotations
@@ -46,25 +48,31 @@ _TOTAL = "total"
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    keys = f"{', '.join(KEYS)} or {_TOTAL}; several with commas (default day)"
+    keys = f"{', '.join(KEYS)} or {_TOTAL}; separate several with commas (default day)"
     parser.add_argument("--by", action="append", metavar="KEYS", help=keys)
     parser.add_argument("--since", metavar="DATE", help=SINCE)
     parser.add_argument("--until", metavar="DATE", help=UNTIL)
-    parser.add_argument("--timezone", metavar="ZONE", help="whose days: Europe/Berlin, UTC, local (default)")
-    parser.add_argument("-p", "--project", help="only work in this directory, or in directories so named")
-    parser.add_argument("--model", help="only this model, or models with this in their name")
-    parser.add_argument("--session", metavar="S", help="only this session: id, start of an id, title or path")
-    parser.add_argument("--mode", choices=MODES, default=MODES[0], help="what money is (default calculate)")
-    parser.add_argument("--explain", action="store_true", help="say where each row comes from")
-    parser.add_argument("--performance", action="store_true", help="how fast answers came, and per dollar")
-    parser.add_argument("--limit", type=int, metavar="N", help=f"at most so many rows (terminal: {_SHOWN})")
+    parser.add_argument(
+        "--timezone", metavar="ZONE", help="time zone of days: Europe/Berlin, UTC, local (default)"
+    )
+    parser.add_argument("-p", "--project", help="only this directory (path or part of its name)")
+    parser.add_argument("--model", help="only models whose name contains this")
+    parser.add_argument("--session", metavar="S", help="only this session: id, start of an id, title, path")
+    parser.add_argument(
+        "--mode", choices=MODES, default=MODES[0], help="how cost is determined (default calculate)"
+    )
+    parser.add_argument("--explain", action="store_true", help="explain the figures of each row")
+    parser.add_argument(
+        "--performance", action="store_true", help="add speed of answers and tokens per dollar"
+    )
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help=f"show at most N rows (default on a terminal: {_SHOWN})"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_index_options(parser)
 
 
 def run(options: Namespace) -> int:
-    """Print the report."""
     by = _keys(options.by)
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit {options.limit}: must be 1 or more", hint="leave it out for all rows")
@@ -84,8 +92,8 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _keys(given: Sequence[str] | None) -> tuple[str, ...]:
-    keys = [key.strip() for text in given or ["day"] for key in text.split(",") if key.strip()]
+def _keys(texts: Sequence[str] | None) -> tuple[str, ...]:
+    keys = [key.strip() for text in texts or ["day"] for key in text.split(",") if key.strip()]
     return () if keys == [_TOTAL] else tuple(keys)
 
 
@@ -115,18 +123,18 @@ def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
 
 
 def _progress(is_scan: bool) -> AbstractContextManager[Callable[[int, int], None] | None]:
-    """A bar where the logs themselves are read."""
+    """A progress bar if the logs are read without the index."""
     return output.progress_bar("reading") if is_scan else nullcontext()
 
 
 def _limited(report: CostReport, limit: int | None) -> Sequence[CostRow]:
-    """The newest rows where rows are times, else the dearest; in the order of the report."""
+    """The newest rows if rows are times, else the most expensive; in the order of the report."""
     if limit is None or len(report.rows) <= limit:
         return report.rows
     is_by_time = bool(report.by) and report.by[0] in TIME_KEYS
     if is_by_time:
         return report.rows[-limit:]
-    # Rows stand under the total of their first key, so the first ones need not be the dearest.
+    # Rows are sorted by the total of their first key, so the first ones need not be the most expensive.
     dearest = sorted(range(len(report.rows)), key=lambda place: _dearness(report.rows[place]), reverse=True)
     return [report.rows[place] for place in sorted(dearest[:limit])]
 
@@ -135,12 +143,12 @@ def _dearness(row: CostRow) -> tuple[int, int]:
     return row.pico_usd, row.tokens.total
 
 
-# --- a table for people -----------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------
 
 
 def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
     if not report.rows:
-        yield "Nothing was used."
+        yield "No usage."
         return
     heads = [*(report.by or ("",)), *_heads(report)]
     cells = [[*_names(report.by, row), *_figures(report, row)] for row in rows]
@@ -177,7 +185,7 @@ def _figures(report: CostReport, row: CostRow) -> list[str]:
     tokens = row.tokens
     counts = [row.responses, tokens.input, tokens.output, tokens.cache_write_5m + tokens.cache_write_1h]
     counts += [tokens.cache_read] + [tokens.web_searches] * bool(report.totals.tokens.web_searches)
-    # What has no price at all is not free (law 6).
+    # A row without any price is not free.
     is_known = row.pico_usd or row.unpriced_responses < row.responses
     figures = [f"{count:,}" for count in counts] + [dollars(row.pico_usd) if is_known else "-"]
     speed = row.performance
@@ -192,7 +200,7 @@ def _rate(value: float | None, digits: int) -> str:
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], names: int) -> str:
-    """Names to the left, figures to the right."""
+    """Names left-aligned, figures right-aligned."""
     pairs = list(zip(cells, widths, strict=True))
     left = [padded(cell, columns) for cell, columns in pairs[:names]]
     right = [" " * (columns - width(cell)) + cell for cell, columns in pairs[names:]]
@@ -200,7 +208,6 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], names: int) -> str:
 
 
 def _bar(amount: int, most: int) -> str:
-    """A bar on a terminal that can show one."""
     if not sys.stdout.isatty() or amount <= 0:
         return ""
     eighths = max(amount * _BAR_COLUMNS * 8 // most, 1)
@@ -225,7 +232,7 @@ def _row_remark(row: CostRow) -> str:
 def _explained(why: CostExplanation) -> Iterator[str]:
     more = f" and {why.logs - len(why.paths):,} more" if why.logs > len(why.paths) else ""
     yield f"    from {counted(why.logs, 'log')}: {', '.join(map(visible, why.paths))}{more}"
-    yield f"    {counted(why.copies_dropped, 'repeated line')} not counted again"
+    yield f"    {counted(why.copies_dropped, 'repeated line')} not counted twice"
     for price in why.prices:
         yield f"    price of {visible(price)}"
     if why.uncertain_responses:
@@ -253,7 +260,7 @@ def _remarks(report: CostReport, shown: int) -> Iterator[str]:
         versions = f" (client {', '.join(map(visible, one.versions))})" if one.versions else ""
         yield (
             f"{visible(one.model)}: {counted(one.responses, 'response')} with uncertain counts{versions}: the client"
-            f" wrote down no final output, or a tier without a list price; the {one.output_tokens:,} output"
+            f" recorded no final output, or a tier without a list price; the {one.output_tokens:,} output"
             " tokens are a lower bound"
         )
     if report.totals.unrecorded_responses:
@@ -277,7 +284,7 @@ def _unpriced(models: Iterable[UnpricedModel]) -> Iterator[str]:
             f"{visible(one.model)} has no price: {counted(one.responses, 'response')},"
             f" {one.tokens.total:,} tokens are not in the cost"
         )
-    yield f'  give it one: a section [prices."name"] with input and output in {visible(str(config_file()))}'
+    yield f'  set one: add a section [prices."name"] with input and output to {visible(str(config_file()))}'
 
 
-# --- a document for programs ------------------------------------------------------------------------
+# --- JSON -------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
-"""What a team's sessions cost, from the server they are sent to.
+"""Show what a team's sessions cost, from the team server.
 
-  cost   tokens and money by person, repo, branch, model, project, machine, session or day (UTC)
+  cost   tokens and cost by person, repo, branch, model, project, machine,
+         session or day (UTC)
 
-Every response counts once, however many machines sent it, with the prices of the server. The server is the one
-`recollect sync login` named; sealed sessions are not in the figures, because it cannot read them.
+Every response counts once, however many machines sent it. Prices are the
+server's. The server is the one of `recollect sync login`. Encrypted sessions are
+not included, because the server cannot read them.
 
 Example:
   recollect team cost --by person,repo --since 30d
@@ -46,10 +48,9 @@ class _RemoteCostReport(Struct):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("action", choices=("cost",), help="what to ask")
+    parser.add_argument("action", choices=("cost",), help="see above")
     parser.add_argument(
-        "--by", default="person", help=f"some of {', '.join(_KEYS)}, with commas between (person)"
+        "--by", default="person", help=f"{', '.join(_KEYS)}; separate several with commas (default person)"
     )
     parser.add_argument("--since", metavar="DATE", help=SINCE)
     parser.add_argument("--until", metavar="DATE", help=UNTIL)
@@ -58,13 +59,12 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Ask the server and print its answer."""
     if options.csv and options.json:
-        raise UsageError("team cost: --csv or --json, not both", hint="leave one out")
+        raise UsageError("team cost: --csv and --json exclude each other", hint="leave one out")
     by = ",".join(word.strip() for word in options.by.split(","))
     unknown = sorted(set(by.split(",")) - {*_KEYS, "repository", "user"})
     if unknown:
-        raise UsageError(f"--by {unknown[0]!a}: not known", hint=f"known: {', '.join(_KEYS)}")
+        raise UsageError(f"--by {unknown[0]!a}: unknown key", hint=f"known: {', '.join(_KEYS)}")
     now = dt.datetime.now(dt.UTC)
     since, until = map(_moment, timespan.bounds(options.since or None, options.until or None, now))
     server = SyncClient(load_login(), own_data(options), patience=20.0).server()
@@ -84,7 +84,7 @@ def run(options: Namespace) -> int:
 
 
 def _moment(when: dt.datetime | None) -> str | None:
-    """A time for a query; ``+`` would be a blank there."""
+    """A time for a query, without ``+``, which would be decoded as a space."""
     return None if when is None else when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -102,7 +102,8 @@ def _document(answer: bytes) -> dict[str, object]:
         return msgspec.json.decode(answer, type=dict[str, object])
     except msgspec.DecodeError:
         raise Busy(
-            "the server's answer is no cost report", hint="is its version another than this one?"
+            "the server's answer is not a cost report",
+            hint="the server may have another version of recollect",
         ) from None
 
 

@@ -31,7 +31,7 @@ def index_at_hand(
 
 @contextlib.contextmanager
 def known_index(homes: Sequence[Path], cache: Path | None = None) -> Iterator[OpenIndex]:
-    """The index if it is there, brought up to date; else one without a database. None is built."""
+    """The index if it exists, refreshed; else one without a database. Never builds one."""
     path = index_path(homes, cache)
     if not is_built(path):
         yield OpenIndex(homes, path)

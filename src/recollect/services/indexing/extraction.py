@@ -258,7 +258,7 @@ class _FrameBuilder:
 
 
 def usage_row(facts: LineFacts, asked: Id) -> UsageRow:
-    """What one line says of one response."""
+    """What one line says about one response."""
     said = facts.response
     assert said is not None  # noqa: S101 - for the type checker: the caller has asked
     usage = said.usage

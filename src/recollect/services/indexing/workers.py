@@ -1,4 +1,4 @@
-"""Read many logs in other processes and hand their frames to one writer, in the order they come."""
+"""Read many logs in other processes and pass their frames to one writer, in the order they arrive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recollect.system.pool import Run, TaskFailure, TaskPiece, WorkerPool, cores
 
 # Frames that wait for the writer; each holds about a megabyte of text.
 _WAITING = 6
-# Many logs are small, and the writer is seldom free to hand out the next one.
+# Many logs are small, and the writer is rarely free to send the next one.
 _AHEAD = 16
 
 
@@ -31,7 +31,7 @@ def frames_of(
     jobs: Sequence[ExtractionJob], *, processes: int | None = None
 ) -> Iterator[tuple[int, Frame | None]]:
     """Frames with the number of their job; None marks the end of a job."""
-    # One core is for the writer, which is the slower half.
+    # One core is left for the writer, which is the slower half.
     count = cores() - 1 if processes is None else processes
     pool = WorkerPool(extraction_job, processes=count, ahead=_AHEAD, waiting=_WAITING)
     for event in pool.events([tuple(job) for job in jobs]):
@@ -39,7 +39,7 @@ def frames_of(
             yield event.task, _frame(event.value)
             continue
         if isinstance(event, TaskFailure):
-            # From the start: frames that were applied before are refused then.
+            # From the start: frames that were already applied are refused.
             yield from ((event.task, frame) for frame in frames(jobs[event.task]))
         yield event.task, None
 

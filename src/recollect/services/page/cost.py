@@ -14,7 +14,7 @@ from recollect.services.documents.cost import cost_document as document
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import mark_of
 
-# Reading logs for want of an index keeps a person waiting: as much as takes a few seconds.
+# Without an index the logs are read: only as many as takes a few seconds.
 _FEW_BYTES = 256 << 20
 
 
@@ -31,7 +31,7 @@ def cost_document(
     mode: str = MODES[0],
     explain: bool = False,
 ) -> CostDocument:
-    """What `recollect cost --json` would print."""
+    """What `recollect cost --json` prints."""
     now = dt.datetime.now(dt.UTC)
     first, end = timespan.bounds(since, until, now, zone_of(timezone))
     with desk.index.opened() as opened:

@@ -34,7 +34,7 @@ _LISTED_SECONDS = 1.0
 _GLANCES = 50_000
 # Graphs of open sessions: about 380,000 lines; a session of 50 MB has 20,000.
 _OPEN_BYTES = 256 << 20
-# How much is read ahead, newest first: two seconds' work once, and then only what is new.
+# Bytes read ahead, newest first: about two seconds once, then only what is new.
 _AHEAD_BYTES = 400 << 20
 _PAUSE_SECONDS = 0.001
 
@@ -154,7 +154,7 @@ class PageBackend:
         return new
 
     def _as_it_is(self, session: Session) -> Session | None:
-        """The session with the size and time its log has now; None where it is gone."""
+        """The session with the current size and time of its log; None if it no longer exists."""
         try:
             size, modified, inode = signature_of(session.path)
         except RecollectError:

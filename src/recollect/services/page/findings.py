@@ -1,7 +1,7 @@
 """Findings of a session for a page. A long log is checked in a separate process.
 
-A check of 50 MB takes seconds of work, in which whoever scrolls would wait for every message. The process is given
-the place of one log, writes the document and ends. Where none can be started the check is made right here.
+Checking 50 MB takes seconds, during which the page could not answer. If no process can be started, the
+check runs in this one.
 """
 
 from __future__ import annotations
@@ -46,22 +46,20 @@ def found(home: Home, session: Session, data: Path) -> FindingsDocument:
 
 
 def _elsewhere(request: tuple[str, str, str]) -> FindingsDocument | None:
-    """Made by a process; None where that failed for whatever reason."""
+    """The document from a separate process; None if that failed."""
     deadline = time.monotonic() + _LONGEST_SECONDS
     pool = WorkerPool(findings_job, processes=1, deadline=deadline, is_isolated=True)
     try:
         pieces = [event.value for event in pool.events([request]) if isinstance(event, TaskPiece)]
     except DeadlinePassed as cause:
-        raise Busy(
-            "the check takes too long", hint="`recollect check` in a terminal takes the time it needs"
-        ) from cause
+        raise Busy("the check takes too long", hint="run `recollect check` in a terminal") from cause
     except Busy:
         return None
     return msgspec.json.decode(pieces[0], type=FindingsDocument) if pieces else None
 
 
 def findings_job(_: None) -> Run:
-    """A job of ``system.pool``: the document of a home, our own directory and a log, if it is there."""
+    """A job of ``system.pool``: the document for a home, our data directory and a log, if the log exists."""
     return _encoded_document
 
 

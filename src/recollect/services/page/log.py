@@ -1,8 +1,7 @@
 """A session open on a page: line positions of its messages, never their text.
 
-The graphs come from a ``ConversationCache``, so a log that grew is read from where the last look ended, and
-memory is bounded by the budget of the cache. Texts are read from their places when a window of messages is
-asked for, and forgotten with the answer.
+The graphs come from a ``ConversationCache``: only the new part of a log that grew is read, and memory is
+limited by the cache. Texts are read for a window of messages and not kept.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from recollect.storage.logs.log_graph import LogGraph
 
 
 class PageSession(Session):
-    """A session as it was at one moment."""
+    """A session at one moment."""
 
     def __init__(self, session: Session, log: LogGraph | None = None) -> None:
         super().__init__(session.home, session.file)
@@ -37,7 +36,7 @@ class PageSession(Session):
         return self._name
 
     def keep(self) -> None:
-        """Let a later process open it as fast as this one would now."""
+        """Save the positions, so that a later process opens it faster."""
         self.log.keep()
 
     def agents(self) -> list[AgentFile]:
@@ -57,7 +56,7 @@ def signature_of(path: Path) -> tuple[int, int, int]:
 
 
 class OpenSessions:
-    """The sessions that are being read: those whose logs the cache holds, and the last one in any case."""
+    """The open sessions: those whose logs are in the cache, and always the last one."""
 
     def __init__(self, cache: ConversationCache) -> None:
         self._cache = cache
@@ -65,7 +64,7 @@ class OpenSessions:
         self._open: dict[Path, PageSession] = {}
 
     def opened(self, session: Session) -> PageSession:
-        """The session as it is now; the same object as long as its log does not change."""
+        """The current session; the same object as long as its log does not change."""
         path = session.path
         log = self._cache.get(path)
         with self._lock:

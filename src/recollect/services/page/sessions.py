@@ -1,7 +1,7 @@
-"""The list of sessions for a page: what the index knows of every log, joined with what lies there now.
+"""The list of sessions for a page: the index joined with the current files.
 
-The directory says which sessions exist, the index's catalogue what they are called, hold and cost. Of a log that
-changed since the index read it, title, tag and times are read from its ends.
+The directories say which sessions exist, the index's catalogue their titles, counts and costs. If a log
+changed since it was indexed, title, tag and times are read from its ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
 
 
 class SessionQuery(Struct, frozen=True, kw_only=True):
-    """Which sessions are asked for, and in which order."""
+    """Selects and orders sessions."""
 
     project: str | None = None
     branch: str | None = None
@@ -68,7 +68,7 @@ class _IndexedSessions(Struct, frozen=True):
 
 
 class SessionRow(Struct):
-    """One session of the list; what is None is not known yet."""
+    """One session of the list; None means not known yet."""
 
     session: Session
     title: str
@@ -88,12 +88,11 @@ class SessionRow(Struct):
 
     @property
     def id(self) -> str:
-        """Its id."""
         return self.session.id
 
     @property
     def shown_at(self) -> dt.datetime:
-        """When it was last spoken in, or else when its file was written."""
+        """The time of its last message, or else of its file."""
         return self.last_at or self.modified_at
 
     @property
@@ -103,22 +102,21 @@ class SessionRow(Struct):
 
     @property
     def pico_usd(self) -> int | None:
-        """What it cost, as far as there are prices."""
+        """Its cost, without models that have no price."""
         return None if self.spent is None else sum(amount or 0 for amount in self.spent.values())
 
     @property
     def unpriced(self) -> list[str]:
-        """Models without a price."""
         return sorted(model for model, amount in (self.spent or {}).items() if amount is None)
 
     @property
     def cost_usd(self) -> str | None:
-        """Exact dollars; None where that is not known, or a model has no price."""
+        """Exact dollars; None if unknown or if a model has no price."""
         return None if self.unpriced or self.pico_usd is None else exact(self.pico_usd)
 
 
 class SessionList:
-    """All sessions of a desk, to be asked in many ways."""
+    """All sessions of a backend, for queries."""
 
     def __init__(self, desk: PageBackend) -> None:
         self._desk = desk
@@ -127,11 +125,11 @@ class SessionList:
         self._nothing = _IndexedSessions({}, {}, {})
         self._making = threading.Lock()
 
-    # ---- asking ------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------
 
-    def document(self, wanted: SessionQuery, start: int, count: int) -> documents.SessionListDocument:
-        """A page of the list."""
-        rows = self._chosen(wanted, any_age=start > 0)
+    def document(self, query: SessionQuery, start: int, count: int) -> documents.SessionListDocument:
+        """A part of the list."""
+        rows = self._chosen(query, any_age=start > 0)
         shown = rows[start : start + count]
         unpriced = sorted(
             {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
@@ -147,7 +145,7 @@ class SessionList:
         )
 
     def projects(self) -> list[documents.ProjectDocument]:
-        """The directories that were worked in, the one used last first."""
+        """The project directories, last used first."""
         groups: dict[str, list[SessionRow]] = {}
         for row in self.rows():
             groups.setdefault(row.cwd, []).append(row)
@@ -155,23 +153,22 @@ class SessionList:
         return sorted(found, key=lambda one: one.last_at, reverse=True)
 
     def row(self, session: Session) -> SessionRow:
-        """One session as the list has it."""
         return self._made([session], self._indexed(), self._desk.home.live_ids())[0]
 
     def rows(self, *, any_age: bool = False) -> list[SessionRow]:
-        """All of them, in no order; the same ones as long as nothing changed."""
-        # Who asks while the rows are being made waits for them: made twice at once, they take twice as long.
+        """All rows, unordered; the same objects as long as nothing changed."""
+        # Requests wait while rows are built: built twice at once, they would take twice as long.
         with self._making:
             sessions = self._desk.sessions(any_age=any_age)
             indexed, live = self._indexed(), self._desk.home.live_ids()
             known = self._rows
-            # Lists and index are made anew when something changes, and never changed themselves.
+            # Lists and index data are replaced when something changes, never modified.
             if known is None or known[0] is not sessions or known[1] is not indexed or known[2] != live:
                 known = self._rows = (sessions, indexed, live, self._made(sessions, indexed, live))
             return known[3]
 
     def is_archived(self, session: Session) -> bool:
-        """Whether the archive has its log as it is now."""
+        """Whether the archive has the current state of its log."""
         key = mark_of(session)
         if not self._archived.get(key):
             self._archived[key] = self._looked_up(session)
@@ -180,28 +177,28 @@ class SessionList:
         return self._archived.get(key, False)
 
     def title(self, session: Session) -> str:
-        """Its title, empty where it has none."""
+        """Its title, or ""."""
         return self.row(session).title
 
-    # ---- choosing ----------------------------------------------------------------------------------------
+    # ---- filters -----------------------------------------------------------------------------------------
 
-    def _chosen(self, wanted: SessionQuery, *, any_age: bool) -> list[SessionRow]:
-        in_project = None if wanted.project is None else projects.ProjectFilter(wanted.project).fits
+    def _chosen(self, query: SessionQuery, *, any_age: bool) -> list[SessionRow]:
+        in_project = None if query.project is None else projects.ProjectFilter(query.project).fits
         rows = self.rows(any_age=any_age)
-        is_all = wanted == SessionQuery(sort=wanted.sort, is_ascending=wanted.is_ascending)
+        is_all = query == SessionQuery(sort=query.sort, is_ascending=query.is_ascending)
         rows = (
             list(rows)
             if is_all
-            else [row for row in rows if (in_project is None or in_project(row.cwd)) and _fits(row, wanted)]
+            else [row for row in rows if (in_project is None or in_project(row.cwd)) and _fits(row, query)]
         )
-        if wanted.tag is not None:
-            rows = [row for row in rows if _has_tag(row, wanted.tag)]
-        if wanted.text is not None:
-            words = wanted.text.casefold().split()
+        if query.tag is not None:
+            rows = [row for row in rows if _has_tag(row, query.tag)]
+        if query.text is not None:
+            words = query.text.casefold().split()
             rows = [row for row in rows if _has_words(row, words)]
-        if wanted.archived is not None:
-            rows = [row for row in rows if self.is_archived(row.session) == wanted.archived]
-        rows.sort(key=_ORDERS[wanted.sort], reverse=not wanted.is_ascending)
+        if query.archived is not None:
+            rows = [row for row in rows if self.is_archived(row.session) == query.archived]
+        rows.sort(key=_ORDERS[query.sort], reverse=not query.is_ascending)
         return rows
 
     def _looked_up(self, session: Session) -> bool:
@@ -213,7 +210,7 @@ class SessionList:
         except RecollectError:
             return False
 
-    # ---- making rows -------------------------------------------------------------------------------------
+    # ---- rows --------------------------------------------------------------------------------------------
 
     def _made(
         self, sessions: Sequence[Session], indexed: _IndexedSessions, live: set[str]
@@ -242,7 +239,7 @@ class SessionList:
     def _described(
         self, session: Session, known: CatalogueRow | None, now: tuple[int, int]
     ) -> tuple[str, str | None, str, str | None, dt.datetime | None, dt.datetime | None]:
-        """Title, tag, directory, branch, first and last time: from the index, or from a log it has not read yet."""
+        """Title, tag, directory, branch, first and last time: from the index, or from a log that is not indexed yet."""
         if known is not None and (known.size, known.mtime_ns) == now:
             title = title_of(known.custom_title, known.ai_title, known.last_prompt, known.first_prompt)
             times = _moment(known.first_at), _moment(known.last_at)
@@ -260,7 +257,7 @@ class SessionList:
         )
 
     def _indexed(self) -> _IndexedSessions:
-        """From the index; asked again only when something in it changed. The list waits for no refresh."""
+        """From the index, read again only if something changed. The list does not wait for a refresh."""
         with self._desk.index.opened(wait=0) as opened:
             if opened.database is None:
                 return self._nothing
@@ -343,7 +340,7 @@ def _counts(known: CatalogueRow | None) -> tuple[int | None, int | None, int | N
 
 
 def project_name(cwd: str, log: Path) -> str:
-    """The name of the directory a session worked in; of its log's where it names none."""
+    """The name of the session's directory, or else of the log's directory."""
     return projects.project_name(cwd, log.parent.name)
 
 
@@ -356,31 +353,31 @@ def _moment(milliseconds: Any) -> dt.datetime | None:
         return None
 
 
-def _fits(row: SessionRow, wanted: SessionQuery) -> bool:
-    return _fits_place(row, wanted) and _fits_time(row, wanted) and _fits_state(row, wanted)
+def _fits(row: SessionRow, query: SessionQuery) -> bool:
+    return _fits_place(row, query) and _fits_time(row, query) and _fits_state(row, query)
 
 
-def _fits_place(row: SessionRow, wanted: SessionQuery) -> bool:
-    if wanted.branch is not None and row.branch != wanted.branch:
+def _fits_place(row: SessionRow, query: SessionQuery) -> bool:
+    if query.branch is not None and row.branch != query.branch:
         return False
-    named = (wanted.model or "").casefold()
+    named = (query.model or "").casefold()
     return not named or any(named in model.casefold() for model in row.spent or ())
 
 
-def _fits_time(row: SessionRow, wanted: SessionQuery) -> bool:
-    if wanted.since is not None and row.shown_at < wanted.since:
+def _fits_time(row: SessionRow, query: SessionQuery) -> bool:
+    if query.since is not None and row.shown_at < query.since:
         return False
-    return wanted.until is None or (row.first_at or row.shown_at) < wanted.until
+    return query.until is None or (row.first_at or row.shown_at) < query.until
 
 
-def _fits_state(row: SessionRow, wanted: SessionQuery) -> bool:
+def _fits_state(row: SessionRow, query: SessionQuery) -> bool:
     cost = row.pico_usd or 0
-    if wanted.min_cost is not None and cost < wanted.min_cost:
+    if query.min_cost is not None and cost < query.min_cost:
         return False
-    if wanted.max_cost is not None and cost > wanted.max_cost:
+    if query.max_cost is not None and cost > query.max_cost:
         return False
     soon = row.expires_at <= dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
-    asked = ((wanted.damaged, bool(row.damaged)), (wanted.expiring, soon), (wanted.live, row.is_live))
+    asked = ((query.damaged, bool(row.damaged)), (query.expiring, soon), (query.live, row.is_live))
     return all(want is None or want == have for want, have in asked)
 
 
@@ -397,7 +394,7 @@ def _counted(names: Iterable[str | None]) -> list[tuple[str, int]]:
     return Counter(name for name in names if name).most_common(_FACETS)
 
 
-# A file without a conversation is the oldest, however new it is.
+# A file without a conversation is last, however new it is.
 _ORDERS: dict[str, Callable[[SessionRow], Any]] = {
     "last": lambda row: (row.last_at is not None, row.shown_at, row.id),
     "first": lambda row: (row.first_at or row.shown_at, row.id),

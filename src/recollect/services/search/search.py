@@ -115,7 +115,7 @@ def search(
     return SearchResult(hits, matches.total, matches.is_complete, took_ms, matches.notes + lost)
 
 
-# --- what was asked ----------------------------------------------------------------------------------------
+# --- validation --------------------------------------------------------------------------------------------
 
 
 def _check(

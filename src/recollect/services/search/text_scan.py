@@ -33,7 +33,7 @@ class TextScan(NamedTuple):
 
 
 def scan(tasks: Sequence[TextScanTask], question: SearchQuery, deadline: float) -> TextScan:
-    """Look through logs, as many as the time allows, in the order given."""
+    """Scan logs in the given order, as many as the time allows."""
     sizes = [task.size for task in tasks]
     is_pattern = question.how == REGEX
     is_shared = is_pattern or (cores() > 1 and sum(sizes) >= _WORTH_A_PROCESS)
@@ -48,7 +48,7 @@ def scan(tasks: Sequence[TextScanTask], question: SearchQuery, deadline: float) 
         [(number, tuple(tasks[number])) for number in bundle]
         for bundle in bundles(range(len(tasks)), sizes, _BUNDLE)
     ]
-    pieces, problem = _gathered(pool, requests)
+    pieces, problem = _collected(pool, requests)
     return TextScan([(number, SpottedLine(*piece)) for number, piece in pieces], problem)
 
 
@@ -61,13 +61,13 @@ def quoted(
         return [quotes.quote(place, finder, question.kinds, width) for place in places]
     found: list[Quote | None] = [None] * len(places)
     pool = WorkerPool(quotes_job, tuple(question), processes=1, deadline=deadline, is_isolated=True)
-    for number, piece in _gathered(pool, [([tuple(place) for place in places], width)])[0]:
+    for number, piece in _collected(pool, [([tuple(place) for place in places], width)])[0]:
         found[number] = Quote(*piece)
     return found
 
 
-def _gathered(pool: WorkerPool, requests: Sequence[object]) -> tuple[list[tuple[int, Any]], str | None]:
-    """All pieces that came in time, and why some may be missing."""
+def _collected(pool: WorkerPool, requests: Sequence[object]) -> tuple[list[tuple[int, Any]], str | None]:
+    """All results that came in time, and why some may be missing."""
     pieces: list[tuple[int, Any]] = []
     problem = None
     try:

@@ -1,4 +1,4 @@
-"""Look through one log for a text, line by line.
+"""Search one log for a text, line by line.
 
 It searches what the index would hold: the texts of a message by kind, without repetitions. A quick
 check of the raw bytes avoids decoding most lines; it is only used if JSON and case folding allow a
@@ -175,7 +175,7 @@ def hint_of(question: SearchQuery) -> RawHint:
 
 
 def search_job(plain: tuple[Any, ...]) -> Run:
-    """A job of ``system.pool``: the lines of some logs that fit the question, each with the number of its log."""
+    """A job of ``system.pool``: the matching lines of some logs, each with the number of its log."""
     question = SearchQuery(*plain)
     finder, hint = finder_of(question), hint_of(question)
 
@@ -188,7 +188,7 @@ def search_job(plain: tuple[Any, ...]) -> Run:
 
 
 def quotes_job(plain: tuple[Any, ...]) -> Run:
-    """A job of ``system.pool``: what stands at some places, each with its number."""
+    """A job of ``system.pool``: the quotes at some positions, each with its number."""
     question = SearchQuery(*plain)
     finder = finder_of(question)
 
