@@ -114,7 +114,7 @@ class KeyedExecutor:
     async def run(self, key: Hashable, work: Callable[[], _Result]) -> _Result:
         """What ``work`` returns, once everything that was asked for before under ``key`` is done."""
         locks = self._locks.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
-        # The lock lives as long as somebody holds or awaits it; asyncio's is fair, which makes the order.
+        # The lock lives as long as it is held or awaited. asyncio locks are fair, which keeps the order.
         lock = locks.setdefault(key, asyncio.Lock())
         async with lock:
             return await in_thread(work)
@@ -382,7 +382,7 @@ class AsyncSession:
 
     @property
     def home(self) -> ClaudeHome:
-        """The home it lies in."""
+        """The home that holds it."""
         return self._session.home
 
     @property

@@ -4,7 +4,8 @@ Messages are printed as they are read, so a long session starts at once; on a
 terminal it goes through $PAGER (less). --offset and --limit count messages; a
 negative offset counts from the end. Damaged lines are listed on stderr at the
 end; everything readable is shown. --api prints the messages that client 2.1.325
-would send to the API on resume. Changes nothing.
+would send to the API on resume. --all-branches, --branch, --before-compaction
+and --agent exclude each other. Changes nothing.
 
 Example:
   recollect show @last

@@ -81,7 +81,7 @@ def _served(options: Namespace, port: int) -> ServedPage:
 
 
 def _open(address: str) -> None:
-    """Open the user's browser. If there is none, the page is served all the same."""
+    """Open the user's browser. If there is none, the page is still served."""
     import webbrowser
 
     try:

@@ -3,9 +3,9 @@
   cost   tokens and cost by person, repo, branch, model, project, machine,
          session or day (UTC)
 
-Every response counts once, however many machines sent it. Prices are the
-server's. The server is the one of `recollect sync login`. Encrypted sessions are
-not included, because the server cannot read them.
+Every response counts once, however many machines sent it, at the prices of the
+server that you chose with `recollect sync login`. Encrypted sessions are not
+included, because the server cannot read them.
 
 Example:
   recollect team cost --by person,repo --since 30d

@@ -254,7 +254,7 @@ def _damaged(problem: Exception, aside: Path) -> str:
 def build(opened: OpenIndex, progress: Progress | None) -> None:
     """Update the index; a new one first copies what only its predecessors know. Only under the lock."""
     database = opened.database
-    assert database is not None  # noqa: S101 - for the type checker: whoever calls has opened it
+    assert database is not None  # noqa: S101 - for the type checker: the caller has opened it
     if database.value("SELECT 1 FROM files LIMIT 1") is None:
         from recollect.services.indexing.gone_sessions import carry_over
 

@@ -19,14 +19,14 @@ def main(arguments: Sequence[str]) -> int:
     if homes[:1] == ["--cache"]:
         cache, homes = (Path(homes[1]) if len(homes) > 1 else None), homes[2:]
     if not homes or any(home.startswith("-") for home in homes):
-        print(USAGE, file=sys.stderr)  # noqa: T201 - a wrong call has a programmer in front of it
+        print(USAGE, file=sys.stderr)  # noqa: T201 - only a programmer sees a wrong call
         return 2
     try:
         from recollect.services.indexing.access import open_index
 
         with open_index([Path(home) for home in homes], cache=cache, patience=0.0):
             return 0
-    except Exception:  # noqa: BLE001 - nobody is there to be told, and the next question says it
+    except Exception:  # noqa: BLE001 - no one would see it, and the next query reports it
         return 0
 
 

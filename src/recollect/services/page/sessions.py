@@ -327,7 +327,7 @@ class SessionList:
 
 def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:
     database = opened.database
-    assert database is not None  # noqa: S101 - for the type checker: whoever calls has looked
+    assert database is not None  # noqa: S101 - for the type checker: the caller has checked
     files = {row.path: row for row in catalogue.rows(database)}
     return _IndexedSessions(files, catalogue.agents(database), session_sums(opened, roots))
 
