@@ -38,7 +38,7 @@ def test_every_command_has_help_with_an_example(command: str, capsys: pytest.Cap
     ("arguments", "code", "words"),
     [
         (["overviw"], 2, "did you mean `recollect overview`?"),
-        (["\x1b[2J"], 2, "no command"),
+        (["\x1b[2J"], 2, "unknown command"),
         (["--home"], 2, "needs a directory"),
         (["--home", "/no/such/place"], 3, "no such directory"),
     ],
@@ -95,7 +95,7 @@ def test_the_sample_home_is_never_changed(command: list[str], capsys: pytest.Cap
     before = digest(sample_home())
 
     assert 2 == main(["--home", ":sample", *command, "--apply"])
-    assert "not changed" in capsys.readouterr().err
+    assert "cannot be changed" in capsys.readouterr().err
     assert 0 == main(["--home", ":sample", *command])
     assert before == digest(sample_home())
 

@@ -181,7 +181,7 @@ def test_flat_tells_what_did_not_come_along(own_home: Path, capsys: pytest.Captu
     lines = [json.loads(line) for line in captured.out.split("\n")[:-1]]
 
     assert ["user", "assistant", "tool_call", "tool_result", "assistant"] == [line["type"] for line in lines]
-    assert "not carried over: which entry it follows (parents)" in captured.err
+    assert "not exported: which entry it follows (parents)" in captured.err
 
 
 @pytest.mark.parametrize("form", ["md", "json", "jsonl", "flat"])

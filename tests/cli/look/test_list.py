@@ -133,7 +133,7 @@ def test_an_empty_home_is_told_where_was_looked(own_home: Path, capsys: pytest.C
 
     assert 0 == main(["list"])
     captured = capsys.readouterr()
-    assert ("", True) == (captured.out, f"looked in {own_home / '.claude'}" in captured.err)
+    assert ("", True) == (captured.out, f"No sessions in {own_home / '.claude'}" in captured.err)
 
 
 @pytest.mark.parametrize("arguments", [["--limit", "0"], ["--limit", "-3"], ["--since", "soon"]])

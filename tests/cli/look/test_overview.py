@@ -45,7 +45,7 @@ def test_without_a_home_it_says_so_and_shows_the_sample(capsys: pytest.CaptureFi
     assert 0 == main([])
     shown = capsys.readouterr().out
 
-    assert shown.startswith("No Claude home on this machine: looked for")
+    assert shown.startswith("No Claude home on this machine: looked in")
     assert "$CLAUDE_CONFIG_DIR" in shown
     assert "2 projects, 3 sessions, 1 sub-agent" in shown
     assert "Basket totals off by a cent" in shown
@@ -122,7 +122,7 @@ def test_a_named_home_that_is_missing_is_told(
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{own_home / 'real'},{own_home / 'mistyped'}")
     main([])
 
-    assert f"{own_home / 'mistyped'}  ($CLAUDE_CONFIG_DIR)  is not there" in capsys.readouterr().out
+    assert f"{own_home / 'mistyped'}  ($CLAUDE_CONFIG_DIR)  does not exist" in capsys.readouterr().out
 
 
 def test_an_unreadable_log_is_counted_not_fatal(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

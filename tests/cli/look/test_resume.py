@@ -79,7 +79,7 @@ def test_a_directory_that_is_gone_is_told_with_the_way_on(
     document = json.loads(capsys.readouterr().out)
 
     assert 3 == code
-    assert f"{work} is not there any more" in told
+    assert f"{work} no longer exists" in told
     assert f"recollect resume {ONE} --cwd DIR" in told
     assert (str(elsewhere), True) == (document["cwd"], document["command"].endswith(f"{ONE}.jsonl"))
 

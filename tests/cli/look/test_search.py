@@ -141,7 +141,7 @@ def test_nothing_found_is_said_with_a_way_on(home: Path, capsys: pytest.CaptureF
     code = main(["search", "haystack"])
     shown = capsys.readouterr()
 
-    assert (0, "", "No message fits. Try fewer words, a prefix*, or --substring.\n") == (
+    assert (0, "", "No message matches. Try fewer words, a prefix*, or --substring.\n") == (
         code,
         shown.out,
         shown.err,
@@ -152,7 +152,7 @@ def test_no_home_at_all_is_said(own_home: Path, capsys: pytest.CaptureFixture[st
     """Whoever has no sessions yet should not be told to try fewer words."""
     code = main(["search", "needle"])
 
-    assert (0, True) == (code, "no Claude home" in capsys.readouterr().err)
+    assert (0, True) == (code, "No Claude home" in capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_no_home_at_all_is_said(own_home: Path, capsys: pytest.CaptureFixture[st
         (["needle AND"], "AND without a word after it"),
         (["("], "("),
         (["--regex", "(a"], "regex '(a'"),
-        (["needle", "--substring", "--regex"], "one or the other"),
+        (["needle", "--substring", "--regex"], "exclude each other"),
         (["needle", "--kind", "prosa"], "no such kind"),
         (["needle", "--since", "soon"], "date 'soon'"),
         (["needle", "--limit", "0"], "limit 0"),

@@ -51,7 +51,7 @@ def test_lists_and_tasks_with_their_states(home: Path, capsys: pytest.CaptureFix
     assert "[ ] Ship" in shown
     assert "[ ] 2. Task 2  (waits for 1)" in shown
     assert "[x] Lost" in shown
-    assert shown.endswith("3 lists with something in them; 1 empty\n")
+    assert shown.endswith("3 lists with items; 1 empty\n")
     assert before == state(home)
 
 
@@ -97,4 +97,4 @@ def test_a_broken_list_is_noted_and_the_others_shown(home: Path, capsys: pytest.
     output = capsys.readouterr()
 
     assert 2 == len(json.loads(output.out)["lists"])
-    assert f"Not read: {home / 'todos' / f'{TWO}-agent-{TWO}.json'}" in output.err
+    assert f"could not be read: {home / 'todos' / f'{TWO}-agent-{TWO}.json'}" in output.err

@@ -118,7 +118,7 @@ def test_one_look_for_people(log: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert 0 == main(["watch", "--once"])
     totals, _, heading, figures = capsys.readouterr().out.splitlines()
 
-    assert "today $0.30  block $0.30, 293 min left, $18.00/h, $88.20 at its end if it goes on so" == totals
+    assert "today $0.30  block $0.30, 293 min left, $18.00/h, $88.20 at its end at this rate" == totals
     assert f"3f2a9c1e  open?   {'Why is it red?':<40}  /srv/app  main  {SONNET}" == heading
     assert (
         "          $0.30  last 10 min $0.30 ($1.80/h)"
@@ -223,12 +223,12 @@ def test_everything_is_shown_in_a_frame() -> None:
     session = WatchedSession("0123456789", 7, True, "busy", cwd="/srv/x")
 
     assert [
-        "today $12.34+  block $1,234.56+, 7 min left, $0.05/h, $2,000.00 at its end if it goes on so",
+        "today $12.34+  block $1,234.56+, 7 min left, $0.05/h, $2,000.00 at its end at this rate",
         "",
         f"01234567  busy    {'(no title)':<40}  /srv/x",
         "          no log yet",
         "",
-        "+ not in these amounts, because they have no price: claude-x",
+        "+ without these models, which have no price: claude-x",
         "",
         "a note",
     ] == list(watch._lines(WatchSnapshot((session,), 1_234 * CENT, block, ("claude-x",), ("a note",))))

@@ -47,7 +47,7 @@ def test_before_there_is_one_it_says_how_to_get_one(home: Path, capsys: pytest.C
     assert (0, "", False) == (code, err, index_path([home]).exists())
     assert [
         "Index      " + f"{index_path([home])}  (version {VERSION})",
-        "State      none yet: the first search or cost makes it, or `recollect index rebuild`",
+        "State      none yet: the first search or cost builds it, or `recollect index rebuild`",
     ] == out.splitlines()
 
 
@@ -59,7 +59,7 @@ def test_status_shows_where_what_and_how_fresh(home: Path, capsys: pytest.Captur
     lines = {line[:11].strip(): line[11:] for line in out.splitlines()}
     assert (0, "") == (code, err)
     assert ["Index", "State", "Size", "Refreshed", "Holds", "Rows", "Words"] == list(lines)
-    assert ("complete", "just now; no log changed since", "2 sessions, 0 sub-agents, 0 tool outputs") == (
+    assert ("complete", "just now; no log changed since then", "2 sessions, 0 sub-agents, 0 tool outputs") == (
         lines["State"],
         lines["Refreshed"],
         lines["Holds"],
@@ -75,7 +75,7 @@ def test_what_changed_since_is_said(home: Path, capsys: pytest.CaptureFixture[st
         log.write(encoded([user("n", None, 9, "new")]))
     (logs / f"{TWO}.jsonl").unlink()
 
-    assert "just now; 1 log changed since, 1 log gone since" in shown(capsys, "status")[1]
+    assert "just now; 1 log changed since then, 1 log deleted since then" in shown(capsys, "status")[1]
 
 
 def test_json_has_it_all(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,10 +133,10 @@ def test_rebuild_says_what_could_not_be_read(home: Path, capsys: pytest.CaptureF
     path.write_bytes(b"garbage" * 1_000)
     code, out, err = shown(capsys, "rebuild")
 
-    assert (0, True) == (code, out.startswith("Built anew from 2 logs: "))
+    assert (0, True) == (code, out.startswith("Rebuilt from 2 logs: "))
     assert [
         f"could not be read: {home}/projects/-srv/pipe.jsonl: not a regular file",
-        f"{path.stem}.aside could not be read: what it knew of deleted sessions is missing from the totals",
+        f"{path.stem}.aside could not be read: deleted sessions it knew are missing from the totals",
     ] == err.splitlines()
 
 
@@ -164,7 +164,7 @@ def test_vacuum_without_an_index_ends_with_3(home: Path, capsys: pytest.CaptureF
     assert (
         3,
         "",
-        f"recollect: no index at {index_path([home])}\n  `recollect index rebuild` makes one\n",
+        f"recollect: no index at {index_path([home])}\n  `recollect index rebuild` builds one\n",
     ) == (code, out, err)
 
 
@@ -177,7 +177,7 @@ def test_a_damaged_index_ends_with_1(home: Path, capsys: pytest.CaptureFixture[s
     coded, text, _ = shown(capsys, "status", "--json")
 
     assert (1, 1) == (code, coded)
-    assert "damaged: file is not a database; the next question sets it aside" in out
+    assert "damaged: file is not a database; the next query sets it aside" in out
     assert "file is not a database" == json.loads(text)["problem"]
 
 

@@ -94,7 +94,7 @@ def test_an_open_session_is_told_and_refused_in_place(
     open_in_this_process(own_home / ".claude", ONE)
     before = log.read_bytes()
     main(["repair", ONE, "--in-place"])
-    told = "refused until then" in capsys.readouterr().out
+    told = "refused until it is closed" in capsys.readouterr().out
 
     assert (True, 5, before) == (told, main(["repair", ONE, "--in-place", "--apply"]), log.read_bytes())
 

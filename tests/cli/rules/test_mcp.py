@@ -51,7 +51,7 @@ def test_from_the_list_to_the_answer(project: Path, capsys: pytest.CaptureFixtur
     assert 2 == main(["mcp", "call", "one", "echo", "{}"])
     capsys.readouterr()
     assert 0 == main(["mcp", "trust", "one", *OPTIONS, "--apply"])
-    assert "Trusted. Take it back with: recollect mcp trust one --revoke --apply" in capsys.readouterr().out
+    assert "Trusted. Revoke it with: recollect mcp trust one --revoke --apply" in capsys.readouterr().out
     assert 0 == main(["mcp", "tools"])
     assert "mcp__one__echo" in capsys.readouterr().out
     assert 0 == main(["mcp", "call", "one", "echo", '{"text": "hi"}'])

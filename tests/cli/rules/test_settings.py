@@ -52,7 +52,7 @@ def test_show_says_what_waits_for_trust(place: Place, capsys: pytest.CaptureFixt
     assert 0 == run(place, "show")
     shown = capsys.readouterr().out
 
-    assert "These wait until the workspace is trusted:\npermissions.allow = Bash(make)" in shown
+    assert "These do not apply until the workspace is trusted:\npermissions.allow = Bash(make)" in shown
     assert "1 rule in allowedTools of .claude.json: no effect" in shown
 
 

@@ -81,7 +81,7 @@ def test_an_open_session_is_refused(own_home: Path, capsys: pytest.CaptureFixtur
     open_in_this_process(own_home / ".claude", ONE)
     assert 0 == main(["redact", "3f2a"])
 
-    assert "refused until then" in capsys.readouterr().out
+    assert "refused until it is closed" in capsys.readouterr().out
     assert 5 == main(["redact", "3f2a", "--apply"])
     assert "a client has it open" in capsys.readouterr().err
 

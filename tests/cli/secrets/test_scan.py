@@ -127,7 +127,7 @@ def test_the_allow_list(own_home: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--all", ONE], 2, "sessions and --all"),
+        (["--all", ONE], 2, "exclude each other"),
         (["--limit", "-1"], 2, "must be 0 or more"),
         (["nothing-like-it"], 3, "recollect list"),
     ],

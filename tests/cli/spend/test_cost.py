@@ -253,7 +253,7 @@ def test_a_row_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
         why["unrecorded_responses"],
     )
     assert why["paths"][0].endswith("0001.jsonl")
-    assert "1 repeated line not counted again" in out
+    assert "1 repeated line not counted twice" in out
     assert "the client recorded no cost" in out
 
 
@@ -378,7 +378,7 @@ def test_a_session_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[s
 def test_no_home_at_all(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing was used, and that is no error."""
     assert 0 == main(["cost"])
-    assert "Nothing was used.\n" == capsys.readouterr().out
+    assert "No usage.\n" == capsys.readouterr().out
 
 
 def test_nothing_heavy_is_imported(home: Path, own_home: Path) -> None:

@@ -329,8 +329,8 @@ def test_whatever_is_said_there_is_a_line(
     indexed(home)
     line = shown(monkeypatch, capsys, said)
 
-    assert "today $1.50 | block $1.20, 233 min left" == line.removesuffix(" | nothing known on stdin")
-    assert line.endswith("nothing known on stdin") == bool(said.strip(b"\n"))
+    assert "today $1.50 | block $1.20, 233 min left" == line.removesuffix(" | no known input on stdin")
+    assert line.endswith("no known input on stdin") == bool(said.strip(b"\n"))
 
 
 def test_values_of_any_type_are_borne(

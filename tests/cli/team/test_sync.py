@@ -126,7 +126,7 @@ def test_secrets_stay_here_unless_they_are_named(
     """Nothing that was written to the folder holds one; --no-redact by name sends them."""
     secret_home.make(own_home / ".claude")
     assert main(["sync", "push"]) == 0
-    assert "replaced by marks" in capsys.readouterr().err
+    assert "secrets replaced" in capsys.readouterr().err
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert secret_home.token("prompt").encode() not in written
     assert secret_home.token("tool result").encode() not in written

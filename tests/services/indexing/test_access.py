@@ -140,7 +140,7 @@ class TestRefreshing:
         ):
             assert 120 == responses(opened)
             assert [
-                "another process is refreshing the index: the answer is as of its last refresh"
+                "another process is refreshing the index: the answer shows its last refresh"
             ] == opened.notes
 
     def test_while_another_builds_the_first_one_the_impatient_read_the_logs(
@@ -151,7 +151,7 @@ class TestRefreshing:
         path.parent.mkdir()
         with FileLock(path.with_suffix(".lock")), open_index([home], cache=cache, patience=0) as opened:
             assert opened.database is None
-            assert "the index is not finished yet; reading the logs instead" == opened.notes[-1]
+            assert "the index is not complete yet; reading the logs instead" == opened.notes[-1]
 
     def test_whether_it_was_built_is_seen_without_touching_it(self, home: Path, cache: Path) -> None:
         """No file, a file that is none, and one that was finished."""
@@ -274,7 +274,7 @@ class TestDamage:
         with open_index([home], cache=cache) as opened:
             right = responses(opened)
 
-        assert (4, "ask again: it is built anew from the logs", 120) == (
+        assert (4, "run the command again: it is rebuilt from the logs", 120) == (
             caught.value.exit_code,
             caught.value.hint,
             right,
@@ -425,10 +425,10 @@ class TestNoRoom:
             with open_index([home], cache=cache) as opened:
                 assert opened.database is None
                 assert (
-                    "could not be written (database or disk is full) and was taken away again"
+                    "could not be written (database or disk is full) and was removed"
                     in opened.notes[0]
                 )
-                assert "free some space or mend the disk, then ask again" == opened.notes[-1]
+                assert "free some space or check the disk, then try again" == opened.notes[-1]
             left = [path.suffix for path in cache.iterdir()]
             subprocess.run(["mount", "-o", "remount,size=8m", str(cache)], check=True)
             with open_index([home], cache=cache) as opened:
@@ -453,7 +453,7 @@ class TestNoRoom:
                 log.write(encoded(lines))
             with open_index([home], cache=cache) as opened:
                 assert opened.database is None
-                assert "and is left as it was" in opened.notes[0]
+                assert "and is unchanged" in opened.notes[0]
             (cache / "ballast").unlink()
             with open_index([home], cache=cache) as opened:
                 assert 320 == responses(opened)
@@ -515,7 +515,7 @@ class TestVersions:
 
         with open_index([home], cache=cache) as opened:
             assert [
-                f"{older.name} could not be read: what it knew of deleted sessions is missing from the totals"
+                f"{older.name} could not be read: deleted sessions it knew are missing from the totals"
             ] == opened.notes
 
     def test_what_a_damaged_index_knew_of_deleted_sessions_is_saved_where_it_can_be(

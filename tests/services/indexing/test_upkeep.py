@@ -244,7 +244,7 @@ class TestRebuild:
         ):
             rebuild([home], cache)
 
-        assert ("the old one is in place again", 74, before) == (
+        assert ("the old index was put back", 74, before) == (
             caught.value.hint.partition(";")[0],
             caught.value.exit_code,
             sums(home, cache),

@@ -605,7 +605,7 @@ def test_a_pattern_that_takes_for_ever_leaves_an_incomplete_answer(
         ("needle", {"limit": 0}, "too small"),
         ("needle", {"width": 3}, "too small"),
         ("needle", {"seconds": 0.0}, "no time"),
-        ("needle", {"how": "guess"}, "no such way"),
+        ("needle", {"how": "guess"}, "unknown kind of search"),
         ("needle", {"how": "substring", "rank": True}, "no rank"),
         ("needle", {"case": True}, "whatever their case"),
     ],

@@ -5,7 +5,7 @@ together here, so every view has the same total. Prices are linear in tokens, so
 coarse the sums are, as long as one sum has one model, one variant and one period of the price list, and
 either all or none of its responses use a class of tokens that has no price.
 
-Three modes say what money is. ``calculate``: tokens times price. ``display``: what the client recorded,
+Three modes say how cost is determined. ``calculate``: tokens times price. ``display``: what the client recorded,
 as a session's running total where there is one (it covers the session's agents, and is booked at the
 time it was written), else response by response. ``auto``: the record only where there is no price.
 What has no price, or no record, is counted and named, and is never zero silently (laws 6 and 11).
