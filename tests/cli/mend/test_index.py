@@ -59,7 +59,11 @@ def test_status_shows_where_what_and_how_fresh(home: Path, capsys: pytest.Captur
     lines = {line[:11].strip(): line[11:] for line in out.splitlines()}
     assert (0, "") == (code, err)
     assert ["Index", "State", "Size", "Refreshed", "Holds", "Rows", "Words"] == list(lines)
-    assert ("complete", "just now; no log changed since then", "2 sessions, 0 sub-agents, 0 tool outputs") == (
+    assert (
+        "complete",
+        "just now; no log changed since then",
+        "2 sessions, 0 sub-agents, 0 tool outputs",
+    ) == (
         lines["State"],
         lines["Refreshed"],
         lines["Holds"],

@@ -424,10 +424,7 @@ class TestNoRoom:
         with small_disk(cache, "220k"):
             with open_index([home], cache=cache) as opened:
                 assert opened.database is None
-                assert (
-                    "could not be written (database or disk is full) and was removed"
-                    in opened.notes[0]
-                )
+                assert "could not be written (database or disk is full) and was removed" in opened.notes[0]
                 assert "free some space or check the disk, then try again" == opened.notes[-1]
             left = [path.suffix for path in cache.iterdir()]
             subprocess.run(["mount", "-o", "remount,size=8m", str(cache)], check=True)
