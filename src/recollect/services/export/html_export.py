@@ -211,10 +211,10 @@ def _write(source: ExportSource, place: ExportTarget) -> ExportSummary:
         len(agents.numbers),
         source.cost.spending,
     )
-    size = sum(node.length for group in talk.groups for node in group) + agents.bytes
-    if size <= ONE_PAGE_BYTES and len(talk) <= ONE_PAGE_MESSAGES:
-        told.bytes = export.fill(place.file, _pieces(_single(source, talk, agents, place.up)))
-        told.files = 1
+    size = sum(node.length for group in message_view.groups for node in group) + agents.bytes
+    if size <= ONE_PAGE_BYTES and len(message_view) <= ONE_PAGE_MESSAGES:
+        summary.bytes = export.fill(place.file, _pieces(_single(source, message_view, agents, place.up)))
+        summary.files = 1
     else:
         _PagedExport(source, message_view, agents, place, summary).write()
     return summary
@@ -224,12 +224,12 @@ def _title(source: ExportSource) -> str:
     return words_of(source.text(source.session.title), 300) or f"Session {source.session.id[:8]}"
 
 
-def _single(source: ExportSource, talk: ViewMessages, agents: ExportAgents, up: str) -> Iterator[str]:
+def _single(source: ExportSource, message_view: ViewMessages, agents: ExportAgents, up: str) -> Iterator[str]:
     places = _NestedAgents(source, agents)
     yield html_frame.head(_title(source))
     yield html_frame.navigation([(quote(up), "All sessions")]) if up else ""
-    yield from _summary(source, talk, agents)
-    writer = MessageWriter(source, talk, agents, places)
+    yield from _summary(source, message_view, agents)
+    writer = MessageWriter(source, message_view, agents, places)
     yield "<main>\n"
     for index in range(len(message_view)):
         yield from writer.message(index)
@@ -238,7 +238,7 @@ def _single(source: ExportSource, talk: ViewMessages, agents: ExportAgents, up: 
     yield html_frame.foot(_made_by(source))
 
 
-def _summary(source: ExportSource, talk: ViewMessages, agents: ExportAgents) -> Iterator[str]:
+def _summary(source: ExportSource, message_view: ViewMessages, agents: ExportAgents) -> Iterator[str]:
     session = source.session
     seen = session.glance
     span = [f"{one.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC" for one in (seen.first_at, seen.last_at) if one]
@@ -250,7 +250,7 @@ def _summary(source: ExportSource, talk: ViewMessages, agents: ExportAgents) -> 
             ("Branch", source.text(seen.git_branch or "")),
             ("Time", " to ".join(span)),
             ("Tag", source.text(seen.tag or "")),
-            ("Messages", f"{len(talk):,}"),
+            ("Messages", f"{len(message_view):,}"),
             ("Responses", _count(source.cost.responses)),
             ("Lines", _count(source.lines)),
             ("Damaged lines", _count(len(source.damage))),
@@ -267,7 +267,7 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else ""
 
 
-def _notes(source: ExportSource, talk: ViewMessages) -> Iterator[str]:
+def _notes(source: ExportSource, message_view: ViewMessages) -> Iterator[str]:
     """What the page leaves out (law 11)."""
     damaged = len(source.damage)
     if damaged:
@@ -430,7 +430,7 @@ class _PagedExport:
         where = quote(self._place.pages.name)
         yield html_frame.head(self._session_summary.title)
         yield html_frame.navigation([(quote(self._place.up), "All sessions")]) if self._place.up else ""
-        yield from _summary(self._source, self._talk, self._agents)
+        yield from _summary(self._source, self._message_view, self._agents)
         yield "<main>\n<h2>Pages</h2>\n"
         for page in pages:
             yield _page_row(page, where)

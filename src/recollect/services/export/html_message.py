@@ -99,7 +99,7 @@ class MessageWriter:
         return f'<article class="boundary" id="{self.anchor(index)}">{text_html(words)} {when(said.at)}</article>\n'
 
     def _about(self, index: int, said: Message) -> str:
-        cost = self._source.message_cost(self._talk, index)
+        cost = self._source.message_cost(self._message_view, index)
         facts = [
             f"<b>{text_html(self._speaker(said))}</b>",
             when(said.at),

@@ -99,9 +99,9 @@ class ExportSource:
         item = codec.decode(Line(clean, entry.offset))
         return item.readable if isinstance(item, Damage) else item
 
-    def message_cost(self, talk: ViewMessages, index: int) -> Spending | None:
+    def message_cost(self, message_view: ViewMessages, index: int) -> Spending | None:
         """What a response cost, at the message that holds its last line."""
-        group = talk.groups[index]
+        group = message_view.groups[index]
         if group[0].type != "assistant":
             return None
         places = message_view.responses.get(group[0].message_id or "", [index])
