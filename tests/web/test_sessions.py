@@ -79,7 +79,7 @@ def test_filters(browser: Browser, query: str, expected: set[str]) -> None:
         ("sort=last&order=asc", OLD),
         ("sort=cost", OLD),
         ("sort=title&order=asc", OLD),
-        ("sort=entries&order=asc", OLD),
+        ("sort=lines&order=asc", OLD),
         ("sort=first&order=asc", OLD),
         ("sort=bytes", TWO),
     ],
@@ -90,14 +90,14 @@ def test_order(browser: Browser, query: str, expected: str) -> None:
 
 
 def test_list_and_head_count_the_same_lines(home: Path, data: Path) -> None:
-    """Four lines with an id; a line without one does not count, a repeated one does: five, here and there."""
+    """Four lines, one of metadata and one that is repeated: every line of the log counts, here and there."""
     log = next(home.rglob(f"{ONE}.jsonl"))
     first = log.read_bytes().splitlines(keepends=True)[0]
     with log.open("ab") as file:
         file.write(b'{"type": "summary", "summary": "s", "leafUuid": "x"}\n' + first)
     with Browser(served(home, data)) as one:
         row = next(row for row in one.get("/api/sessions")["sessions"] if row["id"] == ONE)
-        assert (row["entries"], one.get(f"/api/sessions/{ONE}")["entries"]) == (5, 5)
+        assert (row["lines"], one.get(f"/api/sessions/{ONE}")["lines"]) == (6, 6)
 
 
 def test_the_cost_of_a_session_and_of_all(browser: Browser) -> None:
