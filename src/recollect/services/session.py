@@ -177,7 +177,7 @@ class Session:
                 f"session {self.id}: {self._why_not_found()}",
                 hint=f"its lines are in {self.path}; show --all-branches shows what can be shown",
             )
-        return Conversation(self.graph, node, self.load, whole=whole)
+        return self.log.conversation(node, whole=whole)
 
     def messages(self, *, branches: Branches = "active", agents: bool = False) -> Iterator[Message]:
         """Its messages, each read when it is asked for, with what compactions hide.

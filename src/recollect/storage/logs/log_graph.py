@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
 from recollect.model.damage import Damage, Line
@@ -40,6 +41,7 @@ class LogGraph:
         self._kept = _kept
         self._unkept: tuple[int, os.stat_result] | None = None
         self._is_read = False
+        self._conversation: tuple[tuple[str, bool], Conversation] | None = None
 
     def __repr__(self) -> str:
         return f"<LogGraph of {self.path}>"
@@ -88,6 +90,14 @@ class LogGraph:
             return
         with OpenLog(self.path) as log:
             self._kept.write(log, unkept[1], self.points)
+
+    def conversation(self, leaf: Node, *, whole: bool = False) -> Conversation:
+        """The entries from a root to ``leaf``. The last one is kept: finding it takes longer than reading a page."""
+        known = self._conversation
+        if known is None or known[0] != (leaf.uuid, whole):
+            found = Conversation(self.graph, leaf, self.load, whole=whole)
+            self._conversation = known = ((leaf.uuid, whole), found)
+        return known[1]
 
     def load(self, node: Node) -> Entry | None:
         """The entry of a node; None where the log has changed since."""
