@@ -6,13 +6,13 @@ whole run, and not once in every process. Used for ``--dist loadfile``; see ``co
 
 from __future__ import annotations
 
-from xdist.scheduler.loadfile import LoadFileScheduling
+from xdist.scheduler.loadfile import LoadFileScheduling  # type: ignore[import-untyped]
 
 # All files of such a room use one browser.
 ONE_PROCESS = ("tests/browser/",)
 
 
-class RoomScheduling(LoadFileScheduling):
+class RoomScheduling(LoadFileScheduling):  # type: ignore[misc]
     """Files in the order they were collected in: the slow ones come first, so that no process ends with a long one."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class LiveServer:
@@ -27,7 +27,7 @@ class LiveServer:
         self.process: subprocess.Popen[bytes] | None = None
         self.log = directory / f"server-{self.port}.log"
 
-    def __enter__(self) -> LiveServer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -42,7 +42,7 @@ def _template(user: str | None) -> Path:
         account = pwd.getpwnam(user)
         os.chown(directory, account.pw_uid, account.pw_gid)
     options = ("-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-    command = [PROGRAMS / "initdb", "-D", directory / "data", *options]
+    command = [str(PROGRAMS / "initdb"), "-D", str(directory / "data"), *options]
     subprocess.run(command, check=True, capture_output=True, user=user, cwd=directory)
     return directory / "data"
 

@@ -12,7 +12,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -55,6 +56,10 @@ def replicated(*names: str) -> Iterator[list[Cluster]]:
     finally:
         for cluster in clusters:
             cluster.stop()
+
+
+def _is_beyond(clients: Sequence[Client], goal: int) -> bool:
+    return sum(len(client.acknowledged) for client in clients) > goal
 
 
 @pytest.fixture
@@ -160,10 +165,8 @@ def test_a_repeat_is_acknowledged_no_sooner_than_a_standby_has_it(pair: list[Clu
     primary, standby = pair
 
     async def play() -> list[object]:
-        patient, database = (
-            PostgresDatabase(primary.dsn(), **times)
-            for times in ({"patience": 60.0}, {"patience": 0.2, "statement_seconds": 1.0})
-        )
+        patient = PostgresDatabase(primary.dsn(), patience=60.0)
+        database = PostgresDatabase(primary.dsn(), patience=0.2, statement_seconds=1.0)
         await patient.open()
         await database.open()
         try:
@@ -213,7 +216,7 @@ def test_servers_and_databases_that_die_again_and_again_lose_nothing(
                 client.start()
             for number in range(KILLS):
                 goal = CLIENTS * LINES * (number + 1) // (KILLS + 2)
-                until(lambda goal=goal: sum(len(client.acknowledged) for client in clients) > goal)
+                until(partial(_is_beyond, clients, goal))
                 if cluster is not None and number % 2 == 0:
                     cluster.kill()
                     cluster.start()
