@@ -39,25 +39,11 @@ WORDS = (
     "of its own accord",
 )
 _QUAINT = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
-# Directories that still have such words; the list only gets shorter.
-STILL_QUAINT: frozenset[str] = frozenset(
-    {
-        "docs/reference",
-        "src/recollect/model",
-        "src/recollect/services",
-        "src/recollect/storage",
-    }
-)
 
 
 def _texts() -> list[Path]:
     found = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py")]
     return [path for path in found if path.is_file()]
-
-
-def _is_still_quaint(path: Path) -> bool:
-    name = path.relative_to(ROOT).as_posix()
-    return any(name.startswith(f"{directory}/") for directory in STILL_QUAINT)
 
 
 def _quaint_lines(path: Path) -> list[str]:
@@ -85,19 +71,4 @@ def test_a_riddle_is_gone_for_good(sentence: str) -> None:
 
 def test_quaint_words_stay_out() -> None:
     """Source, docs and README use ordinary words: anyone, no one, again."""
-    assert [] == [line for path in _texts() if not _is_still_quaint(path) for line in _quaint_lines(path)]
-
-
-def test_the_list_of_exceptions_holds_only_what_it_needs() -> None:
-    """A directory without such words leaves the list."""
-    needed = {
-        directory
-        for directory in STILL_QUAINT
-        if any(_quaint_lines(path) for path in _texts() if _is_in(path, directory))
-    }
-
-    assert needed == STILL_QUAINT
-
-
-def _is_in(path: Path, directory: str) -> bool:
-    return path.relative_to(ROOT).as_posix().startswith(f"{directory}/")
+    assert [] == [line for path in _texts() for line in _quaint_lines(path)]

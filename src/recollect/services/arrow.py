@@ -46,7 +46,7 @@ def table_of(items: Iterator[Item], columns: ArrowColumns[Item]) -> Any:
 
 
 def batches_of(items: Iterator[Item], columns: ArrowColumns[Item], rows: int) -> Iterator[Any]:
-    """Batches of at most so many rows."""
+    """Batches of at most ``rows`` rows."""
     arrow, schema = _pyarrow("to_batches"), _schema(columns)
     while some := list(itertools.islice(items, rows)):
         values = zip(*(columns.row(item) for item in some), strict=True)

@@ -34,7 +34,7 @@ class ConversationSection(Struct, frozen=True):
 
 
 def is_prompt(node: Node) -> bool:
-    """Whether somebody typed it, as far as can be told without reading it."""
+    """Whether a person typed it, as far as can be told without reading it."""
     return node.type == "user" and not node.result_ids and not node.is_compact_summary
 
 

@@ -79,7 +79,7 @@ def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = 
 def carried_out(
     step: MigrationStep, session: Session, data: Path, cwd: str | None = None
 ) -> AppliedChange | None:
-    """Migrate one session under its lock, planned anew; None where there was nothing to do."""
+    """Migrate one session under its lock, planned again; None where there was nothing to do."""
     with FileLock(lock_path(session.path, data), guards=session.path):
         _refuse_live(session.home, session.id)
         migration = step.planned(session.home, session.file, cwd)

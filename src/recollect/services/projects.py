@@ -22,7 +22,7 @@ def project_name(cwd: str, log_directory: str) -> str:
 
 
 class ProjectFilter:
-    """The project somebody asked for; every command, the page and the library choose by it."""
+    """The project that was asked for; every command, the page and the library choose by it."""
 
     def __init__(self, project: str | Path) -> None:
         text = str(project)

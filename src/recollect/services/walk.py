@@ -54,7 +54,7 @@ class Walk(Iterator[Item], Generic[Item]):
         return table_of(self, self._columns())
 
     def to_batches(self, rows: int = 10_000) -> Iterator[Any]:
-        """The same as ``pyarrow.RecordBatch``es of at most so many rows, for more than fits into memory."""
+        """The same as ``pyarrow.RecordBatch``es of at most ``rows`` rows, for more than fits into memory."""
         from recollect.services.arrow import batches_of
 
         return batches_of(self, self._columns(), rows)

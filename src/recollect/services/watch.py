@@ -1,7 +1,7 @@
 """What is going on right now: the sessions some client has open, what they cost, how fast.
 
 One look brings the index up to date, asks it about every open session and closes it again: a
-view that runs for days must not hold on to an index that somebody has replaced, nor gather
+view that runs for days must not hold on to an index that was replaced, nor gather
 anything.
 
 A look answers with plain values that are equal where nothing has changed. So that they are,
@@ -133,7 +133,7 @@ class WatchSnapshot(Struct, frozen=True):
 
 
 class Watcher:
-    """Looks again and again at the same homes. ``opener`` opens their index, anew for each look."""
+    """Looks again and again at the same homes. ``opener`` opens their index again for each look."""
 
     def __init__(
         self,

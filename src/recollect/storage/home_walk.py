@@ -2,7 +2,7 @@
 
 The same files that ``ClaudeHome`` lists, without building paths and ids for each of
 them: a refresh looks at thousands of files before every question, and most have not
-changed. Names are taken as they are; whoever opens one goes through the tolerant reader.
+changed. Names are taken as they are; readers open them with the tolerant reader.
 
 A walk also tells which directories it saw, and when those last gained or lost a name. As long
 as all of them are as they were, no log can have come or gone, and a look at the known ones

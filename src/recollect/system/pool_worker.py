@@ -84,6 +84,6 @@ def receive(stream: IO[bytes]) -> Any:
     length = int.from_bytes(prefix, "big")
     data = stream.read(length)
     if len(data) < length:
-        return None  # whoever wrote it died in the middle
+        return None  # the writer died in the middle
     # Whatever comes here was written by the other end of our own pipe.
     return marshal.loads(data)  # noqa: S302

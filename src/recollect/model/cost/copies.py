@@ -10,7 +10,7 @@ Two questions are asked of the copies of a response. Where does it belong: to wh
 To the conversation's own copy before a side chain's before an agent's progress; then to the largest output;
 then to one with a stop reason; then to the latest, so that a response that spans midnight belongs to the day
 of its last line; then to one that no fork copied; then to the smallest path. And which counts are true? Those
-of the largest output, whoever speaks: a line may hold what was counted when the stream began.
+of the largest output, in the main log or an agent's: a line may hold what was counted when the stream began.
 
 Where the conversation itself speaks of a message, each request of its own copies is a response, and copies
 of that request alone are asked. Where it does not, all copies are one response, whatever request ids the

@@ -1,7 +1,7 @@
 """Tokens and money together, exact until they are shown.
 
 Money is a whole number of pico-dollars. It is added as such, and rounded once, half up, by ``dollars``,
-for people; ``exact`` and ``Spending.usd`` are for everybody else. What has no price is not in the sum:
+for people; ``exact`` and ``Spending.usd`` are for everything else. What has no price is not in the sum:
 ``unpriced`` names the models, and their tokens are counted all the same (laws 6 and 11).
 
 This module knows no prices; it asks the list it is given.

@@ -26,7 +26,7 @@ TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Made by the client on this machine (fillers, error notes) and billed by nobody.
+# Made by the client on this machine (fillers, error notes) and never billed.
 SYNTHETIC_MODEL = "<synthetic>"
 
 # A variant says in one small number how a response was served, so that sums can be kept by it.

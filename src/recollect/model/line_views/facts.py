@@ -191,7 +191,7 @@ def usage_facts(data: bytes) -> LineFacts | None:
 
 def _spoken_line(line: FactLine, data: bytes) -> LineFacts | None:
     message = line.message
-    assert message is not None  # noqa: S101 - for the type checker: whoever calls has asked
+    assert message is not None  # noqa: S101 - for the type checker: callers check it
     content = message.content
     if content is None:
         # A system line has its text elsewhere. An answer whose content is gone was paid for all the same.
@@ -326,7 +326,7 @@ def strings_in(raw: Raw | bytes) -> Iterator[str]:
 
 
 def strings_of(value: object, passed_over: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Without recursion: how deep a value goes is decided by whoever wrote it."""
+    """Without recursion: the writer of the log decides how deep a value goes."""
     waiting = [value]
     while waiting:
         value = waiting.pop()

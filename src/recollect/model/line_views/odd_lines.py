@@ -1,7 +1,7 @@
 """What the index keeps of a line that the narrow decoder of ``line_facts`` refuses or does not know.
 
 The codec reads it: other dialects, titles, odd shapes, unknown types. Few lines come here, so this
-is imported only when one does; whoever wants facts calls ``line_facts.facts_of``.
+is imported only when one does; callers use ``facts.facts_of``.
 """
 
 from __future__ import annotations

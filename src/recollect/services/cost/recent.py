@@ -1,4 +1,4 @@
-"""What was spent lately: today, in seven days, in thirty, for whoever just looks in.
+"""What was spent lately: today, in seven days, in thirty, for overviews.
 
 Days are local ones and today is one of them.
 """

@@ -8,7 +8,7 @@ windows are read first, and what they lack is searched for backwards through
 the rest by a pattern over whole blocks; only lines that match are decoded.
 
 Promises. The answer is the same as if every line had been read; where
-``deep=False`` forbade the search, the ``complete`` flags say so. Texts are as they stand in the log, only shortened: whoever shows
+``deep=False`` forbade the search, the ``complete`` flags say so. Texts are as they stand in the log, only shortened: a caller that shows
 them makes them safe.
 
 It does not choose the branch a session would resume with, does not look at the
@@ -181,7 +181,7 @@ class _SummaryHead:
     def _worth_decoding(self, data: bytes) -> bool:
         """Whether a line beyond the window could be a prompt, or the first link, time or directory.
 
-        Quotes inside JSON strings are escaped, so what somebody wrote cannot look like a member.
+        Quotes inside JSON strings are escaped, so what a person wrote cannot look like a member.
         """
         if self.prompt is None and b'"user"' in data and b'"tool_result"' not in data:
             return True

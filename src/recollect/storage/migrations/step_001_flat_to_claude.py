@@ -1,6 +1,6 @@
 """Step 1: a log in the flat or events dialect becomes a session that Claude Code resumes.
 
-The log is written anew where the client looks for it: named by a UUID, in the directory of the working
+The log is rewritten where the client looks for it: named by a UUID, in the directory of the working
 directory it is to be resumed in. Flat logs do not say where they were made; another session of the same
 project directory does, or the caller.
 """
