@@ -140,37 +140,55 @@ def test_a_migration_is_done_once_and_by_one(postgres: str) -> None:
     assert asyncio.run(play()) == [0, 0, 0, 0]
 
 
-def test_a_database_of_an_earlier_version_goes_on_where_it_was(cluster: Cluster) -> None:
-    """Its lines were appended row by row; after the last step the same log takes the next ones, as one log."""
-    cluster.psql("CREATE DATABASE earlier OWNER recollect")
-    dsn = cluster.dsn(database="earlier")
-    first, second = reply("m-1") + prompt("old words"), reply("m-1", uuid="a-2") + prompt("new words", "u-2")
+async def _at_version_two(dsn: str, rows: str) -> None:
+    """The tables of the second step, with what another database holds, as that version would have written it."""
+    connection, source = await asyncpg.connect(dsn), await asyncpg.connect(rows)
+    await connection.execute(
+        "CREATE TABLE recollect_version(version INTEGER PRIMARY KEY, at BIGINT NOT NULL)"
+    )
+    for number, step in enumerate(postgres_steps()[:2], 1):
+        await connection.execute(step)
+        await connection.execute("INSERT INTO recollect_version VALUES($1, 0)", number)
+    for each in (connection, source):
+        await each.execute("SELECT set_config('recollect.org', '*', false)")
+    columns = await connection.fetch(
+        "SELECT table_name, string_agg(column_name, ', ' ORDER BY ordinal_position) FROM information_schema.columns"
+        " WHERE table_schema = 'public' AND table_name !~ '_[0-9]+$' AND table_name <> 'recollect_version'"
+        " AND is_identity = 'NO' AND is_generated = 'NEVER' GROUP BY table_name ORDER BY table_name"
+    )
+    for table, names in columns:
+        held = [tuple(row) for row in await source.fetch(f"SELECT {names} FROM {table}")]
+        if held:
+            places = ", ".join(f"${number}" for number in range(1, len(held[0]) + 1))
+            await connection.executemany(f"INSERT INTO {table}({names}) VALUES({places})", held)
+    await connection.execute("UPDATE usage SET counted = 1 WHERE counted = 3")
+    await connection.close()
+    await source.close()
 
-    async def earlier() -> None:
-        connection = await asyncpg.connect(dsn)
-        await connection.execute(
-            "CREATE TABLE recollect_version(version INTEGER PRIMARY KEY, at BIGINT NOT NULL)"
-        )
-        for number, step in enumerate(postgres_steps()[:2], 1):
-            await connection.execute(step)
-            await connection.execute("INSERT INTO recollect_version VALUES($1, 0)", number)
-        await connection.close()
+
+def test_a_database_of_an_earlier_version_goes_on_where_it_was(cluster: Cluster) -> None:
+    """After the last step its log takes the next lines, as one log, and a response counted before counts once."""
+    for name in ("earlier", "rows"):
+        cluster.psql(f"CREATE DATABASE {name} OWNER recollect")
+    dsn, rows = cluster.dsn(database="earlier"), cluster.dsn(database="rows")
+    first, second = reply("m-1") + prompt("old words"), reply("m-1", uuid="a-2") + prompt("new words", "u-2")
 
     async def appended(database: PostgresDatabase, org: str, data: bytes, at: Position) -> bool:
         ask = AppendRequest(org, "s1", "", at, prepare(data, at), Author("a", "t"))
         return isinstance(await database.append(ask), StoredAppend)
 
     async def play() -> list[object]:
-        await earlier()
+        source = PostgresDatabase(rows)
+        await source.migrate()
+        await source.open()
+        org = (await new_org(source)).id
+        done: list[object] = [await appended(source, org, first, START)]
+        await source.close()
+        await _at_version_two(dsn, rows)
         database = PostgresDatabase(dsn)
-        # A server that was started before the migration: it checked the version then.
-        database._pool = await database._made(dsn)
-        org = (await new_org(database)).id
-        done: list[object] = [await appended(database, org, first, START)]
-        done.append(await PostgresDatabase(dsn).migrate())
-        done.append(await appended(database, org, second, after(first)))
-        await database.close()
+        done.append(await database.migrate())
         await database.open()
+        done.append(await appended(database, org, second, after(first)))
         segments = [one.data async for one in database.segments(org, "s1", "", 0, 4)]
         done.append(b"".join(segments) == first + second)
         done.append(sum(row.messages for row in await database.usage(org, None, None)))

@@ -220,6 +220,8 @@ class PostgresDatabase(SqlDatabase):
         try:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1::bigint)", _MIGRATION_LOCK)
+                # Row-level security binds the owner too: without this a step that changes rows finds none.
+                await connection.execute("SELECT set_config('recollect.org', $1, true)", EVERY_ORG)
                 await connection.execute(
                     "CREATE TABLE IF NOT EXISTS recollect_version(version INTEGER PRIMARY KEY, at BIGINT NOT NULL)"
                 )
