@@ -223,6 +223,7 @@ def metadata(type_name: str, /, **fields: object) -> MetadataDraft:
 
 
 def text(words: str) -> TextBlock:
+    """A block of plain text."""
     return TextBlock(words)
 
 

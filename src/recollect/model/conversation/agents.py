@@ -105,7 +105,7 @@ def inline_roots(graph: Graph) -> list[Node]:
 
 
 def is_warm_up(prompt: str) -> bool:
-    """Whether an agent that was asked this was made to warm the client's cache: it was sent by no call."""
+    """Whether this prompt is the client's cache warm-up; no call starts such an agent."""
     return prompt.strip() == _WARM_UP
 
 

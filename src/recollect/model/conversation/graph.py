@@ -233,7 +233,10 @@ class Graph:
             seen.add(node.uuid)
 
     def _followers(self, node: Node, seen: set[str]) -> Iterator[Node]:
-        """What follows an entry. The client drops progress lines: what follows them follows the entry before them."""
+        """The entries that follow one.
+
+        The client drops progress lines: their followers count as its followers.
+        """
         waiting = [uuid for uuid in self.children(node.uuid) if uuid not in seen]
         while waiting:
             follower = self.nodes[waiting.pop()]

@@ -26,9 +26,9 @@ Point = Node | LeafMark
 class MessageCount(NamedTuple):
     """``messages`` is None where the graph has to be built to know it.
 
-    ``leaf`` is set where the next line may be counted by itself: the entry it has to follow. ``bridge`` is
-    the last entry that is no link and leads to the leaf; ``answer`` the answer that the last message is.
-    ``inline_agents`` are the sub-agents whose lines stand in the log itself.
+    ``leaf`` is set where the next line can be counted by itself: the entry it has to follow. ``bridge`` is
+    the last non-link entry that leads to the leaf; ``answer`` is the answer in the last message.
+    ``inline_agents`` counts the sub-agents inside the log itself.
     """
 
     messages: int | None = None
@@ -73,21 +73,21 @@ def _is_plain(graph: Graph, chain: list[Node]) -> bool:
 
 
 def _agents_begun(points: Sequence[Point], known: set[str | None]) -> int | None:
-    """How many sub-agents begin in some lines; None where a line follows one that may be missing.
+    """How many sub-agents begin in these lines; None where the parent of one may be missing.
 
     ``known`` are ids that the log has.
     """
     seen = {point.uuid for point in points if isinstance(point, Node)} | known
-    asked = [
+    prompts = [
         point for point in points if isinstance(point, Node) and point.is_sidechain and point.type == "user"
     ]
-    if any(point.parent is not None and point.parent not in seen for point in asked):
+    if any(point.parent is not None and point.parent not in seen for point in prompts):
         return None
-    return sum(point.parent is None for point in asked)
+    return sum(point.parent is None for point in prompts)
 
 
 def continued(before: MessageCount, points: Sequence[Point]) -> MessageCount:
-    """The count after some more lines, none of whose ids the log had before; unknown where one of them is not plain."""
+    """The count after more lines with new ids; unknown where one of them is not plain."""
     messages, _, leaf, bridge, answer, agents = before
     begun = _agents_begun(points, {leaf, bridge})
     if messages is None or leaf is None or begun is None:

@@ -86,7 +86,7 @@ def node_of(line: Line) -> Node | LeafMark | None:
 
 
 def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
-    """The point a line is in the graph, where the line has been decoded."""
+    """The graph node of a decoded line."""
     data = line.data
     if seen.type == "last-prompt":
         return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset)

@@ -263,7 +263,7 @@ def _summary(source: ExportSource, message_view: ViewMessages, agents: ExportAge
 
 
 def _count(number: int) -> str:
-    """A row without anything to count is left out."""
+    """The number as text; "" for 0, so that its row is left out."""
     return f"{number:,}" if number else ""
 
 
@@ -477,11 +477,11 @@ def page_ranges(message_view: ViewMessages) -> list[range]:
 
 
 def _project_page(project: str, rows: Mapping[str, ExportSummary | str]) -> Iterator[str]:
-    summary = [row for row in rows.values() if isinstance(row, ExportSummary)]
-    total = sum((row.spending for row in summary), Spending())
+    summaries = [row for row in rows.values() if isinstance(row, ExportSummary)]
+    total = sum((row.spending for row in summaries), Spending())
     yield html_frame.head(f"Sessions of {project}")
     yield f"<h1>Sessions of {text_html(project)}</h1>\n"
-    yield html_frame.facts([("Sessions", f"{len(summary):,}"), ("Used", html_frame.spent(total))])
+    yield html_frame.facts([("Sessions", f"{len(summaries):,}"), ("Used", html_frame.spent(total))])
     yield "<main>\n<table><thead><tr><th>Session</th><th>Last message</th><th>Messages</th><th>Agents</th>"
     yield "<th>Cost</th></tr></thead>\n<tbody>\n"
     for name, row in rows.items():

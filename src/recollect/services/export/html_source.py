@@ -52,7 +52,7 @@ class ExportSource:
 
     @functools.cached_property
     def cost(self) -> AgentCost:
-        """What it cost with its agents, as a whole."""
+        """The cost of the session with its agents."""
         rows = self.session.agent_costs()
         return AgentCost(
             True, sum(row.responses for row in rows), sum((row.spending for row in rows), Spending())
@@ -60,7 +60,6 @@ class ExportSource:
 
     @functools.cached_property
     def lines(self) -> int:
-        """How many lines its log has."""
         return sum(1 for _ in read_lines(self.session.path))
 
     @functools.cached_property

@@ -31,7 +31,7 @@ from recollect.storage.home import ClaudeHome
 
 EXAMPLES = 3
 # Without a rule the reason names the file; reasons that differ only in that are one.
-_ANY_PATH = re.compile(r"^[~/].*(?= (?:is|was|has|lies) )", re.DOTALL)
+_ANY_PATH = re.compile(r"^[~/].*(?= (?:is|was|has) )", re.DOTALL)
 _LONG = 2_000
 _EXAMPLE_LENGTH = 500
 

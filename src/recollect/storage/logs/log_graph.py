@@ -92,7 +92,10 @@ class LogGraph:
             self._kept.write(log, unkept[1], self.points)
 
     def conversation(self, leaf: Node, *, whole: bool = False) -> Conversation:
-        """The entries from a root to ``leaf``. The last one is kept: finding it takes longer than reading a page."""
+        """The entries from a root to ``leaf``.
+
+        The last result is cached: finding it takes longer than reading a page.
+        """
         known = self._conversation
         if known is None or known[0] != (leaf.uuid, whole):
             found = Conversation(self.graph, leaf, self.load, whole=whole)
