@@ -135,11 +135,11 @@ def _limited(report: CostReport, limit: int | None) -> Sequence[CostRow]:
     if is_by_time:
         return report.rows[-limit:]
     # Rows are sorted by the total of their first key, so the first ones need not be the most expensive.
-    dearest = sorted(range(len(report.rows)), key=lambda place: _dearness(report.rows[place]), reverse=True)
-    return [report.rows[place] for place in sorted(dearest[:limit])]
+    costliest = sorted(range(len(report.rows)), key=lambda place: _row_cost(report.rows[place]), reverse=True)
+    return [report.rows[place] for place in sorted(costliest[:limit])]
 
 
-def _dearness(row: CostRow) -> tuple[int, int]:
+def _row_cost(row: CostRow) -> tuple[int, int]:
     return row.pico_usd, row.tokens.total
 
 
@@ -252,7 +252,7 @@ def _explained(why: CostExplanation) -> Iterator[str]:
 
 def _remarks(report: CostReport, shown: int) -> Iterator[str]:
     if shown < len(report.rows):
-        which = "newest" if report.by[0] in TIME_KEYS else "dearest"
+        which = "newest" if report.by[0] in TIME_KEYS else "most expensive"
         yield f"the {which} {shown:,} of {len(report.rows):,} rows; --limit N or --json shows others"
     if report.unpriced:
         yield from _unpriced(report.unpriced)
