@@ -35,11 +35,13 @@ def agent_talk(name: str, first: int, count: int) -> list[dict[str, Any]]:
 def session_talk(number: int) -> list[dict[str, Any]]:
     """A conversation with two branches and a compaction; three responses that it alone has, one forked."""
     own = f"s{number}"
+    cached = reply(4, 3, said("A2"), answer=f"{own}_2")
+    cached["message"]["usage"]["cache_read_input_tokens"] = 3  # seven digits behind the point
     return [
         prompt(1, None, "Q1"),
         reply(2, 1, said("A1"), call(f"t{number}"), answer=f"{own}_1"),
         outcome(3, 2, f"t{number}", "done"),
-        reply(4, 3, said("A2"), answer=f"{own}_2"),
+        cached,
         prompt(5, 2, "another way"),
         reply(6, 5, said("A3"), answer=f"{own}_3"),
         link(7, None, type="system", subtype="compact_boundary", content="cut", compactMetadata=CUT,

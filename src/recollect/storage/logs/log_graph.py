@@ -98,15 +98,15 @@ class LogGraph:
         """
         known = self._conversation
         if known is None or known[0] != (leaf.uuid, whole):
-            found = Conversation(self.graph, leaf, self.load, whole=whole)
+            # Not self.load: a circle of references would keep the graph until the next collection.
+            load = functools.partial(_loaded, self._reader)
+            found = Conversation(self.graph, leaf, load, whole=whole)
             self._conversation = known = ((leaf.uuid, whole), found)
         return known[1]
 
     def load(self, node: Node) -> Entry | None:
         """The entry of a node; None where the log has changed since."""
-        item = self._reader.entry_at(node.offset)
-        entry = item.readable if isinstance(item, Damage) else item
-        return entry if entry is not None and entry.uuid == node.uuid else None
+        return _loaded(self._reader, node)
 
     def damage(self) -> list[Damage]:
         """Every line that cannot be read."""
@@ -116,3 +116,9 @@ class LogGraph:
 
 def _may_be_meta(point: Node | LeafMark | None) -> bool:
     return isinstance(point, Node) and point.type == "user" and not point.result_ids
+
+
+def _loaded(reader: LogReader, node: Node) -> Entry | None:
+    item = reader.entry_at(node.offset)
+    entry = item.readable if isinstance(item, Damage) else item
+    return entry if entry is not None and entry.uuid == node.uuid else None
