@@ -367,7 +367,7 @@ def test_windows_of_any_size_see_the_same(pieces: list[bytes], tmp_path: Path) -
 
 
 def test_looking_costs_windows_when_they_hold_all(log_file: Path) -> None:
-    """With all metadata near the end, a 20 MiB log is not read through."""
+    """With all metadata, time, directory and branch near the ends, a 20 MiB log is not read through."""
     metadata = b"".join(
         (
             entry("custom-title", customTitle="T"),
@@ -377,8 +377,9 @@ def test_looking_costs_windows_when_they_hold_all(log_file: Path) -> None:
             entry("summary", summary="T"),
         )
     )
-    stamped = prompt("Hi") + filler(20 * MEBI) + answer("x", timestamp="2026-01-03T00:00:00Z") + metadata
-    log_file.write_bytes(stamped)
+    start = prompt("Hi", cwd="/srv/app", timestamp="2026-01-02T00:00:00Z")
+    stop = answer("x", timestamp="2026-01-03T00:00:00Z", gitBranch="main")
+    log_file.write_bytes(start + filler(20 * MEBI) + stop + metadata)
     fetched = []
 
     def counted(fd: int, size: int, offset: int) -> bytes:
