@@ -116,25 +116,13 @@ Row = tuple[str, str, str | None, str | None, int, int, int, int]
 
 
 def by_home(root: Path) -> tuple[list[Row], set[str]]:
-    """Every log ``ClaudeHome`` lists, and what it could not read.
-
-    One difference is meant: a ``subagents`` that is a link is not walked at every question, and said to be one.
-    """
+    """Every log ``ClaudeHome`` lists, and what it could not read."""
     home = ClaudeHome(root)
     rows: list[Row] = []
-    complaints: set[str] = set()
     for project in home.projects():
         rows += [_row(file) for file in home.sessions(project)]
         rows += [_row(file) for file in home.project_agents(project)]
-        if project.name != "closed":
-            sides = (side / "subagents" for side in project.path.iterdir() if side.name != "closed")
-            complaints |= {str(place) for place in sides if place.is_symlink()}
-    # What lies behind a closed door is said of the door.
-    complaints |= {str(problem.path).replace("closed/subagents", "closed") for problem in home.problems}
-    links = tuple(f"{place}/" for place in complaints)
-    return [row for row in rows if not row[0].startswith(links)], {
-        place for place in complaints if not place.startswith(links)
-    }
+    return rows, {str(problem.path) for problem in home.problems}
 
 
 def _row(file: SessionFile | AgentFile) -> Row:

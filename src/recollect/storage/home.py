@@ -28,6 +28,14 @@ import msgspec
 from recollect.errors import InvalidId
 from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId
 from recollect.model.project_key import candidate_keys, project_key, same_long_prefix
+from recollect.storage.home_walk import (
+    AGENT,
+    LOG,
+    agent_directories,
+    may_be_side_directory,
+    project_directories,
+    role_of,
+)
 from recollect.system.peek import (
     ReadProblem,
     ReadProblems,
@@ -40,7 +48,6 @@ from recollect.system.peek import (
 
 _Id = TypeVar("_Id", SessionId, AgentId, ProjectKey)
 _Seen: TypeAlias = tuple[Path, int, int, int, int]  # the fields of SeenFile, in order
-_LOG, _AGENT = ".jsonl", "agent-"
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 # How far into a log its working directory or owner is searched: in real files the first line with it starts
 # within a few kilobytes.
@@ -76,7 +83,7 @@ class ProjectDir(msgspec.Struct, frozen=True):
 
     def log(self, session: SessionId) -> Path:
         """The log of ``session``, whether it exists or not."""
-        return self.path / f"{SessionId(session)}{_LOG}"
+        return self.path / f"{SessionId(session)}{LOG}"
 
     def side_dir(self, session: SessionId) -> Path:
         """The directory of the side files of ``session``."""
@@ -190,6 +197,22 @@ class LatestSession(msgspec.Struct, frozen=True):
         return self.content is not LogContent.CONVERSATION
 
 
+class _NotingReader:
+    """Reads directories for the rules of ``home_walk``, by name, and notes what could not be read."""
+
+    def __init__(self, problems: ReadProblems) -> None:
+        self._problems = problems
+
+    def entries(self, directory: str) -> list[os.DirEntry[str]]:
+        return list_directory(Path(directory), self._problems)
+
+    def is_directory(self, entry: os.DirEntry[str], *, follow: bool = True) -> bool:
+        return is_directory(entry, self._problems, follow=follow)
+
+    def note(self, path: str, reason: str) -> None:
+        self._problems.note(Path(path), reason)
+
+
 class ClaudeHome:
     """A read-only view of one Claude configuration root."""
 
@@ -197,6 +220,7 @@ class ClaudeHome:
         self.root = root
         self.config_file = config_file
         self._problems = ReadProblems()
+        self._reader = _NotingReader(self._problems)
 
     def __repr__(self) -> str:
         return f"<ClaudeHome {self.root}>"
@@ -263,7 +287,7 @@ class ClaudeHome:
 
     def session_log(self, key: ProjectKey, session: SessionId) -> Path:
         """The log of one session."""
-        return self.project_dir(key) / f"{SessionId(session)}{_LOG}"
+        return self.project_dir(key) / f"{SessionId(session)}{LOG}"
 
     def session_dir(self, key: ProjectKey, session: SessionId) -> Path:
         """The side files of one session."""
@@ -293,22 +317,17 @@ class ClaudeHome:
 
     def projects(self) -> Iterator[ProjectDir]:
         """Every project directory once: real ones first, then links to other places."""
-        listed = self._entries(self.projects_dir)
-        base = os.path.realpath(self.projects_dir)
-        seen: set[str] = set()
-        for entry in sorted(listed, key=is_link):
-            target = self._directory_behind(entry, base)
-            if target is not None and target not in seen:
-                seen.add(target)
+        for entry, is_repeated in project_directories(self._reader, os.fspath(self.projects_dir)):
+            if not is_repeated:
                 yield _project(Path(entry.path), is_link(entry))
 
     def sessions(self, project: ProjectDir | None = None) -> Iterator[SessionFile]:
         """The logs of one project, or of all, by name. Logs of sub-agents are never sessions."""
         for directory in self.projects() if project is None else (project,):
             entries = self._entries(directory.path)
-            logs = (entry for entry in entries if not entry.name.startswith(_AGENT))
-            for seen in self._files(logs, _LOG):
-                session = _id_or_none(SessionId, seen[0].name.removesuffix(_LOG))
+            logs = (entry for entry in entries if role_of(entry.name) == "session")
+            for seen in self._files(logs, LOG):
+                session = _id_or_none(SessionId, seen[0].name.removesuffix(LOG))
                 yield SessionFile(*seen, id=session)
 
     def agents(self, session: SessionFile) -> Iterator[AgentFile]:
@@ -317,7 +336,7 @@ class ClaudeHome:
         The flat layout reads the head of every agent log of the project; for a whole project call
         ``project_agents`` once, and use ``owner``.
         """
-        yield from self._nested_agents(session.subagents, session.id)
+        yield from self._nested_agents(session.side_dir, session.id)
         if session.id is not None:
             for agent in self._flat_agents(session.path.parent):
                 if agent.owner() == session.id:
@@ -327,9 +346,9 @@ class ClaudeHome:
         """Every sub-agent's log of a project, including those whose session's log is missing."""
         yield from self._flat_agents(project.path)
         for entry in self._entries(project.path):
-            if self._is_directory(entry, follow=True):
+            if may_be_side_directory(self._reader, entry):
                 session = _id_or_none(SessionId, entry.name)
-                yield from self._nested_agents(Path(entry.path, "subagents"), session)
+                yield from self._nested_agents(Path(entry.path), session)
 
     def live_markers(self) -> list[Path]:
         """The markers of running clients, ``<pid>.json``; never the ``.key`` files beside them."""
@@ -444,21 +463,6 @@ class ClaudeHome:
     def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
         return list_directory(directory, self._problems)
 
-    def _is_directory(self, entry: os.DirEntry[str], *, follow: bool = False) -> bool:
-        # Logs are by far the most entries; checking the name first saves a system call.
-        is_log = entry.name.endswith(_LOG)
-        return not is_log and is_directory(entry, self._problems, follow=follow)
-
-    def _directory_behind(self, entry: os.DirEntry[str], base: str) -> str | None:
-        """The real path of a project directory; None for files, and for links that lead back up."""
-        if not is_directory(entry, self._problems):
-            return None
-        target = os.path.realpath(entry.path)
-        if Path(base).is_relative_to(target):
-            self._problems.note(Path(entry.path), "link to a directory above it")
-            return None
-        return target
-
     def _files(self, entries: Iterable[os.DirEntry[str]], ending: str) -> Iterator[_Seen]:
         for entry in entries:
             status = regular_file(entry, self._problems) if entry.name.endswith(ending) else None
@@ -469,23 +473,20 @@ class ClaudeHome:
     def _flat_agents(self, directory: Path) -> Iterator[AgentFile]:
         return self._agents(self._entries(directory), "flat", None)
 
-    def _nested_agents(self, directory: Path, session: SessionId | None) -> Iterator[AgentFile]:
-        waiting = [directory]
-        while waiting:
-            entries = self._entries(waiting.pop())
+    def _nested_agents(self, side_dir: Path, session: SessionId | None) -> Iterator[AgentFile]:
+        for entries in agent_directories(self._reader, self._entries(side_dir)):
             yield from self._agents(entries, "nested", session)
-            waiting += [Path(entry.path) for entry in reversed(entries) if self._is_directory(entry)]
 
     def _agents(
         self, entries: list[os.DirEntry[str]], layout: Literal["flat", "nested"], session: SessionId | None
     ) -> Iterator[AgentFile]:
         names = {entry.name for entry in entries}
-        for seen in self._files((entry for entry in entries if entry.name.startswith(_AGENT)), _LOG):
-            stem = seen[0].name.removesuffix(_LOG)
+        for seen in self._files((entry for entry in entries if role_of(entry.name) == "agent"), LOG):
+            stem = seen[0].name.removesuffix(LOG)
             meta = f"{stem}.meta.json"
             yield AgentFile(
                 *seen,
-                agent_id=_id_or_none(AgentId, stem.removeprefix(_AGENT)),
+                agent_id=_id_or_none(AgentId, stem.removeprefix(AGENT)),
                 meta_path=seen[0].with_name(meta) if meta in names else None,
                 layout=layout,
                 session=session,

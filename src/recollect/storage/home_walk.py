@@ -1,7 +1,8 @@
-"""Every log of a home in one walk, as plain values: what a refresh of the index compares.
+"""Where the logs of a home lie, and every log of it in one walk, as plain values.
 
-The same files that ``ClaudeHome`` lists, without building paths and ids for each of
-them: a refresh looks at thousands of files before every question, and most have not
+The rules come first: what a file is by its name, which project directories there are, where the
+logs of sub-agents lie, which links are followed. ``ClaudeHome`` lists by them too, with paths and ids. A walk
+builds neither: a refresh looks at thousands of files before every question, and most have not
 changed. Names are taken as they are; readers open them with the tolerant reader.
 
 A walk also tells which directories it saw, and when those last gained or lost a name. As long
@@ -14,16 +15,85 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
 Role = Literal["session", "agent", "tool-output"]
-_LOG, _AGENT = ".jsonl", "agent-"
+LOG, AGENT = ".jsonl", "agent-"
+_SUBAGENTS, _RESULTS = "subagents", "tool-results"
 # Longer than any clock of a file system takes from one tick to the next.
 _SETTLED_NS = 3_000_000_000
+
+
+class DirectoryReader(Protocol):
+    """How directories are read. What could not be read is noted by the reader."""
+
+    def entries(self, directory: str) -> list[os.DirEntry[str]]:
+        """The entries of a directory; none where it cannot be listed."""
+
+    def is_directory(self, entry: os.DirEntry[str], *, follow: bool = True) -> bool:
+        """Whether an entry is a directory; with ``follow``, also a link to one."""
+
+    def note(self, path: str, reason: str) -> None:
+        """Remember why something is missing from the answer."""
+
+
+def role_of(name: str) -> Role | None:
+    """What a file in a project directory is, by its name; None for what is no log."""
+    if not name.endswith(LOG):
+        return None
+    return "agent" if name.startswith(AGENT) else "session"
+
+
+def project_directories(reader: DirectoryReader, projects: str) -> Iterator[tuple[os.DirEntry[str], bool]]:
+    """Every project directory: real ones first, then links; and whether another name led to it before.
+
+    A link to a directory that holds the listing itself is noted and left out.
+    """
+    base = os.path.realpath(projects)
+    reached: set[str] = set()
+    for entry in sorted(reader.entries(projects), key=lambda entry: (entry.is_symlink(), entry.name)):
+        if not reader.is_directory(entry):
+            continue
+        target = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(base, entry.name)  # noqa: PTH118 - no Path for thousands of names
+        if base == target or base.startswith(target.rstrip(os.sep) + os.sep):
+            reader.note(entry.path, "link to a directory above it")
+        else:
+            yield entry, target in reached
+            reached.add(target)
+
+
+def may_be_side_directory(reader: DirectoryReader, entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a project directory may hold the side files of a session; it may be a link."""
+    # Logs are by far the most entries; checking the name first saves a system call.
+    return not entry.name.endswith(LOG) and reader.is_directory(entry)
+
+
+def agent_directories(
+    reader: DirectoryReader, side_files: Iterable[os.DirEntry[str]]
+) -> Iterator[list[os.DirEntry[str]]]:
+    """The directories with logs of a session's sub-agents, each as its entries, of the entries of its side directory.
+
+    No link is followed: it could lead anywhere, and all below it would be walked at every question.
+    """
+    for entry in side_files:
+        if entry.name != _SUBAGENTS:
+            continue
+        if not reader.is_directory(entry, follow=False):
+            reader.note(entry.path, "a link or a file in the place of a directory")
+            continue
+        waiting = [entry.path]
+        while waiting:
+            entries = reader.entries(waiting.pop())
+            yield entries
+            waiting += [
+                one.path
+                for one in reversed(entries)
+                if not one.name.endswith(LOG) and reader.is_directory(one, follow=False)
+            ]
 
 
 class FoundLog(NamedTuple):
@@ -109,60 +179,41 @@ class _LogScanner:
         self._results: list[tuple[str, str]] = []
 
     def home(self, root: Path) -> None:
-        projects = os.fspath(root / "projects")
-        base = os.path.realpath(projects)
-        reached: set[str] = set()
-        for entry in sorted(self._entries(projects), key=lambda entry: (entry.is_symlink(), entry.name)):
-            if not self._is_directory(entry):
-                continue
-            target = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(base, entry.name)  # noqa: PTH118 - no Path for thousands of names
-            if base == target or base.startswith(target.rstrip(os.sep) + os.sep):
-                self._problems.append((entry.path, "link to a directory above it"))
-            elif target in reached:
+        for entry, is_repeated in project_directories(self, os.fspath(root / "projects")):
+            if is_repeated:
                 self.is_whole = False
             else:
-                reached.add(target)
                 self._project(entry.path)
         for directory, session in self._session_directories:
             self._side_files(directory, session)
         for directory, session in self._results:
-            for result in self._entries(directory):
+            for result in self.entries(directory):
                 self._file(result, "tool-output", session, None, follow=False)
 
     def _project(self, directory: str) -> None:
-        for entry in self._entries(directory):
+        for entry in self.entries(directory):
             name = entry.name
-            if name.endswith(_LOG):
-                stem = name[: -len(_LOG)]
-                if name.startswith(_AGENT):
-                    self._file(entry, "agent", None, stem[len(_AGENT) :])
-                else:
-                    self._file(entry, "session", stem, None)
-            elif self._is_directory(entry):
+            role = role_of(name)
+            if role == "agent":
+                self._file(entry, "agent", None, name[len(AGENT) : -len(LOG)])
+            elif role == "session":
+                self._file(entry, "session", name[: -len(LOG)], None)
+            elif may_be_side_directory(self, entry):
                 self._session_directories.append((entry.path, name))
 
     def _side_files(self, directory: str, session: str) -> None:
-        for entry in self._entries(directory):
-            if entry.name not in ("subagents", "tool-results"):
+        side_files = self.entries(directory)
+        for entries in agent_directories(self, side_files):
+            for entry in entries:
+                if role_of(entry.name) == "agent":
+                    self._file(entry, "agent", session, entry.name[len(AGENT) : -len(LOG)])
+        for entry in side_files:
+            if entry.name != _RESULTS:
                 continue
-            if not self._is_directory(entry, follow=False):
-                # A link here could lead anywhere, and all below it would be walked at every question.
-                self._problems.append((entry.path, "a link or a file in the place of a directory"))
-            elif entry.name == "subagents":
-                self._agents(entry.path, session)
-            else:
+            if self.is_directory(entry, follow=False):
                 self._results.append((entry.path, session))
-
-    def _agents(self, directory: str, session: str) -> None:
-        waiting = [directory]
-        while waiting:
-            for entry in self._entries(waiting.pop()):
-                name = entry.name
-                if name.endswith(_LOG):
-                    if name.startswith(_AGENT):
-                        self._file(entry, "agent", session, name[len(_AGENT) : -len(_LOG)])
-                elif self._is_directory(entry, follow=False):
-                    waiting.append(entry.path)
+            else:
+                self.note(entry.path, "a link or a file in the place of a directory")
 
     def _file(
         self,
@@ -191,7 +242,12 @@ class _LogScanner:
             FoundLog(entry.path, role, session, agent, device, inode, found.st_size, found.st_mtime_ns)
         )
 
-    def _entries(self, directory: str) -> list[os.DirEntry[str]]:
+    def note(self, path: str, reason: str) -> None:
+        """Remember why something is missing."""
+        self._problems.append((path, reason))
+
+    def entries(self, directory: str) -> list[os.DirEntry[str]]:
+        """As they are at this moment."""
         try:
             seen = os.stat(directory)  # noqa: PTH116 - no Path for thousands of names
             self.directories.append(SeenDirectory(directory, seen.st_dev, seen.st_ino, seen.st_mtime_ns))
@@ -204,7 +260,8 @@ class _LogScanner:
             self._problems.append((directory, cause.strerror or "cannot be read"))
             return []
 
-    def _is_directory(self, entry: os.DirEntry[str], *, follow: bool = True) -> bool:
+    def is_directory(self, entry: os.DirEntry[str], *, follow: bool = True) -> bool:
+        """Whether it is one."""
         try:
             is_directory = entry.is_dir(follow_symlinks=follow)
             # What a link leads to may become a directory without any name changing here.

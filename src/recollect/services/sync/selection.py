@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from recollect.errors import InvalidId
 from recollect.model.ids import SessionId
+from recollect.storage.home_walk import AGENT, LOG, role_of
 from recollect.sync.keys import key_of, names_of
 
-_LOG, _AGENT, _META = ".jsonl", "agent-", ".meta.json"
+_META = ".meta.json"
 FLAT, SUBAGENTS, RESULTS, TITLE = "flat", "subagents", "tool-results", "custom-title.json"
 BACKUPS, TASKS, TODOS = "file-history", "tasks", "todos"
 _TODO_MARK = "-agent-"
@@ -60,20 +61,17 @@ class PushScan:
     def _project(self, directory: str, owners: dict[str, str]) -> Iterator[OutgoingFile]:
         entries = list(self._entries(directory))
         for entry in entries:
-            name = entry.name
-            if not name.endswith(_LOG):
-                continue
-            stem = name[: -len(_LOG)]
-            if name.startswith(_AGENT):
+            role, stem = role_of(entry.name), entry.name[: -len(LOG)]
+            if role == "agent":
                 yield from self._file(entry, "", "", FLAT, stem, is_log=True)
-            elif is_session_name(stem):
-                owner = entry.path[: -len(_LOG)]
+            elif role == "session" and is_session_name(stem):
+                owner = entry.path[: -len(LOG)]
                 owners[stem] = owner
                 yield from self._file(entry, owner, stem, is_log=True)
         for entry in entries:
-            if entry.name.startswith(_AGENT) and entry.name.endswith(_META):
+            if entry.name.startswith(AGENT) and entry.name.endswith(_META):
                 yield from self._file(entry, "", "", FLAT, entry.name)
-            elif not entry.name.endswith((_LOG, ".json")) and is_session_name(entry.name):
+            elif not entry.name.endswith((LOG, ".json")) and is_session_name(entry.name):
                 yield from self._side(entry)
 
     def _side(self, directory: os.DirEntry[str]) -> Iterator[OutgoingFile]:
@@ -94,9 +92,9 @@ class PushScan:
     ) -> Iterator[OutgoingFile]:
         for entry in self._entries(directory):
             name = entry.name
-            if name.startswith(_AGENT) and name.endswith(_LOG):
-                yield from self._file(entry, owner, session, *above, name[: -len(_LOG)], is_log=True)
-            elif name.startswith(_AGENT) and name.endswith(_META):
+            if role_of(name) == "agent":
+                yield from self._file(entry, owner, session, *above, name[: -len(LOG)], is_log=True)
+            elif name.startswith(AGENT) and name.endswith(_META):
                 yield from self._file(entry, owner, session, *above, name)
             elif len(above) < _DEEPEST and _is_directory(entry):
                 yield from self._agents(entry.path, owner, session, (*above, name))
@@ -152,13 +150,13 @@ class PushScan:
 def place_of(key: str, root: Path, project: Path, session: str, *, is_log: bool) -> Path:
     """The path of a remote file in a home: the inverse of ``PushScan``."""
     if not key:
-        return project / f"{session}{_LOG}"
+        return project / f"{session}{LOG}"
     first, *rest = names_of(key)
-    if first == FLAT and len(rest) == 1 and rest[0].startswith(_AGENT):
-        return project / (f"{rest[0]}{_LOG}" if is_log else rest[0])
-    if first == SUBAGENTS and rest and rest[-1].startswith(_AGENT):
+    if first == FLAT and len(rest) == 1 and rest[0].startswith(AGENT):
+        return project / (f"{rest[0]}{LOG}" if is_log else rest[0])
+    if first == SUBAGENTS and rest and rest[-1].startswith(AGENT):
         place = project.joinpath(session, first, *rest)
-        return place.with_name(place.name + _LOG) if is_log else place
+        return place.with_name(place.name + LOG) if is_log else place
     if is_log:
         raise InvalidId("key", key, "is not a log of a session")
     if first == TITLE and not rest:
