@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from recollect.model.conversation.agents import AgentLink
-from recollect.services.agents import agents_of
+from recollect.services.agents import agents_of, first_prompt
 from recollect.services.homes import Home
+from tests.talk import log_at, result, user
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,10 @@ def test_warm_up_files_are_recognised_and_agents_are_no_sessions(shared: Path) -
     with_warm_ups = agents_of(session, warm_ups=True)
     assert {"Warmup"} == {agent.prompt for agent in with_warm_ups if agent.is_warm_up}
     assert not any(one.id.startswith("agent-") for one in home.sessions())
+
+
+def test_an_agent_that_begins_with_a_result_was_asked_nothing(tmp_path: Path) -> None:
+    """Its first line answers a call of a log that is not there."""
+    log = log_at(tmp_path / "agent-a.jsonl", [user("u", None, 0, [result("t")])])
+
+    assert first_prompt(log) == ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from recollect.errors import NotFound, RecollectError
+from recollect.model.blocks import TextBlock
 from recollect.model.conversation.agents import (
     SubAgent,
     inline_roots,
@@ -55,8 +56,8 @@ def first_prompt(log: Path) -> str:
 
 def _asked(entries: Iterable[Entry]) -> str:
     first = next((entry.body for entry in entries if isinstance(entry.body, User)), None)
-    prompt = "".join(getattr(block, "text", "") for block in first.message.blocks[:1]) if first else ""
-    return prompt if isinstance(prompt, str) else ""
+    blocks = first.message.blocks[:1] if first is not None else []
+    return "".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 def _calls(items: Iterator[object] | LogReader) -> list[ToolCall]:
