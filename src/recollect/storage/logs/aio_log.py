@@ -50,6 +50,7 @@ class AsyncLog:
 
     @property
     def path(self) -> Path:
+        """The log file."""
         return self._log.path
 
     @property

@@ -41,6 +41,7 @@ class AsyncLogReader:
 
     @property
     def path(self) -> Path:
+        """The log file."""
         return self._reader.path
 
     def __aiter__(self) -> AsyncIterator[Entry | Damage]:
