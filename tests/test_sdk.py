@@ -228,7 +228,7 @@ def test_a_line_no_reader_would_take_is_refused(tmp_path: Path, monkeypatch: pyt
     """Stored, it could not be loaded again."""
     monkeypatch.setattr(sdk_entries, "DEFAULT_LIMITS", Limits(line_bytes=100))
     store = SessionStore(tmp_path)
-    with pytest.raises(UsageError, match="no reader takes more than 100"):
+    with pytest.raises(UsageError, match="the limit is 100"):
         append(store, said(pad="x" * 100))
 
     assert loaded(store) is None
