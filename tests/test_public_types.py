@@ -135,6 +135,20 @@ def test_every_public_type_is_documented(public: PublicTypes) -> None:
     assert [] == silent
 
 
+def test_every_public_member_is_documented(public: PublicTypes) -> None:
+    """The library reference says something about each method and property of a public type."""
+    silent = [
+        f"{name}.{member}"
+        for name, one in public.classes.items()
+        for member, found in vars(one).items()
+        if not member.startswith("_")
+        and isinstance(found, types.FunctionType | property | functools.cached_property | staticmethod)
+        and not (found.__doc__ or "").strip()
+    ]
+
+    assert [] == silent
+
+
 def test_a_type_that_is_not_exported_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hidden in a property, behind a container, in a union."""
 

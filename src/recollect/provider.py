@@ -58,6 +58,7 @@ class ClaudeStorageProvider:
 
     @property
     def base_dir(self) -> Path:
+        """The store's directory."""
         return self._messages.store.paths.root
 
     async def log_message(

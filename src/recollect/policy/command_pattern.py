@@ -48,6 +48,7 @@ class CommandPattern:
         return bool(self.literal_start.strip()) and " " not in self._core.strip()
 
     def matches(self, command: str) -> bool:
+        """Whether the pattern covers the whole of one simple command."""
         return self._whole.fullmatch(command) is not None
 
     def names_program(self, word: str) -> bool:

@@ -34,6 +34,7 @@ class DomainPattern:
         return None if "*" in self.text else canonical_host(self.text)
 
     def matches(self, host: str) -> bool:
+        """Whether the pattern covers a host name in its canonical form."""
         return self._pattern.fullmatch(host) is not None
 
     @cached_property

@@ -38,6 +38,7 @@ class ParameterPattern:
     value: str
 
     def matches(self, arguments: Mapping[str, object]) -> bool:
+        """Whether one of the named arguments is a plain value that the pattern covers."""
         values = (_literal(arguments[name]) for name in self.names if name in arguments)
         return any(value is not None and self._pattern.fullmatch(value) for value in values)
 

@@ -138,6 +138,7 @@ class Store:
 
     @property
     def root(self) -> Path:
+        """The store's directory."""
         return self.paths.root
 
     def create(self, project: str | Path, *, session: str | None = None, git_branch: str = "") -> SessionLog:
@@ -291,6 +292,7 @@ class SessionLog:
 
     @property
     def path(self) -> Path:
+        """The log file."""
         return self.place.path
 
     @property

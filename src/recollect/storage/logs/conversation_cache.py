@@ -121,6 +121,7 @@ class ConversationCache:
 
     @property
     def statistics(self) -> CacheStatistics:
+        """Hits, misses, extensions and evictions so far, and what is held now."""
         with self._lock:
             counts = (self._hits, self._misses, self._extended, self._evictions)
             return CacheStatistics(*counts, bytes=self._bytes, logs=len(self._kept))

@@ -99,6 +99,7 @@ class Log:
 
     @property
     def path(self) -> Path:
+        """The log file."""
         return self._path
 
     @property
