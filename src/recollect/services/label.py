@@ -44,25 +44,27 @@ class LabelPlan(Struct, frozen=True):
 
 def titled(session: Session, title: str) -> LabelPlan:
     """The plan to rename a session."""
-    before = session.glance.custom_title or ""
-    title = title if _was_there(session, title) else checked_label("title", title)
-    return _planned("title", session, before, title, draft.custom_title(title))
+    earlier = [one.custom_title for one in _labels(session) if isinstance(one, CustomTitle)]
+    title = title if _can_return(title, earlier) else checked_label("title", title)
+    return _planned("title", session, earlier, title, draft.custom_title(title))
 
 
 def tagged(session: Session, tag: str) -> LabelPlan:
     """The plan to tag a session."""
-    tag = tag if _was_there(session, tag) else checked_label("tag", tag)
-    return _planned("tag", session, session.glance.tag or "", tag, draft.tag(tag))
+    earlier = [one.tag for one in _labels(session) if isinstance(one, Tag)]
+    tag = tag if _can_return(tag, earlier) else checked_label("tag", tag)
+    return _planned("tag", session, earlier, tag, draft.tag(tag))
 
 
-def _was_there(session: Session, text: str) -> bool:
-    """Whether the log held this very title or tag before: undoing must always be possible."""
-    labels = {
-        body.custom_title if isinstance(body, CustomTitle) else body.tag
-        for item in session.entries()
-        if isinstance(item, Entry) and isinstance(body := item.body, CustomTitle | Tag)
-    }
-    return bool(text) and text in labels
+def _labels(session: Session) -> list[CustomTitle | Tag]:
+    """Every title and tag in the log, in order, whole: lists shorten them, and an undo needs all of one."""
+    entries = (item for item in session.entries() if isinstance(item, Entry))
+    return [entry.body for entry in entries if isinstance(entry.body, CustomTitle | Tag)]
+
+
+def _can_return(text: str, earlier: list[str]) -> bool:
+    """Whether the log held this very text before: undoing must always be possible."""
+    return bool(text) and text in earlier
 
 
 def apply(plan: LabelPlan, data: Path) -> None:
@@ -92,8 +94,9 @@ def title_line(session_id: str, title: str) -> bytes:
 
 
 def _planned(
-    what: Literal["title", "tag"], session: Session, before: str, after: str, label: MetadataDraft
+    what: Literal["title", "tag"], session: Session, earlier: list[str], after: str, label: MetadataDraft
 ) -> LabelPlan:
+    before = earlier[-1] if earlier else ""
     return LabelPlan(what, session.id, session.path, before, after, _line(session.id, label))
 
 
