@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from recollect.sample import sample_home
 from tests import made_corpora
 from tests.small_home import call, link, outcome, prompt, reply, said, uuid_of
+from tests.surfaces.case import Case
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 Lines = list[dict[str, Any]]
@@ -51,11 +52,18 @@ class Log(NamedTuple):
 
 
 def _made(place: Path, logs: Iterator[Log]) -> Path:
-    home = place / "claude"
+    """A home whose logs have grown: the index has read half of the lines of each, and goes on from there."""
+    home, later = place / "claude", list[tuple[Path, bytes]]()
     for log in logs:
         path = home / "projects" / log.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(_bytes(line) for line in log.lines))
+        lines = [_bytes(line) for line in log.lines]
+        path.write_bytes(b"".join(lines[: len(lines) // 2]))
+        later.append((path, b"".join(lines[len(lines) // 2 :])))
+    Case(home, place).document("list")
+    for path, data in later:
+        with path.open("ab") as end:
+            end.write(data)
     return home
 
 
