@@ -174,7 +174,9 @@ def test_a_program_that_speaks_nonsense_is_not_believed(
 
 def test_what_a_job_prints_is_no_answer() -> None:
     """Its stdout is not the pipe."""
-    assert [(0, ("whole", 7))] == list(WorkerPool(doing, processes=1).answers([("print", 0, 7)]))
+    events = list(WorkerPool(doing, processes=1).events([("print", 0, 7)]))
+
+    assert [TaskPiece(0, ("whole", 7)), TaskEnd(0)] == events
 
 
 # --- ends --------------------------------------------------------------------------------------------------
@@ -269,6 +271,7 @@ def test_a_worker_that_holds_its_interpreter_ends_after_its_deadline(tmp_path: P
 def test_ctrl_c_is_for_the_caller(tmp_path: Path) -> None:
     """The whole foreground group gets it: the worker is not in it, is ended, and says nothing."""
     program, worker = caller("sleep", tmp_path / "pid")
+    assert program.pid != os.getpgid(worker)
     os.killpg(program.pid, signal.SIGINT)
     _, said = program.communicate(timeout=SOON)
 

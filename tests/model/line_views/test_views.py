@@ -18,7 +18,7 @@ from recollect.model.damage import Damage, Line
 from recollect.model.json_text import deeper_than, loose_value
 from recollect.model.line_views.content import content_line
 from recollect.model.line_views.damage import damage_of
-from recollect.model.line_views.facts import facts_of
+from recollect.model.line_views.facts import RecordedTotal, facts_of
 from recollect.model.line_views.graph_line import graph_line
 from recollect.model.line_views.links import line_key, line_links
 from recollect.model.line_views.odd_lines import facts_by_codec
@@ -57,6 +57,66 @@ def test_a_view_says_what_the_codec_says(name: str, data: bytes) -> None:
     view, by_codec = VIEWS[name]
     if not deeper_than(data, 64):
         assert plain(by_codec(data)) == plain(view(data))
+
+
+USAGE = b'"message":{"id":"m1","model":"claude-opus-4-6","content":"Yes.","usage":{"output_tokens":5}}'
+# Each was once read in two ways.
+READ_IN_TWO_WAYS = {
+    "a session by another name": b'{"type":"user","uuid":"u","session_id":"s2","message":{"content":"x"}}',
+    "a session by both names": b'{"type":"tool_use","session_id":"s2","sessionId":"s1","tool_use_id":"t","name":"B"}',
+    "a flat prompt with its source": b'{"type":"user","content":"x","metadata":{"sessionId":"s2","source":"cli"}}',
+    "a flat answer with links": b'{"type":"assistant","content":"x","uuid":"u","parentUuid":"p","cwd":"/srv"}',
+    "a title with an id": b'{"type":"custom-title","customTitle":"T","uuid":"u","parentUuid":"p","cwd":"/srv"}',
+    "no type": b'{"uuid":"u","message":{"content":"x"}}',
+    "an id of a message without content": b'{"type":"assistant","uuid":"u","message":{"id":"m1"}}',
+    "usage without content": b'{"type":"assistant","uuid":"u",'
+    + USAGE.replace(b'"content":"Yes.",', b"")
+    + b"}",
+    "news of an agent": b'{"type":"progress","cwd":"/srv","data":{"message":{"type":"assistant",'
+    + USAGE
+    + b"}}}",
+    "a running total": b'{"type":"cost-state","totalCostUSD":0.5,"modelUsage":{"m":{"costUSD":0.5}}}',
+    "an attachment": b'{"type":"attachment","attachment":{"prompt":"p"},"agentId":"a","forkedFrom":{"sessionId":"s"}}',
+    "no attachment": b'{"type":"attachment","agentId":"a","forkedFrom":{"sessionId":"s"}}',
+    "a system line of blocks": b'{"type":"system","content":[{"type":"news","say":"x"},"y"]}',
+    "a switch of odd shape": b'{"type":"mode","mode":[],"sessionId":"s1"}',
+    "a fork of odd shape": b'{"type":"user","forkedFrom":["s"],"message":{"content":"x"}}',
+    "a boundary": b'{"type":"system","uuid":"u","subtype":"compact_boundary","compactMetadata":{"trigger":"auto"}}',
+    "a refusal": b'{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","is_error":true}]}}',
+}
+ODD_FIELDS = (
+    b"",
+    b'"version":7,',
+    b'"timestamp":[],',
+    b'"parentUuid":1,',
+    b'"sessionId":{},',
+    b'"gitBranch":"\\ud800",',
+)
+
+
+@pytest.mark.parametrize("data", READ_IN_TWO_WAYS.values(), ids=READ_IN_TWO_WAYS)
+def test_what_was_read_in_two_ways_is_read_in_one(data: bytes) -> None:
+    """As it stands and with one more field of the wrong type, by all views."""
+    lines = [b"{" + odd + data[1:] for odd in ODD_FIELDS]
+    found = {
+        (name, line): (plain(view(line)), plain(by_codec(line)))
+        for line in lines
+        for name, (view, by_codec) in VIEWS.items()
+    }
+
+    assert {} == {what: pair for what, pair in found.items() if pair[0] != pair[1]}
+
+
+def test_an_odd_field_hides_no_usage() -> None:
+    """Of an answer, of an agent's news, of the client's running total."""
+    for name in ("usage without content", "news of an agent"):
+        facts = facts_of(b'{"version":7,' + READ_IN_TWO_WAYS[name][1:])
+        assert facts is not None
+        assert facts.response is not None
+        assert 5 == facts.response.usage.output_tokens
+    total = facts_of(b'{"version":7,' + READ_IN_TWO_WAYS["a running total"][1:])
+
+    assert (None if total is None else total.recorded) == RecordedTotal({"m": "0.5"}, "0.5")
 
 
 @given(LINES)
