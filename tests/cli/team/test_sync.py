@@ -78,7 +78,7 @@ def test_a_login_that_others_can_read_is_refused(folder: Path, capsys: pytest.Ca
     """Whoever opened it up is told, and nothing is sent."""
     login_file().chmod(0o644)
     assert main(["sync", "push"]) == 2
-    assert "others may read it" in capsys.readouterr().err
+    assert "other users may read it" in capsys.readouterr().err
     assert list(folder.iterdir()) == []
 
 

@@ -1224,7 +1224,7 @@ def test_a_copy_that_differs_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     real = fsops.write_all
     monkeypatch.setattr(fsops, "write_all", lambda fd, data: real(fd, data.upper()))
 
-    with pytest.raises(OSError, match="not what was written"):
+    with pytest.raises(OSError, match="the copy differs from the source"):
         whole_files.copy_verified(tmp_path / "source", tmp_path / "copy")
 
 
