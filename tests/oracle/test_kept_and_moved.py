@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,8 @@ def in_two_directories(client: Client) -> tuple[Path, Path]:
         lines = [line.replace(SESSION.encode(), session.encode()) for line in written(client, drafts)]
         own = [line.replace(str(client.cwd).encode(), str(directory).encode()) for line in lines]
         path = client.put(session, own)
-        seconds = 1_760_000_000 + (session == OTHER)
+        # Recent: what is older than its clean-up period a client may delete while it starts.
+        seconds = int(time.time()) - 100 + (session == OTHER)
         os.utime(path, (seconds, seconds))
     return here, there
 

@@ -43,7 +43,7 @@ def one(model: str | None = SONNET, quarter: int = NOON, **more: int | str | Non
         "branch": None,
         "tool": None,
         "variant": 0,
-        "messages": 1,
+        "responses": 1,
         "input": MILLION,
         "output": 0,
     }
@@ -134,7 +134,7 @@ def test_a_sum_with_tokens_that_have_no_price_is_to_be_taken_apart() -> None:
     """Claude 2 had no cache: only the response that claims to have used it is unpriced, not its neighbour."""
     asked = CostQuery((), Timeline([], lambda _: 0), PRICES)
     coarse = CostAggregator(asked, LOGS)
-    coarse.report([one(OLD, messages=2, cache_read=5)])
+    coarse.report([one(OLD, responses=2, cache_read=5)])
     fine = CostAggregator(asked, LOGS)
     exact = fine.report([one(OLD), one(OLD, input=0, cache_read=5)])
 
@@ -214,7 +214,7 @@ def test_an_explained_row_says_where_it_comes_from() -> None:
     sums = [
         one(log=1, lines=3, recorded=DOLLAR),
         one(log=3, lines=1, unrecorded=1),
-        one(log=2, messages=0, input=0, lines=1),
+        one(log=2, responses=0, input=0, lines=1),
     ]
     (row,) = report(sums, mode="calculate", is_explained=True).rows
     why = row.explanation
@@ -232,7 +232,7 @@ def test_an_explained_row_says_where_it_comes_from() -> None:
 
 def test_copies_alone_make_no_row() -> None:
     """A fork that only repeats its parent is in no row; what was dropped is in the total."""
-    found = report([one(), one(log=2, messages=0, input=0, lines=4)], ["session"], is_explained=True)
+    found = report([one(), one(log=2, responses=0, input=0, lines=4)], ["session"], is_explained=True)
 
     assert ["a"] == [row.keys["session"] for row in found.rows]
     assert found.totals.explanation is not None
