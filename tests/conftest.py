@@ -25,7 +25,7 @@ settings.load_profile("recollect")
 # What `make test-quick` leaves out: the tests marked slow, and all of these, so that a new test is put aside without
 # anyone thinking of it. Rooms that start sandboxes, servers, browsers, clients, or kill what they started:
 TESTS = Path(__file__).resolve().parent
-SLOW_ROOMS = frozenset({"browser", "crash", "execution", "mcp", "oracle", "sync"})
+SLOW_ROOMS = frozenset({"browser", "crash", "execution", "mcp", "oracle", "surfaces", "sync"})
 # Fixtures, and values of parameters, that start a server or a database.
 SLOW_THINGS = frozenset({"chromium", "client", "cluster", "postgres", "server", "team"})
 
