@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -134,3 +135,24 @@ def test_arguments_are_hostile_too(capsys: pytest.CaptureFixture[str]) -> None:
         main(["list", "--\x1b[31mx"])
 
     assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--home", ":sample", "--json", "list"],
+        ["--json", "list", "--home", ":sample"],
+        ["list", "--home=:sample", "--json"],
+        ["list", "--json", "--data", "DATA", "--home", ":sample"],
+    ],
+)
+def test_global_options_stand_before_or_after_the_command(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 0 == main([str(tmp_path) if word == "DATA" else word for word in words])
+    assert 3 == len(json.loads(capsys.readouterr().out)["sessions"])
+
+
+def test_what_follows_two_dashes_is_not_a_global_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["--home", ":sample", "search", "--json", "--", "--home", "nowhere"])
+    assert "--home nowhere" == json.loads(capsys.readouterr().out)["query"]

@@ -77,7 +77,7 @@ and do nothing until you add --apply. Without a command: an overview.
 Commands:
 {commands}
 
-Global options, before the command:
+Global options, before or after the command:
   --home DIR     use this Claude home instead of this machine's (repeatable);
                  :sample is a small example home that ships with recollect
   --data DIR     recollect's data directory (default: $XDG_DATA_HOME/recollect)
@@ -148,23 +148,29 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Split off the global options. What follows the command belongs to the command."""
+    """Split off the global options, before or after the command. What follows ``--`` is left alone."""
     options: dict[str, list[str]] = {name: [] for name in _WITH_VALUE}
-    position = 0
-    while position < len(arguments):
-        name, equals, value = arguments[position].partition("=")
-        if name not in _WITH_VALUE:
-            break
-        if not equals:
-            position += 1
-            value = arguments[position] if position < len(arguments) else ""
-        if not value:
-            from recollect.errors import UsageError
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for word in waiting:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            rest += [word, *waiting]
+        elif name not in _WITH_VALUE:
+            rest.append(word)
+        else:
+            options[name].append(_directory(name, value if equals else next(waiting, "")))
+    if rest[:1] == ["--json"] and rest[1:2] and rest[1] in COMMANDS:
+        rest[:2] = [rest[1], "--json"]
+    return options, rest
 
-            raise UsageError(f"{name}: needs a directory", hint=f"write {name} DIR before the command")
-        options[name].append(value)
-        position += 1
-    return options, arguments[position:]
+
+def _directory(name: str, value: str) -> str:
+    if not value or value == "--":
+        from recollect.errors import UsageError
+
+        raise UsageError(f"{name}: needs a directory", hint=f"write {name} DIR")
+    return value
 
 
 def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
