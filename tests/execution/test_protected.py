@@ -11,6 +11,7 @@ import pytest
 
 from recollect.errors import StorageError
 from recollect.execution import protected
+from recollect.execution.trees import OpenTree, open_tree
 from recollect.policy.protected import DIRECTORIES, FILES, protected_name
 
 
@@ -24,23 +25,29 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def prepare(tree: Path, *, has_mounts: bool) -> protected.ProtectedNames:
+    """As a run does it; the tree stays open until the test ends."""
+    return protected.prepare([open_tree(tree)], has_mounts=has_mounts)
+
+
 def names(tree: Path) -> set[str]:
     return {path.relative_to(tree).as_posix() for path in tree.rglob("*")}
 
 
 def test_what_exists_is_held_and_the_way_to_it_pinned(tree: Path) -> None:
     """Pinned: a directory that holds a held name could else be moved aside with it."""
-    guarded = protected.prepare([tree], has_mounts=True)
+    guarded = prepare(tree, has_mounts=True)
+    held, pinned = set(guarded.held), list(guarded.pinned)
     guarded.settle()
 
-    assert {tree / ".git/hooks", tree / ".git/config"} <= set(guarded.held)
-    assert [tree / ".git"] == guarded.pinned
+    assert {tree / ".git/hooks", tree / ".git/config"} <= held
+    assert [tree / ".git"] == pinned
 
 
 def test_what_is_missing_gets_an_empty_directory_for_the_time_of_the_run(tree: Path) -> None:
     """A directory, because git does not list empty ones; read-only; gone afterwards."""
     before = names(tree)
-    guarded = protected.prepare([tree], has_mounts=True)
+    guarded = prepare(tree, has_mounts=True)
     during = names(tree) - before
     modes = {stat.S_IMODE((tree / name).stat().st_mode) for name in during}
     put_back = guarded.settle()
@@ -53,8 +60,8 @@ def test_what_is_missing_gets_an_empty_directory_for_the_time_of_the_run(tree: P
 def test_the_last_of_two_runs_removes_the_placeholders(tree: Path) -> None:
     """Else the first to end would open the door for the second."""
     before = names(tree)
-    first = protected.prepare([tree], has_mounts=True)
-    second = protected.prepare([tree], has_mounts=True)
+    first = prepare(tree, has_mounts=True)
+    second = prepare(tree, has_mounts=True)
     first.settle()
     between = names(tree)
     second.settle()
@@ -65,10 +72,10 @@ def test_the_last_of_two_runs_removes_the_placeholders(tree: Path) -> None:
 def test_what_a_crash_left_is_taken_along_by_the_next_run(tree: Path) -> None:
     """An empty directory with the placeholder's mode is one."""
     before = names(tree)
-    crashed = protected.prepare([tree], has_mounts=True)
-    for _, descriptor in crashed.placeholders:
-        os.close(descriptor)
-    protected.prepare([tree], has_mounts=True).settle()
+    crashed = prepare(tree, has_mounts=True)
+    for placeholder in crashed.placeholders:
+        os.close(placeholder.descriptor)
+    prepare(tree, has_mounts=True).settle()
 
     assert before == names(tree)
 
@@ -76,7 +83,7 @@ def test_what_a_crash_left_is_taken_along_by_the_next_run(tree: Path) -> None:
 def test_an_empty_directory_of_the_user_stays(tree: Path) -> None:
     """His has another mode."""
     (tree / ".vscode").mkdir()
-    protected.prepare([tree], has_mounts=True).settle()
+    prepare(tree, has_mounts=True).settle()
 
     assert (tree / ".vscode").is_dir()
 
@@ -84,7 +91,7 @@ def test_an_empty_directory_of_the_user_stays(tree: Path) -> None:
 def test_a_watched_file_is_put_back_and_the_change_kept(tree: Path) -> None:
     """Without mounts, or for a link: what stood there stands again, mode and all; no byte is lost."""
     (tree / ".git/config").chmod(0o600)
-    guarded = protected.prepare([tree], has_mounts=False)
+    guarded = prepare(tree, has_mounts=False)
     (tree / ".git/config").write_text("evil")
     (tree / ".git/config").chmod(0o777)
     put_back = guarded.settle()
@@ -101,7 +108,7 @@ def test_a_watched_directory_is_put_back_whole(tree: Path) -> None:
     """A hook more, one less, one changed: all as before."""
     (tree / ".git/hooks/sub").mkdir()
     (tree / ".git/hooks/sub/x").write_text("two")
-    guarded = protected.prepare([tree], has_mounts=False)
+    guarded = prepare(tree, has_mounts=False)
     (tree / ".git/hooks/pre-commit").write_text("evil")
     (tree / ".git/hooks/sample").unlink()
     guarded.settle()
@@ -115,7 +122,7 @@ def test_a_watched_directory_is_put_back_whole(tree: Path) -> None:
 
 def test_what_was_missing_is_missing_again(tree: Path) -> None:
     """A file that was made under a protected name stands beside it under another."""
-    guarded = protected.prepare([tree], has_mounts=False)
+    guarded = prepare(tree, has_mounts=False)
     (tree / ".mcp.json").write_text("{}")
     put_back = guarded.settle()
 
@@ -127,7 +134,7 @@ def test_a_link_that_was_turned_is_turned_back(tree: Path) -> None:
     """A mount would lie on what the link names; the link itself can only be watched."""
     (tree / "rc").write_text("")
     (tree / ".ripgreprc").symlink_to("rc")
-    guarded = protected.prepare([tree], has_mounts=True)
+    guarded = prepare(tree, has_mounts=True)
     (tree / ".ripgreprc").unlink()
     (tree / ".ripgreprc").symlink_to("/etc/evil")
     put_back = guarded.settle()
@@ -140,7 +147,7 @@ def test_nothing_is_written_through_a_planted_link(
 ) -> None:
     """The program replaces .git by a link to elsewhere and waits for us to put things back there (C07)."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    guarded = protected.prepare([tree], has_mounts=False)
+    guarded = prepare(tree, has_mounts=False)
     (tree / ".git").rename(tree / "away")
     (tree / ".git").symlink_to(elsewhere)
     guarded.settle()
@@ -156,7 +163,7 @@ def test_no_placeholder_is_made_through_a_link(tree: Path, tmp_path_factory: pyt
     """.claude is a link: it is watched, and nothing appears where it leads."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (tree / ".claude").symlink_to(elsewhere)
-    guarded = protected.prepare([tree], has_mounts=True)
+    guarded = prepare(tree, has_mounts=True)
     there = list(elsewhere.iterdir())
     guarded.settle()
 
@@ -165,7 +172,7 @@ def test_no_placeholder_is_made_through_a_link(tree: Path, tmp_path_factory: pyt
 
 def test_a_new_common_directory_of_git_is_taken_away(tree: Path) -> None:
     """It would send git to another config; a placeholder for it would break git (C08)."""
-    guarded = protected.prepare([tree], has_mounts=True)
+    guarded = prepare(tree, has_mounts=True)
     (tree / ".git/commondir").write_text("../evil")
     put_back = guarded.settle()
 
@@ -178,19 +185,22 @@ def test_we_ourselves_are_held_where_we_live_in_the_tree(
     """A project's own .venv may hold recollect: what confines a program must not be its to change."""
     (tmp_path / "env" / ".venv").mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "env" / ".venv"))
-    guarded = protected.prepare([tmp_path], has_mounts=True)
+    guarded = prepare(tmp_path, has_mounts=True)
+    held, pinned = set(guarded.held), set(guarded.pinned)
     guarded.settle()
 
-    assert tmp_path / "env/.venv" in guarded.held
-    assert tmp_path / "env" in guarded.pinned
+    assert tmp_path / "env/.venv" in held
+    assert tmp_path / "env" in pinned
 
 
 def test_what_cannot_be_put_back_is_told(tree: Path) -> None:
     """The placeholders are gone all the same."""
     (tree / ".ripgreprc").symlink_to("rc")
-    guarded = protected.prepare([tree], has_mounts=True)
+    guarded = prepare(tree, has_mounts=True)
     (tree / ".ripgreprc").unlink()
-    guarded.watched[:] = [(tree / "no-such-tree", name, before) for _, name, before in guarded.watched]
+    closed = OpenTree(tree, os.dup(0))
+    os.close(closed.descriptor)
+    guarded.watched[:] = [(closed, name, before) for _, name, before in guarded.watched]
     with pytest.raises(StorageError, match="put back"):
         guarded.settle()
 
@@ -200,7 +210,7 @@ def test_what_cannot_be_put_back_is_told(tree: Path) -> None:
 def test_the_sandbox_and_the_permission_engine_protect_the_same_names(tree: Path) -> None:
     """Each name the engine asks about is held or watched in a run, on both kinds of back end, and nothing else is."""
     for has_mounts in (True, False):
-        guarded = protected.prepare([tree], has_mounts=has_mounts)
+        guarded = prepare(tree, has_mounts=has_mounts)
         covered = {path.relative_to(tree).as_posix() for path in guarded.held}
         covered |= {name for _, name, _ in guarded.watched} - set(protected.WATCHED)
         guarded.settle()
@@ -213,7 +223,7 @@ def test_the_sandbox_and_the_permission_engine_protect_the_same_names(tree: Path
 @pytest.mark.parametrize("has_mounts", [True, False])
 def test_files_that_tools_read_are_put_back_when_a_run_made_them(tree: Path, has_mounts: bool) -> None:
     """No placeholder stands in for them, since npm or git would stumble over it."""
-    guarded = protected.prepare([tree], has_mounts=has_mounts)
+    guarded = prepare(tree, has_mounts=has_mounts)
     for name in (".npmrc", ".gitattributes"):
         assert not (tree / name).exists()
         (tree / name).write_text("planted")

@@ -101,6 +101,8 @@ def _trial(name: str) -> str | None:
         return "only on Linux"
     if name == "bubblewrap" and bubblewrap.program() is None:
         return "bwrap is not installed"
+    if name == "bubblewrap" and not bubblewrap.binds_descriptors():
+        return "this bwrap has no --bind-fd, so a link planted during the start could be followed: update it"
     if name == "landlock":
         if landlock.abi() < landlock.LEAST_ABI:
             return f"Landlock ABI {landlock.abi()}, at least {landlock.LEAST_ABI} is needed"
@@ -113,13 +115,14 @@ def _trial_run(name: str) -> str | None:
     from recollect.execution.launch import HELPER, LaunchSpec, interpreter, launch
 
     backend: Chosen = "bubblewrap" if name == "bubblewrap" else "landlock"
+    shown = bubblewrap.shown_of_tmp((str(HELPER), interpreter()), ())
     order = LaunchSpec(
         argv=("/bin/true",),
         cwd=Path("/"),
         environment={},
         backend=backend,
         limits=RunLimits(seconds=10),
-        mounts=bubblewrap.Mounts((), (), (), (), bubblewrap.shown_of_tmp((str(HELPER), interpreter()), ())),
+        mounts=bubblewrap.Mounts({}, (), {}, {}, shown),
     )
     try:
         launched = launch(order, stdin=-3)

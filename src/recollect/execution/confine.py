@@ -72,7 +72,9 @@ def main(control: int) -> "NoReturn":
     """Read the document, apply it, and exec the command."""
     try:
         spec = _read_document(control)
-        _close_all_but(control)
+        trees = [one for one, _ in (spec["landlock"] or {"beneath": ()})["beneath"] if isinstance(one, int)]
+        _close_all_but(control, *trees)
+        os.set_inheritable(control, False)
         if spec["network_port"] is not None:
             _hand_out_listener(control, spec["network_port"])
         if spec["supervise"]:
@@ -106,13 +108,12 @@ def _tell(control: int, text: bytes) -> None:
         answer.write(text[:4000].replace(b"\n", b" ") + b"\n")
 
 
-def _close_all_but(control: int) -> None:
+def _close_all_but(*kept: int) -> None:
     for descriptor in [int(entry.name) for entry in os.scandir("/proc/self/fd")]:
-        if descriptor > 2 and descriptor != control:
+        if descriptor > 2 and descriptor not in kept:
             _quietly(
                 os.close, descriptor
             )  # one of them belongs to the directory listing and is closed already
-    os.set_inheritable(control, False)
 
 
 def _quietly(function: "Any", *arguments: int) -> None:
@@ -260,19 +261,23 @@ def _restrict(rules: dict[str, "Any"]) -> None:
     os.close(ruleset)
 
 
-def _allow_beneath(ruleset: int, path: str, rights: int) -> None:
+def _allow_beneath(ruleset: int, place: str | int, rights: int) -> None:
+    """Allow below a path, or below a directory that our parent opened for us."""
+    if isinstance(place, str):
+        try:
+            opened = os.open(place, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return  # missing or not visible to us: nothing is allowed there
+    else:
+        opened = place
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return  # missing or not visible to us: nothing is allowed there
-    try:
-        if os.fstat(place).st_mode & _KIND != _DIRECTORY:
+        if os.fstat(opened).st_mode & _KIND != _DIRECTORY:
             rights &= _FILE_RIGHTS
         if rights:
-            rule = _number(rights, 8) + _number(place, 4)
-            _checked(_syscall(_ADD_RULE, ruleset, 1, rule, 0), f"allow {path}")
+            rule = _number(rights, 8) + _number(opened, 4)
+            _checked(_syscall(_ADD_RULE, ruleset, 1, rule, 0), f"allow {place}")
     finally:
-        os.close(place)
+        os.close(opened)
 
 
 def _filter(instructions: bytes) -> None:

@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -37,19 +37,31 @@ def abi() -> int:
 
 
 def rules(
-    write: Sequence[Path], hidden: Sequence[Path], *, version: int, second_layer: bool
+    write: Mapping[Path, int],
+    hidden: Sequence[Path],
+    own: Sequence[Path],
+    *,
+    version: int,
+    second_layer: bool,
 ) -> dict[str, object]:
-    """The rules for the helper. As ``second_layer``, reads are left to the mounts beneath it."""
+    """The rules for the helper. As ``second_layer``, reads are left to the mounts beneath it.
+
+    ``write`` are writable trees with their descriptors, ``own`` directories that we made for this run. The
+    helper gets the descriptor of a tree, except below mounts: there the path leads only to what is mounted.
+    """
     change = _WRITE_FILE | _CHANGE_NAMES
     change |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     handled = (
         change | (0 if second_layer else _READ) | (_IOCTL_DEV if version >= 5 and not second_layer else 0)
     )
-    beneath = [(str(path), handled) for path in write]
+    beneath: list[tuple[str | int, int]] = [
+        (str(path) if second_layer else descriptor, handled) for path, descriptor in write.items()
+    ]
+    beneath += [(str(path), handled) for path in own]
     if second_layer:
         beneath += [("/dev", change), ("/tmp", change)]  # noqa: S108 - the jail's own
     else:
-        beneath += [(str(path), _READ) for path in _readable(write, hidden)]
+        beneath += [(str(path), _READ) for path in _readable((*write, *own), hidden)]
         beneath += [(f"/dev/{name}", _READ_FILE | _WRITE_FILE | _TRUNCATE & handled) for name in _DEVICES]
     alone = not second_layer
     return {
@@ -72,7 +84,6 @@ def _readable(write: Sequence[Path], hidden: Sequence[Path]) -> Iterable[Path]:
                     hint="install bubblewrap, or make a directory writable that does not hold it",
                 )
     yield from map(Path, _without("/", _branches(left_out)))
-    yield from write
 
 
 class _ExclusionTree(dict[str, "_ExclusionTree"]):

@@ -76,7 +76,7 @@ def launch(order: LaunchSpec, *, stdin: int | IO[bytes]) -> LaunchedProcess:
                 stderr=subprocess.PIPE,
                 env=environment.helper(),
                 cwd="/",
-                pass_fds=[fd for fd in (theirs.fileno(), info_write) if fd >= 0],
+                pass_fds=[fd for fd in (theirs.fileno(), info_write, *order.mounts.descriptors) if fd >= 0],
                 start_new_session=True,
             )
         )
@@ -197,9 +197,10 @@ def _landlock(order: LaunchSpec) -> dict[str, object] | None:
     version = landlock.abi()
     if order.backend == "unconfined" or version < 1:
         return None
-    write = [*order.mounts.write, *([order.private.path] if order.private else [])]
+    write = dict(order.mounts.write)
+    own = [order.private.path] if order.private else []
     return landlock.rules(
-        write, order.mounts.hidden, version=version, second_layer=order.backend == "bubblewrap"
+        write, order.mounts.hidden, own, version=version, second_layer=order.backend == "bubblewrap"
     )
 
 

@@ -24,8 +24,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from recollect.errors import StorageError
+from recollect.execution.trees import OpenTree
 from recollect.policy.protected import CONFIGURATION, names_in_tree
 from recollect.system.beneath import descend
 
@@ -49,46 +51,68 @@ WATCHED = (".git/commondir", ".git/config.worktree", "HEAD")
 PLACEHOLDER_MODE = 0o555
 _MAX_FILES, _MAX_BYTES = 2_000, 16 * 1024 * 1024
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_LOOK = getattr(os, "O_PATH", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 Stand = tuple[str, int, bytes] | None
 """The state of a name: kind, mode and content (a link's target, a file's bytes), or None if missing."""
 
 
+class Placeholder(NamedTuple):
+    """An empty directory in the place of a missing name; ``above`` is the directory it is in."""
+
+    above: int
+    name: str
+    descriptor: int
+
+
 @dataclass
 class ProtectedNames:
-    """The protected names of one run, prepared before it and settled after it."""
+    """The protected names of one run, prepared before it and settled after it.
 
-    held: list[Path] = field(default_factory=list)
-    pinned: list[Path] = field(default_factory=list)
-    watched: list[tuple[Path, str, dict[str, Stand]]] = field(default_factory=list)
-    placeholders: list[tuple[Path, int]] = field(default_factory=list)
+    ``held`` and ``pinned`` map the path inside the sandbox to a descriptor of what is bound there.
+    """
+
+    held: dict[Path, int] = field(default_factory=dict)
+    pinned: dict[Path, int] = field(default_factory=dict)
+    watched: list[tuple[OpenTree, str, dict[str, Stand]]] = field(default_factory=list)
+    placeholders: list[Placeholder] = field(default_factory=list)
 
     def settle(self) -> tuple[str, ...]:
         """Restore what was changed and remove the placeholders; returns the names that were restored."""
         changed, failed = [], []
         for tree, name, before in self.watched:
             try:
-                if _put_back(tree, name, before):
-                    changed.append(str(tree / name))
+                if _put_back(tree.descriptor, name, before):
+                    changed.append(str(tree.path / name))
             except OSError as cause:
-                failed.append((tree / name, cause))
-        for path, descriptor in reversed(self.placeholders):
-            _take_away(path, descriptor)
+                failed.append((tree.path / name, cause))
+        for placeholder in reversed(self.placeholders):
+            _take_away(placeholder)
         self.placeholders.clear()
+        self._close()
         if failed:
             hint = "a command changed it: inspect it before anything else uses it"
             raise StorageError("put back", *failed[0], hint=hint)
         return tuple(changed)
 
+    def _close(self) -> None:
+        for descriptor in (*self.held.values(), *self.pinned.values()):
+            os.close(descriptor)
+        self.held.clear()
+        self.pinned.clear()
 
-def prepare(trees: Sequence[Path], *, has_mounts: bool) -> ProtectedNames:
+
+def prepare(trees: Sequence[OpenTree], *, has_mounts: bool) -> ProtectedNames:
     """Check every protected name of every tree; with mounts, create placeholders for missing ones."""
     guarded = ProtectedNames()
     try:
         for tree in trees:
             for name in PROTECTED:
-                _prepare(guarded, tree, name, has_mounts=has_mounts)
+                if has_mounts:
+                    _prepare(guarded, tree, name)
+                else:
+                    _watch(guarded, tree, name)
             for name in WATCHED:
                 _watch(guarded, tree, name)
             _prepare_ourselves(guarded, tree)
@@ -98,100 +122,120 @@ def prepare(trees: Sequence[Path], *, has_mounts: bool) -> ProtectedNames:
     return guarded
 
 
-def _prepare(guarded: ProtectedNames, tree: Path, name: str, *, has_mounts: bool) -> None:
-    if not has_mounts:
-        _watch(guarded, tree, name)
-        return
+def _prepare(guarded: ProtectedNames, tree: OpenTree, name: str) -> None:
     parts = tuple(name.split("/"))
+    above = tree.descriptor
     for depth in range(1, len(parts) + 1):
-        path = tree.joinpath(*parts[:depth])
+        path = tree.path.joinpath(*parts[:depth])
         if path in guarded.held:
             return
         try:
-            mode = path.lstat().st_mode
+            opened = tree.open(*parts[:depth])
         except FileNotFoundError:
             if name in _NO_PLACEHOLDER:
                 _watch(guarded, tree, name)
             else:
-                _hold_missing(guarded, path)
+                _hold_missing(guarded, path, above)
             return
         except OSError:
             return  # unreadable for us, so for the program too
+        mode = os.fstat(opened).st_mode
         if stat.S_ISLNK(mode):
+            os.close(opened)
             _watch(guarded, tree, "/".join(parts[:depth]))
             return
         is_placeholder = stat.S_ISDIR(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE
         if depth == len(parts) or not stat.S_ISDIR(mode) or is_placeholder:
-            _hold(guarded, path, mode)
+            guarded.held[path] = opened
+            if is_placeholder:  # another run's, or left by a crash: the last run removes it
+                _share(guarded, path.name, above)
             return
-        if path not in guarded.pinned:
-            guarded.pinned.append(path)
+        above = _pin(guarded, path, opened)
 
 
-def _prepare_ourselves(guarded: ProtectedNames, tree: Path) -> None:
+def _pin(guarded: ProtectedNames, path: Path, opened: int) -> int:
+    """Keep the descriptor of a pinned directory; the one that was kept first."""
+    if path in guarded.pinned:
+        os.close(opened)
+    return guarded.pinned.setdefault(path, opened)
+
+
+def _prepare_ourselves(guarded: ProtectedNames, tree: OpenTree) -> None:
     """recollect may be installed in the tree (a project's .venv): the run must not change it."""
     for place in {Path(__file__).resolve().parents[1], Path(sys.prefix).resolve()}:
-        if tree in place.parents and place not in guarded.held:
-            guarded.held.append(place)
-            guarded.pinned += [p for p in place.parents if tree in p.parents and p not in guarded.pinned]
+        if tree.path not in place.parents or place in guarded.held:
+            continue
+        parts = place.relative_to(tree.path).parts
+        guarded.held[place] = tree.open(*parts)
+        for depth in range(1, len(parts)):
+            path = tree.path.joinpath(*parts[:depth])
+            _pin(guarded, path, tree.open(*parts[:depth]))
 
 
-def _hold(guarded: ProtectedNames, path: Path, mode: int) -> None:
-    guarded.held.append(path)
-    if stat.S_ISDIR(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE:
-        _share(guarded, path)  # another run's placeholder, or left by a crash: the last run removes it
-
-
-def _hold_missing(guarded: ProtectedNames, path: Path) -> None:
+def _hold_missing(guarded: ProtectedNames, path: Path, above: int) -> None:
     for _ in range(100):
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(PLACEHOLDER_MODE)
-            path.chmod(PLACEHOLDER_MODE, follow_symlinks=True)
-        guarded.held.append(path)
-        if _share(guarded, path) or path.exists():
-            return
-        guarded.held.pop()  # removed by another run between the two steps
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            _make_placeholder(path.name, above)
+        with contextlib.suppress(FileNotFoundError):  # removed by another run between the two steps
+            opened = descend(above, (path.name,), _LOOK)
+            mode = os.fstat(opened).st_mode
+            if stat.S_ISLNK(mode):
+                os.close(opened)
+                raise OSError(errno.ELOOP, "a link appeared in the place of a protected name", str(path))
+            guarded.held[path] = opened
+            if _share(guarded, path.name, above) or not stat.S_ISDIR(mode):
+                return
+            os.close(guarded.held.pop(path))
     raise OSError(errno.EBUSY, "cannot lock a placeholder", str(path))
 
 
-def _share(guarded: ProtectedNames, path: Path) -> bool:
+def _make_placeholder(name: str, above: int) -> None:
+    os.mkdir(name, 0o700, dir_fd=above)
+    made = os.open(name, _DIRECTORY, dir_fd=above)
+    try:
+        os.fchmod(made, PLACEHOLDER_MODE)  # whatever the umask says
+    finally:
+        os.close(made)
+
+
+def _share(guarded: ProtectedNames, name: str, above: int) -> bool:
     """Register as a further user of a placeholder; False when it was removed meanwhile."""
     import fcntl
 
     try:
-        descriptor = os.open(path, _DIRECTORY)
+        descriptor = os.open(name, _DIRECTORY, dir_fd=above)
     except OSError:
         return False
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     opened = os.fstat(descriptor)
     with contextlib.suppress(OSError):
-        here = path.lstat()
+        here = os.stat(name, dir_fd=above, follow_symlinks=False)
         if (here.st_dev, here.st_ino) == (opened.st_dev, opened.st_ino):
-            guarded.placeholders.append((path, descriptor))
+            guarded.placeholders.append(Placeholder(above, name, descriptor))
             return True
     os.close(descriptor)
     return False
 
 
-def _take_away(path: Path, descriptor: int) -> None:
+def _take_away(placeholder: Placeholder) -> None:
     """Remove a placeholder, unless another run still needs it or it is no longer empty."""
     import fcntl
 
     with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) == PLACEHOLDER_MODE:
-            path.rmdir()
-    os.close(descriptor)
+        fcntl.flock(placeholder.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if stat.S_IMODE(os.fstat(placeholder.descriptor).st_mode) == PLACEHOLDER_MODE:
+            os.rmdir(placeholder.name, dir_fd=placeholder.above)
+    os.close(placeholder.descriptor)
 
 
-def _watch(guarded: ProtectedNames, tree: Path, name: str) -> None:
-    if name == "HEAD" and (tree / ".git" / "HEAD").exists():
+def _watch(guarded: ProtectedNames, tree: OpenTree, name: str) -> None:
+    if name == "HEAD" and _stands(tree.descriptor, ".git/HEAD") != {"": None}:
         return
     if not any((tree, name) == (known, other) for known, other, _ in guarded.watched):
-        guarded.watched.append((tree, name, _stands(tree, name)))
+        guarded.watched.append((tree, name, _stands(tree.descriptor, name)))
 
 
-def _stands(tree: Path, name: str) -> dict[str, Stand]:
+def _stands(tree: int, name: str) -> dict[str, Stand]:
     """The state of a name and, for a directory, of everything below; links are not followed."""
     found: dict[str, Stand] = {}
     with _parent(tree, name) as above:
@@ -201,16 +245,14 @@ def _stands(tree: Path, name: str) -> dict[str, Stand]:
 
 
 @contextlib.contextmanager
-def _parent(tree: Path, name: str) -> Iterator[int | None]:
-    top = os.open(tree, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+def _parent(tree: int, name: str) -> Iterator[int | None]:
     above = None
+    way = tuple(name.split("/")[:-1])
+    with contextlib.suppress(OSError):
+        above = descend(tree, way, _DIRECTORY | os.O_CLOEXEC) if way else os.dup(tree)
     try:
-        way = tuple(name.split("/")[:-1])
-        with contextlib.suppress(OSError):
-            above = descend(top, way, _DIRECTORY | os.O_CLOEXEC) if way else os.dup(top)
         yield above
     finally:
-        os.close(top)
         if above is not None:
             os.close(above)
 
@@ -247,7 +289,7 @@ def _bytes(above: int, name: str) -> bytes:
         return file.read(_MAX_BYTES)
 
 
-def _put_back(tree: Path, name: str, before: dict[str, Stand]) -> bool:
+def _put_back(tree: int, name: str, before: dict[str, Stand]) -> bool:
     """Whether it had changed. The changed version is moved aside and the original written again."""
     if _stands_or_unknown(tree, name) == before:
         return False
@@ -260,7 +302,7 @@ def _put_back(tree: Path, name: str, before: dict[str, Stand]) -> bool:
     return True
 
 
-def _stands_or_unknown(tree: Path, name: str) -> dict[str, Stand] | None:
+def _stands_or_unknown(tree: int, name: str) -> dict[str, Stand] | None:
     try:
         return _stands(tree, name)
     except OSError:
@@ -268,9 +310,9 @@ def _stands_or_unknown(tree: Path, name: str) -> dict[str, Stand] | None:
 
 
 @contextlib.contextmanager
-def _way_restored(tree: Path, name: str) -> Iterator[int]:
+def _way_restored(tree: int, name: str) -> Iterator[int]:
     """The parent directory of a name. A link or file on the path is moved aside, never followed."""
-    above = os.open(tree, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    above = os.dup(tree)
     try:
         for part in name.split("/")[:-1]:
             try:

@@ -25,6 +25,7 @@ from recollect.execution.launch import HELPER, LaunchedProcess, LaunchSpec, inte
 from recollect.execution.process_tree import descendants, own_memory
 from recollect.execution.proxy import PORT, AllowList, Proxy
 from recollect.execution.terms import Chosen, Confinement, RunLimits, RunResult
+from recollect.execution.trees import OpenTree, open_tree
 
 OnOutput = Callable[[str, bytes], None]
 _BLINK = 0.02
@@ -81,9 +82,10 @@ class RunningProcess:
         order: LaunchSpec,
         guarded: protected.ProtectedNames,
         proxy: Proxy | None,
+        opened: contextlib.ExitStack,
     ) -> None:
         self.process, self._root = launched.process, launched.root
-        self._order, self._guarded, self._proxy = order, guarded, proxy
+        self._order, self._guarded, self._proxy, self._opened = order, guarded, proxy, opened
         self._started = time.monotonic()
         self._ending = threading.Lock()
         self._floors = {tree: _floor(tree, order.limits.keep_free_bytes) for tree in order.mounts.write}
@@ -140,6 +142,7 @@ class RunningProcess:
                     last.callback(self._said.finish)
                 if self._order.private is not None:
                     last.callback(self._order.private.remove)
+                last.callback(self._opened.close)
                 last.callback(self._settle)
                 if self._order.group is not None:
                     last.callback(self._order.group.remove)
@@ -306,10 +309,11 @@ def _started(
     backend = backends.chosen(confinement)
     hosts = AllowList(confinement.allow_hosts) if confinement.allow_hosts else None
     directory = _real_directory(cwd, "working directory")
-    trees = tuple(dict.fromkeys(_writable(tree) for tree in confinement.write))
     guarded = protected.ProtectedNames()
     private = group = launched = None
+    opened = contextlib.ExitStack()
     try:
+        trees = _trees(confinement, backend, opened)
         if backend != "unconfined" and confinement.protect:
             guarded = protected.prepare(trees, has_mounts=backend == "bubblewrap")
         private = None if backend == "bubblewrap" else private_directory.make()
@@ -324,7 +328,7 @@ def _started(
             ),
             backend=backend,
             limits=limits,
-            mounts=_mounts(confinement, trees, (*words, str(directory)), guarded),
+            mounts=_mounts(confinement, trees, (*words, str(directory)), guarded, opened),
             network=hosts is not None and backend == "bubblewrap",
             private=private,
             group=group,
@@ -333,9 +337,10 @@ def _started(
         proxy = (
             Proxy(launched.listener, hosts) if launched.listener is not None and hosts is not None else None
         )
-        return RunningProcess(launched, order, guarded, proxy)
+        return RunningProcess(launched, order, guarded, proxy, opened)
     except BaseException:
         guarded.settle()
+        opened.close()
         if private is not None:
             private.remove()
         if group is not None:
@@ -343,19 +348,36 @@ def _started(
         raise
 
 
+def _trees(confinement: Confinement, backend: Chosen, opened: contextlib.ExitStack) -> list[OpenTree]:
+    """The writable trees, each once. Without a sandbox nothing is bound, so nothing is opened."""
+    if backend == "unconfined":
+        return [OpenTree(_real_directory(tree, "writable directory"), -1) for tree in confinement.write]
+    trees: dict[Path, OpenTree] = {}
+    for path in confinement.write:
+        tree = open_tree(path)
+        opened.callback(os.close, tree.descriptor)
+        trees.setdefault(tree.path, tree)
+    return list(trees.values())
+
+
 def _mounts(
     confinement: Confinement,
-    trees: tuple[Path, ...],
+    trees: Sequence[OpenTree],
     named: tuple[str, ...],
     guarded: protected.ProtectedNames,
+    opened: contextlib.ExitStack,
 ) -> bubblewrap.Mounts:
     places = environment.secret_places() if confinement.hidden is None else confinement.hidden
+    write = {tree.path: tree.descriptor for tree in trees}
+    shown = bubblewrap.shown_of_tmp((*named, str(HELPER), interpreter()), write)
+    for descriptor in shown.values():
+        opened.callback(os.close, descriptor)
     return bubblewrap.Mounts(
-        write=trees,
+        write=write,
         hidden=environment.existing(places),
         held=guarded.held,
         pinned=guarded.pinned,
-        shown=bubblewrap.shown_of_tmp((*named, str(HELPER), interpreter()), trees),
+        shown=shown,
     )
 
 
@@ -375,31 +397,6 @@ def _real_directory(path: Path, what: str) -> Path:
         raise NotFound(f"{what} {path}: does not exist", hint="check the path") from cause
     if not real.is_dir():
         raise UsageError(f"{what} {path}: not a directory", hint="name a directory")
-    return real
-
-
-def _writable(path: Path) -> Path:
-    real = _real_directory(path, "writable directory")
-    system = (
-        "/",
-        "/proc",
-        "/sys",
-        "/dev",
-        "/etc",
-        "/usr",
-        "/bin",
-        "/sbin",
-        "/lib",
-        "/lib64",
-        "/boot",
-        "/run",
-        "/var",
-    )
-    inside_kernel = any(Path(place) in real.parents for place in ("/proc", "/sys", "/dev"))
-    if str(real) in system or inside_kernel:
-        raise UsageError(
-            f"writable directory {real}: it is a system directory", hint="name a directory of your own"
-        )
     return real
 
 
