@@ -40,13 +40,15 @@ def rules(
     write: Mapping[Path, int],
     hidden: Sequence[Path],
     own: Sequence[Path],
+    shown: Sequence[Path],
     *,
     version: int,
     second_layer: bool,
 ) -> dict[str, object]:
     """The rules for the helper. As ``second_layer``, reads are left to the mounts beneath it.
 
-    ``write`` are writable trees with their descriptors, ``own`` directories that we made for this run. The
+    ``write`` are writable trees with their descriptors, ``own`` directories that we made for this run,
+    ``shown`` what can be read although it is hidden. The
     helper gets the descriptor of a tree, except below mounts: there the path leads only to what is mounted.
     """
     change = _WRITE_FILE | _CHANGE_NAMES
@@ -61,7 +63,7 @@ def rules(
     if second_layer:
         beneath += [("/dev", change), ("/tmp", change)]  # noqa: S108 - the jail's own
     else:
-        beneath += [(str(path), _READ) for path in _readable((*write, *own), hidden)]
+        beneath += [(str(path), _READ) for path in (*_readable((*write, *own), hidden), *shown)]
         beneath += [(f"/dev/{name}", _READ_FILE | _WRITE_FILE | _TRUNCATE & handled) for name in _DEVICES]
     alone = not second_layer
     return {

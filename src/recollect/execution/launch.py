@@ -200,7 +200,12 @@ def _landlock(order: LaunchSpec) -> dict[str, object] | None:
     write = dict(order.mounts.write)
     own = [order.private.path] if order.private else []
     return landlock.rules(
-        write, order.mounts.hidden, own, version=version, second_layer=order.backend == "bubblewrap"
+        write,
+        order.mounts.hidden,
+        own,
+        list(order.mounts.shown),
+        version=version,
+        second_layer=order.backend == "bubblewrap",
     )
 
 

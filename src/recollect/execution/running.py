@@ -20,7 +20,15 @@ from types import TracebackType
 from typing import IO
 
 from recollect.errors import NotFound, UsageError
-from recollect.execution import backends, bubblewrap, cgroup, environment, private_directory, protected
+from recollect.execution import (
+    backends,
+    bubblewrap,
+    cgroup,
+    environment,
+    private_directory,
+    protected,
+    secret_places,
+)
 from recollect.execution.launch import HELPER, LaunchedProcess, LaunchSpec, interpreter, launch
 from recollect.execution.process_tree import descendants, own_memory
 from recollect.execution.proxy import PORT, AllowList, Proxy
@@ -328,7 +336,14 @@ def _started(
             ),
             backend=backend,
             limits=limits,
-            mounts=_mounts(confinement, trees, (*words, str(directory)), guarded, opened),
+            mounts=_mounts(
+                confinement,
+                backend,
+                trees,
+                named=(*words, str(directory)),
+                guarded=guarded,
+                opened=opened,
+            ),
             network=hosts is not None and backend == "bubblewrap",
             private=private,
             group=group,
@@ -362,23 +377,39 @@ def _trees(confinement: Confinement, backend: Chosen, opened: contextlib.ExitSta
 
 def _mounts(
     confinement: Confinement,
+    backend: Chosen,
     trees: Sequence[OpenTree],
+    *,
     named: tuple[str, ...],
     guarded: protected.ProtectedNames,
     opened: contextlib.ExitStack,
 ) -> bubblewrap.Mounts:
-    places = environment.secret_places() if confinement.hidden is None else confinement.hidden
+    hidden = secret_places.secret_places(os.environ) if confinement.hidden is None else confinement.hidden
     write = {tree.path: tree.descriptor for tree in trees}
-    shown = bubblewrap.shown_of_tmp((*named, str(HELPER), interpreter()), write)
+    shown = _shown(confinement.show)
+    if backend == "bubblewrap":
+        shown = bubblewrap.shown_of_tmp((*named, str(HELPER), interpreter()), write) | shown
     for descriptor in shown.values():
         opened.callback(os.close, descriptor)
     return bubblewrap.Mounts(
         write=write,
-        hidden=environment.existing(places),
+        hidden=secret_places.hidden_from(hidden, confinement.show),
         held=guarded.held,
         pinned=guarded.pinned,
         shown=shown,
     )
+
+
+def _shown(places: Sequence[Path]) -> dict[Path, int]:
+    """Each place as it is now, opened; a missing one is an error, because it was asked for."""
+    found: dict[Path, int] = {}
+    for place in places:
+        try:
+            real = place.resolve(strict=True)
+            found.setdefault(real, os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+        except (OSError, RuntimeError) as cause:
+            raise NotFound(f"{place}: does not exist", hint="check the path given with --show") from cause
+    return found
 
 
 def _checked_argv(argv: Sequence[str]) -> tuple[str, ...]:

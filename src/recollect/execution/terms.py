@@ -44,6 +44,8 @@ class Confinement:
     write: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] | None = None
     """Files and directories it cannot read; None means the places where keys are stored."""
+    show: tuple[Path, ...] = ()
+    """Files and directories it may read although they are hidden, or inside a hidden directory."""
     allow_hosts: tuple[str, ...] = ()
     """``example.org``, ``*.example.org``, ``example.org:8443``; ports 80 and 443 unless one is named."""
     backend: Backend = "auto"

@@ -16,6 +16,7 @@ Example:
   recollect run -- make test
   recollect run --allow-net example.org --yes -- curl -s https://example.org/
   recollect run --write ../build --timeout 600 --json -- cmake --build ../build
+  recollect run --show ~/.config/gh --yes -- gh auth status
 """
 
 from __future__ import annotations
@@ -50,6 +51,13 @@ def add_options(parser: ArgumentParser) -> None:
         "--write", metavar="DIR", action="append", default=[], help="a directory it may write to (repeatable)"
     )
     parser.add_argument(
+        "--show",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a place with credentials it may read; they are hidden by default (repeatable)",
+    )
+    parser.add_argument(
         "--timeout", metavar="S", type=float, default=120.0, help="time limit in seconds (default 120)"
     )
     parser.add_argument("--yes", action="store_true", help="confirm if a rule asks")
@@ -69,6 +77,7 @@ def run(options: Namespace) -> int:
         cwd=Path.cwd(),
         write=tuple(map(Path, options.write)),
         allow_hosts=tuple(options.allow_net),
+        show=tuple(Path(place).expanduser() for place in options.show),
         is_unconfined=options.unconfined,
         seconds=options.timeout,
         accepts_ask=options.yes,

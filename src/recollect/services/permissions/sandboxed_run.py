@@ -30,6 +30,7 @@ class RunRequest:
     cwd: Path
     write: tuple[Path, ...] = ()
     allow_hosts: tuple[str, ...] = ()
+    show: tuple[Path, ...] = ()
     is_unconfined: bool = False
     seconds: float = 120
     accepts_ask: bool = False
@@ -53,6 +54,7 @@ def run(
     confinement = execution.Confinement(
         write=(request.cwd, *request.write),
         allow_hosts=request.allow_hosts,
+        show=request.show,
         backend="unconfined" if request.is_unconfined else "auto",
     )
     return execution.run(
