@@ -230,3 +230,44 @@ def test_files_that_tools_read_are_put_back_when_a_run_made_them(tree: Path, has
 
     assert {str(tree / ".npmrc"), str(tree / ".gitattributes")} == set(guarded.settle())
     assert not (tree / ".npmrc").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "directory"),
+    [
+        ("[core]\n\thooksPath = .githooks\n", ".githooks"),
+        ("[Core] HOOKSPATH=.githooks ; ours\n", ".githooks"),
+        ('[core]\n\tbare = false\n\thookspath = "tools/git hooks" # ours\n', "tools/git hooks"),
+        ("[core]\n\thooksPath = first\n[core]\n\thooksPath = TREE/tools/./hooks\n", "tools/hooks"),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_directory_that_git_takes_its_hooks_from_is_protected(
+    tree: Path, config: str, directory: str, is_there: bool
+) -> None:
+    """``core.hooksPath`` names another directory than .git/hooks; in the repository or for the user."""
+    (tree / ".git/config").write_text(config.replace("TREE", str(tree)))
+    if is_there:
+        (tree / directory).mkdir(parents=True)
+    for has_mounts in (True, False):
+        guarded = prepare(tree, has_mounts=has_mounts)
+        held = set(guarded.held)
+        if not has_mounts:
+            (tree / directory).mkdir(parents=True, exist_ok=True)
+            (tree / directory / "pre-commit").write_text("planted")
+        put_back = guarded.settle()
+
+        if has_mounts:
+            assert held & {tree / directory, *(tree / directory).parents}
+        assert not (tree / directory / "pre-commit").exists()
+        assert ((str(tree / directory),) if not has_mounts else ()) == put_back
+
+
+@pytest.mark.parametrize("value", ["/etc/hooks", "../outside", "~/hooks", "", ".", "a\\"])
+def test_a_hooks_directory_outside_the_tree_is_no_name_of_it(tree: Path, value: str) -> None:
+    (tree / ".git/config").write_text(f"[core]\n\thooksPath = {value}\n")
+    guarded = prepare(tree, has_mounts=True)
+    held = {path.relative_to(tree).as_posix() for path in guarded.held}
+    guarded.settle()
+
+    assert not held & {"..", ".", "etc"}

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from recollect.errors import StorageError
 from recollect.execution.trees import OpenTree
-from recollect.policy.protected import CONFIGURATION, names_in_tree
+from recollect.policy.protected import CONFIGURATION, hooks_directory, names_in_tree
 from recollect.system.beneath import descend
 
 PROTECTED = names_in_tree()
@@ -108,7 +108,7 @@ def prepare(trees: Sequence[OpenTree], *, has_mounts: bool) -> ProtectedNames:
     guarded = ProtectedNames()
     try:
         for tree in trees:
-            for name in PROTECTED:
+            for name in (*PROTECTED, *_hooks(tree)):
                 if has_mounts:
                     _prepare(guarded, tree, name)
                 else:
@@ -120,6 +120,26 @@ def prepare(trees: Sequence[OpenTree], *, has_mounts: bool) -> ProtectedNames:
         guarded.settle()
         raise
     return guarded
+
+
+def _hooks(tree: OpenTree) -> list[str]:
+    """The directory inside the tree that ``core.hooksPath`` names, in the repository's or the user's configuration."""
+    home = Path(os.environ.get("HOME") or "/nonexistent")
+    texts = [_bytes_below(tree, ".git", "config")]
+    for path in (home / ".gitconfig", home / ".config" / "git" / "config"):
+        with contextlib.suppress(OSError):
+            texts.append(path.read_bytes()[:_MAX_BYTES])
+    found = {hooks_directory(text.decode("utf-8", "replace")) for text in texts}
+    places = {os.path.normpath(tree.path / name) for name in found if name and "\0" not in name}
+    return [os.path.relpath(place, tree.path) for place in sorted(places) if tree.path in Path(place).parents]
+
+
+def _bytes_below(tree: OpenTree, *parts: str) -> bytes:
+    """A file below the tree, links not followed; nothing where there is none."""
+    with contextlib.suppress(OSError), os.fdopen(descend(tree.descriptor, parts, _FILE), "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read(_MAX_BYTES)
+    return b""
 
 
 def _prepare(guarded: ProtectedNames, tree: OpenTree, name: str) -> None:

@@ -69,3 +69,32 @@ def names_in_tree() -> tuple[str, ...]:
     parts = [f"{name}/{part}" for name, parts in DIRECTORIES.items() for part in parts]
     whole = [name for name, parts in DIRECTORIES.items() if not parts]
     return (*parts, *whole, *sorted(FILES), *CONFIGURATION)
+
+
+def hooks_directory(git_config: str) -> str | None:
+    """The directory that ``core.hooksPath`` names in a git configuration, as it is written; files it includes do not count."""
+    section, found = "", None
+    for line in git_config.replace("\\\n", "").splitlines():
+        text = line.strip()
+        if text.startswith("["):
+            head, _, text = text[1:].partition("]")
+            section, text = head.strip().lower(), text.strip()
+        name, equals, value = text.partition("=")
+        if section == "core" and equals and name.strip().lower() == "hookspath":
+            found = _unquoted(value.strip()) or None
+    return found
+
+
+def _unquoted(value: str) -> str:
+    """A value without its quotes, escapes and comment."""
+    text, quoted, letters = "", False, iter(value)
+    for letter in letters:
+        if letter == '"':
+            quoted = not quoted
+        elif letter == "\\":
+            text += next(letters, "")
+        elif letter in "#;" and not quoted:
+            break
+        else:
+            text += letter
+    return text if quoted else text.rstrip()
