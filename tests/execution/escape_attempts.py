@@ -163,6 +163,22 @@ def change_times_outside(f: Facts) -> object:
 
 
 @attempt(control=True)
+def leave_a_set_user_id_file(f: Facts) -> object:
+    name = f["tree"] + "/lent"
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o755))
+    os.chmod(name, 0o4755)
+    return oct(os.stat(name).st_mode)
+
+
+@attempt(control=True)
+def create_a_set_user_id_file(f: Facts) -> object:
+    os.umask(0)
+    name = f["tree"] + "/lent2"
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o6755))
+    return oct(os.stat(name).st_mode) if os.stat(name).st_mode & 0o6000 else None
+
+
+@attempt(control=True)
 def write_through_proc_root(f: Facts) -> object:
     with open("/proc/self/root" + f["outside"] + "/file", "a") as file:
         return file.write("x")
@@ -808,6 +824,86 @@ def turn_a_protected_link(f: Facts) -> object:
 def become_a_bare_repository(f: Facts) -> object:
     with open(f["bare"] + "/HEAD", "w") as file:
         return file.write("ref: refs/heads/main\n")
+
+
+# --- every change of a file outside, by every way to spell its path ---------------------------
+
+
+def _by_link(f: Facts) -> str:
+    link = f"{f['tree']}/way-{os.getpid()}"
+    os.symlink(f["outside"], link)
+    return link
+
+
+def _by_directory(f: Facts) -> str:
+    os.chdir(f["outside"])
+    return "."
+
+
+SPELLINGS: dict[str, Callable[[Facts], str]] = {
+    "plain": lambda f: str(f["outside"]),
+    "doubled": lambda f: "//" + f["outside"].replace("/", "/./"),
+    "dotted": lambda f: f["tree"] + "/../" + os.path.basename(f["outside"]),
+    "root": lambda f: "/proc/self/root" + f["outside"],
+    "thread": lambda f: "/proc/thread-self/root" + f["outside"],
+    "cwd": lambda f: "/proc/self/cwd/" + os.path.relpath(f["outside"], os.getcwd()),
+    "descriptor": lambda f: f"/proc/self/fd/{os.open(f['outside'], os.O_RDONLY)}",
+    "device": lambda f: f"/dev/fd/{os.open(f['outside'], os.O_RDONLY)}",
+    "link": _by_link,
+    "directory": _by_directory,
+}
+
+
+def _written(path: str, flags: int) -> int:
+    descriptor = os.open(path, os.O_WRONLY | flags)
+    try:
+        return os.write(descriptor, b"x")
+    finally:
+        os.close(descriptor)
+
+
+def _linked(path: str, f: Facts) -> int:
+    second = f"{f['tree']}/second-{os.getpid()}"
+    os.link(path, second)
+    return _written(second, os.O_APPEND)
+
+
+def _swapped(path: str, f: Facts) -> None:
+    own = f"{f['tree']}/own-{os.getpid()}"
+    _written(own, os.O_CREAT)
+    os.replace(own, path)
+
+
+# Each takes the path of a file that is there, and of one that is not.
+CHANGES: dict[str, Callable[[str, str, Facts], object]] = {
+    "overwrite": lambda there, new, f: _written(there, os.O_TRUNC),
+    "append": lambda there, new, f: _written(there, os.O_APPEND),
+    "create": lambda there, new, f: _written(new, os.O_CREAT | os.O_EXCL),
+    "truncate": lambda there, new, f: os.truncate(there, 0),
+    "unlink": lambda there, new, f: os.unlink(there),
+    "rename": lambda there, new, f: os.rename(there, new),
+    "take": lambda there, new, f: os.rename(there, f"{f['tree']}/taken-{os.getpid()}"),
+    "replace": lambda there, new, f: _swapped(there, f),
+    "hard_link": lambda there, new, f: _linked(there, f),
+    "symlink": lambda there, new, f: os.symlink("x", new),
+    "mkdir": lambda there, new, f: os.mkdir(new),
+    "mkfifo": lambda there, new, f: os.mkfifo(new),
+}
+
+
+def _make(change: str, spelling: str) -> None:
+    def one(f: Facts) -> object:
+        name = f"{SPELLINGS[spelling](f)}/{change}-{spelling}"
+        return CHANGES[change](name, name + "-new", f) or "done"
+
+    one.__name__ = f"{change}_by_{spelling}"
+    attempt(control=True)(one)
+
+
+for _change in CHANGES:
+    for _spelling in SPELLINGS:
+        _make(_change, _spelling)
+VICTIMS = [f"{change}-{spelling}" for change in CHANGES for spelling in SPELLINGS]
 
 
 def tried(function: Attempt, facts: Facts) -> str:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, cast
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-sys.path.insert(0, str(SOURCE))
+sys.path[:0] = [str(SOURCE), str(SOURCE.parent)]
 
 from recollect import execution  # noqa: E402 - the path above comes first
 from recollect.execution.launch import HELPER, interpreter  # noqa: E402
+from tests.execution.escape_attempts import VICTIMS  # noqa: E402
 
 INSIDE = Path(__file__).with_name("escape_attempts.py")
 
@@ -35,7 +36,7 @@ class World:
         )
         for directory in (self.outside, self.tree, self.bare, self.secrets / "keys"):
             directory.mkdir(parents=True)
-        for name in ("file", "spare1", "spare2", "mode", "times"):
+        for name in ("file", "spare1", "spare2", "mode", "times", *VICTIMS):
             (self.outside / name).write_text("untouched")
             (self.outside / name).chmod(0o644)
         os.utime(self.outside / "times", (1_000_000, 1_000_000))

@@ -51,6 +51,25 @@ def verdict(program: bytes, arch: int, number: int, *arguments: int) -> str:
         (56, (0x1200011,), ALLOWED, ALLOWED),  # clone: fork
         (56, (0x10000011,), REFUSED, REFUSED),  # clone: new user namespace
         (435, (), UNKNOWN, UNKNOWN),  # clone3: libc falls back to clone
+        (437, (), UNKNOWN, UNKNOWN),  # openat2: its mode is in memory
+        (90, (0, 0o755), ALLOWED, ALLOWED),  # chmod
+        (90, (0, 0o4755), REFUSED, REFUSED),  # set user id
+        (91, (0, 0o2755), REFUSED, REFUSED),  # fchmod, set group id
+        (268, (0, 0, 0o4000), REFUSED, REFUSED),  # fchmodat
+        (452, (0, 0, 0o4000, 0), REFUSED, REFUSED),  # fchmodat2
+        (257, (0, 0, 0o101, 0o644), ALLOWED, ALLOWED),  # openat, create
+        (257, (0, 0, 0o101, 0o4755), REFUSED, REFUSED),
+        (257, (0, 0, 0o20000002, 0o4755), REFUSED, REFUSED),  # without a name
+        (
+            257,
+            (0, 0, 0, 0o4755),
+            ALLOWED,
+            ALLOWED,
+        ),  # nothing is created, the rest is what was in the register
+        (2, (0, 0o100, 0o4755), REFUSED, REFUSED),
+        (85, (0, 0o4755), REFUSED, REFUSED),  # creat
+        (133, (0, 0o104755), REFUSED, REFUSED),  # mknod
+        (259, (0, 0, 0o104755), REFUSED, REFUSED),
         (16, (0, 0x5413), ALLOWED, ALLOWED),  # ioctl: window size
         (16, (0, 0x5412), REFUSED, REFUSED),  # ioctl: TIOCSTI
         (302, (0, 7), ALLOWED, ALLOWED),  # prlimit64: our own
@@ -87,10 +106,11 @@ def test_the_other_machine_has_its_own_numbers() -> None:
     program = seccomp.program(own_network=True, machine="aarch64")
     assert program is not None
 
-    assert (REFUSED, ALLOWED, REFUSED) == (
+    assert (REFUSED, ALLOWED, REFUSED, REFUSED) == (
         verdict(program, ARM64, 198, 1, 1, 0),
         verdict(program, ARM64, 198, 2, 1, 0),
         verdict(program, ARM64, 41),
+        verdict(program, ARM64, 53, 0, 0, 0o4755),
     )
 
 

@@ -76,7 +76,10 @@ def not_held(order: LaunchSpec) -> tuple[str, ...]:
             "protected names inside writable trees are restored after the run, not protected during it"
         )
         missing.append(
-            "modes, owners and times of files outside can be changed where the user may change them"
+            "modes, owners, times and extended attributes of files outside can be changed where the user may change them"
+        )
+        missing.append(
+            "existence, size and times of hidden files, and command lines of other processes, can be seen"
         )
         if landlock.abi() < 6:
             missing.append("signals to other processes of this user are possible (Landlock ABI below 6)")

@@ -22,6 +22,8 @@ _NAMESPACES = 0x02000000 | 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SET_ID = 0o6000
+_CREATES = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE: the mode is read only with one of them
 
 # Numbers that both machines share (all calls since 5.1).
 _NEW = {
@@ -36,6 +38,8 @@ _NEW = {
     "fsmount": 432,
     "fspick": 433,
     "clone3": 435,
+    "openat2": 437,
+    "fchmodat2": 452,
     "process_madvise": 440,
     "mount_setattr": 442,
     "process_mrelease": 448,
@@ -47,6 +51,14 @@ _X86_64 = {
     "clone": 56,
     "ioctl": 16,
     "prlimit64": 302,
+    "open": 2,
+    "creat": 85,
+    "chmod": 90,
+    "fchmod": 91,
+    "mknod": 133,
+    "openat": 257,
+    "mknodat": 259,
+    "fchmodat": 268,
     "ptrace": 101,
     "process_vm_readv": 310,
     "process_vm_writev": 311,
@@ -96,6 +108,10 @@ _ARM64 = {
     "clone": 220,
     "ioctl": 29,
     "prlimit64": 261,
+    "mknodat": 33,
+    "fchmod": 52,
+    "fchmodat": 53,
+    "openat": 56,
     "ptrace": 117,
     "process_vm_readv": 270,
     "process_vm_writev": 271,
@@ -138,7 +154,14 @@ _ARM64 = {
     "mq_open": 180,
 }
 _MACHINES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _ARM64)}
-_BY_ARGUMENT = frozenset(["socket", "socketpair", "clone", "ioctl", "prlimit64", "clone3"])
+# Calls that give a file its mode, and which argument that is; of those that open, also which one has the flags.
+_MODE = {"creat": 1, "chmod": 1, "fchmod": 1, "mknod": 1, "mknodat": 2, "fchmodat": 2, "fchmodat2": 2}
+_FLAGS_AND_MODE = {"open": (1, 2), "openat": (2, 3)}
+# Their arguments are in memory, out of the filter's reach; programs fall back to the older call.
+_UNREADABLE = frozenset(["clone3", "openat2"])
+_BY_ARGUMENT = frozenset(
+    ["socket", "socketpair", "clone", "ioctl", "prlimit64", *_MODE, *_FLAGS_AND_MODE, *_UNREADABLE]
+)
 _SHARED_OBJECTS = frozenset(["shmget", "semget", "msgget", "mq_open"])
 
 
@@ -160,9 +183,9 @@ def program(*, own_network: bool, machine: str | None = None) -> bytes | None:
         code += [_test(_JGE, 0x40000000, 0, 1), _end(_UNKNOWN)]
     for number in sorted(refused):
         code += [_test(_JEQ, number, 0, 1), _end(_REFUSE)]
-    code += _when(
-        numbers["clone3"], [_end(_UNKNOWN)]
-    )  # its flags are in memory, out of the filter's reach: libc falls back to clone
+    for name in sorted(_UNREADABLE):
+        code += _when(numbers[name], [_end(_UNKNOWN)])
+    code += _no_set_id(numbers)
     code += _when(numbers["clone"], [_load(_low(0)), _test(_JSET, _NAMESPACES, 0, 1), _end(_REFUSE)])
     code += _when(numbers["ioctl"], _none_of(1, (_TIOCSTI, _TIOCLINUX)))
     code += _when(numbers["prlimit64"], [_load(_low(0)), _test(_JEQ, 0, 1, 0), _end(_REFUSE)])
@@ -170,6 +193,21 @@ def program(*, own_network: bool, machine: str | None = None) -> bytes | None:
     code += _when(numbers["socketpair"], _pairs())
     code.append(_end(_ALLOW))
     return b"".join(code)
+
+
+def _no_set_id(numbers: dict[str, int]) -> list[bytes]:
+    """A set-user-id file that a run leaves behind would lend its owner's rights to every other user."""
+    code: list[bytes] = []
+    for name, argument in _MODE.items():
+        if name in numbers:
+            code += _when(numbers[name], [_load(_low(argument)), _test(_JSET, _SET_ID, 0, 1), _end(_REFUSE)])
+    for name, (flags, mode) in _FLAGS_AND_MODE.items():
+        if name in numbers:
+            judged = [_load(_low(mode)), _test(_JSET, _SET_ID, 0, 1), _end(_REFUSE)]
+            code += _when(
+                numbers[name], [_load(_low(flags)), _test(_JSET, _CREATES, 0, len(judged)), *judged]
+            )
+    return code
 
 
 def _families(*, own_network: bool) -> list[bytes]:
