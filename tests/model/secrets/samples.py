@@ -138,7 +138,8 @@ SAMPLES: dict[str, Sample] = {
         lambda d: f"{d.alnum(76)}AZDO{d.alnum(4)}", lambda d: f"{d.alnum(30)}AZDO{d.alnum(4)}"
     ),
     "azure-client-secret": _parts(
-        lambda d: f"{d.alnum(3)}8Q~{d.url(34)}", lambda d: f"{d.alnum(3)}8Q~{d.url(20)}"
+        lambda d: f"{d.alnum(3)}8Q~{d.draw(URL + '~.', 33)}{d.alnum(1)}",
+        lambda d: f"{d.alnum(3)}8Q~{d.url(20)}",
     ),
     "digitalocean-token": _fixed("dop_v1_", HEX, 64),
     "heroku-api-key": _fixed("HRKU-AA", URL, 58),
@@ -163,7 +164,12 @@ SAMPLES: dict[str, Sample] = {
     "github-oauth-token": _fixed("gho_", ALNUM, 36),
     "github-app-token": _fixed("ghs_", ALNUM, 36),
     "github-refresh-token": _parts(lambda d: f"ghr_{d.alnum(76)}", lambda d: f"ghr_{d.alnum(50)}"),
-    "gitlab-pat": _fixed("glpat-", URL, 20),
+    "gitlab-pat": _parts(
+        lambda d: (
+            f"glpat-{d.url(20)}" if d.random.random() < 0.5 else f"glpat-{d.url(40)}.01.{d.draw(LOWER, 9)}"
+        ),
+        lambda d: f"glpat-{d.url(17)}",
+    ),
     "gitlab-deploy-token": _fixed("gldt-", URL, 20),
     "gitlab-runner-token": _fixed("glrt-", URL, 20),
     "gitlab-trigger-token": _fixed("glptt-", HEX, 40),

@@ -19,6 +19,9 @@ from recollect.model.secrets.values import in_value, values
 from recollect.model.secrets.views import TextSpan, TextView, base64_stretches, joined, unescaped
 
 _DEEPEST = 4
+_SHORTEST_BINARY, _BINARY_SAMPLE = 120, 4096
+_STRANGE = 0.1  # of the letters of a text: control characters and bytes that are not UTF-8
+_PADDING = 2
 _MARK = re.compile(r"\[redacted:[0-9a-z-]{1,60}:[0-9a-f]{8}\]")
 
 
@@ -78,15 +81,45 @@ def _settled(found: list[SecretMatch]) -> list[SecretMatch]:
 
 
 def _look(text: str) -> Iterator[SecretMatch]:
-    yield from _directly(text)
+    runs = list(base64_stretches(text))
+    binary = [run.place for run in runs if _is_binary(run.letters)]
+    yield from _outside(binary, _directly(text))
     for is_marked in (False, True):
         if not is_marked or re.search(r"\n[ \t]*[>+|\u2502\xe2-]", text):
             view = joined(text, is_marked=is_marked)
             if view is not None:
-                yield from over_lines(view)
-    for stretch in base64_stretches(text):
-        for inner in _in_base64(stretch.letters):
-            yield SecretMatch(inner.kind, *stretch.place, inner.secret, MatchRank.WRAPPED)
+                yield from _outside(binary, over_lines(view))
+    for run in runs:
+        for inner in _in_base64(run.letters):
+            yield SecretMatch(inner.kind, *run.place, inner.secret, MatchRank.WRAPPED)
+
+
+def _outside(binary: list[TextSpan], found: Iterator[SecretMatch]) -> Iterator[SecretMatch]:
+    """Without matches that are a part of binary data in base64, such as a picture: those letters are chance."""
+    starts = [span.start for span in binary]
+    for one in found:
+        at = bisect_right(starts, one.start) - 1
+        if at < 0 or one.end > binary[at].end or _covers(one, binary[at]):
+            yield one
+
+
+def _covers(one: SecretMatch, run: TextSpan) -> bool:
+    """Whether a match is the whole run, up to its padding: some secrets are base64 themselves."""
+    return one.start == run.start and run.end - one.end <= _PADDING
+
+
+def _is_binary(letters: str) -> bool:
+    """Whether a long run of base64 holds anything but text."""
+    if len(letters) < _SHORTEST_BINARY:
+        return False
+    start = letters[:_BINARY_SAMPLE]
+    try:
+        data = binascii.a2b_base64(start[: len(start) // 4 * 4])
+    except binascii.Error:
+        return False
+    text = data.decode("utf-8", "replace")
+    strange = sum(letter == "\ufffd" or not (letter.isprintable() or letter in "\t\r\n") for letter in text)
+    return strange > len(text) * _STRANGE
 
 
 def _directly(text: str) -> Iterator[SecretMatch]:
@@ -99,7 +132,7 @@ def _in_base64(letters: str) -> list[SecretMatch]:
     """Secrets in decoded base64; pictures and other binary data are skipped."""
     try:
         start = binascii.a2b_base64(letters[:24])
-        if not start.isascii():
+        if not start.isascii() or _is_binary(letters):
             return []
         whole = letters.rstrip("=")
         data = binascii.a2b_base64(whole[: len(whole) - (len(whole) % 4 == 1)] + "==")

@@ -21,6 +21,8 @@ _A = "[0-9A-Za-z]"
 _H = "[0-9a-f]"
 _U = "[0-9A-Za-z_-]"
 _B = "[0-9A-Za-z+/]"
+# From a name to its value: NAME=, "NAME": and ["NAME"] =; define("NAME", and <add key="NAME" value=.
+BETWEEN = r"""(?:["'`]?\]?\s{0,3}(?::=|=>|=|:)|["'`]\s?,|["'`]\s{1,3}value\s?=)\s{0,3}"""
 _UUID = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
 
 
@@ -138,7 +140,7 @@ TOKENS: tuple[TokenPattern, ...] = (
         "azure-client-secret",
         "Azure client secret",
         "Q~",
-        r"[0-9A-Za-z_~.]{3}\dQ~[0-9A-Za-z_~.-]{31,34}",
+        r"[0-9A-Za-z_~.-]{3}\dQ~[0-9A-Za-z_~.-]{31,34}",
         r"(?<=[0-9]Q~)",
     ),
     _token("digitalocean-token", "DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", f"{_H}{{64}}"),
@@ -175,14 +177,14 @@ TOKENS: tuple[TokenPattern, ...] = (
         "gitlab-pat",
         "GitLab personal access token",
         "glpat-",
-        rf"(?:{_U}{{27,300}}\.[0-9a-z]{{9}}|{_U}{{20}})",
+        rf"(?:{_U}{{27,300}}\.(?:[0-9a-z]{{2}}\.)?[0-9a-z]{{9}}|{_U}{{20}})",
     ),
     _token("gitlab-deploy-token", "GitLab deploy token", "gldt-", f"{_U}{{20}}"),
     _token(
         "gitlab-runner-token",
         "GitLab runner token",
         "glrt-",
-        rf"(?:t\d_{_U}{{27,300}}\.[0-9a-z]{{9}}|{_U}{{20}})",
+        rf"(?:t\d_{_U}{{27,300}}\.(?:[0-9a-z]{{2}}\.)?[0-9a-z]{{9}}|{_U}{{20}})",
     ),
     _token("gitlab-trigger-token", "GitLab pipeline trigger token", "glptt-", f"{_H}{{40}}"),
     _token("gitlab-job-token", "GitLab job token", "glcbt-", f"{_A}{{1,5}}_{_U}{{20}}"),
@@ -466,7 +468,7 @@ NAMED: tuple[NamedPattern, ...] = (
     ),
 )
 
-_ASSIGNED = r"""["'`]?\s{0,3}(?::=|=>|=|:)\s{0,3}(?:["'`]|(?=[^\s"'`]))"""
+_ASSIGNED = rf"""{BETWEEN}(?:["'`]|(?=[^\s"'`]))"""
 
 SHAPES: tuple[ShapePattern, ...] = (
     ShapePattern(
@@ -491,7 +493,7 @@ SHAPES: tuple[ShapePattern, ...] = (
         "azure-sas-signature",
         "Azure shared access signature",
         ("sig=",),
-        r"[?&;]sig=(?P<secret>[0-9A-Za-z+/%]{43,70}(?:%3[Dd]|=))",
+        r"(?<![A-Za-z])sig=(?P<secret>[0-9A-Za-z+/%]{43,90}(?:%3[Dd]|=))",
     ),
     ShapePattern(
         "gitlab-session",

@@ -16,6 +16,7 @@ import binascii
 import functools
 import re
 from collections.abc import Callable
+from urllib.parse import unquote_to_bytes
 
 from recollect.model.secrets.patterns import NAMED, TOKENS
 
@@ -105,7 +106,11 @@ def _has(look: _Look, data: bytes) -> bool:
 
 _QUOTES = frozenset(b"\"'`\\ ")
 _GIVES = frozenset(b":=>")
+_GIVES_OR_COMMA = _GIVES | frozenset(b",")  # of define("NAME", "value")
 _QUOTES_AND_GIVES = _QUOTES | _GIVES
+_BEHIND_NAME = _QUOTES | _GIVES_OR_COMMA | frozenset(b"]")  # of environ["NAME"] = "value"
+_ENDS_COLOUR = frozenset(b"mK")
+_COLOURS = re.compile(rb"(?:\\+u001[bB]|\\+x1[bB]|\\+e|\\+033|\x1b)\[[0-9;?]*[A-Za-z]")
 _BEFORE_REST = frozenset(b".:/$~")
 _BEFORE_PART = frozenset(b"+/")
 _BEFORE_SKIPPED = frozenset(b"[;%\\\n")
@@ -220,7 +225,9 @@ def _is_secret(block: bytes, place: int, end: int) -> bool:
 def _is_secret_later(block: bytes, place: int, before: int) -> bool:
     """Whether a secret begins after the letters of an escape, or continues one before a line break."""
     skipped = _SKIPPED.match(block, place)
-    if skipped is not None and _begins(block, skipped.end(), before):
+    if skipped is not None and (
+        _begins(block, skipped.end(), before) or _is_given_in_colour(block, skipped.end())
+    ):
         return True
     is_line = before == _NEWLINE or (before == _BACKSLASH and block[place] in b"nr")
     return is_line and _is_broken(block, place - 1)
@@ -257,13 +264,32 @@ def _is_given(block: bytes, place: int) -> bool:
     if block[place - 1] == 0x20 and block[place - 2] not in _QUOTES_AND_GIVES:
         return block[place - 2] in b"rRcC" and block[place - 7 : place - 1].lower() in _SCHEMES
     at = _skip_back(block, place - 1, _QUOTES) if block[place - 1] in _QUOTES else place - 1
-    if block[at] not in _GIVES:
-        return False
-    at = _skip_back(block, at - 1, _QUOTES_AND_GIVES)
+    if block[at] not in _GIVES_OR_COMMA:
+        return block[at] in _ENDS_COLOUR and _is_given_in_colour(block, place)
+    name = _name_before(block, _skip_back(block, at - 1, _BEHIND_NAME))
+    return (
+        _is_telling(name)
+        or (block[place - 1] == 0x3D and _is_cookie(name))
+        or (name[1:] == b"value" and _is_telling(_name_before(block, _skip_back(block, at - 6, _QUOTES))))
+        or _is_given_in_colour(block, place)
+    )
+
+
+def _name_before(block: bytes, at: int) -> bytes:
+    """The name that ends at a position, with the byte before it: names repeat, what comes before them does not."""
     name = block[max(0, at - 40) : at + 1]
-    # With the byte before it: names repeat, what comes before them does not.
-    name = name[max(name.translate(_NAME).rfind(_OTHER), 0) :]
-    return _is_telling(name) or (block[place - 1] == 0x3D and _is_cookie(name))
+    return name[max(name.translate(_NAME).rfind(_OTHER), 0) :]
+
+
+def _is_given_in_colour(block: bytes, place: int) -> bool:
+    """The same without the colours between the name and the value."""
+    if block.find(b"[", max(0, place - 24), place) < 0:
+        return False  # no colour: so it is nearly always
+    before = block[max(0, place - 160) : place]
+    plain = _COLOURS.sub(b"", before)
+    return (
+        plain != before and len(plain) > 2 and plain[-1] in _QUOTES_AND_GIVES and _is_given(plain, len(plain))
+    )
 
 
 @functools.lru_cache(4096)
@@ -365,6 +391,9 @@ def _each_base64(block: bytes, note: _Note, look: Callable[[bytes, int, int], tu
 
 def _is_base64_secret(block: bytes, start: int) -> bool:
     before = block[start - 4 : start]
+    if before[-1:] in (b"[", b";"):
+        colour = _SKIPPED.match(block, start)
+        return colour is not None and _is_given_in_colour(block, colour.end())
     return (
         block.startswith(_starts().certain[block[start]], start)
         or before == b"glc_"
@@ -394,7 +423,8 @@ def _letters(stretch: bytes) -> bytes:
 
 # --- rare words ---------------------------------------------------------------------------------------------
 
-_GIVES_PASSWORD = rb"""[\w.-]{0,20}[\\"'` ]{0,4}(?:[:=]|=>)[\\"'` ]{0,6}[^\s"'`\\,;]{4}"""
+_BESIDE = rb"""(?:[\\"'` \]]|%s)""" % _COLOURS.pattern
+_GIVES_PASSWORD = rb"""[\w.-]{0,20}%s{0,6}(?:[:=,]|=>|value\\?=)%s{0,8}[^\s"'`\\,;]{4}""" % (_BESIDE, _BESIDE)
 _PASSWORD = (
     rb"[aA](?i:ss(?:w(?:or)?d|phrase)%s|(?P<netrc>ssword(?=[ \\\n])))|[wW][dD]%s|[rR](?P<key>(?i:ivate key))"
     % (_GIVES_PASSWORD, _GIVES_PASSWORD)
@@ -407,6 +437,10 @@ _IN_ADDRESS = re.compile(
     rb"""|[\w-]{1,60}\.webhook\.office)"""
 )
 _ESCAPED_LETTER = re.compile(rb"\\u00[2-7]")
+_MARKED = (re.compile(rb"Q~[\w~.-]{31}"), re.compile(rb"sig=[0-9A-Za-z+/%]{43}"))
+# An escape of an address in a run of letters that is long enough.
+_PERCENT = re.compile(rb"%(?:2[4BDFbdf]|3[ADad]|7[Ee])")
+_ADDRESS_LETTER = _mask(b"_-.~%+=&?")
 
 
 def _rare_words(block: bytes, note: _Note) -> None:
@@ -414,6 +448,9 @@ def _rare_words(block: bytes, note: _Note) -> None:
         _each(expression, block, note, lambda match: not match["netrc"] or _is_netrc(block, match.start()))
     _each(_ADDRESS, block, note, lambda match: _is_address(block, match.start()))
     _each(_ESCAPED_LETTER, block, note, lambda _: True)
+    for expression in _MARKED:
+        _each(expression, block, note, lambda _: True)
+    _each(_PERCENT, block, note, lambda match: _is_percent_encoded(block, match.start()))
 
 
 def _is_address(block: bytes, place: int) -> bool:
@@ -422,6 +459,17 @@ def _is_address(block: bytes, place: int) -> bool:
         return True
     around = block[max(0, place - 300) : place + 300].lower()
     return b"curl" in around and (b" -u" in around or b"--user" in around)
+
+
+def _is_percent_encoded(block: bytes, place: int) -> bool:
+    """Whether the words around an escape of an address hold a secret once they are decoded."""
+    least = max(0, place - 300)
+    mask = block[least : place + 300].translate(_ADDRESS_LETTER)
+    start = mask.rfind(_OTHER, 0, place - least) + 1
+    end = mask.find(_OTHER, place - least)
+    text = block[least + start : least + (len(mask) if end < 0 else end)]
+    decoded = unquote_to_bytes(text)
+    return len(decoded) >= _LONG_WORD and any(_has(look, decoded) for look in (_long_words, _base64_words))
 
 
 def _is_netrc(block: bytes, place: int) -> bool:

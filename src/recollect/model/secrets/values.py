@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from recollect.model.secrets.found import MatchRank, SecretMatch
-from recollect.model.secrets.patterns import NAMED, SHAPES, NamedPattern, ShapePattern
+from recollect.model.secrets.patterns import BETWEEN, NAMED, SHAPES, NamedPattern, ShapePattern
 from recollect.model.secrets.plausible import TESTS, entropy, is_believed_value, is_not_invented
 from recollect.model.secrets.views import TextSpan
 
@@ -37,7 +37,7 @@ def believed(rule: Rule) -> ValueRule:
     return ValueRule(rule.kind, rank, rule.entropy, TESTS.get(rule.kind, is_believed_value))
 
 
-_GIVEN = r"""[\w.-]{0,30}["'`]?\s{0,3}(?::=|=>|=|:)\s{0,3}["'`]?"""
+_GIVEN = rf"""[\w.-]{{0,30}}{BETWEEN}["'`]?"""
 _NAME_MATTERS = re.compile(
     r"(?i)key|token|secret|passw|pwd|passphrase|credential|auth|cookie|"
     + "|".join(re.escape(word) for one in NAMED for word in one.words if len(word) > 4)
@@ -77,7 +77,10 @@ def in_value(name: str, text: str) -> Iterator[SecretMatch]:
 def values(text: str) -> Iterator[SecretMatch]:
     """Every value of a telling name, or of a known shape."""
     for rule in rules_for(text.lower()):
-        must_be = believed(rule)
-        for match in value_pattern(rule).finditer(text):
+        must_be, search, place = believed(rule), value_pattern(rule).search, 0
+        while match := search(text, place):
+            place = match.end()
             if must_be.is_one(match["secret"]):
                 yield SecretMatch(rule.kind, *match.span("secret"), match["secret"], must_be.rank)
+            else:
+                place = match.start("secret")  # it may be the name of the next one
