@@ -105,7 +105,7 @@ def an_archived_session(home: Path, data: Path) -> None:
 
 def restore(home: Path, data: Path) -> object:
     archive = keep.archive_at(data)
-    return keep.restore(archive, archive.find(ONE), None)
+    return keep.restore(archive, archive.find(ONE), home)
 
 
 OPERATIONS = {

@@ -9,8 +9,11 @@
   schedule              print a cron line and a hook that archive regularly
   watch                 archive sessions once they are idle, until interrupted
 
-Only restore changes a home. Restored files get the current time, so that the
-client does not delete them again. Copies are seekable zstd: `zstd -d` unpacks
+Only restore changes a home: the one a session was archived from on this
+machine, or the one you name with --home. An imported session can only become
+files of that session (mode 0600), never plans, shell environments or files of
+other sessions. Restored files get the current time, so that the client does
+not delete them again. Copies are seekable zstd: `zstd -d` unpacks
 them. show, search and cost read archived sessions without restoring them.
 recollect never deletes anything from the archive.
 
@@ -28,7 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import chosen_homes, open_home
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
@@ -199,21 +202,16 @@ def _restore(options: Namespace, archive: Archive) -> int:
         raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
     done: list[dict[str, object]] = []
     undo: list[str] = []
+    homes = [home.path for home in chosen_homes(options.homes)]
     for one in chosen:
-        where = options.to or Path(one.home)
+        where = options.to or archive_service.restore_home(one, homes, are_named=bool(options.homes))
         if options.apply:
-            undo.append(
-                command(options, "undo", archive_service.restore(archive, one, options.to).id, "--apply")
-            )
-        done.append(_row(one) | {"to": str(where)})
+            undo.append(command(options, "undo", archive_service.restore(archive, one, where).id, "--apply"))
+        paths = [str(where / file.path) for file in one.restorable()]
+        left_out = sorted({file.path for file in one.files} - {file.path for file in one.restorable()})
+        done.append(_row(one) | {"to": str(where), "paths": paths, "left_out": left_out})
         if not options.json:
-            verb = "Restored" if options.apply else "Would restore"
-            files = counted(len(one.files), "file")
-            output.say(
-                visible(
-                    f"{verb} {one.session[:8]} {one.title[:40]!r}: {files}, {size(one.raw_bytes)}, to {where}"
-                )
-            )
+            _tell_restored(options, one, paths, left_out)
     if options.json:
         output.print_json({"sessions": done, "applied": options.apply, "undo": undo})
     elif options.apply:
@@ -226,6 +224,16 @@ def _restore(options: Namespace, archive: Archive) -> int:
             f"Nothing was changed. Do it with: {command(options, 'archive', 'restore', *names, *target, '--apply')}"
         )
     return 0
+
+
+def _tell_restored(options: Namespace, one: Manifest, paths: list[str], left_out: list[str]) -> None:
+    verb = "Restored" if options.apply else "Would restore"
+    files = counted(len(paths), "file")
+    output.say(visible(f"{verb} {one.session[:8]} {one.title[:40]!r}: {files}, {size(one.raw_bytes)}:"))
+    for path in paths:
+        output.say(visible(f"  {path}"))
+    for path in left_out:
+        output.note(visible(f"  left out, because it was not archived on this machine: {path}"))
 
 
 def _export(options: Namespace, archive: Archive) -> int:

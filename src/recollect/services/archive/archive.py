@@ -15,12 +15,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import NotFound, RecollectError, StorageError
+from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.ids import EntryId
 from recollect.services.session import Session
 from recollect.services.trash import planned_removal
 from recollect.storage.archive.archive import Archive, ArchiveDescription, ArchiveResult
-from recollect.storage.archive.manifest import Manifest
+from recollect.storage.archive.manifest import Manifest, time_text
 from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.home_locks import lock_path
 from recollect.storage.trash import TrashBatch
@@ -52,8 +52,8 @@ def add(archive: Archive, session: Session, now: dt.datetime) -> ArchiveResult:
         session.home.root,
         session.cwd,
         session.title,
-        seen.first_at.isoformat() if seen.first_at else None,
-        seen.last_at.isoformat() if seen.last_at else None,
+        time_text(seen.first_at),
+        time_text(seen.last_at),
     )
     return archive.add(described, list(session_files(session)), now.isoformat())
 
@@ -120,14 +120,29 @@ def holds(archive: Archive, batch: TrashBatch) -> bool:
     return bool(kept) and all(file.sha256 in kept for file in batch.files if file.kind == "file")
 
 
-def restore(archive: Archive, manifest: Manifest, target: Path | None) -> AppliedChange:
-    """Restore a session into its home, or below another directory with the same layout. It can be undone."""
-    home = target or Path(manifest.home)
-    if target is None and not home.is_dir():
+def restore_home(manifest: Manifest, homes: Sequence[Path], *, are_named: bool) -> Path:
+    """The home that a session is restored to. ``homes`` are the user's; ``are_named``: the command named them.
+
+    A bundle does not choose it. Only for a session that this machine archived, the home it came from counts.
+    """
+    recorded = Path(manifest.home)
+    same = [home for home in homes if home.resolve() == recorded.resolve()]
+    chosen = same if same and manifest.is_own else [recorded] if manifest.is_own and not are_named else homes
+    if len(chosen) != 1:
+        raise UsageError(
+            f"restore {manifest.session}: {len(homes)} homes, and it was archived elsewhere",
+            hint="name one with --home DIR, or another directory with --to DIR",
+        )
+    if not chosen[0].is_dir():
         raise NotFound(
-            f"restore {manifest.session}: its home {home} does not exist",
+            f"restore {manifest.session}: its home {chosen[0]} does not exist",
             hint="name a directory with --to DIR",
         )
+    return chosen[0]
+
+
+def restore(archive: Archive, manifest: Manifest, home: Path) -> AppliedChange:
+    """Restore a session into a home, or below another directory with the same layout. It can be undone."""
     log = home / manifest.log.path
     try:
         with FileLock(lock_path(log, archive.root.parent), guards=log):

@@ -22,10 +22,11 @@ from recollect.model.path_mapping import PathMapping
 from recollect.model.project_key import project_key
 from recollect.services.sync.lines import edited, renaming
 from recollect.services.sync.repositories import RepositoryIdentities
-from recollect.services.sync.selection import place_of
+from recollect.services.sync.selection import FLAT, place_of
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
-from recollect.storage.home import ClaudeHome
+from recollect.storage.home import ClaudeHome, first_text
 from recollect.storage.live import live_sessions
+from recollect.storage.session_files import META
 from recollect.storage.sync_state import (
     KnownFile,
     KnownLog,
@@ -168,6 +169,7 @@ class Installer:
         log = self._logs.get(name) or project / f"{name}.jsonl"
         target = SyncTarget(session, renamed)
         self._put_log(found, target, "", main, log)
+        self._require_own_agents(session, logs)
         for key, one in logs.items():
             if key:
                 place = place_of(key, self._home.root, log.parent, name, is_log=True)
@@ -177,6 +179,17 @@ class Installer:
             self._put_file(found, source, log, _InstalledFile(log, session, key, digest=digest))
         found.targets[str(log)[: -len(".jsonl")]] = target
         found.sessions.append(InstalledSession(session, name, log, directory, how))
+
+    def _require_own_agents(self, session: str, logs: dict[str, PulledLog]) -> None:
+        """An agent's log beside the session's belongs to the session that its lines name, and so does its note."""
+        flat = f"{FLAT}/"
+        notes = [key for key in self._state.pulled_files.get(session, {}) if key.startswith(flat)]
+        for key in {
+            *(key for key in logs if key.startswith(flat)),
+            *(key.removesuffix(META) for key in notes),
+        }:
+            if key not in logs or first_text(Path(logs[key].path), "session_id") != session:
+                raise _SessionLeftOut("has an agent that is not its own")
 
     def _mapped(self, session: str, main: PulledLog) -> tuple[str, tuple[ValueMapping, ...]]:
         """The directory of the session on this machine, and the values its lines must get."""

@@ -23,8 +23,9 @@ from msgspec import Struct, json
 from recollect.errors import Busy, InvalidId, RecollectError
 from recollect.model.ids import SessionId
 from recollect.model.project_key import project_key
-from recollect.services.sync.selection import FLAT, SUBAGENTS, TODOS, place_of
+from recollect.services.sync.selection import FLAT, place_of
 from recollect.storage.mirror_files import FileMark, MirrorFiles
+from recollect.storage.session_files import SUBAGENTS, TODOS
 from recollect.sync.keys import key_of, names_of
 from recollect.sync.remote import PositionConflict, SessionGone, lines_of
 from recollect.sync.wire import START, LogHead, Position, RemoteSession, SessionDetail, SideFile

@@ -17,13 +17,22 @@ from typing import NamedTuple
 from recollect.errors import InvalidId
 from recollect.model.ids import SessionId
 from recollect.storage.home_walk import AGENT, LOG, role_of
+from recollect.storage.session_files import (
+    BACKUPS,
+    DEEPEST,
+    META,
+    PROJECTS,
+    RESULTS,
+    SUBAGENTS,
+    TASKS,
+    TITLE,
+    TODO_MARK,
+    TODOS,
+    is_session_path,
+)
 from recollect.sync.keys import key_of, names_of
 
-_META = ".meta.json"
-FLAT, SUBAGENTS, RESULTS, TITLE = "flat", "subagents", "tool-results", "custom-title.json"
-BACKUPS, TASKS, TODOS = "file-history", "tasks", "todos"
-_TODO_MARK = "-agent-"
-_DEEPEST = 5
+FLAT = "flat"
 
 
 class OutgoingFile(NamedTuple):
@@ -53,7 +62,7 @@ class PushScan:
         """Everything to be sent, logs before side files within a session."""
         owners: dict[str, str] = {}
         found: list[OutgoingFile] = []
-        for project in self._directories(self._root / "projects"):
+        for project in self._directories(self._root / PROJECTS):
             found += self._project(project.path, owners)
         found += self._by_session(owners)
         return found
@@ -69,7 +78,7 @@ class PushScan:
                 owners[stem] = owner
                 yield from self._file(entry, owner, stem, is_log=True)
         for entry in entries:
-            if entry.name.startswith(AGENT) and entry.name.endswith(_META):
+            if entry.name.startswith(AGENT) and entry.name.endswith(META):
                 yield from self._file(entry, "", "", FLAT, entry.name)
             elif not entry.name.endswith((LOG, ".json")) and is_session_name(entry.name):
                 yield from self._side(entry)
@@ -94,9 +103,9 @@ class PushScan:
             name = entry.name
             if role_of(name) == "agent":
                 yield from self._file(entry, owner, session, *above, name[: -len(LOG)], is_log=True)
-            elif name.startswith(AGENT) and name.endswith(_META):
+            elif name.startswith(AGENT) and name.endswith(META):
                 yield from self._file(entry, owner, session, *above, name)
-            elif len(above) < _DEEPEST and _is_directory(entry):
+            elif len(above) < DEEPEST and _is_directory(entry):
                 yield from self._agents(entry.path, owner, session, (*above, name))
 
     def _by_session(self, owners: dict[str, str]) -> Iterator[OutgoingFile]:
@@ -108,7 +117,7 @@ class PushScan:
                     for entry in self._entries(directory.path):
                         yield from self._file(entry, owner, directory.name, room, entry.name)
         for entry in self._entries(os.fspath(self._root / TODOS)):
-            session = entry.name.partition(_TODO_MARK)[0]
+            session = entry.name.removesuffix(".json").partition(TODO_MARK)[0]
             if entry.name.endswith(".json") and session in owners:
                 yield from self._file(entry, owners[session], session, TODOS, entry.name)
 
@@ -148,26 +157,30 @@ class PushScan:
 
 
 def place_of(key: str, root: Path, project: Path, session: str, *, is_log: bool) -> Path:
-    """The path of a remote file in a home: the inverse of ``PushScan``."""
-    if not key:
-        return project / f"{session}{LOG}"
-    first, *rest = names_of(key)
-    if first == FLAT and len(rest) == 1 and rest[0].startswith(AGENT):
-        return project / (f"{rest[0]}{LOG}" if is_log else rest[0])
-    if first == SUBAGENTS and rest and rest[-1].startswith(AGENT):
-        place = project.joinpath(session, first, *rest)
-        return place.with_name(place.name + LOG) if is_log else place
-    if is_log:
-        raise InvalidId("key", key, "is not a log of a session")
-    if first == TITLE and not rest:
-        return project / session / TITLE
-    if first == RESULTS and len(rest) == 1:
-        return project.joinpath(session, first, *rest)
-    if first in (BACKUPS, TASKS) and len(rest) == 1:
-        return root.joinpath(first, session, *rest)
-    if first == TODOS and len(rest) == 1 and rest[0].startswith(session):
-        return root.joinpath(first, *rest)
-    raise InvalidId("key", key, "is not a side file of a session")
+    """The path of a remote file in a home: the inverse of ``PushScan``; ``InvalidId`` unless it is one of this
+    session.
+    """
+    names = names_of(key) if key else []
+    parts = _home_parts(names, project.name, session, LOG if is_log else "")
+    is_agent = names[:1] in ([FLAT], [SUBAGENTS])
+    fits = is_agent or not names if is_log else not (is_agent and parts[-1].endswith(LOG))
+    if not fits or not is_session_path(parts, project.name, session):
+        raise InvalidId("key", key, "is not a file of this session")
+    return project.joinpath(*parts[2:]) if parts[0] == PROJECTS else root.joinpath(*parts)
+
+
+def _home_parts(names: list[str], project: str, session: str, ending: str) -> list[str]:
+    """The names of a key as a path below a home."""
+    if not names:
+        return [PROJECTS, project, session + ending]
+    first, *rest = [*names[:-1], names[-1] + ending]
+    if first == FLAT:
+        return [PROJECTS, project, *rest]
+    if first == TODOS:
+        return [first, *rest]
+    return (
+        [first, session, *rest] if first in (BACKUPS, TASKS) else [PROJECTS, project, session, first, *rest]
+    )
 
 
 def _name(entry: os.DirEntry[str]) -> str:

@@ -12,6 +12,7 @@ journal.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from recollect.model.ids import ProjectKey, SessionId
 from recollect.storage.archive.manifest import ArchivedFile, EarlierVersion, Manifest, decoded, encoded
 from recollect.storage.archive.objects import ObjectStore, StoredObject
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
+from recollect.storage.session_files import log_parts
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.openat import components
@@ -130,6 +132,12 @@ class Archive:
 
         The caller must hold ``adding``; unchanged files are not read again.
         """
+        log = described.home.joinpath(*log_parts(described.project_key, described.session))
+        if not files or files[0] != log:
+            raise UsageError(
+                f"session {described.session}: its log is a link or is missing",
+                hint="links are read, but not archived: archive the session where its log lies",
+            )
         before = self.known(described.project_key, described.session)
         known = {file.path: file for file in before.files} if before else {}
         kept: list[ArchivedFile] = []
@@ -153,8 +161,9 @@ class Archive:
             at,
             tuple(kept),
             earlier,
+            is_own=True,
         )
-        changed = before is None or bool(grown) or manifest.files != before.files
+        changed = before is None or bool(grown) or manifest.files != before.files or not before.is_own
         if changed:
             self.publish(manifest)
             self._discard_superseded(before, manifest)
@@ -256,7 +265,7 @@ class Archive:
         undone. The files get the present time: a client's clean-up goes by it, and would delete them again at
         once.
         """
-        targets = [(file, home.joinpath(*components(file.path))) for file in manifest.files]
+        targets = [(file, home.joinpath(*components(file.path))) for file in manifest.restorable()]
         taken = [target for _, target in targets if os.path.lexists(target)]
         if taken:
             raise UsageError(
@@ -268,7 +277,7 @@ class Archive:
             plan = ChangePlan("restore", manifest.session, home)
             # A client must not find a session whose other files are still missing.
             for file, target in reversed(targets):
-                plan.create(target, self._unpacked(file), mode=file.mode & 0o700 | 0o600)
+                plan.create(target, self._unpacked(file), mode=file.mode)
             return ChangeJournal(self.journal).apply(plan)
         except BaseException:
             for directory in reversed(made):
@@ -329,7 +338,8 @@ class Archive:
 
 def merged(one: Manifest, other: Manifest) -> Manifest:
     """Two manifests of one session, from two machines: the newer plus what only the older has."""
-    newer, older = (one, other) if one.archived_at >= other.archived_at else (other, one)
+    is_first = dt.datetime.fromisoformat(one.archived_at) >= dt.datetime.fromisoformat(other.archived_at)
+    newer, older = (one, other) if is_first else (other, one)
     present = {file.stored.sha256 for file in newer.files}
     more = tuple(
         EarlierVersion(file.path, file.stored, older.archived_at)

@@ -4,6 +4,10 @@ A bundle is a tar file of the archive's own files under their own names. It may 
 importing trusts nothing in it: members are read one after the other as streams; only regular files with a
 name that the archive uses are accepted; each is written under a temporary name and checked against its hash
 before it counts. Links, devices, sparse files, modes and owners are ignored.
+
+A session of a bundle can only become files of that session. What an archive keeps besides (plans, shell
+environments, other files of the session's directory) is neither exported nor imported. Any other path, a time that is
+none, or an agent's log whose lines name another session make the bundle refused.
 """
 
 from __future__ import annotations
@@ -17,13 +21,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, StorageError, UsageError
+from recollect.model.line_views.links import line_links
 from recollect.storage.archive.archive import Archive, merged
-from recollect.storage.archive.manifest import Manifest, decoded, encoded
+from recollect.storage.archive.manifest import ArchivedFile, EarlierVersion, Manifest, decoded, encoded
 from recollect.storage.archive.objects import StoredObject
 from recollect.storage.archive.seekable import SeekableReader
+from recollect.storage.home_walk import LOG
+from recollect.storage.session_files import META, is_flat_agent_log, is_flat_agent_note
 from recollect.system import fsops
 
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/(\1[0-9a-f]{62})\.zst", re.ASCII)
@@ -46,6 +53,7 @@ LIMITS = BundleLimits()
 
 def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path) -> int:
     """Write a bundle and return its size in bytes. Never overwrites a file."""
+    manifests = [_portable(manifest) for manifest in manifests]
     objects: dict[str, StoredObject] = {
         name: one for manifest in manifests for name, one in manifest.objects().items()
     }
@@ -71,6 +79,16 @@ def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path)
         with contextlib.suppress(OSError):
             fsops.unlink(temporary)
     return target.stat().st_size
+
+
+def _portable(manifest: Manifest) -> Manifest:
+    """Without what may not come from elsewhere."""
+    return structs.replace(
+        manifest,
+        files=tuple(file for file in manifest.files if manifest.may_come_from_elsewhere(file.path)),
+        earlier=tuple(one for one in manifest.earlier if manifest.may_come_from_elsewhere(one.path)),
+        is_own=False,
+    )
 
 
 def _add_object(tar: tarfile.TarFile, archive: Archive, stored: StoredObject) -> None:
@@ -126,13 +144,17 @@ class _BundleContents:
             raise self._refused(f"object {min(stray)[:12]}… belongs to no session in it")
         for name, stored in wanted.items():
             self._check(name, stored)
-        for name, temporary in self._waiting.items():
-            path = self._archive.objects.path(name)
+        manifests = [_portable(manifest) for manifest in self._manifests]
+        for manifest in manifests:
+            self._check_agents(manifest)
+        used = {name for manifest in manifests for name in manifest.objects()}
+        for name in used & set(self._waiting):
+            temporary, path = self._waiting[name], self._archive.objects.path(name)
             fsops.make_directories(path.parent)
             fsops.rename_over(temporary, path)
             fsops.sync_dir(path.parent)
-        self._waiting.clear()
-        return [self._publish(manifest) for manifest in self._manifests]
+            del self._waiting[name]
+        return [self._publish(manifest) for manifest in manifests]
 
     def clean_up(self) -> None:
         for temporary in self._waiting.values():
@@ -207,6 +229,26 @@ class _BundleContents:
             fsops.close_quietly(fd)
         if (digest.hexdigest(), packed.hexdigest()) != (name, stored.stored_sha256):
             raise self._refused(f"object {name[:12]}… is not what its name says")
+
+    def _check_agents(self, manifest: Manifest) -> None:
+        """An agent's log beside the session's belongs to the session that its lines name."""
+        every: tuple[ArchivedFile | EarlierVersion, ...] = (*manifest.files, *manifest.earlier)
+        logs = {file.path: file for file in every if is_flat_agent_log(file.path.split("/"))}
+        notes = [file.path for file in every if is_flat_agent_note(file.path.split("/"))]
+        for path in logs | dict.fromkeys(path.removesuffix(META) + LOG for path in notes):
+            if path not in logs or self._owner(logs[path].stored) != manifest.session:
+                raise self._refused(f"{path!a} is not an agent of its session")
+
+    def _owner(self, stored: StoredObject) -> str | None:
+        path = self._waiting.get(stored.sha256) or self._archive.objects.path(stored.sha256)
+        fd = fsops.open_nofollow(path)
+        try:
+            reader = SeekableReader(fd, path)
+            head = reader.frame(0) if reader.frames else b""
+        finally:
+            fsops.close_quietly(fd)
+        found = (line_links(line) for line in head.split(b"\n"))
+        return next((line.session_id for line in found if line is not None and line.session_id), None)
 
     def _publish(self, manifest: Manifest) -> Manifest:
         known = self._archive.known(manifest.project_key, manifest.session)

@@ -3,24 +3,30 @@
 A manifest is two lines: JSON, and the SHA-256 of that line. It is published by a rename after every object it
 names is durable, so it exists completely or not at all; a manifest with a wrong hash is damage, never a
 shorter list of files.
+
+A manifest may come from elsewhere, in a bundle. So it can name only files of its own session
+(``storage/session_files.py``), and ``is_own`` is true only for what this machine archived itself: an import never
+sets it. Everything that depends on trust (the home it came from, modes, plans, shell environments) asks for it.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
-from pathlib import PurePosixPath
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, InvalidId, UsageError
 from recollect.model.ids import ProjectKey, SessionId
 from recollect.storage.archive.objects import NAME, StoredObject
+from recollect.storage.session_files import is_own_path, is_session_path, log_parts
+from recollect.system import fsops
 from recollect.system.openat import components
 
 FORMAT = 1
-# The directories of a home that may hold a session's files.
-_PLACES = frozenset(["projects", "file-history", "tasks", "todos", "plans", "session-env"])
+_MOST = 1 << 63
+_DAY = dt.timedelta(days=1)
 
 
 class ArchivedFile(Struct, frozen=True):
@@ -43,7 +49,7 @@ class EarlierVersion(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """All of one session. The first file is its log."""
+    """All of one session. The first file is its log. ``is_own``: it was archived on this machine, from ``home``."""
 
     session: str
     project_key: str
@@ -56,6 +62,7 @@ class Manifest(Struct, frozen=True):
     files: tuple[ArchivedFile, ...]
     earlier: tuple[EarlierVersion, ...] = ()
     version: int = FORMAT
+    is_own: bool = False
 
     @property
     def log(self) -> ArchivedFile:
@@ -74,6 +81,19 @@ class Manifest(Struct, frozen=True):
         every: tuple[ArchivedFile | EarlierVersion, ...] = (*self.files, *self.earlier)
         return {one.stored.sha256: one.stored for one in every}
 
+    def restorable(self) -> tuple[ArchivedFile, ...]:
+        """The files that a restore puts back, with their modes: of an import only those of a session, 0600."""
+        if self.is_own:
+            return tuple(
+                structs.replace(file, mode=file.mode & 0o700 | fsops.FILE_MODE) for file in self.files
+            )
+        chosen = (file for file in self.files if self.may_come_from_elsewhere(file.path))
+        return tuple(structs.replace(file, mode=fsops.FILE_MODE) for file in chosen)
+
+    def may_come_from_elsewhere(self, path: str) -> bool:
+        """Whether a path is one of those that a server or a bundle may name for this session."""
+        return is_session_path(components(path), self.project_key, self.session)
+
 
 def encoded(manifest: Manifest) -> bytes:
     line = msgspec.json.encode(manifest)
@@ -81,7 +101,7 @@ def encoded(manifest: Manifest) -> bytes:
 
 
 def decoded(data: bytes, name: str) -> Manifest:
-    """A valid manifest that names only objects and places inside a home; ``DamagedData`` otherwise."""
+    """A valid manifest that names only objects and files of its session; ``DamagedData`` otherwise."""
     line, _, rest = data.partition(b"\n")
     if rest != hashlib.sha256(line).hexdigest().encode() + b"\n":
         raise _damaged(name, "its hash is wrong")
@@ -93,25 +113,50 @@ def decoded(data: bytes, name: str) -> Manifest:
         raise _damaged(name, str(problem)) from problem
     if manifest.version != FORMAT:
         raise _damaged(name, f"format {manifest.version} is not known here")
-    if not manifest.files:
-        raise _damaged(name, "it names no file")
+    if not manifest.files or manifest.log.path != "/".join(log_parts(manifest.project_key, manifest.session)):
+        raise _damaged(name, "its first file is not the log of its session")
+    times = [manifest.first_at, manifest.last_at, manifest.archived_at]
+    for time in (*times, *(one.archived_at for one in manifest.earlier)):
+        if time is not None and not _is_time(time):
+            raise _damaged(name, f"{time[:40]!a} is not a time")
     every: tuple[ArchivedFile | EarlierVersion, ...] = (*manifest.files, *manifest.earlier)
     for one in every:
-        _check_place(name, one.path)
-        if not NAME.fullmatch(one.stored.sha256):
-            raise _damaged(name, "it names an impossible object")
+        _check_file(manifest, one)
     if len({file.path.casefold() for file in manifest.files}) != len(manifest.files):
         raise _damaged(name, "it names a file twice")
     return manifest
 
 
-def _check_place(name: str, path: str) -> None:
+def _check_file(manifest: Manifest, file: ArchivedFile | EarlierVersion) -> None:
+    name, stored = manifest.session, file.stored
     try:
-        parts = components(path)
+        parts = components(file.path)
     except UsageError as problem:
-        raise _damaged(name, f"{path!a} leads out of the home") from problem
-    if PurePosixPath(*parts).as_posix() != path or parts[0] not in _PLACES or len(parts) < 2:
-        raise _damaged(name, f"{path!a} is not a place for a session's file")
+        raise _damaged(name, f"{file.path[:200]!a} leads out of the home") from problem
+    if not is_own_path(parts, manifest.project_key, manifest.session):
+        raise _damaged(name, f"{file.path[:200]!a} is not a file of its session")
+    if not NAME.fullmatch(stored.sha256):
+        raise _damaged(name, "it names an impossible object")
+    numbers = [stored.size, stored.stored_bytes]
+    if isinstance(file, ArchivedFile):
+        numbers += [file.mode, file.mtime_ns, file.inode, file.device]
+    if any(not 0 <= number < _MOST for number in numbers):
+        raise _damaged(name, f"{file.path[:200]!a} has an impossible size, time or mode")
+
+
+def time_text(moment: dt.datetime | None) -> str | None:
+    """A time as a manifest records it; None for one that a manifest may not hold."""
+    text = None if moment is None else moment.isoformat()
+    return text if text is not None and _is_time(text) else None
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is a moment with a time zone, which every reader can compare and show in its own."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        return moment.tzinfo is not None and moment - _DAY < moment + _DAY
+    except (ValueError, OverflowError):
+        return False
 
 
 def _damaged(name: str, problem: str) -> DamagedData:
