@@ -67,7 +67,6 @@ class BatchLayout:
         self._path = path
         self._recent = recent
         self._end = end
-        self._caught_up = False
         self._by_id: dict[str, Slot] = {}
 
     def add(self, job: AppendJob) -> None:
@@ -75,7 +74,7 @@ class BatchLayout:
         new: list[Slot] = []
         own: dict[str, Slot] = {}
         for line, entry_id in job.lines:
-            slot = None if entry_id is None else self._stored(line, entry_id, own)
+            slot = None if entry_id is None else self._stored(entry_id, own)
             if slot is None:
                 slot = Slot(line, entry_id)
                 new.append(slot)
@@ -101,20 +100,14 @@ class BatchLayout:
         offset = start
         for slot in self.new:
             slot.offset = offset
-            length = len(slot.line) + 1
             if slot.entry_id is not None:
-                self._recent.remember(slot.entry_id, offset, length)
-            offset += length
+                self._recent.remember(slot.entry_id, offset, slot.line)
+            offset += len(slot.line) + 1
         self._recent.reached(start, offset)
 
-    def _stored(self, line: bytes, entry_id: str, own: dict[str, Slot]) -> Slot | None:
+    def _stored(self, entry_id: str, own: dict[str, Slot]) -> Slot | None:
         slot = self._by_id.get(entry_id) or own.get(entry_id)
         if slot is not None:
             return slot
-        if not self._caught_up:
-            self._recent.catch_up(self._end)
-            self._caught_up = True
-        place = self._recent.find(entry_id)
-        if place is None:
-            return None
-        return Slot(line if self._recent.holds(place, line) else b"", entry_id, place.offset)
+        found = self._recent.find(entry_id, self._end)
+        return None if found is None else Slot(found[1], entry_id, found[0])

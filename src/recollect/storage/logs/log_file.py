@@ -36,7 +36,6 @@ class AppendFile:
         self._base = 0
         self._reached = 0
         self._seen_end: int | None = None
-        self._ends_whole: bool | None = None
         self._in_flight: bytes | None = None
         self._network: str | None = None
 
@@ -58,11 +57,10 @@ class AppendFile:
         return True
 
     def find_end(self) -> int:
-        """Where the file ends now. If that is unchanged, its tail is too."""
+        """Where the file ends now."""
         self._base = fsops.go_to_end(self._fd)
         if self._base != self._seen_end:
             self._seen_end = self._base
-            self._ends_whole = None
             self.unsynced = True  # by other programs' bytes, or ours from before a failure
         return self._base
 
@@ -75,9 +73,9 @@ class AppendFile:
 
         Call after ``find_end``, and follow with ``settle`` or ``take_back``.
         """
-        if self._ends_whole is None:
-            self._ends_whole = self._base == 0 or self.read(self._base - 1, 1) == b"\n"
-        payload = lines if self._ends_whole else b"\n" + lines  # repair a torn tail (S2)
+        # Read every time: another program may have cut the file and written it back to the same length.
+        ends_whole = self._base == 0 or self.read(self._base - 1, 1) == b"\n"
+        payload = lines if ends_whole else b"\n" + lines  # repair a torn tail (S2)
         self._seen_end = None
         self._in_flight = payload
         self.unsynced = True
@@ -96,7 +94,6 @@ class AppendFile:
         """Accept the bytes just written: remember where they end and never remove them."""
         if self._in_flight is not None:
             self._seen_end = self._reached
-            self._ends_whole = True
             self._in_flight = None
 
     def take_back(self, *, durably: bool) -> Outcome:

@@ -1,7 +1,9 @@
 """The newest ids of a log and their positions, so that a repeated append is recognised (P9).
 
 Two sources: what this process appended, and the whole lines at the end of the file when it was opened or has
-grown. Only positions are stored, never lines: a repeat is compared with the bytes in the file.
+grown. Only positions and hashes are stored, never lines: a repeat is compared with the bytes in the file. If other
+bytes are at a position now, another program has written the file again; then nothing known of it counts, and its end
+is read once more.
 
 An id that is no longer remembered is not an error: the line is then stored twice, and readers use the first
 (L8).
@@ -20,8 +22,11 @@ TAIL_WINDOW = 64 * 1024
 
 
 class _IdPlace(NamedTuple):
+    """Where the line of an id is, and the hash of that line within this process."""
+
     offset: int
     length: int
+    hash: int
 
 
 class RecentIds:
@@ -46,9 +51,9 @@ class RecentIds:
         if first or start == self._known_to:
             self._known_to = self._learn(data, first, start)
 
-    def remember(self, entry_id: str, offset: int, length: int) -> None:
+    def remember(self, entry_id: str, offset: int, line: bytes) -> None:
         """Record the position of an id; of two positions the first counts (L8)."""
-        self._places.setdefault(entry_id, _IdPlace(offset, length))
+        self._places.setdefault(entry_id, _IdPlace(offset, len(line) + 1, hash(line)))
         if len(self._places) > self._capacity:
             self._places.popitem(last=False)
 
@@ -57,13 +62,23 @@ class RecentIds:
         if self._known_to == start:
             self._known_to = end
 
-    def find(self, entry_id: str) -> _IdPlace | None:
-        """The first known line with this id."""
-        return self._places.get(entry_id)
+    def find(self, entry_id: str, end: int) -> tuple[int, bytes] | None:
+        """The offset and the bytes of the first known line with this id, in a file that ends at ``end``."""
+        self.catch_up(end)
+        found = self._line(entry_id)
+        if found is None and entry_id in self._places:
+            self.forget()
+            self.catch_up(end)
+            found = self._line(entry_id)
+        return found
 
-    def holds(self, place: _IdPlace, line: bytes) -> bool:
-        """Whether exactly this line is at that position."""
-        return place.length == len(line) + 1 and self._read(place.offset, place.length) == line + b"\n"
+    def _line(self, entry_id: str) -> tuple[int, bytes] | None:
+        """The line of an id, unless other bytes are in its place now."""
+        place = self._places.get(entry_id)
+        data = b"" if place is None else self._read(place.offset, place.length)
+        if place is None or not data.endswith(b"\n") or hash(data[:-1]) != place.hash:
+            return None
+        return place.offset, data[:-1]
 
     def forget(self) -> None:
         """Drop everything: the file is another one."""
@@ -74,7 +89,7 @@ class RecentIds:
         while (end := data.find(b"\n", start)) >= 0:
             entry_id = _id_of(data[start:end])
             if entry_id is not None:
-                self.remember(entry_id, offset + start, end + 1 - start)
+                self.remember(entry_id, offset + start, data[start:end])
             start = end + 1
         return offset + start
 
