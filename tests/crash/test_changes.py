@@ -33,19 +33,6 @@ STOPPABLE = (
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
 
 
-@pytest.fixture
-def quick_directory(tmp_path: Path) -> Iterator[Path]:
-    """In memory where possible: these cases are about order and answers, not about the disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    place = memory / f"recollect-test-{os.getpid()}-{tmp_path.name}"
-    place.mkdir()
-    yield place
-    shutil.rmtree(place)
-
-
 # --- stopped and failed at every call ----------------------------------------------------------------------
 
 

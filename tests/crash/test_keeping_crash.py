@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import shutil
@@ -15,16 +16,20 @@ from typing import NamedTuple
 
 import pytest
 
+from recollect.errors import NotFound
 from recollect.services import migrate
 from recollect.services.archive import archive as keep
+from recollect.services.archive.cleanup import candidates, clean_up
 from recollect.services.homes import Home
 from recollect.services.move.move import carry_out, planned_move
 from recollect.services.move.split import planned_split
+from recollect.services.trash import remove, trash_at
 from recollect.storage.archive.archive import Archive
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from recollect.storage.migrations.registry import step_named
 from tests.crash.change_loop import Calls, end_process
+from tests.services.test_trash import put_far_apart
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put
 from tests.storage.migrations.old_sessions import (
     CWD,
@@ -185,6 +190,96 @@ def test_killed_at_any_call_it_is_old_or_new(tmp_path: Path, name: str, how: str
     assert (tried, tried, tried) == (ends["old"] + ends["new"], ends["can be done"], ends["undone"])
     # After the last calls, where they find nothing, nobody is killed: the work is done.
     assert ends["killed"] * 2 > tried
+
+
+def sessions_with_everything(home: Path, data: Path) -> None:
+    """Two old sessions: one with an agent, a backup, a task, a todo, a link and an empty directory."""
+    a_project(home, data)
+    for name in (f"file-history/{ONE}/abc@v1", f"tasks/{ONE}/1.json", f"todos/{ONE}-agent-{ONE}.json"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(name)
+    (home / "session-env" / ONE).mkdir(parents=True)
+    (home / "projects" / "-srv-app" / ONE / "link").symlink_to("/nowhere")
+
+
+def rm(home: Path, data: Path) -> object:
+    return remove(Home(home).session(ONE), data)
+
+
+def cleanup(home: Path, data: Path) -> object:
+    found = candidates(Home(home).sessions(), NOW)
+    return clean_up(found, keep.archive_at(data), data, NOW)
+
+
+def a_removed_session(home: Path, data: Path) -> None:
+    sessions_with_everything(home, data)
+    rm(home, data)
+
+
+def trash_restore(_: Path, data: Path) -> object:
+    trash = trash_at(data)
+    return [trash.restore(batch) for batch in trash.batches()]
+
+
+REMOVALS = {
+    "rm": Operation(sessions_with_everything, rm),
+    "cleanup": Operation(sessions_with_everything, cleanup),
+    "trash restore": Operation(a_removed_session, trash_restore),
+}
+
+
+def files_of(root: Path) -> Tree:
+    """Files and links; directories that a clean-up leaves empty are no part of a session."""
+    return {name: found for name, found in tree_of(root).items() if not (root / name).is_dir()}
+
+
+@pytest.mark.parametrize("is_far", [False, True], ids=["near", "far"])
+@pytest.mark.parametrize("how", ["killed before", "killed after"])
+@pytest.mark.parametrize("name", REMOVALS)
+def test_a_killed_removal_is_old_or_new(
+    quick_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, is_far: bool
+) -> None:
+    """After recovery each session is whole in the home or whole in the trash; then all of it goes, and returns.
+
+    Far: the trash is on another file system, where files are copied.
+    """
+    if is_far:
+        put_far_apart(monkeypatch)
+    lay_down, act = REMOVALS[name]
+    whole = Place(quick_directory, lay_down)
+    begin, complete = files_of(whole.home), files_of_all(whole)
+    whole = Place(quick_directory, lay_down)
+    _, calls = killed_at(partial(act, whole.home, whole.data), 0, how)
+    end = files_of(whole.home)
+    between = (
+        {path: found for path, found in complete.items() if ONE not in path},
+        {path: found for path, found in complete.items() if TWO not in path},
+    )
+    ends = Counter[str]()
+    for nth in moments(calls):
+        place = Place(quick_directory, lay_down)
+        code, _ = killed_at(partial(act, place.home, place.data), nth, how)
+        ChangeJournal(place.data / "undo").recover()
+        found = files_of(place.home)
+        ends["killed"] += code == -signal.SIGKILL
+        ends["old or new"] += found in (begin, end, *(between if name == "cleanup" else ()))
+        with contextlib.suppress(NotFound):  # all of it was done
+            act(place.home, place.data)
+        ends["can be done"] += files_of(place.home) == end
+        ends["no remains"] += not list(quick_directory.rglob("*.recollect"))
+        ends["nothing lost"] += files_of_all(place) == complete
+
+    tried = len(moments(calls))
+    print(f"\n{name}, {'far' if is_far else 'near'}, {how} {tried} of {calls} calls: {dict(ends)}")
+    names = ("old or new", "nothing lost", "can be done", "no remains")
+    assert dict.fromkeys(names, tried) == {one: ends[one] for one in names}
+    assert (True, True) == (begin != end, ends["killed"] * 2 > tried)
+
+
+def files_of_all(place: Place) -> Tree:
+    """The home after everything came out of the trash."""
+    trash_restore(place.home, place.data)
+    return files_of(place.home)
 
 
 @pytest.mark.parametrize("how", ["killed before", "killed after"])

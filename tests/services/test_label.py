@@ -76,15 +76,30 @@ def test_locks_lie_in_our_own_directory(tmp_path: Path) -> None:
 
 
 def test_a_linked_log_is_written_where_it_lies(tmp_path: Path) -> None:
-    """The link stays a link, as when a client writes."""
+    """The link stays a link, as when a client writes, if it leads to a file of the home."""
     log = put(tmp_path / "home", ONE, TALK)
-    real = tmp_path / "elsewhere.jsonl"
+    real = tmp_path / "home" / "elsewhere.jsonl"
     log.rename(real)
     log.symlink_to(real)
     apply(titled(Home(tmp_path / "home").session(ONE), "Mine"), tmp_path / "data")
 
     assert log.is_symlink()
     assert b'"customTitle":"Mine"' in real.read_bytes()
+
+
+def test_nothing_is_written_through_a_link_that_leads_out_of_the_home(tmp_path: Path) -> None:
+    """Neither for a link that was there at the plan, nor for one that came after it."""
+    log = put(tmp_path / "home", ONE, TALK)
+    session = Home(tmp_path / "home").session(ONE)
+    plan, real = titled(session, "Mine"), tmp_path / "elsewhere.jsonl"
+    log.rename(real)
+    log.symlink_to(real)
+    before = real.read_bytes()
+    for attempt in (lambda: apply(plan, tmp_path / "data"), lambda: tagged(session, "mine")):
+        with pytest.raises(UsageError, match="leads out of the home"):
+            attempt()
+
+    assert before == real.read_bytes()
 
 
 def test_a_log_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:

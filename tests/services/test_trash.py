@@ -147,14 +147,14 @@ def test_a_manifest_cannot_lead_out_of_the_home(home: Path) -> None:
 def test_a_move_that_fails_half_way_is_taken_back(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either all of a session is in the trash or none of it."""
     before = state(home)
-    move = fsops.move
+    rename = fsops.rename_new
 
     def failing(source: Path, target: Path) -> None:
         if source.name == f"{ONE}-agent-b2.json":
             raise OSError(errno.EACCES, "Permission denied", str(source))
-        move(source, target)
+        rename(source, target)
 
-    monkeypatch.setattr(fsops, "move", failing)
+    monkeypatch.setattr(fsops, "rename_new", failing)
     with pytest.raises(StorageError, match="Permission denied"):
         removed(home)
 
@@ -163,7 +163,7 @@ def test_a_move_that_fails_half_way_is_taken_back(home: Path, monkeypatch: pytes
 
 
 def test_a_crash_half_way_can_be_undone(home: Path) -> None:
-    """The manifest is there before the first move, so a half-moved session is listed and comes back."""
+    """A batch that lacks what is still in the home, as earlier versions could leave one, comes back too."""
     before = state(home)
     batch = removed(home)
     files = data(home) / "trash" / batch / "files"
@@ -173,6 +173,18 @@ def test_a_crash_half_way_can_be_undone(home: Path) -> None:
     assert before == state(home)
 
 
+def put_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trash and the home are on different disks: no rename leads from one to the other."""
+    rename = fsops.rename_new
+
+    def far(source: Path, target: Path) -> None:
+        if ("/trash/" in str(source)) != ("/trash/" in str(target)):
+            raise OSError(errno.EXDEV, "Invalid cross-device link", str(source), None, str(target))
+        rename(source, target)
+
+    monkeypatch.setattr(fsops, "rename_new", far)
+
+
 class TestAnotherFileSystem:
     """Where a rename is impossible the session is copied, compared, and only then removed."""
 
@@ -180,11 +192,7 @@ class TestAnotherFileSystem:
     def far_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The trash and the home are on different disks."""
 
-        def far(source: Path, target: Path) -> None:
-            fsops.make_directories(target.parent)
-            raise OSError(errno.EXDEV, "Invalid cross-device link", str(source))
-
-        monkeypatch.setattr(fsops, "move", far)
+        put_far_apart(monkeypatch)
 
     def test_it_goes_and_comes_back_the_same(self, home: Path) -> None:
         """Bytes, modes and times, a link among the files included."""
@@ -210,7 +218,7 @@ class TestAnotherFileSystem:
 
         before = log.read_bytes()
         monkeypatch.setattr(fsops, "sync_file", growing)
-        with pytest.raises(StorageError, match="changed while it was copied"):
+        with pytest.raises(Busy, match="nothing was changed"):
             removed(home)
 
         assert log.read_bytes().startswith(before + b"{}\n")
@@ -251,21 +259,52 @@ def test_an_unknown_batch_is_not_found(home: Path, name: str) -> None:
         trash_at(data(home)).find(name)
 
 
-def test_a_file_the_client_wrote_last_is_in_the_manifest_as_it_is(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bytes added between the hash and the rename move along, and the restore still works."""
-    move = fsops.move
+def test_a_session_that_is_written_to_meanwhile_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that shows no marker goes on with it: refused, and the new line is in the log."""
+    rename = fsops.rename_new
     log = home / "projects/-srv-app" / f"{ONE}.jsonl"
 
     def late(source: Path, target: Path) -> None:
         if source == log and log.exists():
             with log.open("ab") as file:
                 file.write(b'{"type":"mode"}\n')
-        move(source, target)
+        rename(source, target)
 
-    monkeypatch.setattr(fsops, "move", late)
+    monkeypatch.setattr(fsops, "rename_new", late)
+    with pytest.raises(Busy, match="nothing was changed"):
+        removed(home)
+
+    assert log.read_bytes().endswith(b'{"type":"mode"}\n')
+    assert [] == trash_at(data(home)).batches()
+
+
+def test_a_line_in_a_side_file_moves_along(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest is brought up to date with what lies in the trash, so that the restore still works."""
+    rename = fsops.rename_new
+    agent = home / "projects/-srv-app" / ONE / "subagents" / "agent-a1.jsonl"
+
+    def late(source: Path, target: Path) -> None:
+        if source == agent.parents[1] and agent.exists():
+            agent.write_bytes(b"longer than before, by some bytes\n" * 9)
+        rename(source, target)
+
+    monkeypatch.setattr(fsops, "rename_new", late)
     batch = removed(home)
     restored(home, batch)
 
-    assert log.read_bytes().endswith(b'{"type":"mode"}\n')
+    assert agent.read_bytes().startswith(b"longer")
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_a_removal_leaves_no_record_but_the_batch(
+    home: Path, monkeypatch: pytest.MonkeyPatch, is_far: bool
+) -> None:
+    """`undo` lists it once, and after the restore not at all; nothing hidden is left in the home."""
+    if is_far:
+        put_far_apart(monkeypatch)
+    batch = removed(home)
+    listed = [one.id for one in undo.changes(data(home))]
+    restored(home, batch)
+
+    assert ([batch], []) == (listed, undo.changes(data(home)))
+    assert [] == list(home.parent.rglob("*.recollect"))

@@ -30,6 +30,7 @@ from recollect.model.ids import SessionId
 from recollect.model.json_text import loose_object
 from recollect.services.label import checked_label, title_line
 from recollect.services.session import Session
+from recollect.storage.home_border import HomeBorder
 from recollect.system import fsops
 from recollect.system.new_files import copy_regular_files, regular_files
 
@@ -68,6 +69,8 @@ def planned_fork(session: Session, at: str | None = None, title: str | None = No
             f"entry {conversation.leaf.uuid}: no conversation leads to it", hint="name a message instead"
         )
     new = SessionId(str(uuid.uuid4()))
+    path = session.path.with_name(f"{new}.jsonl")
+    HomeBorder(session.home.root).require(path)
     name = _title(session) if title is None else checked_label("title", title)
     chain = list(_chain_lines(session, nodes, new))
     notes = list(_note_lines(session, {node.uuid for node in nodes}, new))
@@ -75,7 +78,7 @@ def planned_fork(session: Session, at: str | None = None, title: str | None = No
     return ForkPlan(
         session=session.id,
         new=new,
-        path=session.path.with_name(f"{new}.jsonl"),
+        path=path,
         leaf=nodes[-1].uuid,
         title=name,
         lines=(*chain, *notes, title_line(new, name)),

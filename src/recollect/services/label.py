@@ -3,7 +3,8 @@
 This is what the client's own ``/rename`` does, and the one thing we append to a
 log that is not ours. The line goes in by one write with a sync, on a line of its
 own even behind a torn one, so a client that has the session open is not disturbed;
-it notices the line and repeats it. An empty text clears the title or tag.
+it notices the line and repeats it. An empty text clears the title or tag. A log that
+lies outside the home, behind a link, gets no line: it could be any file.
 
 Nothing is decided here about conversations: no line with a ``uuid`` is ever written.
 """
@@ -23,6 +24,7 @@ from recollect.model import draft
 from recollect.model.draft import MetadataDraft, Stamp
 from recollect.model.entry import CustomTitle, Entry, Tag
 from recollect.services.session import Session
+from recollect.storage.home_border import HomeBorder
 from recollect.storage.home_locks import lock_path
 from recollect.storage.logs.log import Log
 
@@ -36,6 +38,7 @@ class LabelPlan(Struct, frozen=True):
 
     what: Literal["title", "tag"]
     session: str
+    home: Path
     path: Path
     before: str
     after: str
@@ -69,8 +72,8 @@ def _can_return(text: str, earlier: list[str]) -> bool:
 
 def apply(plan: LabelPlan, data: Path) -> None:
     """Append the line. ``data`` is our own directory, where the lock lies."""
-    # A log behind a link is written where it lies: the link stays a link, as with the client.
-    log = plan.path.resolve()
+    # A log behind a link is written where it lies, if that is in the home: the link stays a link.
+    log = HomeBorder(plan.home).require(plan.path)
     if not log.is_file():
         raise NotFound(f"session {plan.session}: its log is gone", hint=f"it was {plan.path}")
     with Log(log, lock_path=lock_path(log, data)) as open_log:
@@ -97,7 +100,9 @@ def _planned(
     what: Literal["title", "tag"], session: Session, earlier: list[str], after: str, label: MetadataDraft
 ) -> LabelPlan:
     before = earlier[-1] if earlier else ""
-    return LabelPlan(what, session.id, session.path, before, after, _line(session.id, label))
+    home = session.home.root
+    HomeBorder(home).require(session.path)
+    return LabelPlan(what, session.id, home, session.path, before, after, _line(session.id, label))
 
 
 def _line(session_id: str, label: MetadataDraft) -> bytes:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
@@ -189,9 +190,11 @@ def _held(data: Path, change: UndoableChange) -> Iterator[None]:
 
 def _logs(change: UndoableChange) -> Iterator[Path]:
     """The session logs among what was changed: where they were, and where they are now."""
+    projects = Path(os.path.realpath(change.home / "projects"))
     for step in change.steps:
         for path in (step.path, step.target):
-            if path is not None and path.suffix == ".jsonl" and path.parent.parent.name == "projects":
+            above = path.parent.parent if path is not None and path.suffix == ".jsonl" else None
+            if path is not None and above is not None and (above.name == "projects" or above == projects):
                 yield path
 
 

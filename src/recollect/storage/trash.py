@@ -1,13 +1,13 @@
 """A trash for files of a Claude home: removed completely, restored byte for byte.
 
 A batch is a directory below our data directory. It holds the removed files under ``files/``, at the same
-relative paths as in the home, and ``manifest.json`` with size, hash, mode and time of each. The manifest is
-on disk before the first file moves, so a crash in the middle leaves a batch that can be listed and restored:
-what moved comes back, what did not is still there.
+relative paths as in the home, and ``manifest.json`` with size, hash, mode and time of each. Removing and restoring
+are changes of the journal beside the trash: a crash at any moment leaves all of a session in the home and no batch, or
+none of it and a complete batch. The journal keeps no record of a finished one, because the trash lists it.
 
-No byte is destroyed (law 3). Within one file system moving is a rename, and bytes a client adds meanwhile
-move along. To another file system it is a copy, which is synced and compared before the original is deleted;
-an original that changes meanwhile stays. Nothing is ever overwritten. A failed move is reverted.
+No byte is destroyed (law 3). Within one file system moving is a rename. To another file system it is a copy, which is
+synced and compared before the original is deleted. What is written to while it moves stays where it was. Nothing is
+ever overwritten. A failed move is reverted.
 
 Links are moved as links; their targets are not touched. The caller checks whether a session may be removed.
 """
@@ -17,12 +17,10 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import errno
-import hashlib
 import os
 import secrets
-import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -30,10 +28,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, NotFound, StorageError, UsageError
+from recollect.storage.changes.journal import ChangeJournal, ChangePlan
 from recollect.system import fsops, openat
+from recollect.system.trees import discard_tree
+from recollect.system.whole_files import digest_at
 
 _MANIFEST, _FILES = "manifest.json", "files"
-_CHUNK = 1 << 20
 
 
 class TrashedFile(Struct, frozen=True):
@@ -81,16 +81,29 @@ class Trash:
         names = [item.relative_to(home).as_posix() for item in items]
         with _as_storage_error("move to the trash", home):
             files = tuple(file for item in items for file in _described(item, home))
-            name = f"{at.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
-            batch = TrashBatch(name, session, title, str(home), at.isoformat(), tuple(names), files)
-            fsops.make_directories(self.root / name)
-            self._write(batch)
-            try:
-                _move_all([(item, self._place(batch, name)) for item, name in zip(items, names, strict=True)])
-            except BaseException:
-                self._dissolve(batch)
-                raise
+        name = f"{at.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
+        batch = TrashBatch(name, session, title, str(home), at.isoformat(), tuple(names), files)
+
+        def removal(is_copied: bool) -> ChangePlan:
+            plan = ChangePlan("rm", session, home, also=self.root)
+            for item, place in zip(items, names, strict=True):
+                plan.carry(item, self._place(batch, place), is_copied=is_copied)
+            plan.create(self.root / name / _MANIFEST, _encoded(batch))
+            return plan
+
+        self._apply(removal)
+        with _as_storage_error("read", self.root):
             return self._confirmed(batch)
+
+    def _apply(self, planned: Callable[[bool], ChangePlan]) -> None:
+        """Carry out a plan of renames; where the trash is on another file system, the same plan with copies."""
+        journal = ChangeJournal(self.root.parent / "undo")
+        try:
+            journal.apply(planned(False), transient=True)
+        except StorageError as problem:
+            if problem.cause is None or problem.cause.errno != errno.EXDEV:
+                raise
+            journal.apply(planned(True), transient=True)
 
     def batches(self) -> list[TrashBatch]:
         """What can be restored, newest first. A directory without a readable manifest is not listed."""
@@ -128,9 +141,20 @@ class Trash:
                 )
         with _as_storage_error("restore", Path(batch.home)):
             self._verify(batch)
+
+        def restoration(is_copied: bool) -> ChangePlan:
+            plan = ChangePlan("trash restore", batch.session, Path(batch.home), also=self.root)
             # The log comes last: a client must not find a session whose other files are still missing.
-            _move_all(present[::-1])
-            self._dissolve(batch)
+            for place, target in present[::-1]:
+                plan.carry(place, target, is_copied=is_copied)
+            directory = self.root / batch.batch
+            plan.remove(directory / _MANIFEST)
+            above = {above for place, _ in present for above in place.parents if directory in above.parents}
+            for emptied in (directory, *sorted(above)):
+                plan.prune(emptied)
+            return plan
+
+        self._apply(restoration)
         return [target for _, target in present]
 
     def destroy(self, batch: TrashBatch) -> None:
@@ -140,7 +164,7 @@ class Trash:
         """
         directory = self.root / batch.batch
         with _as_storage_error("empty the trash", directory):
-            _discard(directory / _FILES)
+            discard_tree(directory / _FILES)
             self._dissolve(batch)
 
     def obstacles(self, batch: TrashBatch) -> list[Path]:
@@ -156,10 +180,6 @@ class Trash:
         places = [self._place(batch, item) for item in batch.items]
         pairs = zip(places, batch.targets(), strict=True)
         return [(place, target) for place, target in pairs if os.path.lexists(place)]
-
-    def _write(self, batch: TrashBatch) -> None:
-        text = msgspec.json.format(msgspec.json.encode(batch), indent=2)
-        fsops.replace_file(self.root / batch.batch / _MANIFEST, text + b"\n")
 
     def _read(self, name: str) -> TrashBatch | None:
         try:
@@ -179,7 +199,7 @@ class Trash:
             return batch
         items = tuple(place.relative_to(root).as_posix() for place in moved)
         batch = structs.replace(batch, items=items, files=files)
-        self._write(batch)
+        fsops.replace_file(self.root / batch.batch / _MANIFEST, _encoded(batch))
         return batch
 
     def _verify(self, batch: TrashBatch) -> None:
@@ -209,6 +229,10 @@ class Trash:
                 directory.rmdir()
 
 
+def _encoded(batch: TrashBatch) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(batch), indent=2) + b"\n"
+
+
 # ---- looking ---------------------------------------------------------------------------------------------
 
 
@@ -226,128 +250,9 @@ def _described(
             yield from _described(inner, root, known)
     elif stat.S_ISREG(found.st_mode):
         same = (known or {}).get((name, found.st_size, mtime))
-        yield same or TrashedFile(name, "file", mode, mtime, found.st_size, _hash(path))
+        yield same or TrashedFile(name, "file", mode, mtime, found.st_size, digest_at(path, found.st_size))
     else:
         raise OSError(errno.EINVAL, "neither a file nor a directory", str(path))
-
-
-def _hash(path: Path) -> str:
-    digest = hashlib.sha256()
-    for chunk in _chunks(path):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    fd = fsops.open_nofollow(path)
-    try:
-        offset = 0
-        while chunk := fsops.pread(fd, _CHUNK, offset):
-            offset += len(chunk)
-            yield chunk
-    finally:
-        fsops.close_quietly(fd)
-
-
-# ---- moving ----------------------------------------------------------------------------------------------
-
-
-def _move_all(pairs: Iterable[tuple[Path, Path]]) -> None:
-    """Move everything, or revert and raise."""
-    done: list[tuple[Path, Path]] = []
-    try:
-        for source, target in pairs:
-            _move(source, target)
-            done.append((source, target))
-    except BaseException:
-        for source, target in reversed(done):
-            with contextlib.suppress(OSError):  # the batch then keeps its manifest and can be restored
-                _move(target, source)
-        raise
-
-
-def _move(source: Path, target: Path) -> None:
-    try:
-        fsops.move(source, target)
-    except OSError as cause:
-        if cause.errno != errno.EXDEV:
-            raise
-        _carry_over(source, target)
-
-
-def _carry_over(source: Path, target: Path) -> None:
-    """Move to another file system: a complete, synced and compared copy first, then the originals are
-    deleted.
-    """
-    doomed = source.with_name(f".{source.name[:200]}.{secrets.token_hex(4)}.moved")
-    try:
-        before = list(_described(source, source))
-        _copy(source, target)
-        # The client opens a log by its path for every write: after a rename it adds nothing more.
-        source.rename(doomed)
-        _require_same(before, doomed, target)
-    except BaseException:
-        if os.path.lexists(doomed) and not os.path.lexists(source):
-            doomed.rename(source)
-        _discard(target)
-        raise
-    _discard(doomed)
-    fsops.sync_dir(source.parent)
-
-
-def _require_same(before: list[TrashedFile], original: Path, copy: Path) -> None:
-    unchanged = list(_described(original, original)) == before
-    if not unchanged or _contents(copy) != _contents(original):
-        raise OSError(errno.EBUSY, "it changed while it was copied", str(original))
-
-
-def _contents(path: Path) -> list[tuple[str, str, int, str, str]]:
-    """A tree without modes and times, which some file systems round."""
-    return [(file.path, file.kind, file.size, file.sha256, file.target) for file in _described(path, path)]
-
-
-def _copy(source: Path, target: Path) -> None:
-    found = source.lstat()
-    if stat.S_ISLNK(found.st_mode):
-        target.symlink_to(source.readlink())
-    elif stat.S_ISDIR(found.st_mode):
-        fsops.make_directories(target)
-        for inner in source.iterdir():
-            _copy(inner, target / inner.name)
-        fsops.sync_dir(target)
-    else:
-        _copy_file(source, target)
-    _copy_times(found, target)
-    fsops.sync_dir(target.parent)
-
-
-def _copy_file(source: Path, target: Path) -> None:
-    fd, created = fsops.open_append(target)
-    try:
-        if not created:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-        for chunk in _chunks(source):
-            fsops.write_all(fd, chunk)
-        fsops.sync_file(fd)
-    finally:
-        fsops.close(fd)
-
-
-def _copy_times(found: os.stat_result, target: Path) -> None:
-    times = (found.st_atime_ns, found.st_mtime_ns)
-    if not stat.S_ISLNK(found.st_mode):
-        os.utime(target, ns=times)
-        target.chmod(stat.S_IMODE(found.st_mode))
-    elif os.utime in os.supports_follow_symlinks:
-        os.utime(target, ns=times, follow_symlinks=False)
-
-
-def _discard(path: Path) -> None:
-    """Remove a copy, or an original whose copy is verified."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _remove_empty(directory: Path) -> None:

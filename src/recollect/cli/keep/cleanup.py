@@ -20,6 +20,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
+from recollect.services import undo
 from recollect.services.archive import archive
 from recollect.services.archive.cleanup import CleanupCandidate, CleanupResult, candidates, clean_up
 from recollect.services.documents.changes import CleanupDocument, cleanup_session
@@ -39,9 +40,11 @@ def run(options: Namespace) -> int:
             f"--days {options.days:g}: must not be negative", hint="0 takes every session that is not open"
         )
     now = dt.datetime.now(dt.UTC)
+    data = plans.own_data(options)
+    if options.apply:
+        undo.recovered(data)  # a killed clean-up may have left half of a session
     home = open_home(options.homes, options.data)
     found = candidates(home.sessions(options.project), now - dt.timedelta(days=options.days))
-    data = plans.own_data(options)
     done = clean_up(found, archive.archive_at(data), data, now) if options.apply else None
     if options.json:
         output.print_json(_document(options, found, done))

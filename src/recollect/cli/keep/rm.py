@@ -42,6 +42,8 @@ def run(options: Namespace) -> int:
         )
     if options.list:
         return _list(options)
+    if options.apply:
+        undo.recovered(plans.own_data(options))  # a killed removal may have left half of a session
     return _restore(options) if options.restore else _remove(options)
 
 

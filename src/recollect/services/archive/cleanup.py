@@ -2,7 +2,7 @@
 
 The age of a session is that of its last entry, never of its file alone: a touched file is not young, and one
 restored yesterday is not old (S11). Never removed: a session that a client has open, one that another process
-of ours writes to, one tagged ``hold``, one of unknown age. A removed session is first archived, read back and
+of ours writes to, one tagged ``hold``, one of unknown age, one that is a link or lies behind one. A removed session is first archived, read back and
 compared; the trash also keeps it for a while.
 """
 
@@ -19,6 +19,7 @@ from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive
+from recollect.storage.home_border import HomeBorder
 from recollect.storage.live import live_sessions
 from recollect.storage.trash import TrashBatch
 from recollect.system import fsops
@@ -75,7 +76,9 @@ def _reason_to_keep(
         return "a client has it open"
     if tag == HOLD:
         return f"it is tagged {HOLD}"
-    return None
+    if session.path.is_symlink():
+        return "its log is a link"
+    return HomeBorder(session.home.root).reason_not_to_change(session.path)
 
 
 def clean_up(
@@ -92,6 +95,8 @@ def clean_up(
             projects[one.session.path.parent] = None
         except RecollectError as problem:
             failed.append(archive_service.ArchiveFailure(one.session.id, problem.message))
+        except OSError as problem:
+            failed.append(archive_service.ArchiveFailure(one.session.id, str(problem)))
     return CleanupResult(
         tuple(batches), tuple(failed), tuple(path for path in projects if _removed_if_empty(path))
     )

@@ -24,6 +24,7 @@ from recollect.model.path_mapping import PathMapping
 from recollect.model.project_key import project_key
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
+from recollect.storage.home_border import HomeBorder
 from recollect.storage.home_locks import lock_path
 from recollect.storage.live import live_sessions
 from recollect.system.lock import FileLock
@@ -69,7 +70,9 @@ def planned_move(home: ClaudeHome, old: str, new: str) -> MovePlan:
         raise UsageError(
             f"mv: {new} is {old}, or is below it", hint="give the old and the new path of the directory"
         )
-    plan = ChangePlan("mv", old, _common_parent(home))
+    config = home.config_file
+    beside = None if config is None or not config.is_file() else config.parent
+    plan = ChangePlan("mv", old, home.root, also=beside)
     found = _DirectoryMovePlan(home=home, mapping=PathMapping(old, new), plan=plan)
     live = live_ids(home)
     for project in home.projects():
@@ -105,13 +108,6 @@ def live_ids(home: ClaudeHome) -> set[str]:
     return {str(one.session_id) for one in live_sessions(home)}
 
 
-def _common_parent(home: ClaudeHome) -> Path:
-    config = home.config_file
-    if config is None or not config.is_file():
-        return home.root
-    return Path(os.path.commonpath([os.path.realpath(home.root), os.path.realpath(config)]))
-
-
 def _plan_project(found: _DirectoryMovePlan, project: ProjectDir, live: set[str]) -> None:
     sessions = list(found.home.sessions(project))
     going: list[SessionFile] = []
@@ -121,7 +117,7 @@ def _plan_project(found: _DirectoryMovePlan, project: ProjectDir, live: set[str]
         if moved is None or log.id is None:
             continue
         target = found.home.project_dir(project_key(moved))
-        conflict = conflict_of(log, target, live)
+        conflict = conflict_of(found.home, log, target, live)
         if conflict is not None:
             found.conflicts.append(conflict)
         else:
@@ -137,10 +133,15 @@ def _plan_project(found: _DirectoryMovePlan, project: ProjectDir, live: set[str]
         _plan_memory(found, project, found.sessions[-1].target.parent)
 
 
-def conflict_of(log: SessionFile, target: Path, live: set[str]) -> MoveConflict | None:
+def conflict_of(home: ClaudeHome, log: SessionFile, target: Path, live: set[str]) -> MoveConflict | None:
     """Why a log cannot move to a directory of the home; None if it can."""
     if str(log.id) in live:
         return MoveConflict(str(log.id), "a client has it open")
+    if log.path.is_symlink():
+        return MoveConflict(str(log.id), "its log is a link")
+    border = HomeBorder(home.root)
+    if not border.holds(log.path) or not border.holds(target / log.path.name):
+        return MoveConflict(str(log.id), "a link leads out of the home")
     if target == log.path.parent:
         return None
     if any(os.path.lexists(target / name) for name in (log.path.name, log.side_dir.name)):

@@ -38,7 +38,7 @@ def planned_split(home: ClaudeHome, folder: str, keep: str | None = None) -> Mov
     for cwd, logs in owners.items():
         target = home.project_dir(_folder(project, cwd, kept))
         for log in logs if target != project.path else ():
-            conflict = conflict_of(log, target, live)
+            conflict = conflict_of(home, log, target, live)
             if conflict is not None:
                 found.conflicts.append(conflict)
             else:

@@ -25,6 +25,7 @@ from recollect.services.sync.repositories import RepositoryIdentities
 from recollect.services.sync.selection import FLAT, place_of
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.home import ClaudeHome, first_text
+from recollect.storage.home_border import HomeBorder
 from recollect.storage.live import live_sessions
 from recollect.storage.session_files import META
 from recollect.storage.sync_state import (
@@ -167,6 +168,8 @@ class Installer:
         if {name, session} & self._live:
             raise _SessionLeftOut("a client has it open")
         log = self._logs.get(name) or project / f"{name}.jsonl"
+        if log.is_symlink() or not HomeBorder(self._home.root).holds(log):
+            raise _SessionLeftOut("its place in the home is a link")
         target = SyncTarget(session, renamed)
         self._put_log(found, target, "", main, log)
         self._require_own_agents(session, logs)

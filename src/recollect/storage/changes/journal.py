@@ -78,11 +78,16 @@ class ChangeJournal:
 
     # --- changing -----------------------------------------------------------------------------
 
-    def apply(self, plan: ChangePlan) -> AppliedChange:
-        """Carry out a plan completely or not at all; ``Busy`` where a file differs from the planned one."""
+    def apply(self, plan: ChangePlan, *, transient: bool = False) -> AppliedChange:
+        """Carry out a plan completely or not at all; ``Busy`` where a file differs from the planned one.
+
+        A ``transient`` change leaves no record once it is done: what it moved can be moved back otherwise.
+        """
         with self._lock:
             self._end_last()
-            return self._run(plan.what, plan.subject, plan.home, plan.take())
+            record = _new_record(plan.what, plan.subject, plan.home, plan.base)
+            prunes = tuple(path.relative_to(plan.base).as_posix() for path in plan.prunes)
+            return self._run(structs.replace(record, prunes=prunes, is_transient=transient), plan.take())
 
     def undo(self, name: str, *, force: bool = False) -> AppliedChange:
         """Revert a change: bytes, modes and times as before. The undo can be undone too.
@@ -104,18 +109,21 @@ class ChangeJournal:
                 raise UsageError(
                     f"undo {change.record.id}: everything is already as before", hint="there is nothing to do"
                 )
-            return self._run("undo", change.record.subject, change.home, planned, of=change.record)
+            record = _new_record("undo", change.record.subject, change.home, change.base)
+            undone = {"prunes": change.record.directories, "undoes": change.record.id}
+            return self._run(structs.replace(record, **undone), planned)
 
     def recover(self) -> list[AppliedChange]:
         """Finish what a crash interrupted: completed if every step was done, else rolled back."""
         with self._lock:
             readable, _ = self._read_all()
-            ended = {change.record.id for change in readable if change.record.state in UNFINISHED}
-            for change in readable:
-                if change.record.id in ended:
-                    bring_to_an_end(change)
+            unfinished = [change for change in readable if change.record.state in UNFINISHED]
+            for change in unfinished:
+                bring_to_an_end(change)
+            with _as_storage_error("read", self.root):
+                ended = [_looked_up(change, is_undone=False) for change in unfinished]
             self._tidy(readable)
-            return [one for one in self.changes() if one.id in ended]
+            return ended
 
     def forget(self, name: str) -> AppliedChange:
         """Delete the stored originals of a change: it can no longer be undone. Only on request."""
@@ -131,7 +139,8 @@ class ChangeJournal:
 
     def changes(self) -> list[AppliedChange]:
         """Every change, the newest first. One in progress in another process counts as unfinished."""
-        readable, damaged = self._read_all()
+        found, damaged = self._read_all()
+        readable = [change for change in found if not _is_over(change)]
         undone: set[str] = set()
         for record in (change.record for change in readable):
             # An undo is newer than what it undoes, so it is already known whether it was undone itself.
@@ -186,32 +195,16 @@ class ChangeJournal:
 
     # --- one change ---------------------------------------------------------------------------
 
-    def _run(
-        self,
-        what: str,
-        subject: str,
-        home: Path,
-        planned: list[PlannedStep],
-        *,
-        of: ChangeRecord | None = None,
-    ) -> AppliedChange:
+    def _run(self, record: ChangeRecord, planned: list[PlannedStep]) -> AppliedChange:
         self._require_outside(planned)
-        now = dt.datetime.now(dt.UTC)
         newest = next((number_of(path.name) for path in self._directories()), 0)
-        record = ChangeRecord(
-            id=new_id(newest + 1, now),
-            what=_writable(what),
-            subject=_writable(subject),
-            home=str(home),
-            at=now,
-            state="preparing",
-            steps=tuple(_recorded(step, home) for step in planned),
-            prunes=() if of is None else of.directories,
-            undoes=None if of is None else of.id,
-        )
+        steps = tuple(_recorded(step, Path(record.base)) for step in planned)
+        record = structs.replace(record, id=new_id(newest + 1, record.at), steps=steps)
         change = ChangeSteps(self.root / record.id, record)
         run(change, planned)
-        return _applied(change, is_undone=False)
+        applied = _applied(change, is_undone=False)
+        self._dissolve_if_over(change)
+        return applied
 
     def _end_last(self) -> None:
         """Finish an interrupted change before a new one begins; so only the newest can be unfinished."""
@@ -220,11 +213,20 @@ class ChangeJournal:
         change = None if last is None else ChangeSteps.read(last)
         if change is not None and change.record.state in UNFINISHED:
             bring_to_an_end(change)
+        if change is not None:
+            self._dissolve_if_over(change)
+
+    def _dissolve_if_over(self, change: ChangeSteps) -> None:
+        """Remove the record of a transient change that has ended. A failure is harmless: the next change does it."""
+        if _is_over(change):
+            with contextlib.suppress(OSError):
+                change.dissolve()
 
     def _tidy(self, changes: list[ChangeSteps]) -> None:
         """Remove the remains of changes that were forgotten, or had not begun."""
         with _as_storage_error("look through", self.root):
             for change in changes:
+                self._dissolve_if_over(change)
                 if change.record.is_forgotten and change.holdings():
                     change.drop(change.holdings())
             for path in self._directories():
@@ -241,9 +243,24 @@ class ChangeJournal:
                 )
 
 
-def _recorded(step: PlannedStep, home: Path) -> RecordedStep:
-    target = None if step.target is None else step.target.relative_to(home).as_posix()
-    return RecordedStep(step.kind, step.path.relative_to(home).as_posix(), target, step.before)
+def _new_record(what: str, subject: str, home: Path, base: Path) -> ChangeRecord:
+    now = dt.datetime.now(dt.UTC)
+    return ChangeRecord(
+        "", _writable(what), _writable(subject), str(home), now, "preparing", (), base=str(base)
+    )
+
+
+def _recorded(step: PlannedStep, base: Path) -> RecordedStep:
+    target = None if step.target is None else step.target.relative_to(base).as_posix()
+    path = step.path.relative_to(base).as_posix()
+    return RecordedStep(step.kind, path, target, step.before, is_copied=step.is_copied)
+
+
+def _is_over(change: ChangeSteps) -> bool:
+    """Whether it is transient, has ended, and holds nothing that is not elsewhere."""
+    record = change.record
+    has_returned = record.state == "rolled-back" and not change.holdings()
+    return record.is_transient and (record.state == "done" or has_returned)
 
 
 def _looked_up(change: ChangeSteps, is_undone: bool) -> AppliedChange:

@@ -7,8 +7,8 @@ the tree after the steps before it: after ``move(a, b)`` the file ``a/x`` is ``b
 The plan remembers the state of each file (``FileState``). If a file is another one by the time of the change,
 nothing is touched.
 
-Every path is beneath the home, with links in its parents resolved, and is not a link itself. A file belongs
-to one step only, so that every step can be reverted on its own.
+Every path is beneath the home, with links in its parents resolved (``HomeBorder``), and is not a link itself. A file
+belongs to one step only, so that every step can be reverted on its own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, structs
 
 from recollect.errors import NotFound, StorageError, UsageError
+from recollect.storage.home_border import HomeBorder
 from recollect.system import fsops
 from recollect.system.whole_files import digest
 
@@ -127,20 +128,28 @@ class PlannedStep(NamedTuple):
     content: Content = b""
     mode: int = fsops.FILE_MODE
     mtime_ns: int | None = None
+    is_copied: bool = False
 
 
 class ChangePlan:
-    """The steps of one change. ``what`` is the command ("repair"), ``subject`` a session or project."""
+    """The steps of one change. ``what`` is the command ("repair"), ``subject`` a session or project.
 
-    def __init__(self, what: str, subject: str, home: Path) -> None:
+    ``also`` is a directory outside the home that may take part, such as our trash. ``base`` is above everything.
+    """
+
+    def __init__(self, what: str, subject: str, home: Path, *, also: Path | None = None) -> None:
         self.what = what
         self.subject = subject
-        self.home = Path(os.path.realpath(home))
+        border = HomeBorder(home)
+        self.home = border.root
+        self._areas = border.areas if also is None else (*border.areas, Path(os.path.realpath(also)))
+        self.base = Path(os.path.commonpath(self._areas))
         self._planned: list[PlannedStep] = []
         self._moves: list[PlannedStep] = []
         self._named: set[Path] = set()
         self._above: set[Path] = set()
         self._is_taken = False
+        self.prunes: list[Path] = []
 
     def replace(
         self,
@@ -181,17 +190,26 @@ class ChangePlan:
 
     def move(self, source: Path, target: Path) -> None:
         """Rename a file or directory; never overwrites."""
+        seen = self._seen_at(self._inside(source))
+        if not seen.is_file and not seen.is_directory:
+            raise UsageError(f"{source}: neither a file nor a directory", hint=_HINT)
+        self.carry(source, target)
+
+    def carry(self, source: Path, target: Path, *, is_copied: bool = False) -> None:
+        """As ``move``, but also a link as such. ``is_copied``: to another file system, by a copy."""
         source, target = self._inside(source), self._inside(target)
         before = self._seen_at(source)
-        if not before.is_file and not before.is_directory:
-            raise UsageError(f"{source}: neither a file nor a directory", hint=_HINT)
         if target == source or source in target.parents or target in self._above:
             raise UsageError(f"move {source}: {target} cannot be its new name", hint=_HINT)
         self._require_free(target)
-        step = PlannedStep("move", source, target, before)
+        step = PlannedStep("move", source, target, before, is_copied=is_copied)
         self._add(step, source, target)
         if before.is_directory:
             self._moves.append(step)
+
+    def prune(self, directory: Path) -> None:
+        """Remove a directory at the end, if it is empty then; name outer directories before inner ones."""
+        self.prunes.append(self._inside(directory))
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -214,7 +232,7 @@ class ChangePlan:
         if not _is_text(path) or not _is_text(real := Path(os.path.realpath(path.parent), path.name)):
             shown = ascii(str(path))[:200]
             raise UsageError(f"path {shown}: its name is not valid UTF-8", hint=_HINT)
-        if path.name in {"", ".", ".."} or self.home not in real.parents:
+        if path.name in {"", ".", ".."} or not any(area in real.parents for area in self._areas):
             raise UsageError(f"{path}: not beneath {self.home}", hint=f"{_HINT}; name a path inside the home")
         if any(real.is_relative_to(step.path) for step in self._moves):
             raise UsageError(f"{path}: moved away by an earlier step", hint="name it at its new place")

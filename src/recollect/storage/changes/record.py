@@ -7,7 +7,7 @@ The record has three states. *preparing*: nothing in the home has changed except
 *ready*: every original is kept, every new file is staged, and the steps begin. *done* or *rolled-back*: the
 end. Each state atomically replaces the one before.
 
-Paths are relative to the home and refer to the tree after the preceding steps.
+Paths refer to the tree after the preceding steps.
 """
 
 from __future__ import annotations
@@ -45,17 +45,26 @@ def number_of(name: str) -> int:
 
 
 class RecordedStep(Struct, frozen=True):
-    """One step: the state before and after (for a directory, a hash of names, sizes and times)."""
+    """One step: the state before and after (for a directory, a hash of names, sizes and times).
+
+    ``is_copied``: a move to another file system. ``seal`` is what its source was like when it was copied.
+    """
 
     kind: Kind
     path: str
     target: str | None = None
     before: FileState | None = None
     after: FileState | None = None
+    is_copied: bool = False
+    seal: str = ""
 
 
 class ChangeRecord(Struct, frozen=True):
-    """One change. ``directories`` did not exist before it; ``prunes`` are removed if empty after it."""
+    """One change. ``directories`` did not exist before it; ``prunes`` are removed if empty after it.
+
+    Paths are relative to ``base``: the home, unless files outside it take part. A change that ``is_transient`` leaves no
+    record once it is done: what it moved is listed elsewhere, in the trash.
+    """
 
     id: str
     what: str
@@ -68,6 +77,8 @@ class ChangeRecord(Struct, frozen=True):
     prunes: tuple[str, ...] = ()
     undoes: str | None = None
     is_forgotten: bool = False
+    base: str = ""
+    is_transient: bool = False
 
 
 class ChangeFiles:
@@ -77,6 +88,7 @@ class ChangeFiles:
         self.directory = directory
         self.record = record
         self.home = Path(record.home)
+        self.base = Path(record.base or record.home)
         self._directory_moves = [
             (index, self.inside(step.path), self.inside(step.target))
             for index, step in enumerate(record.steps)
@@ -111,8 +123,8 @@ class ChangeFiles:
         self.record = structs.replace(self.record, steps=tuple(steps))
 
     def inside(self, name: str) -> Path:
-        """A path of the record, in the home."""
-        return Path(self.home, *openat.components(name))
+        """A path of the record."""
+        return Path(self.base, *openat.components(name))
 
     @property
     def kept_directory(self) -> Path:
@@ -165,6 +177,12 @@ class ChangeFiles:
             if fsops.remove_directory(place):
                 fsops.sync_dir(self.directory)
 
+    def dissolve(self) -> None:
+        """Remove the record of a change, and what it kept."""
+        self.drop(self.holdings())
+        fsops.unlink(self.directory / _RECORD)
+        remove_unbegun(self.directory)
+
     # --- where things are ---------------------------------------------------------------------
 
     def path(self, number: int) -> Path:
@@ -178,6 +196,10 @@ class ChangeFiles:
     def _hidden(self, number: int, suffix: str = "") -> Path:
         """A name beside the file that no client lists: it starts with a dot and has none of their suffixes."""
         return self.path(number).with_name(f".{self.record.id}-{number}{suffix}.recollect")
+
+    def _staged_copy(self, number: int) -> Path:
+        """A hidden name beside the target of a move, for a copy that is being made."""
+        return self.target(number).with_name(f".{self.record.id}-{number}c.recollect")
 
     def _place(self, number: int, path: Path) -> Path:
         """Follow the moves of directories: earlier ones not yet done, later ones done."""

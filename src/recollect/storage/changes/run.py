@@ -69,7 +69,7 @@ def _prepare(change: ChangeSteps, planned: list[PlannedStep]) -> None:
     numbers = range(len(planned))
     missing = dict.fromkeys(path for number in numbers for path in change.missing_directories(number))
     fsops.make_directories(change.kept_directory)
-    change.write(directories=tuple(path.relative_to(change.home).as_posix() for path in missing))
+    change.write(directories=tuple(path.relative_to(change.base).as_posix() for path in missing))
     for path in missing:
         fsops.make_directories(path)
     for number in numbers:

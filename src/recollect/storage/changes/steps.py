@@ -27,6 +27,7 @@ from recollect.errors import Busy, DamagedData, UsageError
 from recollect.storage.changes.plan import FileState, JournalFile, PlannedStep, is_there, seen_or_none
 from recollect.storage.changes.record import ChangeFiles, RecordedStep
 from recollect.system import fsops
+from recollect.system.trees import copy_tree, discard_tree, is_same_tree, seal_of
 from recollect.system.whole_files import copy_verified, digest, digest_at, tree_digest, write_new
 
 
@@ -62,6 +63,8 @@ class ChangeSteps(ChangeFiles):
 
     def stage(self, number: int, planned: PlannedStep) -> None:
         """Write the new file under its hidden name."""
+        if planned.is_copied:
+            self._stage_copy(number)
         if planned.kind not in {"create", "replace"}:
             return
         hidden, before = self._hidden(number), planned.before
@@ -76,6 +79,14 @@ class ChangeSteps(ChangeFiles):
                 owner=(before.user, before.group) if before else None,
             )
         self.note(number, after=FileState.of(hidden.lstat(), sha))
+
+    def _stage_copy(self, number: int) -> None:
+        """Copy what will move to another file system, and compare."""
+        source, copy, seal = self.path(number), self._staged_copy(number), seal_of(self.path(number))
+        copy_tree(source, copy)
+        if not is_same_tree(source, copy):
+            raise Busy(f"{source}: it changed while it was copied; nothing was changed", hint="try again")
+        self.note(number, after=FileState.of(copy.lstat()), seal=seal)
 
     def _stage_kept(self, kept: JournalFile, hidden: Path) -> str:
         sha = _hash_of_kept(kept)
@@ -149,13 +160,23 @@ class ChangeSteps(ChangeFiles):
             self._let_go(number, "b")
 
     def _carry_out_move(self, number: int, source: Path, target: Path) -> None:
-        fsops.rename_new(source, target)
-        self._require(target, self.record.steps[number].before, of=source)
+        if self.record.steps[number].is_copied:
+            # The client opens a log by its path for every write: after a rename it adds nothing more.
+            fsops.rename_new(source, self._hidden(number))
+            self.require_untouched(number)
+            fsops.rename_new(self._staged_copy(number), target)
+        else:
+            fsops.rename_new(source, target)
+            self._require(target, self.record.steps[number].before, of=source)
         fsops.sync_dir(target.parent)
 
     def require_untouched(self, number: int) -> None:
         """``Busy`` if bytes reached an original after it was kept, through an open descriptor."""
         step = self.record.steps[number]
+        if step.is_copied and not self._is_as_copied(number):
+            raise Busy(
+                f"{self.path(number)}: it changed while it was copied; nothing was changed", hint="try again"
+            )
         if step.kind in {"replace", "remove"} and step.before is not None:
             found = seen_or_none(self.kept(number))
             if step.before.is_same_file(found):
@@ -166,8 +187,8 @@ class ChangeSteps(ChangeFiles):
         step = self.record.steps[number]
         path = self.path(number)
         if step.kind == "move":
-            found = seen_or_none(self.target(number))
-            return step.before is not None and step.before.is_same_file(found)
+            found, moved = seen_or_none(self.target(number)), step.after if step.is_copied else step.before
+            return moved is not None and moved.is_same_file(found)
         if is_there(self._hidden(number)) or is_there(self._hidden(number, "b")):
             return False
         return not is_there(path) if step.kind == "remove" else self._is_our_file(number, path)
@@ -176,6 +197,20 @@ class ChangeSteps(ChangeFiles):
         """Record the result of a move, so that an undo can detect later changes."""
         if self.record.steps[number].kind == "move":
             self.note(number, after=moved_state(self.target(number)))
+
+    def _is_as_copied(self, number: int) -> bool:
+        """Whether the original of a copy, under its hidden name, is still what was copied."""
+        hidden = self._hidden(number)
+        return is_there(hidden) and seal_of(hidden) == self.record.steps[number].seal
+
+    def dissolve(self) -> None:
+        """Delete the originals of completed copies, then the record. An original that was written to since it was
+        copied stays, under its hidden name.
+        """
+        for number, step in enumerate(self.record.steps):
+            if step.is_copied and self.record.state == "done" and self._is_as_copied(number):
+                discard_tree(self._hidden(number))
+        super().dissolve()
 
     def _require(
         self,
@@ -203,6 +238,8 @@ class ChangeSteps(ChangeFiles):
 
     def unstage(self, number: int) -> None:
         """Remove the staged file of a change that had not begun."""
+        if self.record.steps[number].is_copied:
+            discard_tree(self._staged_copy(number))
         for suffix in ("", "b", "p"):
             hidden = self._hidden(number, suffix)
             if is_there(hidden):
@@ -262,9 +299,26 @@ class ChangeSteps(ChangeFiles):
         return back
 
     def _move_back(self, number: int) -> None:
-        if not self._is_moved(number):
-            return
         source, target = self.path(number), self.target(number)
+        if self.record.steps[number].is_copied:
+            if is_there(self._hidden(number)):
+                self._return_moved(number, self._hidden(number), source)
+            self._withdraw_copy(number, source, target)
+        elif self._is_moved(number):
+            self._return_moved(number, target, source)
+
+    def _withdraw_copy(self, number: int, source: Path, target: Path) -> None:
+        """Remove the copy, once the original is back; a copy that others have written to stays."""
+        before, copy = self.record.steps[number].before, self._staged_copy(number)
+        if before is None or not before.is_same_file(seen_or_none(source)):
+            return
+        if self._is_staged(number, target) and is_same_tree(target, source):
+            fsops.rename_new(target, copy)
+        discard_tree(copy)
+        if is_there(target.parent):
+            fsops.sync_dir(target.parent)
+
+    def _return_moved(self, number: int, moved: Path, source: Path) -> None:
         fsops.make_directories(source.parent)
         if is_there(source) and not fsops.remove_directory(source):
             if not source.is_file() or source.is_symlink():
@@ -273,9 +327,9 @@ class ChangeSteps(ChangeFiles):
                 )
             self._set_aside(number, source)
             fsops.unlink(source)
-        fsops.rename_new(target, source)
+        fsops.rename_new(moved, source)
         fsops.sync_dir(source.parent)
-        fsops.sync_dir(target.parent)
+        fsops.sync_dir(moved.parent)
 
     def _is_staged(self, number: int, path: Path) -> bool:
         """Whether this is the staged file."""
