@@ -17,10 +17,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import errno
+import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +30,7 @@ from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, NotFound, StorageError, UsageError
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan
+from recollect.storage.changes.plan import FileState
 from recollect.system import fsops, openat
 from recollect.system.trees import discard_tree
 from recollect.system.whole_files import digest_at
@@ -87,7 +89,7 @@ class Trash:
         def removal(is_copied: bool) -> ChangePlan:
             plan = ChangePlan("rm", session, home, also=self.root)
             for item, place in zip(items, names, strict=True):
-                plan.carry(item, self._place(batch, place), is_copied=is_copied)
+                plan.carry(item, self.place(batch, place), is_copied=is_copied)
             plan.create(self.root / name / _MANIFEST, _encoded(batch))
             return plan
 
@@ -157,6 +159,26 @@ class Trash:
         self._apply(restoration)
         return [target for _, target in present]
 
+    def rewrite(
+        self, batch: TrashBatch, contents: Mapping[str, Callable[[], Iterator[bytes]]], title: str
+    ) -> None:
+        """Replace files of a batch, by their path, by other contents; all of them and the manifest, or none."""
+        plan = ChangePlan("redact", batch.session, Path(batch.home), also=self.root)
+        files = []
+        for file in batch.files:
+            if file.path in contents:
+                place = self.place(batch, file.path)
+                size, digest = _measured(contents[file.path]())
+                plan.replace(
+                    place, contents[file.path](), expected=FileState.at(place), mtime_ns=file.mtime_ns
+                )
+                file = structs.replace(file, size=size, sha256=digest)  # noqa: PLW2901 - the same file, with other bytes
+            files.append(file)
+        now = structs.replace(batch, title=title, files=tuple(files))
+        manifest = self.root / batch.batch / _MANIFEST
+        plan.replace(manifest, iter([_encoded(now)]), expected=FileState.at(manifest))
+        ChangeJournal(self.root.parent / "undo").apply(plan, transient=True)
+
     def destroy(self, batch: TrashBatch) -> None:
         """Delete a batch permanently.
 
@@ -173,11 +195,12 @@ class Trash:
 
     # --- one batch ----------------------------------------------------------------------------
 
-    def _place(self, batch: TrashBatch, item: str) -> Path:
+    def place(self, batch: TrashBatch, item: str) -> Path:
+        """Where a file of a batch is."""
         return self.root / batch.batch / _FILES / Path(*openat.components(item))
 
     def _present(self, batch: TrashBatch) -> list[tuple[Path, Path]]:
-        places = [self._place(batch, item) for item in batch.items]
+        places = [self.place(batch, item) for item in batch.items]
         pairs = zip(places, batch.targets(), strict=True)
         return [(place, target) for place, target in pairs if os.path.lexists(place)]
 
@@ -227,6 +250,15 @@ class Trash:
                 (directory / _MANIFEST).unlink()
             with contextlib.suppress(OSError):
                 directory.rmdir()
+
+
+def _measured(content: Iterator[bytes]) -> tuple[int, str]:
+    """Size and hash of a content."""
+    size, digest = 0, hashlib.sha256()
+    for piece in content:
+        size += len(piece)
+        digest.update(piece)
+    return size, digest.hexdigest()
 
 
 def _encoded(batch: TrashBatch) -> bytes:

@@ -7,18 +7,21 @@ Settings are not changed. Rewinding to a redacted file backup would write the
 replacement into that file. Prints the plan; --apply carries it out.
 
 The undo copy still holds the credentials until you delete it with
-`recollect undo ID --forget --apply`. Older archives, trash and forks may hold
-them too; `recollect scan` finds what is left in the home.
+`recollect undo ID --forget --apply`, and so may archive, trash and quarantine.
+--everywhere cleans all of them for good: it cannot be undone, nor can the
+earlier changes whose originals hold credentials. Forks are other sessions.
 
 Example:
   recollect redact 6ada00ba
   recollect redact 6ada00ba --apply
+  recollect redact 6ada00ba --everywhere --apply
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
@@ -27,15 +30,26 @@ from recollect.services.secrets import redact as redact_service
 from recollect.services.secrets.redact import RedactionPlan
 from recollect.storage.changes.journal import AppliedChange
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recollect.services.secrets.everywhere import EverywherePlan
+    from recollect.services.session import Session
+
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
+    parser.add_argument(
+        "--everywhere", action="store_true", help="also clean archive, trash, undo and quarantine, for good"
+    )
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
     session = open_home(options.homes).own_session(options.session)
     data = plans.own_data(options)
+    if options.everywhere:
+        return _everywhere(options, session, data)
     applied: AppliedChange | None = None
     if options.apply:
         plan, applied = redact_service.redact(session, data)
@@ -48,6 +62,45 @@ def run(options: Namespace) -> int:
     for note in plan.notes:
         output.note(visible(note))
     return 0
+
+
+def _everywhere(options: Namespace, session: Session, data: Path) -> int:
+    from recollect.services.secrets.everywhere import planned_everywhere, redact_everywhere
+
+    if options.apply:
+        plan = redact_everywhere(session, data, plans.own_cache(options))
+    else:
+        plan = planned_everywhere(session, data)
+    if options.json:
+        document = _document(options, plan.home, None)
+        output.print_json(document | {"copies": plan.copies, "left": plan.left, "applied": options.apply})
+    else:
+        _tell_everywhere(options, plan)
+    for note in plan.home.notes:
+        output.note(visible(note))
+    return 1 if plan.left else 0
+
+
+def _tell_everywhere(options: Namespace, plan: EverywherePlan) -> None:
+    verb = "Removed" if options.apply else "Would remove"
+    name = output.styled(visible(plan.home.session[:8]), "cyan")
+    if not plan.home.files and not plan.copies:
+        output.say(f"No secrets found in {name} or in copies of it: nothing to do")
+        return
+    output.say(f"{verb} the secrets of {name} from:")
+    for file in plan.home.files:
+        output.say(f"  {visible(str(file.path))} ({file.role}, {len(file.findings):,})")
+    for copy in plan.copies:
+        output.say(f"  {visible(str(copy.path))} ({copy.role}, {copy.secrets:,})")
+    if not options.apply:
+        output.say("This cannot be undone, nor can the changes whose originals are listed as undo.")
+        plans.say_end(options, plans.applied(options, "redact", plan.home.session, "--everywhere"), "")
+    elif plan.left:
+        output.say(output.styled(f"{counted(len(plan.left), 'secret')} could not be removed:", "red"))
+        for one in plan.left:
+            output.say(f"  {visible(one.path)} ({one.role}, {one.kind})")
+    else:
+        output.say("Searched again: none is left. The next question builds the index again.")
 
 
 def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> dict[str, object]:

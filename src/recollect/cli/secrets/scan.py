@@ -2,13 +2,14 @@
 
 Prints kind, location and a fingerprint of each; never the value or part of it.
 Equal fingerprints mean equal secrets. Without a session, everything in the home
-is searched, and the settings of its projects too. Credentials on the allow list
+is searched, and the settings of its projects too; with --everywhere also the
+copies that recollect keeps. Credentials on the allow list
 (config.toml, [secrets] ignore = ["kind:fingerprint"]) are only counted. Changes
 nothing. Exit status 1 if something was found.
 
 Example:
   recollect scan
-  recollect scan 6ada00ba --json
+  recollect scan 6ada00ba --everywhere --json
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ def add_options(parser: ArgumentParser) -> None:
         "sessions", metavar="S", nargs="*", help="session: id, start of an id, title, path, or @last"
     )
     parser.add_argument("--all", action="store_true", help="everything in the homes (the default)")
+    parser.add_argument(
+        "--everywhere", action="store_true", help="also archive, trash, undo, quarantine and left-over files"
+    )
     parser.add_argument("--limit", type=int, metavar="N", help=f"show at most N (default {_SHOWN}; 0: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -47,7 +51,13 @@ def run(options: Namespace) -> int:
     chosen = [home.session(name) for name in options.sessions] or None
     start = time.monotonic()
     with output.progress_bar("looking for secrets") as progress:
-        found = scan_service.scan(home, chosen, data=plans.own_data(options), progress=progress)
+        found = scan_service.scan(
+            home,
+            chosen,
+            data=plans.own_data(options),
+            everywhere=options.everywhere,
+            progress=progress,
+        )
     seconds = time.monotonic() - start
     if options.json:
         output.print_json(_document(found, seconds))

@@ -129,7 +129,7 @@ class _PlaceReader:
 
     def __init__(self, log: OpenLog, place: SecretPlace, key: bytes) -> None:
         self._log, self._place, self._key = log, place, key
-        self.size = log.stat().st_size
+        self.size = log.size()
 
     def findings(self) -> Iterator[SecretFinding]:
         if self._place.shape == "lines":

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -26,7 +27,7 @@ from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import RedactedBytes, redacted_bytes, redacted_line
 from recollect.model.secrets.signed_thoughts import with_plain_thoughts
 from recollect.services.secrets.file_scan import SecretFinding, line_blocks, scan_place
-from recollect.services.secrets.places import HomePlaces, SecretPlace
+from recollect.services.secrets.places import HomePlaces, SecretPlace, Shape
 from recollect.services.secrets.scan import Fingerprints
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
@@ -68,8 +69,13 @@ def planned_redaction(session: Session, data: Path) -> RedactionPlan:
     return _RedactionBuilder(session, data).plan
 
 
-def redact(session: Session, data: Path) -> tuple[RedactionPlan, AppliedChange | None]:
-    """Replace them; None if there were none. ``Busy`` where a client has the session open."""
+def redact(
+    session: Session, data: Path, *, is_final: bool = False
+) -> tuple[RedactionPlan, AppliedChange | None]:
+    """Replace them; None if there were none. ``Busy`` where a client has the session open.
+
+    With ``is_final`` the journal keeps no original: it cannot be undone.
+    """
     logs = [session.path, *(agent.path for agent in session.agents())]
     with contextlib.ExitStack() as locks:
         for log in sorted(set(logs)):
@@ -82,7 +88,7 @@ def redact(session: Session, data: Path) -> tuple[RedactionPlan, AppliedChange |
             )
         if not work.plan.files:
             return work.plan, None
-        applied = ChangeJournal(data / "undo").apply(work.change())
+        applied = ChangeJournal(data / "undo").apply(work.change(), transient=is_final)
         left = len(_RedactionBuilder(session, data).plan.findings)
         notes = (f"{left} could not be replaced: they are in lines that are too long",) if left else ()
         return structs.replace(work.plan, notes=work.plan.notes + notes), applied
@@ -162,33 +168,63 @@ class _RedactionBuilder:
     # --- bytes ----------------------------------------------------------------------------------
 
     def _whole(self, file: RedactedFile) -> bytes:
-        with OpenLog(file.path) as opened:
-            data = opened.read_all(opened.stat().st_size, 0)
         is_document = file.path.suffix == ".json" and file.role != "file-backup"
-        return (redacted_line if is_document else redacted_bytes)(data, self._fingerprints, self._keep).data
+        return _redacted_whole(file.path, is_document, self._fingerprints, self._keep)
 
     def _lines(self, file: RedactedFile, size: int, renamed: dict[bytes, bytes]) -> Iterator[bytes]:
-        with OpenLog(file.path) as log:
-            for _, block, is_part in line_blocks(log, size):
-                if is_part:
-                    yield block  # no client reads a line over the limit; it is not changed
-                    continue
-                data = block
-                for old, new in renamed.items():
-                    data = data.replace(b'"%s"' % old, b'"%s"' % new)
-                yield from self._block(data, is_shared=file.role == "history")
+        own = self._session.id if file.role == "history" else None
+        return _redacted_lines(file.path, size, _LineRedaction(self._fingerprints, self._keep, own, renamed))
 
-    def _block(self, block: bytes, *, is_shared: bool) -> Iterator[bytes]:
-        end = 0
-        for start, stop in suspects(block):
-            line = block[start:stop]
-            if is_shared and loose_object(line).get("sessionId") != self._session.id:
+
+class _LineRedaction(NamedTuple):
+    """How lines are redacted: with ``only_own`` those of one session, and with other names of pastes."""
+
+    fingerprints: Fingerprints
+    keep: Collection[str]
+    only_own: str | None
+    renamed: Mapping[bytes, bytes]
+
+
+def redacted_content(
+    path: Path, shape: Shape, fingerprints: Fingerprints, keep: Collection[str]
+) -> Iterator[bytes]:
+    """A file without its secrets, packed ones unpacked."""
+    if shape != "lines":
+        yield _redacted_whole(path, shape == "document", fingerprints, keep)
+        return
+    with OpenLog(path) as log:
+        size = log.size()
+    yield from _redacted_lines(path, size, _LineRedaction(fingerprints, keep, None, {}))
+
+
+def _redacted_whole(
+    path: Path, is_document: bool, fingerprints: Fingerprints, keep: Collection[str]
+) -> bytes:
+    with OpenLog(path) as opened:
+        data = opened.read_all(opened.size(), 0)
+    return (redacted_line if is_document else redacted_bytes)(data, fingerprints, keep).data
+
+
+def _redacted_lines(path: Path, size: int, rule: _LineRedaction) -> Iterator[bytes]:
+    with OpenLog(path) as log:
+        for _, block, is_part in line_blocks(log, size):
+            if is_part:
+                yield block  # no client reads a line over the limit; it is not changed
                 continue
-            yield block[end:start]
-            yield self._line(line)
-            end = stop
-        yield block[end:]
+            data = block
+            for old, new in rule.renamed.items():
+                data = data.replace(b'"%s"' % old, b'"%s"' % new)
+            yield from _redacted_block(data, rule)
 
-    def _line(self, line: bytes) -> bytes:
-        result: RedactedBytes = redacted_line(line, self._fingerprints, self._keep)
-        return with_plain_thoughts(result.data, [one.field for one in result.found])
+
+def _redacted_block(block: bytes, rule: _LineRedaction) -> Iterator[bytes]:
+    end = 0
+    for start, stop in suspects(block):
+        line = block[start:stop]
+        if rule.only_own is not None and loose_object(line).get("sessionId") != rule.only_own:
+            continue
+        yield block[end:start]
+        result: RedactedBytes = redacted_line(line, rule.fingerprints, rule.keep)
+        yield with_plain_thoughts(result.data, [one.field for one in result.found])
+        end = stop
+    yield block[end:]

@@ -19,6 +19,7 @@ from msgspec import Struct
 from recollect.errors import RecollectError, StorageError
 from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
 from recollect.services.homes import Home
+from recollect.services.secrets.copies import copies
 from recollect.services.secrets.file_scan import PlaceScan, SecretFinding, scan_places
 from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
 from recollect.services.session import Session
@@ -58,13 +59,17 @@ def scan(
     sessions: Sequence[Session] | None = None,
     *,
     data: Path | None = None,
+    everywhere: bool = False,
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> SecretScan:
-    """Every secret of some sessions, or of everything in the homes."""
-    fingerprints = Fingerprints(data_dir() if data is None else data)
+    """Every secret of some sessions, or of everything in the homes; ``everywhere``: and of the copies that we keep."""
+    own = data_dir() if data is None else data
+    fingerprints = Fingerprints(own)
     ignored = ignored_secrets()
     places, problems = _places(home, sessions)
+    if everywhere:
+        places = distinct([*places, *_copies(home, sessions, own)])
     findings: list[SecretFinding] = []
     done = read = passed = 0
     total = sum(place.size for place in places)
@@ -119,6 +124,15 @@ def _results(
     count = (1 if is_small else cores()) if processes is None else processes
     # One more process would only wait for another.
     return scan_places(places, key, count if count > 1 else 0)
+
+
+def _copies(home: Home, sessions: Sequence[Session] | None, data: Path) -> Iterator[SecretPlace]:
+    if sessions is None:
+        for one in home.homes:
+            yield from copies(data, one)
+    else:
+        for session in sessions:
+            yield from copies(data, session.home, session.id)
 
 
 def _places(

@@ -15,7 +15,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -29,6 +29,7 @@ from recollect.storage.session_files import log_parts
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.openat import components
+from recollect.system.whole_files import write_new
 
 Progress = Callable[[int, int], None]
 
@@ -220,6 +221,31 @@ class Archive:
             fsops.replace_file(path, encoded(manifest))
         except OSError as cause:
             raise StorageError("archive", path, cause, hint="the archive is unchanged; try again") from cause
+
+    def rewrite(self, manifest: Manifest, contents: Mapping[str, Iterable[bytes]], title: str) -> None:
+        """Replace objects, by their hash, by other contents; the old ones are deleted unless another session uses them.
+
+        The caller must hold ``adding``.
+        """
+        new = {name: self._stored(content) for name, content in contents.items()}
+        files = (
+            structs.replace(one, stored=new.get(one.stored.sha256, one.stored)) for one in manifest.files
+        )
+        earlier = (
+            structs.replace(one, stored=new.get(one.stored.sha256, one.stored)) for one in manifest.earlier
+        )
+        now = structs.replace(manifest, title=title, files=tuple(files), earlier=tuple(earlier))
+        self.publish(now)
+        self._discard_superseded(manifest, now)
+
+    def _stored(self, content: Iterable[bytes]) -> StoredObject:
+        temporary = self.objects.root / f".{os.urandom(8).hex()}.tmp"
+        try:
+            write_new(temporary, content)
+            return self.objects.store(temporary)
+        finally:
+            with contextlib.suppress(OSError):
+                fsops.unlink(temporary)
 
     def _discard_superseded(self, before: Manifest | None, now: Manifest) -> None:
         """Remove objects whose bytes the new one begins with, unless another session uses them."""

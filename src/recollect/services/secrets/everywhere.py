@@ -1,0 +1,151 @@
+"""Remove the secrets of a session for good: from its home, and from every copy that we keep of it.
+
+Archive, trash and quarantine are rewritten, each completely or not at all. Originals that the journal keeps are
+deleted, so those changes can no longer be undone; the redaction itself cannot be undone either. Left-over files
+of killed processes and the index are deleted. What remains is searched again, and the result says if anything does.
+
+Not reached: other sessions that quote the same secret, bundles that were exported, what was pushed to a team server before
+(secrets are redacted on the way out), and copies of other programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.services.secrets.copies import copies
+from recollect.services.secrets.file_scan import SecretFinding, scan_place
+from recollect.services.secrets.places import SecretPlace
+from recollect.services.secrets.redact import RedactionPlan, planned_redaction, redact, redacted_content
+from recollect.services.secrets.scan import Fingerprints
+from recollect.services.session import Session
+from recollect.storage.archive.archive import Archive
+from recollect.storage.changes.journal import ChangeJournal, ChangePlan
+from recollect.storage.changes.plan import FileState
+from recollect.storage.config.secret_settings import ignored_secrets
+from recollect.storage.trash import Trash
+from recollect.system import fsops
+
+_ROLES = ("archive", "trash", "undo", "quarantine", "left-over")
+
+
+class SecretCopy(Struct, frozen=True):
+    """A copy with secrets: its place, its role, and how many it holds."""
+
+    path: Path
+    role: str
+    secrets: int
+
+
+class EverywherePlan(Struct, frozen=True):
+    """What would be removed from the home, and from copies. ``left`` were found again after it was done."""
+
+    home: RedactionPlan
+    copies: tuple[SecretCopy, ...]
+    left: tuple[SecretFinding, ...] = ()
+
+
+def planned_everywhere(session: Session, data: Path) -> EverywherePlan:
+    """Find the secrets of a session and of its copies; nothing is changed."""
+    return EverywherePlan(planned_redaction(session, data), tuple(_CopyCleaner(session, data).found()))
+
+
+def redact_everywhere(session: Session, data: Path, cache: Path) -> EverywherePlan:
+    """Remove them all. ``Busy`` where a client has the session open; then nothing was changed."""
+    plan = planned_everywhere(session, data)
+    if plan.home.files or plan.copies:
+        redact(session, data, is_final=True)
+        _CopyCleaner(session, data).clean()
+        # It quotes every text, deleted rows included, until its pages are used again.
+        for path in cache.glob("index-v*"):
+            with contextlib.suppress(OSError):
+                fsops.unlink(path)
+    left = [finding for _, findings in _CopyCleaner(session, data).findings() for finding in findings]
+    left += planned_redaction(session, data).findings
+    return EverywherePlan(plan.home, plan.copies, tuple(left))
+
+
+class _CopyCleaner:
+    """The copies of one session: searched, and cleaned on request."""
+
+    def __init__(self, session: Session, data: Path) -> None:
+        self._session, self._data = session, data
+        self._fingerprints, self._keep = Fingerprints(data), ignored_secrets()
+
+    def found(self) -> Iterator[SecretCopy]:
+        for place, findings in self.findings():
+            yield SecretCopy(place.path, place.role, len(findings))
+
+    def findings(self) -> Iterator[tuple[SecretPlace, list[SecretFinding]]]:
+        """The copies with secrets; each file once."""
+        seen: set[Path] = set()
+        for place in copies(self._data, self._session.home, self._session.id):
+            if place.path in seen:
+                continue
+            seen.add(place.path)
+            scanned = scan_place(place, self._fingerprints.key)
+            kept = [one for one in scanned.findings if f"{one.kind}:{one.fingerprint}" not in self._keep]
+            if kept:
+                yield place, kept
+
+    def clean(self) -> None:
+        """Each role in turn; one that fails leaves the others as they are, and a second run goes on."""
+        by_role: dict[str, list[SecretPlace]] = {role: [] for role in _ROLES}
+        for place, _ in self.findings():
+            by_role[place.role].append(place)
+        self._clean_archive({place.path: place for place in by_role["archive"]})
+        self._clean_trash({place.path: place for place in by_role["trash"]})
+        self._clean_quarantine(by_role["quarantine"])
+        for place in by_role["left-over"]:
+            fsops.unlink(place.path)
+        journal = ChangeJournal(self._data / "undo")
+        for name in {place.path.relative_to(journal.root).parts[0] for place in by_role["undo"]}:
+            journal.forget(name)
+
+    def _clean_archive(self, places: dict[Path, SecretPlace]) -> None:
+        if not places:
+            return
+        archive = Archive(self._data / "archive")
+        with archive.adding():
+            for manifest in archive.manifests():
+                dirty = {
+                    name: self._content(places[path])
+                    for name in manifest.objects()
+                    if (path := archive.objects.path(name)) in places
+                }
+                if dirty and manifest.session == self._session.id:
+                    archive.rewrite(manifest, dirty, self._text(manifest.title))
+
+    def _clean_trash(self, places: dict[Path, SecretPlace]) -> None:
+        trash = Trash(self._data / "trash")
+        for batch in trash.batches():
+            dirty = {
+                file.path: self._lazy(places[path])
+                for file in batch.files
+                if (path := trash.place(batch, file.path)) in places
+            }
+            if dirty:
+                trash.rewrite(batch, dirty, self._text(batch.title))
+
+    def _clean_quarantine(self, places: list[SecretPlace]) -> None:
+        if places:
+            root = self._data / "quarantine"
+            plan = ChangePlan("redact", self._session.id, root)
+            for place in places:
+                seen = FileState.at(place.path)
+                plan.replace(place.path, self._content(place), expected=seen, mtime_ns=seen.mtime_ns)
+            ChangeJournal(self._data / "undo").apply(plan, transient=True)
+
+    def _content(self, place: SecretPlace) -> Iterator[bytes]:
+        return redacted_content(place.path, place.shape, self._fingerprints, self._keep)
+
+    def _lazy(self, place: SecretPlace) -> Callable[[], Iterator[bytes]]:
+        return lambda: self._content(place)
+
+    def _text(self, title: str) -> str:
+        from recollect.model.secrets.redaction import redacted
+
+        return redacted(title, self._fingerprints, self._keep).text
