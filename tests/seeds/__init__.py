@@ -1,0 +1,1 @@
+"""What the documents ask that recollect was created from, one module a document."""
