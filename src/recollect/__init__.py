@@ -176,6 +176,7 @@ if TYPE_CHECKING:
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.session import AgentCost, Compaction, Session, SessionCounts
+    from recollect.services.todos import SessionTodo, SessionTodoList, TodoMove
     from recollect.services.walk import Walk
     from recollect.services.watch import ActiveBlock, WatchedSession, WatchSnapshot
     from recollect.storage.home import (
@@ -271,6 +272,7 @@ _ROOMS = {
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
     "recollect.services.session": "AgentCost Compaction Session SessionCounts",
+    "recollect.services.todos": "SessionTodo SessionTodoList TodoMove",
     "recollect.services.walk": "Walk",
     "recollect.services.watch": "ActiveBlock WatchSnapshot WatchedSession",
     "recollect.storage.home": (
@@ -439,6 +441,8 @@ __all__ = [
     "SessionRepair",
     "SessionState",
     "SessionSum",
+    "SessionTodo",
+    "SessionTodoList",
     "Severity",
     "Snippet",
     "Spending",
@@ -456,6 +460,7 @@ __all__ = [
     "TextEditorResultBlock",
     "ThinkingBlock",
     "TodoFile",
+    "TodoMove",
     "Tokens",
     "ToolCall",
     "ToolCallBody",

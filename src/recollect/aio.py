@@ -27,7 +27,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from recollect.model.conversation.conversation import Branch, BranchDifference, Message
 from recollect.model.conversation.conversation import Conversation as SyncConversation
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from recollect.services.list import ListedSession
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
+    from recollect.services.todos import SessionTodoList, TodoMove
     from recollect.services.watch import WatchSnapshot
 
 __all__ = [
@@ -334,6 +335,25 @@ class AsyncHome:
     async def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
         """See ``Home.repair``."""
         return await in_thread(lambda: self._home.repair(session, apply=apply, in_place=in_place))
+
+    async def todos(self, session: str | None = None) -> list[SessionTodoList]:
+        """See ``Home.todos``."""
+        return await in_thread(lambda: self._home.todos(session))
+
+    async def move_todo(
+        self,
+        session: str,
+        number: str,
+        status: str,
+        *,
+        kind: Literal["todos", "tasks"] | None = None,
+        agent: str | None = None,
+        apply: bool = False,
+    ) -> TodoMove:
+        """See ``Home.move_todo``."""
+        return await in_thread(
+            lambda: self._home.move_todo(session, number, status, kind=kind, agent=agent, apply=apply)
+        )
 
     async def undo(self, change: str) -> tuple[Path, ...]:
         """See ``Home.undo``."""

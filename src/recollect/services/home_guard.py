@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.errors import UsageError
+from recollect.errors import Busy, UsageError
 from recollect.model.ids import SessionId
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
@@ -23,6 +23,16 @@ def refuse_live(home: ClaudeHome, session: SessionId) -> None:
         raise UsageError(
             f"session {session}: a running client has it open; nothing was stored",
             hint="end that client first, or fork the session",
+        )
+
+
+def refuse_open(home: ClaudeHome, session: str) -> None:
+    """Refuse to change a session that a client has open."""
+    process = next((one.pid for one in live_sessions(home) if str(one.session_id) == session), None)
+    if process is not None:
+        raise Busy(
+            f"session {session}: a client has it open (process {process}); nothing was changed",
+            hint="leave the session in that client first",
         )
 
 

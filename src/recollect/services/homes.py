@@ -1,6 +1,6 @@
 """All homes of this machine as one: list sessions, find one by what people remember of it, walk over everything.
 
-Only ``repair(apply=True)`` writes to a home.
+Only ``repair`` and ``move_todo`` with ``apply=True`` write to a home.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
 from recollect.model import timespan
@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from recollect.services.list import ListedSession
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
+    from recollect.services.todos import SessionTodoList, TodoMove
     from recollect.services.watch import Watcher, WatchSnapshot
 
 
 class Home:
-    """The Claude homes of this machine, or those given. Nothing is written to them, except by ``repair``.
+    """The Claude homes of this machine, or those given. Only ``repair`` and ``move_todo`` write to them.
 
     ``data`` is recollect's own directory; sessions that are only in its archive are found too, and the
     index lies there. ``index=False`` reads the logs themselves and writes no index. ``cache`` keeps the graphs of
@@ -408,6 +409,32 @@ class Home:
         from recollect.services.actions import session_repair
 
         return session_repair(self.own_session(session), self._data, apply=apply, in_place=in_place)
+
+    def todos(self, session: str | None = None) -> list[SessionTodoList]:
+        """Every todo list and task list of the homes, or those of one session; empty ones included."""
+        from recollect.services.todos import lists_of, to_do_lists
+
+        return to_do_lists(self) if session is None else lists_of(self, session)
+
+    def move_todo(
+        self,
+        session: str,
+        number: str,
+        status: str,
+        *,
+        kind: Literal["todos", "tasks"] | None = None,
+        agent: str | None = None,
+        apply: bool = False,
+    ) -> TodoMove:
+        """What taking one todo or task a step further would do; with ``apply``, do it.
+
+        Raises ``IllegalTransition`` where the state machine has no such step, ``Busy`` where a client has the
+        session open.
+        """
+        from recollect.services.todos import move_item
+
+        data = self._data if apply else None
+        return move_item(self, session, number, status, kind=kind, agent=agent, data=data)
 
     def undo(self, change: str) -> tuple[Path, ...]:
         """Take a change back by its id (``SessionRepair.undo``), byte for byte; gives the files that changed."""

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import Busy, DamagedData, NotFound, RecollectError
+from recollect.errors import DamagedData, NotFound, RecollectError
+from recollect.services.home_guard import refuse_open
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal
-from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
-from recollect.storage.live import live_sessions
 from recollect.storage.migrations.migration import Migration
 from recollect.storage.migrations.registry import MigrationStep
 from recollect.system.lock import FileLock
@@ -65,7 +64,7 @@ def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = 
         try:
             plan = step.planned(session.home, session.file, cwd)
             if plan is not None:
-                _refuse_live(session.home, session.id)
+                refuse_open(session.home, session.id)
         except RecollectError as problem:
             outcome.refused.append(MigrationRefusal(session.id, problem.message, problem.hint))
             continue
@@ -81,7 +80,7 @@ def carried_out(
 ) -> AppliedChange | None:
     """Migrate one session under its lock, planned again; None where there was nothing to do."""
     with FileLock(lock_path(session.path, data), guards=session.path):
-        _refuse_live(session.home, session.id)
+        refuse_open(session.home, session.id)
         migration = step.planned(session.home, session.file, cwd)
         return None if migration is None else _verified(migration, ChangeJournal(data / "undo"))
 
@@ -101,12 +100,3 @@ def _verified(migration: Migration, journal: ChangeJournal) -> AppliedChange:
             hint="it was rolled back, every byte as before; please report this session's layout",
         )
     return applied
-
-
-def _refuse_live(home: ClaudeHome, session: str) -> None:
-    process = next((one.pid for one in live_sessions(home) if str(one.session_id) == session), None)
-    if process is not None:
-        raise Busy(
-            f"session {session}: a client has it open (process {process}); nothing was changed",
-            hint="leave the session in that client first",
-        )

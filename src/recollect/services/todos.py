@@ -2,7 +2,11 @@
 
 Older clients kept a whole list in one file, newer ones a file per task; here both
 are a list of items with a state. A list whose session has no log any more is an
-orphan. Read-only; what cannot be read is in the ``problems`` of its home.
+orphan. What cannot be read is in the ``problems`` of its home.
+
+``move_item`` takes one item a step further (``model/todo.py`` has the steps). The file is
+replaced through the journal, so the step can be undone; a session that a client has
+open is refused, because the client keeps its list in memory.
 """
 
 from __future__ import annotations
@@ -11,13 +15,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from recollect.errors import NotFound
-from recollect.model.todo import Task, TodoItem
+from recollect.errors import NotFound, UsageError
+from recollect.model.ids import AgentId, SessionId
+from recollect.model.todo import Task, TodoItem, TodoStatus, checked_step, encode_task, encode_todos
+from recollect.services.home_guard import refuse_open
 from recollect.services.homes import Home
+from recollect.storage.changes.journal import ChangeJournal
+from recollect.storage.changes.plan import ChangePlan, FileState
 from recollect.storage.home import ClaudeHome
 from recollect.storage.todo_files import TodoFiles
+
+WHAT = "todos"
+ListKind = Literal["todos", "tasks"]
 
 
 class SessionTodo(Struct, frozen=True):
@@ -34,12 +45,29 @@ class SessionTodo(Struct, frozen=True):
 class SessionTodoList(Struct, frozen=True):
     """The list of a session, or of one of its sub-agents (``agent``)."""
 
-    kind: Literal["todos", "tasks"]
+    kind: ListKind
     session: str
     agent: str | None
     path: Path
     orphan: bool
     items: tuple[SessionTodo, ...]
+
+
+class TodoMove(Struct, frozen=True):
+    """One step of one item. ``number`` is its place in the list, or its own number; ``undo`` takes the step back.
+
+    ``undo`` is the id of the change, None where the step is only planned.
+    """
+
+    kind: ListKind
+    session: str
+    agent: str | None
+    number: str
+    text: str
+    before: str
+    after: str
+    path: Path
+    undo: str | None = None
 
 
 def to_do_lists(home: Home) -> list[SessionTodoList]:
@@ -58,6 +86,89 @@ def lists_of(home: Home, name: str) -> list[SessionTodoList]:
             raise
         session = found.pop()
     return [one for one in lists if one.session == session]
+
+
+def move_item(
+    home: Home,
+    name: str,
+    number: str,
+    status: TodoStatus | str,
+    *,
+    kind: ListKind | None = None,
+    agent: str | None = None,
+    data: Path | None = None,
+) -> TodoMove:
+    """Plan one item's next step; with ``data``, our own directory, also take it.
+
+    ``IllegalTransition`` where the state machine has no such step, ``Busy`` where a client has the session open.
+    """
+    wanted = _status(status)
+    chosen = _only_list(lists_of(home, name), name, kind, agent)
+    root = next(one for one in home.homes if chosen.path.is_relative_to(one.root))
+    place = _place(chosen, number)
+    item = chosen.items[place]
+    what = f"task {item.id}" if chosen.kind == "tasks" else f"todo {item.text[:40]!a}"
+    path = chosen.path / f"{item.id}.json" if chosen.kind == "tasks" else chosen.path
+    step = TodoMove(
+        chosen.kind,
+        chosen.session,
+        chosen.agent,
+        item.id or number,
+        item.text,
+        item.status,
+        checked_step(what, item.status, wanted),
+        path,
+    )
+    refuse_open(root, chosen.session)
+    return step if data is None else structs.replace(step, undo=_stored(step, TodoFiles(root), place, data))
+
+
+def _stored(step: TodoMove, files: TodoFiles, place: int, data: Path) -> str:
+    """Replace the file through the journal; gives the id of the change."""
+    session, status = SessionId(step.session), TodoStatus(step.after)
+    change, journal = ChangePlan(WHAT, step.session, files.home.root), ChangeJournal(data / "undo")
+    if step.kind == "tasks":
+        with files.open_task(session, step.number) as (path, task):
+            change.replace(path, encode_task(task.moved(status)))
+            return journal.apply(change).id
+    seen = FileState.at(step.path)
+    todos = files.read(session, AgentId(step.agent) if step.agent else None)
+    change.replace(todos.path, encode_todos(todos.moved(place, status)), expected=seen)
+    return journal.apply(change).id
+
+
+def _status(status: TodoStatus | str) -> TodoStatus:
+    try:
+        return TodoStatus(status)
+    except ValueError:
+        raise UsageError(
+            f"status {str(status)!a}: not known", hint=f"write one of {', '.join(TodoStatus)}"
+        ) from None
+
+
+def _only_list(
+    lists: list[SessionTodoList], name: str, kind: ListKind | None, agent: str | None
+) -> SessionTodoList:
+    found = [one for one in lists if one.items and one.agent == agent and kind in (None, one.kind)]
+    if not found:
+        whose = f"agent {agent} of session" if agent else "session"
+        raise NotFound(f"{whose} {name}: has nothing to do", hint="`recollect todos` shows all lists")
+    if len(found) > 1:
+        raise UsageError(
+            f"session {name}: has several lists", hint="name one with --kind todos or --kind tasks"
+        )
+    return found[0]
+
+
+def _place(chosen: SessionTodoList, number: str) -> int:
+    """Where an item is: by its own id, else by its position, counted from 1."""
+    ids = [one.id for one in chosen.items]
+    if number in ids:
+        return ids.index(number)
+    is_position = number.isascii() and number.isdigit() and 0 < int(number) <= len(ids)
+    if chosen.kind == "tasks" or not is_position or ids[int(number) - 1] is not None:
+        raise NotFound(f"session {chosen.session}: no item {number!a}", hint=f"it has {len(ids)}")
+    return int(number) - 1
 
 
 def _lists(home: ClaudeHome) -> Iterator[SessionTodoList]:

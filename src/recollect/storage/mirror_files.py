@@ -147,8 +147,8 @@ class MirrorFiles:
         yield from self._todos(session)
 
     def _todos(self, session: str) -> list[Path]:
-        start = f"{session}{_TODO}"
-        return [path for path in _entries(self.home / "todos") if path.name.startswith(start)]
+        todos = _entries(self.home / "todos")
+        return [path for path in todos if path.stem.partition(_TODO)[0] == session]
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -1,8 +1,9 @@
 """Todo lists and task lists of a home: read all, change one at a time.
 
 ``todos/<session>-agent-<agent>.json`` holds a whole list; most are ``[]``, created for every session and
-never used (``TodoList.empty``). ``tasks/<session>/<n>.json`` holds one task. The root is a Claude home or our
-own store; both have the same layout.
+never used (``TodoList.empty``). The first clients named the main agent's list by its session alone; such a
+file is read and changed where it is. ``tasks/<session>/<n>.json`` holds one task. The root is a Claude home or
+our own store; both have the same layout.
 
 Nothing is written unless a writing function is called. Each file is replaced as a whole: readers see the old
 or the new one. Unknown fields survive. Tasks are changed under the client's own lock (``task_lock``); for
@@ -59,6 +60,14 @@ class TodoList(msgspec.Struct, frozen=True):
         """Whether it is the list of the session itself, not of a sub-agent."""
         return self.agent is None or str(self.agent) == self.session
 
+    def moved(self, index: int, status: TodoStatus) -> tuple[TodoItem, ...]:
+        """The items with one of them a step further; ``IllegalTransition`` where that is not allowed."""
+        if not 0 <= index < len(self.items):
+            raise NotFound(
+                f"{self.path.name}: there is no todo {index + 1}", hint=f"it has {len(self.items)}"
+            )
+        return (*self.items[:index], self.items[index].moved(status), *self.items[index + 1 :])
+
 
 class OrphanTodoList(msgspec.Struct, frozen=True):
     """A list whose session has no log."""
@@ -101,12 +110,7 @@ class TodoFiles:
 
         The file must still equal ``todos``: changes of other programs are never undone.
         """
-        if not 0 <= index < len(todos.items):
-            raise NotFound(
-                f"{todos.path.name}: there is no todo {index + 1}", hint=f"it has {len(todos.items)}"
-            )
-        item = todos.items[index].moved(status)
-        items = (*todos.items[:index], item, *todos.items[index + 1 :])
+        items = todos.moved(index, status)
         data = _bytes_or_none(todos.path)
         if data is None or _todos(todos.path, data) != todos.items:
             raise UsageError(f"{todos.path.name}: changed since it was read", hint="read it again, then move")
@@ -114,7 +118,11 @@ class TodoFiles:
         return msgspec.structs.replace(todos, items=items)
 
     def _todo_path(self, session: SessionId, agent: AgentId | None) -> Path:
-        return self.home.todos_dir / f"{SessionId(session)}-agent-{AgentId(agent or session)}.json"
+        session, owner = SessionId(session), AgentId(agent or session)
+        usual = self.home.todos_dir / f"{session}-agent-{owner}.json"
+        early = self.home.todos_dir / f"{session}.json"
+        is_early = str(owner) == session and not usual.exists() and early.is_file()
+        return early if is_early else usual
 
     def _noted(self, file: TodoFile) -> TodoList | None:
         try:
@@ -176,12 +184,18 @@ class TodoFiles:
 
     def set_status(self, session: SessionId, task_id: str, status: TodoStatus) -> Task:
         """Move one task a step further; ``IllegalTransition`` where that is not allowed."""
+        with self.open_task(session, task_id) as (path, task):
+            moved = task.moved(status)
+            fsops.replace_file(path, encode_task(moved))
+        return moved
+
+    @contextlib.contextmanager
+    def open_task(self, session: SessionId, task_id: str) -> Iterator[tuple[Path, Task]]:
+        """One task and its file, under the client's lock."""
         path = self._task_path(session, task_id)
         _bytes_of(path)  # before a lock file is created for a missing task
         with _as_storage_error(path), locked_tasks(path.parent, path.name):
-            task = _task(path, _bytes_of(path)).moved(status)
-            fsops.replace_file(path, encode_task(task))
-        return task
+            yield path, _task(path, _bytes_of(path))
 
     def _task_directory(self, session: SessionId) -> Path:
         directory = openat.require_no_link(self.home.root, ("tasks", SessionId(session)))

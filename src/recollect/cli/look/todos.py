@@ -1,23 +1,32 @@
 """Show todo lists and tasks with their states, of all sessions or of one.
 
 Clients leave an empty list for nearly every session; --all shows those too.
---orphans shows only lists whose session no longer exists. Changes nothing.
+--orphans shows only lists whose session no longer exists.
+
+--move takes one item of a session's list a step further: pending to
+in_progress, in_progress to completed, and either to cancelled. Every other step
+is refused. N is the number shown, or else the place in the list. --agent and
+--kind choose the list where a session has several. Prints the step; --apply
+carries it out and prints how to undo it.
 
 Example:
   recollect todos
   recollect todos 6ada00ba --json
   recollect todos --orphans --all
+  recollect todos 6ada00ba --move 2 in_progress --apply
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output
+from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
+from recollect.errors import UsageError
+from recollect.services.documents.changes import TodoMoveDocument
 from recollect.services.documents.parts import TodosDocument
-from recollect.services.todos import SessionTodo, SessionTodoList, lists_of, to_do_lists
+from recollect.services.todos import SessionTodo, SessionTodoList, TodoMove, lists_of, move_item, to_do_lists
 
 _MARKS = {
     "pending": ("[ ]", "bold"),
@@ -33,10 +42,15 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--orphans", action="store_true", help="only lists whose session no longer exists")
     parser.add_argument("--all", action="store_true", help="include empty lists")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--move", nargs=2, metavar=("N", "STATUS"), help="take item N to this state")
+    parser.add_argument("--agent", metavar="A", help="with --move: the list of this sub-agent")
+    parser.add_argument("--kind", choices=("todos", "tasks"), help="with --move: which of two lists")
+    plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
+    if options.move:
+        return _move(options)
     home = open_home(options.homes, options.data)
     lists = lists_of(home, options.session) if options.session else to_do_lists(home)
     chosen = [one for one in lists if one.orphan or not options.orphans]
@@ -52,6 +66,42 @@ def run(options: Namespace) -> int:
     summary = f"{counted(len(shown), 'list')} with items" if not options.all else f"{len(shown)} lists"
     output.say(output.styled(f"{summary}; {_hidden(chosen)} empty", "dim"))
     return 0
+
+
+def _move(options: Namespace) -> int:
+    if not options.session:
+        raise UsageError("--move: name a session", hint="`recollect todos` shows all lists")
+    number, status = options.move
+    home = open_home(options.homes, options.data)
+    data = plans.own_data(options) if options.apply else None
+    step = move_item(home, options.session, number, status, kind=options.kind, agent=options.agent, data=data)
+    undo = plans.command(options, "undo", step.undo, "--apply") if step.undo else None
+    if options.json:
+        output.print_json(
+            TodoMoveDocument(
+                applied=step.undo is not None,
+                undo=undo,
+                session=step.session,
+                kind=step.kind,
+                agent=step.agent,
+                number=step.number,
+                text=step.text,
+                before=step.before,
+                after=step.after,
+                path=str(step.path),
+            )
+        )
+        return 0
+    verb = "Moved" if step.undo else "Would move"
+    output.say(f"{verb} {visible(step.number)}. {visible(step.text)}: {visible(step.before)} -> {step.after}")
+    plans.say_end(options, _again(options, step), undo or "")
+    return 0
+
+
+def _again(options: Namespace, step: TodoMove) -> str:
+    agent = plans.option("--agent", options.agent) if options.agent else []
+    move = ["--move", step.number, step.after, "--kind", step.kind]
+    return plans.command(options, "todos", step.session, *move, *agent, "--apply")
 
 
 def _hidden(lists: list[SessionTodoList]) -> int:

@@ -64,6 +64,19 @@ class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
     in_the_way: bool | UnsetType = UNSET
 
 
+class TodoMoveDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A todo or task that goes a step further."""
+
+    session: str
+    kind: str
+    agent: str | None
+    number: str
+    text: str
+    before: str
+    after: str
+    path: str
+
+
 class RemovalDocument(ChangeDocument, frozen=True, kw_only=True):
     """A session that moves to the trash."""
 
