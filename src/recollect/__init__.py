@@ -167,7 +167,7 @@ if TYPE_CHECKING:
     )
     from recollect.services.archive.archive import ArchiveFailure
     from recollect.services.check.check import CheckReport, CheckSummary
-    from recollect.services.cost.price import price
+    from recollect.services.cost.price import performance, price
     from recollect.services.cost.session_sums import SessionSum
     from recollect.services.homes import Home
     from recollect.services.list import ListedSession
@@ -175,7 +175,7 @@ if TYPE_CHECKING:
     from recollect.services.search.search import SearchHit, SearchResult
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
-    from recollect.services.session import AgentCost, Compaction, Session, SessionCounts
+    from recollect.services.session import ActiveBranch, AgentCost, Compaction, Session, SessionCounts
     from recollect.services.todos import SessionTodo, SessionTodoList, TodoMove
     from recollect.services.walk import Walk
     from recollect.services.watch import ActiveBlock, WatchedSession, WatchSnapshot
@@ -193,7 +193,7 @@ if TYPE_CHECKING:
     from recollect.storage.logs.aio_log import AsyncLog
     from recollect.storage.logs.aio_reader import AsyncLogReader
     from recollect.storage.logs.batch import AppendJob, AppendResult
-    from recollect.storage.logs.conversation_cache import CacheStatistics, ConversationCache
+    from recollect.storage.logs.conversation_cache import CacheEviction, CacheStatistics, ConversationCache
     from recollect.storage.logs.follow import Reset, follow
     from recollect.storage.logs.loader import ConversationLoader
     from recollect.storage.logs.log import Log, SyncPolicy
@@ -210,7 +210,7 @@ if TYPE_CHECKING:
         TrashedSession,
     )
     from recollect.storage.store_layout import StoreLayout
-    from recollect.system.locations import HomeRoot, claude_homes
+    from recollect.system.locations import HomeRoot, claude_homes, sanitize_path
     from recollect.system.peek import ReadProblem
 
 __version__ = "0.1.0"
@@ -263,7 +263,7 @@ _ROOMS = {
     "recollect.services.actions": "ArchiveReport ArchivedCopy SessionRepair archive check repair scan",
     "recollect.services.archive.archive": "ArchiveFailure",
     "recollect.services.check.check": "CheckReport CheckSummary",
-    "recollect.services.cost.price": "price",
+    "recollect.services.cost.price": "performance price",
     "recollect.services.cost.session_sums": "SessionSum",
     "recollect.services.homes": "Home",
     "recollect.services.list": "ListedSession",
@@ -271,7 +271,7 @@ _ROOMS = {
     "recollect.services.search.search": "SearchHit SearchResult",
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
-    "recollect.services.session": "AgentCost Compaction Session SessionCounts",
+    "recollect.services.session": "ActiveBranch AgentCost Compaction Session SessionCounts",
     "recollect.services.todos": "SessionTodo SessionTodoList TodoMove",
     "recollect.services.walk": "Walk",
     "recollect.services.watch": "ActiveBlock WatchSnapshot WatchedSession",
@@ -281,7 +281,7 @@ _ROOMS = {
     "recollect.storage.logs.aio_log": "AsyncLog",
     "recollect.storage.logs.aio_reader": "AsyncLogReader",
     "recollect.storage.logs.batch": "AppendJob AppendResult",
-    "recollect.storage.logs.conversation_cache": "CacheStatistics ConversationCache",
+    "recollect.storage.logs.conversation_cache": "CacheEviction CacheStatistics ConversationCache",
     "recollect.storage.logs.follow": "Reset follow",
     "recollect.storage.logs.loader": "ConversationLoader",
     "recollect.storage.logs.log": "Log SyncPolicy",
@@ -291,7 +291,7 @@ _ROOMS = {
     "recollect.storage.prompt_history": "Paste Prompt",
     "recollect.storage.store": "LogContext PlacedDraft SessionLog Store StoredSession TrashedSession",
     "recollect.storage.store_layout": "StoreLayout",
-    "recollect.system.locations": "HomeRoot claude_homes",
+    "recollect.system.locations": "HomeRoot claude_homes sanitize_path",
     "recollect.system.peek": "ReadProblem",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
@@ -300,6 +300,7 @@ _PORCH = ("aio", "execution", "flags", "mcp", "permissions", "provider", "runtim
 
 __all__ = [
     "ActiveBlock",
+    "ActiveBranch",
     "AgentColor",
     "AgentCost",
     "AgentFile",
@@ -332,6 +333,7 @@ __all__ = [
     "BranchDifference",
     "Busy",
     "CacheCreation",
+    "CacheEviction",
     "CacheStatistics",
     "ChainBody",
     "CheckReport",
@@ -500,9 +502,11 @@ __all__ = [
     "glance",
     "image",
     "metadata",
+    "performance",
     "price",
     "project_key",
     "repair",
+    "sanitize_path",
     "scan",
     "system",
     "tag",

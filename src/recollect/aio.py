@@ -42,7 +42,7 @@ from recollect.model.entry import Entry
 from recollect.model.ids import SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.services.homes import Home as SyncHome
-from recollect.services.session import AgentCost, Branches, Compaction, SessionCounts
+from recollect.services.session import ActiveBranch, AgentCost, Branches, Compaction, SessionCounts
 from recollect.services.session import Session as SyncSession
 from recollect.services.walk import Walk
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from recollect.services.actions import ArchiveReport, SessionRepair
     from recollect.services.check.check import CheckReport
     from recollect.services.list import ListedSession
+    from recollect.services.plugins import SessionCheck
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.todos import SessionTodoList, TodoMove
@@ -325,11 +326,17 @@ class AsyncHome:
             await asyncio.sleep(interval)
 
     async def check(
-        self, *sessions: str, with_secrets: bool = True, with_plugins: bool = True
+        self,
+        *sessions: str,
+        with_secrets: bool = True,
+        with_plugins: bool = True,
+        rules: Sequence[SessionCheck] = (),
     ) -> CheckReport:
         """See ``Home.check``."""
         return await in_thread(
-            lambda: self._home.check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins)
+            lambda: self._home.check(
+                *sessions, with_secrets=with_secrets, with_plugins=with_plugins, rules=rules
+            )
         )
 
     async def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
@@ -482,6 +489,14 @@ class AsyncSession:
     async def influences(self) -> list[Influence]:
         """See ``Session.influences``."""
         return await in_thread(self._session.influences)
+
+    async def active_branches(self) -> list[ActiveBranch]:
+        """See ``Session.active_branches``."""
+        return await in_thread(self._session.active_branches)
+
+    async def active_messages(self) -> list[Message]:
+        """See ``Session.active_messages``."""
+        return await in_thread(self._session.active_messages)
 
     async def summaries(self) -> list[str]:
         """Titles that older clients gave this conversation, newest first."""
@@ -694,10 +709,15 @@ async def watch(*directories: str | Path, interval: float = 2.0) -> AsyncGenerat
 
 
 async def check(
-    *sessions: str, home: AsyncHome | None = None, with_secrets: bool = True, with_plugins: bool = True
+    *sessions: str,
+    home: AsyncHome | None = None,
+    with_secrets: bool = True,
+    with_plugins: bool = True,
+    rules: Sequence[SessionCheck] = (),
 ) -> CheckReport:
     """``AsyncHome.check`` over the homes of this machine, or over ``home``."""
-    return await (home or AsyncHome()).check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins)
+    chosen = home or AsyncHome()
+    return await chosen.check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins, rules=rules)
 
 
 async def repair(

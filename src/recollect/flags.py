@@ -35,7 +35,8 @@ class FeatureManager:
     """Gates and dynamic configs by name.
 
     ``home`` is a Claude home (default: this machine's). ``overrides`` come first: a bool for a gate,
-    a mapping for a config. ``clock`` gives the time, ``ttl`` how long the cache is valid.
+    a mapping for a config. ``clock`` gives the time, ``ttl`` how long the cache is valid. The client caches
+    one evaluation per user; ``user_hash`` chooses one, otherwise the newest is used.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class FeatureManager:
         overrides: Mapping[str, bool | Mapping[str, Any]] | None = None,
         clock: Callable[[], dt.datetime] = _now,
         ttl: dt.timedelta = _flags.TTL,
+        user_hash: str | None = None,
     ) -> None:
-        self._home, self._clock, self._ttl = home, clock, ttl
+        self._home, self._clock, self._ttl, self._user_hash = home, clock, ttl, user_hash
         self._overrides = dict(overrides or {})
         self._read: FeatureFlags | None = None
 
@@ -55,7 +57,7 @@ class FeatureManager:
         if self._read is None:
             roots = claude_homes() if self._home is None else [home_at(self._home)]
             caches = [flag_cache(ClaudeHome(root.path, root.config_file)) for root in roots]
-            self._read = _flags.newest(caches, self._clock(), self._ttl)
+            self._read = _flags.newest(caches, self._clock(), self._ttl, self._user_hash)
         return self._read
 
     def refresh(self) -> None:

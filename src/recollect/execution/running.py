@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from recollect.errors import NotFound, UsageError
+from recollect.errors import NotFound, NotPermitted, UsageError
 from recollect.execution import (
     backends,
     bubblewrap,
@@ -304,6 +304,16 @@ def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
             pipe.write(data)
 
 
+def _require_command(name: str, commands: tuple[str, ...] | None) -> None:
+    """Refuse a program that is not named. By the exact word: another file of that name is another program."""
+    if commands is not None and name not in commands:
+        raise NotPermitted(
+            name,
+            f"only {', '.join(commands) or 'nothing'} may be run",
+            hint="nothing was started; name it too",
+        )
+
+
 def _started(
     argv: Sequence[str],
     cwd: Path,
@@ -314,6 +324,7 @@ def _started(
     stdin: int,
 ) -> RunningProcess:
     words = _checked_argv(argv)
+    _require_command(words[0], confinement.commands)
     backend = backends.chosen(confinement)
     hosts = AllowList(confinement.allow_hosts) if confinement.allow_hosts else None
     directory = _real_directory(cwd, "working directory")

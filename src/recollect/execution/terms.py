@@ -48,6 +48,8 @@ class Confinement:
     """Files and directories it may read although they are hidden, or inside a hidden directory."""
     allow_hosts: tuple[str, ...] = ()
     """``example.org``, ``*.example.org``, ``example.org:8443``; ports 80 and 443 unless one is named."""
+    commands: tuple[str, ...] | None = None
+    """The programs it may be, each by the exact word that starts it; None for any."""
     backend: Backend = "auto"
     protect: bool = True
     """Keep the names others execute (``.git/hooks``, ``.mcp.json``) unchanged inside writable trees."""

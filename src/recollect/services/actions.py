@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from recollect.services.check.check import CheckReport
     from recollect.services.homes import Home
+    from recollect.services.plugins import SessionCheck
     from recollect.services.secrets.scan import SecretScan
 
 
@@ -118,10 +119,15 @@ def archived(sessions: Sequence[Session], data: Path, now: dt.datetime) -> Archi
 
 
 def check(
-    *sessions: str, home: Home | None = None, with_secrets: bool = True, with_plugins: bool = True
+    *sessions: str,
+    home: Home | None = None,
+    with_secrets: bool = True,
+    with_plugins: bool = True,
+    rules: Sequence[SessionCheck] = (),
 ) -> CheckReport:
     """``Home.check`` over the homes of this machine, or over ``home``."""
-    return (home or _home()).check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins)
+    chosen = home or _home()
+    return chosen.check(*sessions, with_secrets=with_secrets, with_plugins=with_plugins, rules=rules)
 
 
 def repair(

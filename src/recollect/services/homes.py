@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from recollect.services.check.check import CheckReport
     from recollect.services.indexing.access import OpenIndex
     from recollect.services.list import ListedSession
+    from recollect.services.plugins import SessionCheck
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.todos import SessionTodoList, TodoMove
@@ -388,16 +389,29 @@ class Home:
         roots = [home.root for home in self.homes]
         return Watcher(self.homes, lambda: self._index(roots), price_list())
 
-    def check(self, *sessions: str, with_secrets: bool = True, with_plugins: bool = True) -> CheckReport:
+    def check(
+        self,
+        *sessions: str,
+        with_secrets: bool = True,
+        with_plugins: bool = True,
+        rules: Sequence[SessionCheck] = (),
+    ) -> CheckReport:
         """Check these sessions, or without any all of them and the homes themselves. Nothing is changed.
 
         ``with_secrets`` also counts credentials, which takes longest; ``with_plugins`` runs the checks that
-        installed packages bring.
+        installed packages bring. ``rules`` are the caller's own: each gets a session and gives findings, which
+        stand in the report beside those of the table, as ``NAME/code``.
         """
         from recollect.services.check.check import check
 
-        chosen = [self.session(name) for name in sessions] or None
-        return check(self, chosen, data=self._data, with_secrets=with_secrets, with_plugins=with_plugins)
+        return check(
+            self,
+            [self.session(name) for name in sessions] or None,
+            data=self._data,
+            with_secrets=with_secrets,
+            with_plugins=with_plugins,
+            rules=rules,
+        )
 
     def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
         """What a repair of a session would do; with ``apply``, do it.

@@ -41,7 +41,11 @@ class Exporter(Protocol):
 
 
 class SessionCheck(Protocol):
-    """A rule for ``recollect check``: the entry points of group ``recollect.checks`` are such callables."""
+    """A rule for ``recollect check``: the entry points of group ``recollect.checks`` are such callables.
+
+    A program hands its own to ``Home.check`` as ``rules``; its ``name``, or the name of the function, comes
+    before the codes of its findings.
+    """
 
     def __call__(self, session: Session, /) -> Iterable[Finding]:
         """What is wrong with a session. Codes are shown as ``NAME/code``; place and session may be left out."""
@@ -64,6 +68,13 @@ def exported(name: str, session: Session) -> Iterator[bytes]:
         if not isinstance(piece, bytes):
             raise _failed(entry, f"gave {type(piece).__name__} instead of bytes")
         yield piece
+
+
+def rule_findings(rules: Iterable[SessionCheck], session: Session) -> Iterator[Finding]:
+    """What a caller's own rules say of a session; what they raise reaches the caller."""
+    for rule in rules:
+        name = getattr(rule, "name", None) or getattr(rule, "__name__", type(rule).__name__)
+        yield from (_placed(str(name), finding, session) for finding in rule(session))
 
 
 def session_checks() -> list[Callable[[Session], Iterator[Finding]]]:
@@ -89,22 +100,23 @@ class _SafeCheck:
             for number, finding in enumerate(_guarded(self._entry, lambda: check(session))):
                 if number == _MOST_FINDINGS:
                     return
-                yield self._placed(finding, session)
+                if not isinstance(finding, Finding):
+                    raise _failed(self._entry, f"gave {type(finding).__name__} instead of a Finding")
+                yield _placed(self._entry.name, finding, session)
         except PluginFailed as problem:
             self._is_broken = True
             rule = CODES[FAILED]
             yield Finding(FAILED, rule.severity, problem.message, rule.fix, str(session.path), session.id)
 
-    def _placed(self, finding: object, session: Session) -> Finding:
-        if not isinstance(finding, Finding):
-            raise _failed(self._entry, f"gave {type(finding).__name__} instead of a Finding")
-        return structs.replace(
-            finding,
-            code=f"{self._entry.name}/{finding.code}",
-            path=finding.path or str(session.path),
-            session=finding.session or session.id,
-            repair=None,
-        )
+
+def _placed(name: str, finding: Finding, session: Session) -> Finding:
+    return structs.replace(
+        finding,
+        code=f"{name}/{finding.code}",
+        path=finding.path or str(session.path),
+        session=finding.session or session.id,
+        repair=None,
+    )
 
 
 def _loaded(entry: EntryPoint) -> Any:

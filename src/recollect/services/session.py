@@ -83,6 +83,14 @@ class Compaction(Struct, frozen=True):
     before: str | None  # the last entry before the cut: the leaf of the conversation "as before"
 
 
+class ActiveBranch(Struct, frozen=True):
+    """A branch that a summary names: ``leaf`` is the entry it names, ``head`` the last one that follows it."""
+
+    leaf: str
+    head: str
+    summary: str
+
+
 class Session:
     """A session's log and what lies beside it. Make one with ``Home.session``.
 
@@ -222,15 +230,42 @@ class Session:
         They name the leaf they stand for and mostly lie in *another* log of the
         project, so all logs beside this one are searched for them.
         """
-        found: dict[str, None] = {}
+        return list(dict.fromkeys(body.summary for body in self._summaries()))
+
+    def active_branches(self) -> list[ActiveBranch]:
+        """The branches that summaries name, in the order of ``summaries``; the newest summary of a branch counts."""
+        found: dict[str, ActiveBranch] = {}
+        for body in self._summaries():
+            if body.leaf_uuid is not None:
+                head = self._head(body.leaf_uuid)
+                found.setdefault(head, ActiveBranch(body.leaf_uuid, head, body.summary))
+        return list(found.values())
+
+    def active_messages(self) -> list[Message]:
+        """The last message of each active branch."""
+        ends = [self.conversation(branch.head, whole=True).messages for branch in self.active_branches()]
+        return [messages[-1] for messages in ends if messages]
+
+    def _head(self, leaf: str) -> str:
+        """The last entry of the log among those that follow this one."""
+        head, reached, waiting = self.graph.nodes[leaf], {leaf}, [leaf]
+        while waiting:
+            for uuid in self.graph.children(waiting.pop()):
+                node = self.graph.nodes[uuid]
+                if uuid not in reached and not node.is_sidechain:
+                    reached.add(uuid)
+                    waiting.append(uuid)
+                    head = node if node.is_link and node.offset > head.offset else head
+        return head.uuid
+
+    def _summaries(self) -> Iterator[Summary]:
         for log in sorted(self.path.parent.glob("*.jsonl"), key=lambda path: path.name):
             # One neighbour that cannot be read must not cost us the others.
             with contextlib.suppress(NotFound, StorageError), OpenLog(log) as opened:
                 for entry in marked_entries(opened, opened.committed_end(), {Kind.SUMMARY}):
                     body = entry.body
                     if isinstance(body, Summary) and body.leaf_uuid in self.graph.nodes:
-                        found[body.summary] = None
-        return list(found)
+                        yield body
 
     def tool_calls(self) -> list[ToolCall]:
         """Every tool call of the main log, with what became of it."""

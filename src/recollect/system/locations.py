@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from recollect.errors import NotPermitted, UsageError
 from recollect.system import paths
 
 
@@ -65,6 +66,38 @@ def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
 def config_file(environ: Mapping[str, str] | None = None) -> Path:
     """Our settings. ``$RECOLLECT_DATA`` moves data, not settings."""
     return Path(paths.config_file(_environment(environ)))
+
+
+def sanitize_path(path: str | Path, allowed_roots: Iterable[str | Path] | None = None) -> Path:
+    """The absolute path without links, if it is one of the allowed directories or below one.
+
+    Without ``allowed_roots`` these are the user's home, the directory for temporary files and the working
+    directory. ``NotPermitted`` where the path is outside, ``UsageError`` where no file can have such a name.
+
+    Whole names are compared: ``/home/anna`` does not allow ``/home/anna-marie``. Links are followed first, so a
+    link that leads out is outside. It is an answer about this moment: who can change links below a root can
+    still lead a later open astray; ``recollect.execution`` confines that.
+    """
+    given = _default_roots() if allowed_roots is None else allowed_roots
+    roots = [_resolved(root) for root in given]
+    found = _resolved(path)
+    if not any(found.is_relative_to(root) for root in roots):
+        shown = ", ".join(map(str, roots)) or "none"
+        raise NotPermitted(str(found), "outside the allowed directories", hint=f"allowed: {shown}")
+    return found
+
+
+def _default_roots() -> list[str]:
+    import tempfile  # slow to import, and rarely needed
+
+    return [paths.user_home(os.environ), tempfile.gettempdir(), os.getcwd()]  # noqa: PTH109 - plain text, as all here
+
+
+def _resolved(path: str | Path) -> Path:
+    try:
+        return Path(os.path.realpath(paths.absolute(str(path), os.environ)))
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"path {str(path)!a}: {problem}", hint="name a file or directory") from None
 
 
 def _environment(environ: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -5,7 +5,9 @@ terminal it goes through $PAGER (less). --offset and --limit count messages; a
 negative offset counts from the end. Damaged lines are listed on stderr at the
 end; everything readable is shown. --api prints the messages that client 2.1.325
 would send to the API on resume. --all-branches, --branch, --before-compaction
-and --agent exclude each other. Changes nothing.
+and --agent exclude each other. --performance says of each answer how fast it
+came and how many tokens a dollar bought; only clients before 1.0.24 recorded how
+long an answer took. Changes nothing.
 
 Example:
   recollect show @last
@@ -31,6 +33,7 @@ from recollect.model.blocks import blocks_of
 from recollect.model.conversation.conversation import Conversation, Message, Messages
 from recollect.model.damage import Damage
 from recollect.services import history
+from recollect.services.cost.price import performance
 from recollect.services.documents.conversation import conversation_pieces
 from recollect.services.session import Session
 from recollect.storage.logs.reader import LogReader
@@ -77,6 +80,9 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=int, metavar="N", help="show at most N messages")
     parser.add_argument("--api", action="store_true", help="show the messages sent to the API on resume")
+    parser.add_argument(
+        "--performance", action="store_true", help="add the speed of each answer and its tokens per dollar"
+    )
     parser.add_argument("--strict", action="store_true", help="exit with status 4 if lines are damaged")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--no-pager", action="store_true", help="do not use a pager")
@@ -174,7 +180,11 @@ def _print_json(reading: _ShowDocument, options: Namespace) -> list[Damage]:
         yield from damage
 
     messages = (message for _, message in _chosen(reading, options))
-    output.write_json(conversation_pieces(reading.session, messages, reading.total, collected()))
+    output.write_json(
+        conversation_pieces(
+            reading.session, messages, reading.total, collected(), with_performance=options.performance
+        )
+    )
     return damage
 
 
@@ -186,9 +196,21 @@ def _print_text(session: Session, reading: _ShowDocument, options: Namespace) ->
         for heading, message in _chosen(reading, options):
             title = [output.styled(f"--- {visible(heading)} ---", "bold"), ""] if heading else []
             lines = [*title, *conversation_view.lines(message, view, safe)]
+            lines += _speed(message) if options.performance else []
             if lines:
                 write("\n".join(lines))
     return reading.damage()
+
+
+def _speed(message: Message) -> list[str]:
+    """How fast an answer came; nothing for other messages."""
+    found = performance(message)
+    if found is None:
+        return []
+    rates = [(found.tokens_per_second, "tokens/s"), (found.tokens_per_dollar, "tokens/$")]
+    said = [f"{rate:,.1f} {unit}" for rate, unit in rates if rate is not None]
+    took = [f"{found.duration_ms / 1000:,.1f} s"] if found.duration_ms else []
+    return [output.styled(", ".join([*took, f"{found.output_tokens:,} tokens", *said]), "dim"), ""]
 
 
 def _title(session: Session) -> str:

@@ -86,6 +86,7 @@ def _document(session: Session) -> documents.TreeDocument:
         active_leaf=leaf.uuid if leaf is not None else None,
         agents=[_agent(agent) for agent in agents_of(session)],
         compactions=session.compactions(),
+        active_branches=session.active_branches(),
         orphans=[node.uuid for node in graph.orphans],
         duplicates=graph.duplicates,
         cycles=graph.cycles,

@@ -2,7 +2,8 @@
 
 Reads the cache below statsig/ in the home; fetches nothing. The cache may store
 a gate under the hash of its name; NAME finds it either way. A cache older than
-a day has expired; it is shown with a note.
+a day has expired; it is shown with a note. The client keeps one cache per user;
+--user HASH chooses one, otherwise the newest is shown.
 
 Exit status: 0 the cache is valid, 1 it has expired or is missing, 3 there is no
 flag NAME.
@@ -11,6 +12,7 @@ Example:
   recollect flags
   recollect flags my_gate
   recollect flags --json
+  recollect flags --user 1d2e3f40
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from recollect.storage.config.flag_cache import flag_cache
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="only this gate or config")
+    parser.add_argument("--user", metavar="HASH", help="the cache of this user, by the end of its file name")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -37,7 +40,7 @@ def run(options: Namespace) -> int:
     homes = open_home(options.homes, options.data).homes
     if not homes:
         raise NotFound("flags: no Claude home was found", hint="name one with --home DIR")
-    found = newest([flag_cache(home) for home in homes], dt.datetime.now(dt.UTC))
+    found = newest([flag_cache(home) for home in homes], dt.datetime.now(dt.UTC), user_hash=options.user)
     gates, configs = _chosen(found, options.name)
     if options.json:
         output.print_json(
@@ -48,6 +51,7 @@ def run(options: Namespace) -> int:
                 "valid": found.valid,
                 "why": found.why,
                 "file": found.file,
+                "user": found.user_hash,
             }
         )
         return 0 if found.valid else 1

@@ -7,7 +7,8 @@ The command then runs without network, cannot read keys, and can write only to
 this directory and those named with --write. Files that other programs execute
 (git hooks, .mcp.json, shell start files) cannot be changed. The sandbox is
 bubblewrap, or else Landlock; if neither works, nothing runs unless you add
---unconfined.
+--unconfined. --memory limits all its processes together (2G unless said), and
+--command names the only programs that may be run.
 
 Exit status: the command's own (128 + n after signal n); 124 after --timeout,
 130 when interrupted, 2 if the command was not started.
@@ -17,12 +18,14 @@ Example:
   recollect run --allow-net example.org --yes -- curl -s https://example.org/
   recollect run --write ../build --timeout 600 --json -- cmake --build ../build
   recollect run --show ~/.config/gh --yes -- gh auth status
+  recollect run --command make --command git --memory 512M -- make test
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
@@ -60,6 +63,16 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", metavar="S", type=float, default=120.0, help="time limit in seconds (default 120)"
     )
+    parser.add_argument(
+        "--memory", metavar="SIZE", type=_memory, default=None, help="memory limit, such as 512M (default 2G)"
+    )
+    parser.add_argument(
+        "--command",
+        metavar="NAME",
+        dest="commands",
+        action="append",
+        help="a program that may be run; with this, no other may (repeatable)",
+    )
     parser.add_argument("--yes", action="store_true", help="confirm if a rule asks")
     parser.add_argument("--unconfined", action="store_true", help="run it without a sandbox")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
@@ -68,6 +81,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from pathlib import Path
 
+    from recollect.execution import RunLimits
     from recollect.services.permissions import sandboxed_run
 
     if not options.timeout > 0:
@@ -80,6 +94,8 @@ def run(options: Namespace) -> int:
         show=tuple(Path(place).expanduser() for place in options.show),
         is_unconfined=options.unconfined,
         seconds=options.timeout,
+        memory_bytes=options.memory or RunLimits().memory_bytes,
+        commands=tuple(options.commands) if options.commands else None,
         accepts_ask=options.yes,
     )
     show = None if options.json else _show
@@ -89,6 +105,14 @@ def run(options: Namespace) -> int:
     else:
         _tell(result)
     return _exit_code(result)
+
+
+def _memory(text: str) -> int:
+    """A number of bytes: ``512M``, ``2G``, or plain bytes."""
+    found = re.fullmatch(r"([1-9][0-9]{0,11})([KMGT]?)", text.strip().upper().removesuffix("B"), re.ASCII)
+    if found is None:
+        raise ArgumentTypeError(f"{text!a} is not a size such as 512M")
+    return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
 
 
 def _home(options: Namespace) -> ClaudeHome:

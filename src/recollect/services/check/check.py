@@ -14,6 +14,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -28,6 +29,9 @@ from recollect.services.session import Session
 from recollect.storage.home import AgentFile, LogFile
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.locations import data_dir
+
+if TYPE_CHECKING:
+    from recollect.services.plugins import SessionCheck
 
 Progress = Callable[[int, int], None]
 MOST_OF_A_CODE = 50
@@ -81,11 +85,12 @@ def check(
     now: dt.datetime | None = None,
     with_secrets: bool = True,
     with_plugins: bool = False,
+    rules: Sequence[SessionCheck] = (),
     progress: Progress | None = None,
 ) -> CheckReport:
     """Check these sessions with their sub-agents; by default all of them and the homes themselves.
 
-    ``with_plugins`` adds the checks of other packages (``services/plugins.py``).
+    ``with_plugins`` adds the checks of other packages (``services/plugins.py``), ``rules`` the caller's own.
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
     report = _FindingCollector()
@@ -96,9 +101,8 @@ def check(
         done += log.size
         if progress is not None:
             progress(done, total)
-    if with_plugins:
-        for finding in _plugin_findings(chosen):
-            report.add(finding)
+    for finding in _other_findings(chosen, rules, with_plugins=with_plugins):
+        report.add(finding)
     if sessions is None:
         moment = now or dt.datetime.now(dt.UTC)
         for finding in home_findings(home, data or data_dir(), moment, with_secrets=with_secrets):
@@ -106,11 +110,19 @@ def check(
     return report.checked(len(chosen))
 
 
-def _plugin_findings(sessions: Iterable[Session]) -> Iterator[Finding]:
-    from recollect.services.plugins import session_checks
+def _other_findings(
+    sessions: Sequence[Session], rules: Sequence[SessionCheck], *, with_plugins: bool
+) -> Iterator[Finding]:
+    """What the caller's own rules and the checks of other packages say."""
+    if not rules and not with_plugins:
+        return
+    from recollect.services.plugins import rule_findings, session_checks
 
-    checks = session_checks()
-    return (finding for session in sessions if checks for one in checks for finding in one(session))
+    checks = session_checks() if with_plugins else []
+    for session in sessions:
+        yield from rule_findings(rules, session)
+        for one in checks:
+            yield from one(session)
 
 
 def _own_logs(sessions: Iterable[Session]) -> Iterator[tuple[str, LogFile]]:

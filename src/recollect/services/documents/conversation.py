@@ -10,17 +10,19 @@ import datetime as dt
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from recollect.model.conversation.conversation import Branch, Message
 from recollect.model.conversation.tool_calls import ToolCallStatus
 from recollect.model.conversation.written_blocks import as_json, content_of, is_said, made_of, text_block
+from recollect.model.cost.report import Performance
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage, DamageCode
 from recollect.model.entry import Entry
+from recollect.services.cost.price import performance
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.spending import AmountDocument, SpendingDocument
-from recollect.services.session import Compaction
+from recollect.services.session import ActiveBranch, Compaction
 
 # The page has its own type of this name; the log may hold anything.
 Block = Annotated[Any, Meta(title="Block", description="A content block as in the log.")]
@@ -40,6 +42,12 @@ class MessageDocument(Struct, frozen=True, kw_only=True):
     blocks: list[Block]
     model: str | None
     usage: Usage | None
+
+
+class TimedMessageDocument(MessageDocument, frozen=True, kw_only=True):
+    """One message of ``show --performance --json``; null where it is no answer with usage."""
+
+    performance: Performance | None
 
 
 class LinePlaceDocument(Struct, frozen=True):
@@ -253,6 +261,7 @@ class TreeDocument(Struct, frozen=True, kw_only=True):
     active_leaf: str | None
     agents: list[TreeAgentDocument]
     compactions: list[Compaction]
+    active_branches: list[ActiveBranch]
     orphans: list[str]
     duplicates: list[str]
     cycles: list[list[str]]
@@ -280,13 +289,19 @@ class DamageDocument(Struct, frozen=True):
 
 
 def conversation_pieces(
-    session: str, messages: Iterable[Message], total: int, findings: Iterable[Damage]
+    session: str,
+    messages: Iterable[Message],
+    total: int,
+    findings: Iterable[Damage],
+    *,
+    with_performance: bool = False,
 ) -> Iterator[bytes]:
     """The document of ``show --json``, one message per line; ``findings`` are read last."""
     yield b'{"session": ' + encoded(session) + b',\n"messages": ['
     separator = b"\n"
     for message in messages:
-        yield separator + encoded(message_document(message))
+        document = message_document(message)
+        yield separator + encoded(_timed(document, message) if with_performance else document)
         separator = b",\n"
     yield b'\n],\n"total": ' + encoded(total) + b",\n"
     yield b'"findings": ' + encoded([damage_document(damage) for damage in findings]) + b"}\n"
@@ -302,6 +317,10 @@ def message_document(message: Message) -> MessageDocument:
         model=message.model,
         usage=message.usage,
     )
+
+
+def _timed(document: MessageDocument, message: Message) -> TimedMessageDocument:
+    return TimedMessageDocument(**structs.asdict(document), performance=performance(message))
 
 
 def _blocks(message: Message) -> list[object]:

@@ -33,6 +33,8 @@ class RunRequest:
     show: tuple[Path, ...] = ()
     is_unconfined: bool = False
     seconds: float = 120
+    memory_bytes: int = execution.RunLimits().memory_bytes
+    commands: tuple[str, ...] | None = None
     accepts_ask: bool = False
     """The caller has confirmed explicitly; a deny stays a deny."""
 
@@ -55,13 +57,14 @@ def run(
         write=(request.cwd, *request.write),
         allow_hosts=request.allow_hosts,
         show=request.show,
+        commands=request.commands,
         backend="unconfined" if request.is_unconfined else "auto",
     )
     return execution.run(
         request.argv,
         cwd=request.cwd,
         confinement=confinement,
-        limits=execution.RunLimits(seconds=request.seconds),
+        limits=execution.RunLimits(seconds=request.seconds, memory_bytes=request.memory_bytes),
         cancelled=cancelled,
         on_output=on_output,
     )

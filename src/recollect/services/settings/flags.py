@@ -1,6 +1,6 @@
 """Cached feature flags of the client, and whether they are still valid.
 
-The most recently fetched cache is used. Its age comes from the last-modified file, else from the evaluation
+The most recently fetched cache is used, or that of one user (``user_hash``). Its age comes from the last-modified file, else from the evaluation
 itself, else from the file's time. After ``TTL`` it is expired: it is still shown, and ``valid`` is false.
 """
 
@@ -32,19 +32,26 @@ class FeatureFlags(Struct, frozen=True):
     fetched_at: dt.datetime | None = None
     file: Path | None = None
     hash_used: str = "none"
+    user_hash: str | None = None
 
 
-def flags(home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL) -> FeatureFlags:
-    """The newest cache of a home."""
-    return newest([flag_cache(home)], now, ttl)
+def flags(
+    home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL, user_hash: str | None = None
+) -> FeatureFlags:
+    """The newest cache of a home, or that of one user."""
+    return newest([flag_cache(home)], now, ttl, user_hash)
 
 
-def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TTL) -> FeatureFlags:
-    """The most recently fetched cache that can be read."""
+def newest(
+    caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TTL, user_hash: str | None = None
+) -> FeatureFlags:
+    """The most recently fetched cache that can be read, of any user or of one."""
     reasons = [problem for cache in caches for problem in cache.problems]
     found: list[tuple[int, CacheFile, Evaluation]] = []
     for cache in caches:
         for file in cache.files:
+            if user_hash is not None and file.user_hash != user_hash:
+                continue
             evaluation = evaluation_of(file.data)
             if isinstance(evaluation, str):
                 reasons.append(f"{file.path}: {evaluation}")
@@ -53,9 +60,9 @@ def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TT
             found.append((at, file, evaluation))
     if not found:
         places = ", ".join(str(cache.directory) for cache in caches)
-        return FeatureFlags(
-            {}, {}, False, "; ".join(reasons) or f"missing: no cached evaluations in {places}"
-        )
+        whose = "" if user_hash is None else f" of user {user_hash}"
+        missing = f"missing: no cached evaluations{whose} in {places}"
+        return FeatureFlags({}, {}, False, "; ".join(reasons) or missing, user_hash=user_hash)
     at, file, evaluation = max(found, key=lambda one: (one[0], one[1].path.name))
     fetched = _moment(at)
     age = (now - fetched).total_seconds()
@@ -71,6 +78,7 @@ def newest(caches: Sequence[FlagCache], now: dt.datetime, ttl: dt.timedelta = TT
         fetched,
         file.path,
         evaluation.hash_used,
+        file.user_hash,
     )
 
 

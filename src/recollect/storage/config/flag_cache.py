@@ -24,6 +24,11 @@ class CacheFile(Struct, frozen=True):
     mtime_ms: int
     data: bytes
 
+    @property
+    def user_hash(self) -> str:
+        """The user it was evaluated for."""
+        return self.path.name.removeprefix(PREFIX)
+
 
 class FlagCache(Struct, frozen=True):
     """All cached evaluations of a home, their fetch times, and what could not be read."""

@@ -20,6 +20,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -45,6 +46,13 @@ class CacheStatistics(Struct, frozen=True):
     evictions: int = 0
     bytes: int = 0
     logs: int = 0
+
+
+class CacheEviction(Struct, frozen=True):
+    """A log that was dropped to make room: ``bytes`` is the room it gave back."""
+
+    path: Path
+    bytes: int
 
 
 class _CachedLog(Struct, frozen=True):
@@ -73,11 +81,20 @@ class _PathLock:
 class ConversationCache:
     """Graphs of logs; the least recently used is dropped first. ``statistics`` has its counters.
 
+    ``on_evict`` is called for each log that is dropped to make room, in the thread that needed it, after the
+    new graph is in place. What it raises reaches the caller of ``get``.
+
     ``_kept`` stores graphs of large logs for later processes; without it nothing is written.
     """
 
-    def __init__(self, budget_bytes: int = DEFAULT_BUDGET, *, _kept: PointsCache | None = None) -> None:
-        self.budget_bytes = budget_bytes
+    def __init__(
+        self,
+        budget_bytes: int = DEFAULT_BUDGET,
+        *,
+        on_evict: Callable[[CacheEviction], None] | None = None,
+        _kept: PointsCache | None = None,
+    ) -> None:
+        self.budget_bytes, self._on_evict = budget_bytes, on_evict
         self._points = _kept
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _CachedLog] = OrderedDict()
@@ -154,23 +171,30 @@ class ConversationCache:
         with self._lock:
             self._extended += is_extended
             self._misses += not is_extended
-            self._keep(path, fresh)
+            evicted = self._keep(path, fresh)
+        if self._on_evict is not None:
+            for one in evicted:
+                self._on_evict(one)
         return log
 
-    def _keep(self, path: Path, fresh: _CachedLog) -> None:
+    def _keep(self, path: Path, fresh: _CachedLog) -> list[CacheEviction]:
         self._drop(path)
+        evicted: list[CacheEviction] = []
         if fresh.cost > self.budget_bytes:
-            return
+            return evicted
         self._kept[path] = fresh
         self._bytes += fresh.cost
         while self._bytes > self.budget_bytes:
             oldest = next(iter(self._kept))
-            self._drop(oldest)
-            self._evictions += 1
+            evicted.append(CacheEviction(oldest, self._drop(oldest)))
+        self._evictions += len(evicted)
+        return evicted
 
-    def _drop(self, path: Path) -> None:
+    def _drop(self, path: Path) -> int:
         kept = self._kept.pop(path, None)
-        self._bytes -= kept.cost if kept is not None else 0
+        cost = kept.cost if kept is not None else 0
+        self._bytes -= cost
+        return cost
 
 
 def _copy(points: LogPoints) -> LogPoints:
