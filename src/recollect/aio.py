@@ -575,7 +575,7 @@ class AsyncStore:
 
     def __init__(
         self,
-        root: str | Path,
+        root: str | Path | None = None,
         *,
         layout: StoreLayout | str = StoreLayout.CLAUDE,
         life: dt.timedelta = DEFAULT_LIFE,
@@ -583,6 +583,8 @@ class AsyncStore:
         lock_timeout: float = 10.0,
         clock: Clock = utc_now,
         new_id: NewId = random_id,
+        part_bytes: int | None = None,
+        auto_cleanup: bool = False,
     ) -> None:
         self._store = SyncStore(
             root,
@@ -592,6 +594,8 @@ class AsyncStore:
             lock_timeout=lock_timeout,
             clock=clock,
             new_id=new_id,
+            part_bytes=part_bytes,
+            auto_cleanup=auto_cleanup,
         )
         self._sync, self._lock_timeout = SyncPolicy(sync), lock_timeout
 
@@ -632,6 +636,10 @@ class AsyncStore:
     async def delete(self, session: str) -> TrashedSession:
         """Move a session and its side files to the trash."""
         return await in_thread(lambda: self._store.delete(session))
+
+    async def clean_up(self) -> list[TrashedSession]:
+        """See ``Store.clean_up``."""
+        return await in_thread(self._store.clean_up)
 
     async def trash(self) -> list[TrashedSession]:
         """What can be restored, oldest first."""
@@ -688,6 +696,10 @@ class AsyncSessionLog:
         """Everything in the log, from the start, a batch in memory at a time."""
         async for item in streamed(iter(self._log.entries())):
             yield item
+
+    async def conversation(self, *, whole: bool = False) -> AsyncConversation:
+        """See ``SessionLog.conversation``."""
+        return AsyncConversation(await in_thread(lambda: self._log.conversation(whole=whole)))
 
     async def close(self) -> None:
         """Wait for what was asked for before, sync what is left and let go of the file."""

@@ -57,6 +57,8 @@ _CHAIN_TYPES = frozenset(
 )
 _TIMED_METADATA = frozenset([Kind.PR_LINK, Kind.QUEUE_OPERATION])
 _SET_BY_THE_STAMP = ("type", "uuid", "parentUuid", "sessionId", "session_id")
+_SOURCES = ("cli", "api", "agent")
+_LONGEST_MS = 10**10
 _LEVELS = ("info", "notice", "warning", "error", "suggestion")
 _ONLY_ANSWERED = (ToolUseBlock, ThinkingBlock, RedactedThinkingBlock)
 _ONLY_ASKED = (ToolResultBlock, ImageBlock, DocumentBlock)
@@ -75,6 +77,8 @@ class UserDraft(Draft, frozen=True, kw_only=True):
     is_meta: bool = False
     tool: str = ""
     tool_use_result: Raw | UnsetType = UNSET
+    source: str | None = None
+    duration_ms: float | None = None
 
 
 class AssistantDraft(Draft, frozen=True, kw_only=True):
@@ -119,13 +123,18 @@ class Stamp(Struct, frozen=True, kw_only=True):
 # ---- drafts ----------------------------------------------------------------------------------------------
 
 
-def user(content: Content, *, is_meta: bool = False) -> UserDraft:
-    """A prompt. ``is_meta`` marks text the user did not type: sent to the model, hidden from people."""
+def user(content: Content, *, is_meta: bool = False, source: str | None = None) -> UserDraft:
+    """A prompt. ``is_meta`` marks text the user did not type: sent to the model, hidden from people.
+
+    ``source`` is where it came from: "cli", "api" or "agent"; only the flat dialect stores it.
+    """
+    if source is not None and source not in _SOURCES:
+        raise refusal(f"user: the source {source!r} is not known", f"use one of {', '.join(_SOURCES)}")
     said = content if isinstance(content, str) else _blocks("user", content)
     _refuse_empty("user", said)
     if not isinstance(said, str):
         _refuse_blocks("user", said, _ONLY_ANSWERED)
-    return UserDraft(content=said, is_meta=is_meta)
+    return UserDraft(content=said, is_meta=is_meta, source=source)
 
 
 def assistant(
@@ -169,9 +178,12 @@ def tool_result(
     tool_use_result: object = None,
     *,
     tool: str = "",
+    duration_ms: float | None = None,
 ) -> UserDraft:
-    """The result of a call. ``tool`` is its name; only the flat dialect stores it."""
+    """The result of a call. ``tool`` is its name, ``duration_ms`` how long it ran; only the flat dialect stores both."""
     _refuse_nameless("tool_result", tool_use_id=tool_use_id)
+    if duration_ms is not None and not 0 <= duration_ms < _LONGEST_MS:
+        raise refusal(f"tool_result: {duration_ms} ms is no duration", "give milliseconds, 0 or more")
     body = (
         json_of("tool_result", content)
         if isinstance(content, str)
@@ -179,7 +191,7 @@ def tool_result(
     )
     block = ToolResultBlock(tool_use_id, body, True if is_error else None)
     rich = UNSET if tool_use_result is None else json_of("toolUseResult", tool_use_result)
-    return UserDraft(content=(block,), tool=tool, tool_use_result=rich)
+    return UserDraft(content=(block,), tool=tool, tool_use_result=rich, duration_ms=duration_ms)
 
 
 def system(content: str, *, level: str = "info") -> SystemDraft:
@@ -405,12 +417,15 @@ def _metadata_fields(draft: MetadataDraft, stamp: Stamp) -> dict[str, Any]:
 
 def _flat_user(draft: UserDraft, stamp: Stamp) -> list[flat.FlatLine]:
     time = iso_time(stamp.timestamp)
-    origin = flat.FlatMetadata(session_id=stamp.session_id)
+    origin = flat.FlatMetadata(source=draft.source, session_id=stamp.session_id)
     if isinstance(draft.content, str):
         return [flat.FlatUser(json_of("user", draft.content), time, origin)]
     results = [block for block in draft.content if isinstance(block, ToolResultBlock)]
     said = tuple(block for block in draft.content if not isinstance(block, ToolResultBlock))
-    lines: list[flat.FlatLine] = [flat_result(block, draft.tool, time) for block in results]
+    lines: list[flat.FlatLine] = [
+        msgspec.structs.replace(flat_result(block, draft.tool, time), duration_ms=draft.duration_ms)
+        for block in results
+    ]
     if said:
         lines.append(flat.FlatUser(_flat_content(said), time, origin))
     return lines

@@ -8,6 +8,10 @@ disagree with the log.
 A new session has no file until its first entry: ``claude --continue`` would choose an empty log and continue
 with nothing.
 
+With ``part_bytes`` a log that has grown beyond that many bytes goes on in a further file (``store_layout``). It
+stays one session: every method here sees all of its files. Clients and the rest of recollect read one file at a
+time and list a part as a log of its own, so this is for stores that only programs read.
+
 One writer per session is a rule of the format, not of the lock: two processes that append to one session lose
 nothing, but, as with the client itself, their entries may form two branches.
 """
@@ -16,9 +20,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 import threading
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +34,9 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, StorageError, UsageError
 from recollect.model.codec import decode
+from recollect.model.conversation.conversation import Conversation
+from recollect.model.conversation.graph import Graph
+from recollect.model.conversation.node import Node, node_of
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
@@ -41,8 +51,9 @@ from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.log import Log, SyncPolicy
 from recollect.storage.logs.reader import LogReader, read_lines, without_repeats
 from recollect.storage.logs.summary import glance
+from recollect.storage.refresh_turn import take_turn
 from recollect.storage.store_layout import StoredLog, StoreLayout, StorePaths
-from recollect.system import fsops
+from recollect.system import fsops, locations
 from recollect.system.lock import FileLock
 from recollect.system.refusals import as_storage_error
 
@@ -50,6 +61,7 @@ from recollect.system.refusals import as_storage_error
 FORMAT_VERSION = "2.1.325"
 _STEP = dt.timedelta(milliseconds=1)
 _LAST_YEAR = 9_000
+_DAY_SECONDS = 86_400.0
 
 Clock = Callable[[], dt.datetime]
 NewId = Callable[[], str]
@@ -109,11 +121,16 @@ class PlacedDraft(Draft, frozen=True, kw_only=True):
 
 
 class Store:
-    """A directory of sessions."""
+    """A directory of sessions.
+
+    Without ``root`` it is ``$XDG_CONFIG_HOME/claude`` for the flat layout, as that dialect says, and ``store`` in
+    our own data directory otherwise. ``life`` is how long a session without a new entry lives; ``auto_cleanup``
+    runs ``clean_up`` when a session is created, at most once a day.
+    """
 
     def __init__(
         self,
-        root: str | Path,
+        root: str | Path | None = None,
         *,
         layout: StoreLayout | str = StoreLayout.CLAUDE,
         life: dt.timedelta = DEFAULT_LIFE,
@@ -121,9 +138,12 @@ class Store:
         lock_timeout: float = 10.0,
         clock: Clock = utc_now,
         new_id: NewId = random_id,
+        part_bytes: int | None = None,
+        auto_cleanup: bool = False,
     ) -> None:
         try:
-            self.paths = StorePaths(Path(root).absolute(), StoreLayout(layout))
+            chosen = StoreLayout(layout)
+            self.paths = StorePaths(Path(root or _usual_place(chosen)).absolute(), chosen)
             self._sync = SyncPolicy(sync)
         except ValueError as problem:
             raise UsageError(
@@ -132,6 +152,7 @@ class Store:
             ) from None
         self.life, self.new_id, self._lock_timeout = life, new_id, lock_timeout
         self.clock: Clock = lambda: _in_utc(clock())
+        self.part_bytes, self._auto_cleanup = part_bytes, auto_cleanup
 
     def __repr__(self) -> str:
         return f"<Store {self.root}, {self.paths.layout.value} layout>"
@@ -146,6 +167,8 @@ class Store:
 
         In the flat layout the day is the session, so creating it again on one day continues the day's log.
         """
+        if self._auto_cleanup and take_turn(str(self.root / "cleanup.turn"), _DAY_SECONDS):
+            self.clean_up()
         cwd = _directory(project)
         key = self.paths.layout.key(cwd)
         name = self.paths.layout.require_session(SessionId(session or self._fresh_name()))
@@ -195,10 +218,30 @@ class Store:
         """Move a session and its side files to the trash, never in the middle of an append."""
         found = self.find(session)
         moved(found.state, SessionState.DELETED, found.id)
+        with self._locked(found.path):
+            return self._to_trash(found)
+
+    def clean_up(self) -> list[TrashedSession]:
+        """Move every expired session to the trash, with all of its bytes; each can be restored by its batch.
+
+        A log without an entry is as old as its file. A session that gets an entry meanwhile stays.
+        """
+        gone = []
+        for one in self.sessions():
+            if one.state is SessionState.EXPIRED:
+                with self._locked(one.path):
+                    now = self.find(f"{one.key}/{one.id}")
+                    if now.state is SessionState.EXPIRED:
+                        gone.append(self._to_trash(now))
+        return gone
+
+    def _locked(self, log: Path) -> FileLock:
+        return FileLock(self.paths.lock(log), self._lock_timeout, guards=log)
+
+    def _to_trash(self, found: StoredSession) -> TrashedSession:
         stamp = self.clock().strftime("%Y%m%dT%H%M%S")
         batch = f"{stamp}-{self.new_id()[:8]}"
-        lock = FileLock(self.paths.lock(found.path), self._lock_timeout, guards=found.path)
-        with lock, as_storage_error("move to the trash", found.path):
+        with as_storage_error("move to the trash", found.path):
             for source in self._files_of(found.key, found.id):
                 target = self.paths.trashed(source, batch)
                 fsops.move(self.paths.require_inside(source), self.paths.require_inside(target))
@@ -220,14 +263,15 @@ class Store:
             raise NotFound(f"trash {batch!r}: nothing to restore", hint="trash() lists what there is")
         trashed = found[0]
         log = self.paths.require_inside(self.paths.log(trashed.key, trashed.id))
-        targets = self._files_of(trashed.key, trashed.id, missing=True)
+        in_trash = self.paths.parts(self.paths.trashed(log, batch))
+        targets = [log.with_name(part.name) for part in in_trash]
+        targets.append(self.paths.session_dir(trashed.key, trashed.id))
         if any(target.exists() and self.paths.trashed(target, batch).exists() for target in targets):
             raise UsageError(
                 f"restore {batch}: session {trashed.id} is in the store again",
                 hint="delete that one first: both are then in the trash, and this one can be restored",
             )
-        lock = FileLock(self.paths.lock(log), self._lock_timeout, guards=log)
-        with lock, as_storage_error("restore", log):
+        with self._locked(log), as_storage_error("restore", log):
             # The log last: while it is in the trash, the batch is listed and can be tried again.
             for target in reversed(targets):
                 source = self.paths.trashed(target, batch)
@@ -240,18 +284,23 @@ class Store:
         self.paths.require_inside(path)
         return Log(path, lock_path=self.paths.lock(path), sync=self._sync, lock_timeout=self._lock_timeout)
 
-    def _files_of(self, key: ProjectKey, session: SessionId, *, missing: bool = False) -> list[Path]:
-        places = [self.paths.log(key, session), self.paths.session_dir(key, session)]
-        return [place for place in places if missing or place.exists()]
+    def _files_of(self, key: ProjectKey, session: SessionId) -> list[Path]:
+        side = self.paths.session_dir(key, session)
+        return [*self.paths.parts(self.paths.log(key, session)), *([side] if side.exists() else [])]
 
     def _stored(self, log: StoredLog) -> StoredSession:
+        parts = self.paths.parts(log.path)
         try:
-            last = glance(log.path).last_at
+            last = glance(parts[-1] if parts else log.path).last_at
         except StorageError:
             last = None  # unreadable, but it must still be listed and deletable
-        expired = has_expired(last, self.clock(), self.life)
-        state = SessionState.EXPIRED if expired else SessionState.ACTIVE
-        return StoredSession(log.session, log.key, state, log.path, log.size, last)
+        is_empty = not log.size
+        written = dt.datetime.fromtimestamp(log.mtime_ns / 1e9, dt.UTC) if is_empty else last
+        state = SessionState.CREATED if is_empty else SessionState.ACTIVE
+        if has_expired(written, self.clock(), self.life):
+            state = SessionState.EXPIRED
+        size = log.size + sum(part.stat().st_size for part in parts[1:])
+        return StoredSession(log.session, log.key, state, log.path, size, last)
 
     def _resumed(self, place: LogContext) -> SessionLog:
         return SessionLog(self, place, moved(SessionState.ACTIVE, SessionState.RESUMED, place.session))
@@ -260,6 +309,16 @@ class Store:
         if self.paths.layout is StoreLayout.FLAT:
             return self.clock().date().isoformat()
         return self.new_id()
+
+
+class _SeenPart(Struct):
+    """A file of a log, and how far it was read."""
+
+    identity: tuple[int, int]
+    end: int = 0
+
+    def is_start_of(self, now: os.stat_result) -> bool:
+        return self.identity == (now.st_dev, now.st_ino) and now.st_size >= self.end
 
 
 class SessionLog:
@@ -271,16 +330,16 @@ class SessionLog:
         # Catching up, stamping and writing are one step: two threads must not follow the same entry.
         self._one_at_a_time = threading.Lock()
         self._log = store.log_at(place.path)
-        self._start_over(None)
+        self._start_over()
         self._catch_up()
 
-    def _start_over(self, identity: tuple[int, int] | None) -> None:
-        self._identity = identity
+    def _start_over(self) -> None:
         self._ledger = Ledger()
         self._last_uuid: str | None = None
         self._last_at: dt.datetime | None = None
-        self._places: dict[str, int] = {}  # the offset of each entry, the first where it was repeated
-        self._seen = 0
+        # The part and offset of each entry, the first where it was repeated.
+        self._places: dict[str, tuple[int, int]] = {}
+        self._seen: list[_SeenPart] = []
 
     def __repr__(self) -> str:
         return f"<SessionLog {self.id}{f' agent {self.place.agent}' if self.place.agent else ''}, {self.state.value}>"
@@ -334,13 +393,48 @@ class SessionLog:
         return ids
 
     def _store_lines(self, lines: Sequence[tuple[bytes, str | None]]) -> None:
+        self._open_last_part()
         self._log.append_many(lines)
         self._catch_up()
         self.state = moved(self.state, SessionState.ACTIVE, self.id)
 
+    def _open_last_part(self) -> None:
+        """Append to the newest file of the log, or to a further one where that is full."""
+        number, limit = max(len(self._seen), 1), self._store.part_bytes
+        if limit is not None and self._seen and self._seen[-1].end >= limit and self.place.agent is None:
+            number += 1
+        part = self._store.paths.part(self.path, number)
+        if self._log.path != part:
+            self._log.close()
+            self._log = self._store.log_at(part)
+
     def entries(self) -> Iterable[Entry | Damage]:
         """Everything in the log, from the start; an entry that was appended twice is returned once (P9)."""
-        return without_repeats(LogReader(self.path)) if self.path.exists() else ()
+        parts = self._store.paths.parts(self.path)
+        return without_repeats(item for part in parts for item in LogReader(part))
+
+    def conversation(self, *, whole: bool = False) -> Conversation:
+        """The conversation over all files of the log, as client 2.1.325 would load it from one.
+
+        ``NotFound`` where there is none. ``whole`` keeps what compactions hide.
+        """
+        parts = self._store.paths.parts(self.path)
+        starts = list(accumulate((part.stat().st_size for part in parts), initial=0))
+        graph = Graph(
+            node_of(Line(line.data, start + line.offset))
+            for start, part in zip(starts, parts, strict=False)
+            for line in read_lines(part)
+            if isinstance(line, Line)
+        )
+        if graph.active_leaf is None:
+            raise NotFound(f"session {self.id}: there is no conversation", hint=f"its log is {self.path}")
+
+        def load(node: Node) -> Entry | None:
+            number = bisect_right(starts, node.offset) - 1
+            item = LogReader(parts[number]).entry_at(node.offset - starts[number])
+            return item.readable if isinstance(item, Damage) else item
+
+        return Conversation(graph, graph.active_leaf, load, whole=whole)
 
     def close(self) -> None:
         """Sync the rest and close the file."""
@@ -411,32 +505,36 @@ class SessionLog:
         return True
 
     def _stored(self, entry_id: str) -> Entry | None:
-        offset = self._places.get(entry_id)
-        item = LogReader(self.path).entry_at(offset) if offset is not None else None
+        part, offset = self._places.get(entry_id, (0, 0))
+        item = LogReader(self._store.paths.part(self.path, part)).entry_at(offset) if part else None
         return item if isinstance(item, Entry) and item.uuid == entry_id else None
 
     def _catch_up(self) -> None:
         """Read what is new in the log, including lines of other processes."""
+        parts = self._store.paths.parts(self.path)
         try:
-            there = self.path.stat()
+            there = [part.stat() for part in parts]
         except FileNotFoundError:
-            self._start_over(None)
+            self._start_over()
             return
-        if (there.st_dev, there.st_ino) != self._identity or there.st_size < self._seen:
+        pairs = zip(there, self._seen, strict=False)
+        if len(there) < len(self._seen) or not all(known.is_start_of(now) for now, known in pairs):
             # Deleted, restored or replaced since the last look: our state is about another file.
-            self._start_over((there.st_dev, there.st_ino))
-        if there.st_size <= self._seen:
-            return
-        for item in read_lines(self.path, self._seen):
-            self._seen = item.end
-            if isinstance(item, Line):
-                self._take_in(item)
+            self._start_over()
+        for number, (part, now) in enumerate(zip(parts, there, strict=True), start=1):
+            if number > len(self._seen):
+                self._seen.append(_SeenPart((now.st_dev, now.st_ino)))
+            known = self._seen[number - 1]
+            for item in read_lines(part, known.end) if now.st_size > known.end else ():
+                known.end = item.end
+                if isinstance(item, Line):
+                    self._take_in(item, number)
 
-    def _take_in(self, line: Line) -> None:
+    def _take_in(self, line: Line, part: int) -> None:
         self._ledger.add(usage_facts(line.data))
         seen = line_links(line.data)
         if seen is not None and seen.uuid is not None:
-            self._places.setdefault(seen.uuid, line.offset)
+            self._places.setdefault(seen.uuid, (part, line.offset))
             self._last_uuid = seen.uuid
             at = parsed_time(seen.timestamp)
             # A time at the end of the calendar leaves no room for a later one.
@@ -463,6 +561,10 @@ def _words(entry: Entry) -> object:
 def _in_utc(moment: dt.datetime) -> dt.datetime:
     """A time without a zone counts as UTC."""
     return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+
+
+def _usual_place(layout: StoreLayout) -> Path:
+    return locations.flat_store() if layout is StoreLayout.FLAT else locations.data_dir() / "store"
 
 
 def _directory(project: str | Path) -> str:

@@ -6,6 +6,9 @@
 Beside every log is its lock, ``<log>.lock``, which is never removed (S8). Removed files go to
 ``trash/<batch>/`` under the same relative path, so restoring is one rename.
 
+A log that grew too large goes on in ``<name>.2.jsonl``, ``<name>.3.jsonl`` beside it, its parts: together they
+are one log, and no part is a session of its own.
+
 Names are id types and are checked once more for the layout, so no path built here leaves the store. Files
 that other programs put into the store are not trusted: ``require_inside`` refuses a path that contains a
 link, and listings skip links. Call it before opening a file.
@@ -108,6 +111,17 @@ class StorePaths:
     def agent_log(self, key: ProjectKey, session: SessionId, agent: AgentId) -> Path:
         """The log of one sub-agent."""
         return self.session_dir(key, session) / "subagents" / f"agent-{AgentId(agent)}{_LOG}"
+
+    def part(self, log: Path, number: int) -> Path:
+        """One of the files of a log, counted from 1."""
+        return log if number == 1 else log.with_name(f"{log.stem}.{number}{_LOG}")
+
+    def parts(self, log: Path) -> list[Path]:
+        """The files of a log that exist, oldest first."""
+        found: list[Path] = []
+        while (path := self.part(log, len(found) + 1)).exists():
+            found.append(self.require_inside(path))
+        return found
 
     def lock(self, log: Path) -> Path:
         """The lock of a log: beside it, never removed (S8)."""

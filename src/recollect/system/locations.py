@@ -58,6 +58,11 @@ def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     return Path(paths.data_dir(_environment(environ)))
 
 
+def flat_store(environ: Mapping[str, str] | None = None) -> Path:
+    """The default place of a flat store; Claude homes are looked for there too, so its sessions are found."""
+    return Path(paths.flat_store(_environment(environ)))
+
+
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
     """The index and other rebuildable data; inside the data directory where that is overridden."""
     return Path(paths.cache_dir(_environment(environ)))

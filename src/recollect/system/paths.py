@@ -60,6 +60,11 @@ def data_dir(environ: Mapping[str, str]) -> str:
     return _override(environ) or os.path.join(_xdg(environ, "XDG_DATA_HOME", ".local", "share"), OUR_NAME)
 
 
+def flat_store(environ: Mapping[str, str]) -> str:
+    """Where the flat dialect keeps its logs: below ``projects/`` of this directory."""
+    return os.path.join(_xdg(environ, "XDG_CONFIG_HOME", ".config"), "claude")
+
+
 def cache_dir(environ: Mapping[str, str]) -> str:
     """The index and other rebuildable data; inside the data directory where that is overridden."""
     override = _override(environ)
