@@ -1,14 +1,20 @@
 """Archive old sessions, then move them to the trash. Nothing is lost.
 
-A session is old if its last entry is older than --days (30). Sessions that a
-client has open and sessions tagged `hold` (`recollect tag S hold`) stay.
-Each session is archived, read back and compared before it is moved. show,
-search and cost still find it in the archive. Prints the plan; --apply carries
-it out and prints how to undo it.
+A session is old if its last entry is older than --days (30); a log without any
+entry is as old as its file. Sessions that a client has open and sessions tagged
+`hold` (`recollect tag S hold`) stay. Each session is archived, read back and
+compared before it is moved. show, search and cost still find it in the archive.
+Prints the plan; --apply carries it out and prints how to undo it.
+
+--schedule makes it run by itself: it adds a hook to the user settings of the
+client, which cleans up when a session ends, and prints a cron line that does the
+same. --auto is what they run: it needs no --apply, and does nothing if the last
+one was less than a day ago.
 
 Example:
   recollect cleanup --days 90
   recollect cleanup --days 90 -p shop --apply
+  recollect cleanup --days 90 --schedule --apply
 """
 
 from __future__ import annotations
@@ -17,13 +23,16 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import open_home, settings_home
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services import undo
 from recollect.services.archive import archive
 from recollect.services.archive.cleanup import CleanupCandidate, CleanupResult, candidates, clean_up
-from recollect.services.documents.changes import CleanupDocument, cleanup_session
+from recollect.services.archive.cleanup import is_due as is_due_now
+from recollect.services.documents.changes import CleanupDocument, CleanupScheduleDocument, cleanup_session
+from recollect.services.settings import settings
+from recollect.storage.home import ClaudeHome
 
 _TITLE_COLUMNS = 44
 
@@ -31,6 +40,8 @@ _TITLE_COLUMNS = 44
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--days", type=float, default=30.0, metavar="N", help="age in days (default 30)")
     parser.add_argument("-p", "--project", help="only sessions of this directory (path or part of its name)")
+    parser.add_argument("--auto", action="store_true", help="carry it out, at most once a day")
+    parser.add_argument("--schedule", action="store_true", help="let the client run it, once a day")
     plans.add_apply(parser)
 
 
@@ -39,18 +50,57 @@ def run(options: Namespace) -> int:
         raise UsageError(
             f"--days {options.days:g}: must not be negative", hint="0 takes every session that is not open"
         )
+    if options.schedule:
+        return _schedule(options)
     now = dt.datetime.now(dt.UTC)
     data = plans.own_data(options)
+    is_due = not options.auto or is_due_now(data)
+    options.apply |= options.auto and is_due
     if options.apply:
         undo.recovered(data)  # a killed clean-up may have left half of a session
     home = open_home(options.homes, options.data)
-    found = candidates(home.sessions(options.project), now - dt.timedelta(days=options.days))
+    before = now - dt.timedelta(days=options.days)
+    found = candidates(home.sessions(options.project), before) if is_due else []
     done = clean_up(found, archive.archive_at(data), data, now) if options.apply else None
     if options.json:
         output.print_json(_document(options, found, done))
+    elif not is_due:
+        output.say("Nothing to do: the last clean-up was less than a day ago")
     else:
         _tell(options, found, done, now)
     return 1 if done is not None and done.failed else 0
+
+
+def _schedule(options: Namespace) -> int:
+    """Add a hook that runs the clean-up to the user settings of the client."""
+    project = plans.option("--project", options.project) if options.project else []
+    line = plans.command(options, "cleanup", "--days", f"{options.days:g}", *project, "--auto")
+    hook = {"hooks": [{"type": "command", "command": line, "timeout": 600}]}
+    chosen = settings_home(options.homes)
+    change = settings.planned(
+        ClaudeHome(chosen.path, chosen.config_file), ".", "user", "hooks.SessionEnd", hook, how="add"
+    )
+    done = settings.changed(change, plans.own_data(options)) if options.apply else None
+    undo = plans.command(options, "undo", done.id, "--apply") if done else None
+    if options.json:
+        output.print_json(
+            CleanupScheduleDocument(
+                applied=done is not None, undo=undo, file=change.file, hook=hook, cron=f"17 4 * * * {line}"
+            )
+        )
+        return 0
+    if change.plan is None:
+        output.say(f"The hook is already in {visible(str(change.file))}")
+        return 0
+    output.say(
+        f"{'Added' if done else 'Would add'} to hooks.SessionEnd in {visible(str(change.file))}: {line}"
+    )
+    output.say(f"Or by cron (crontab -e): 17 4 * * * {line}")
+    again = plans.command(
+        options, "cleanup", "--days", f"{options.days:g}", *project, "--schedule", "--apply"
+    )
+    plans.say_end(options, again, undo or "")
+    return 0
 
 
 def _document(

@@ -1,8 +1,9 @@
 """Free space without losing anything: old sessions are archived, then moved to the trash.
 
 The age of a session is that of its last entry, never of its file alone: a touched file is not young, and one
-restored yesterday is not old (S11). Never removed: a session that a client has open, one that another process
-of ours writes to, one tagged ``hold``, one of unknown age, one that is a link or lies behind one. A removed session is first archived, read back and
+restored yesterday is not old (S11). Only a log without any entry is as old as its file: nothing else speaks of
+its age. Never removed: a session that a client has open, one that another process of ours writes to, one tagged
+``hold``, one of unknown age, one that is a link or lies behind one. A removed session is first archived, read back and
 compared; the trash also keeps it for a while.
 """
 
@@ -21,10 +22,13 @@ from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive
 from recollect.storage.home_border import HomeBorder
 from recollect.storage.live import live_sessions
+from recollect.storage.refresh_turn import take_turn
 from recollect.storage.trash import TrashBatch
 from recollect.system import fsops
 
 HOLD = "hold"
+_LARGEST_BLANK = 4_096
+_DAY_SECONDS = 86_400.0
 
 
 class CleanupCandidate(Struct, frozen=True):
@@ -57,12 +61,30 @@ def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Cleanup
         except (NotFound, StorageError) as problem:
             found.append(CleanupCandidate(session, None, session.file.size, problem.message))
             continue
-        if seen.last_at is not None and seen.last_at >= before:
+        last_at = seen.last_at or (_file_time(session) if _is_empty(session) else None)
+        if last_at is not None and last_at >= before:
             continue
-        reason = _reason_to_keep(session, seen.last_at, seen.tag, live[root])
-        found.append(CleanupCandidate(session, seen.last_at, session.file.size, reason))
+        reason = _reason_to_keep(session, last_at, seen.tag, live[root])
+        found.append(CleanupCandidate(session, last_at, session.file.size, reason))
     far_back = dt.datetime.min.replace(tzinfo=dt.UTC)
     return sorted(found, key=lambda one: one.last_at or far_back)
+
+
+def _is_empty(session: Session) -> bool:
+    """Whether a log holds no entry and no damage: nothing but blank lines."""
+    try:
+        return session.file.size <= _LARGEST_BLANK and not session.path.read_bytes().strip()
+    except OSError:  # gone since it was listed
+        return False
+
+
+def _file_time(session: Session) -> dt.datetime:
+    return dt.datetime.fromtimestamp(session.file.mtime_ns / 1e9, dt.UTC)
+
+
+def is_due(data: Path) -> bool:
+    """Whether a clean-up that runs by itself may run now: once a day, whichever program asks first."""
+    return take_turn(str(data / "cleanup.turn"), _DAY_SECONDS)
 
 
 def _reason_to_keep(

@@ -118,6 +118,14 @@ class CleanupSessionDocument(Struct, frozen=True, kw_only=True):
     kept_because: str | None
 
 
+class CleanupScheduleDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A clean-up that runs by itself: the hook in the client's settings, or a line for cron."""
+
+    file: Path
+    hook: dict[str, Any]
+    cron: str
+
+
 class CleanupDocument(Struct, frozen=True):
     """What ``cleanup --json`` prints; ``undo`` holds commands. ``emptied`` are directories that were removed too."""
 
