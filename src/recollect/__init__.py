@@ -159,6 +159,8 @@ if TYPE_CHECKING:
     from recollect.services.actions import (
         ArchivedCopy,
         ArchiveReport,
+        CleanupReport,
+        MigrationReport,
         SessionRepair,
         archive,
         check,
@@ -260,7 +262,9 @@ _ROOMS = {
     "recollect.model.project_key": "project_key",
     "recollect.model.repair.draft": "RepairAction",
     "recollect.model.search.snippet": "Snippet",
-    "recollect.services.actions": "ArchiveReport ArchivedCopy SessionRepair archive check repair scan",
+    "recollect.services.actions": (
+        "ArchiveReport ArchivedCopy CleanupReport MigrationReport SessionRepair archive check repair scan"
+    ),
     "recollect.services.archive.archive": "ArchiveFailure",
     "recollect.services.check.check": "CheckReport CheckSummary",
     "recollect.services.cost.price": "performance price",
@@ -339,6 +343,7 @@ __all__ = [
     "CheckReport",
     "CheckSummary",
     "ClaudeHome",
+    "CleanupReport",
     "ClientMode",
     "CodeExecutionResultBlock",
     "CompactMetadata",
@@ -400,6 +405,7 @@ __all__ = [
     "Message",
     "Messages",
     "MetadataDraft",
+    "MigrationReport",
     "MissingExtra",
     "NoSandbox",
     "Node",

@@ -63,7 +63,7 @@ from recollect.system.thread_hop import in_thread
 if TYPE_CHECKING:
     from recollect.model.cost.report import CostReport
     from recollect.model.cost.response import PricedResponse
-    from recollect.services.actions import ArchiveReport, SessionRepair
+    from recollect.services.actions import ArchiveReport, CleanupReport, MigrationReport, SessionRepair
     from recollect.services.check.check import CheckReport
     from recollect.services.list import ListedSession
     from recollect.services.plugins import SessionCheck
@@ -361,6 +361,18 @@ class AsyncHome:
         return await in_thread(
             lambda: self._home.move_todo(session, number, status, kind=kind, agent=agent, apply=apply)
         )
+
+    async def clean_up(
+        self, days: float = 30.0, *, project: str | Path | None = None, apply: bool = False
+    ) -> CleanupReport:
+        """See ``Home.clean_up``."""
+        return await in_thread(lambda: self._home.clean_up(days, project=project, apply=apply))
+
+    async def migrate(
+        self, session: str, target: str, *, cwd: str | None = None, apply: bool = False
+    ) -> MigrationReport:
+        """See ``Home.migrate``."""
+        return await in_thread(lambda: self._home.migrate(session, target, cwd=cwd, apply=apply))
 
     async def undo(self, change: str) -> tuple[Path, ...]:
         """See ``Home.undo``."""

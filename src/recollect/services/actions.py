@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from recollect.errors import UsageError
+from recollect.model.convert.loss import Loss
 from recollect.model.findings import Finding
 from recollect.model.repair.draft import RepairAction
 from recollect.services.archive.archive import ArchiveFailure, add_all, archive_at
@@ -116,6 +118,71 @@ def archived(sessions: Sequence[Session], data: Path, now: dt.datetime) -> Archi
         for one in added
     )
     return ArchiveReport(tuple(copies), tuple(failed))
+
+
+class CleanupReport(Struct, frozen=True):
+    """What a clean-up takes, or took: ``gone`` and ``kept`` are ids of old sessions, ``kept`` with the reason.
+
+    After ``apply=True``, ``undo`` has an id for each session that was moved to the trash: ``Home.undo``.
+    """
+
+    gone: tuple[str, ...]
+    kept: dict[str, str]
+    failed: tuple[ArchiveFailure, ...] = ()
+    undo: tuple[str, ...] = ()
+
+
+def cleaned_up(
+    home: Home, data: Path, days: float, project: str | Path | None, *, apply: bool
+) -> CleanupReport:
+    """Plan a clean-up, or make it."""
+    from recollect.services.archive.cleanup import candidates, clean_up
+
+    now = dt.datetime.now(dt.UTC)
+    found = candidates(home.sessions(project), now - dt.timedelta(days=days))
+    gone = tuple(one.session.id for one in found if one.kept_because is None)
+    kept = {one.session.id: one.kept_because for one in found if one.kept_because is not None}
+    if not apply:
+        return CleanupReport(gone, kept)
+    done = clean_up(found, archive_at(data), data, now)
+    return CleanupReport(gone, kept, done.failed, tuple(batch.batch for batch in done.batches))
+
+
+class MigrationReport(Struct, frozen=True):
+    """The steps that bring a session to a layout. After ``apply=True``, ``undo`` takes them back, in its order."""
+
+    session: str
+    target: str
+    steps: tuple[str, ...]
+    losses: tuple[Loss, ...]
+    undo: tuple[str, ...] = ()
+
+
+def migrated(session: Session, target: str, data: Path, cwd: str | None, *, apply: bool) -> MigrationReport:
+    """Plan the steps to a client version or to ``flat``; with ``apply``, make them, all or none."""
+    from recollect.services import migrate
+    from recollect.storage.migrations.registry import plan_to
+
+    plan = plan_to(target)
+    if plan is None:
+        raise UsageError(
+            f"target {target!a}: not known", hint='name a client version such as "2.1.325", or "flat"'
+        )
+    outcome = migrate.planned_steps(plan, [session], cwd)
+    for refused in outcome.refused:
+        raise UsageError(refused.reason, hint=refused.hint)
+    one = next(iter(outcome.planned), None)
+    if one is None:
+        return MigrationReport(session.id, target, (), ())
+    if apply:
+        migrate.carry_out(plan, one, data, cwd)
+    return MigrationReport(
+        session.id,
+        target,
+        tuple(step.name for step, _ in one.steps),
+        tuple(loss for _, migration in one.steps for loss in migration.losses),
+        tuple(change.id for change in reversed(one.done)),
+    )
 
 
 def check(

@@ -1,6 +1,6 @@
 """All homes of this machine as one: list sessions, find one by what people remember of it, walk over everything.
 
-Only ``repair`` and ``move_todo`` with ``apply=True`` write to a home.
+Nothing writes to a home but a call with ``apply=True``, and ``undo``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from recollect.model.conversation.tool_calls import ToolCall
     from recollect.model.cost.report import CostReport
     from recollect.model.cost.response import PricedResponse
-    from recollect.services.actions import ArchiveReport, SessionRepair
+    from recollect.services.actions import ArchiveReport, CleanupReport, MigrationReport, SessionRepair
     from recollect.services.arrow import ArrowColumns
     from recollect.services.check.check import CheckReport
     from recollect.services.indexing.access import OpenIndex
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Home:
-    """The Claude homes of this machine, or those given. Only ``repair`` and ``move_todo`` write to them.
+    """The Claude homes of this machine, or those given. They are changed only with ``apply=True``.
 
     ``data`` is recollect's own directory; sessions that are only in its archive are found too, and the
     index lies there. ``index=False`` reads the logs themselves and writes no index. ``cache`` keeps the graphs of
@@ -449,6 +449,29 @@ class Home:
 
         data = self._data if apply else None
         return move_item(self, session, number, status, kind=kind, agent=agent, data=data)
+
+    def clean_up(
+        self, days: float = 30.0, *, project: str | Path | None = None, apply: bool = False
+    ) -> CleanupReport:
+        """Which sessions a clean-up would archive and move to the trash; with ``apply``, do it.
+
+        Old are those whose last entry is older than ``days``; a log without an entry is as old as its file.
+        """
+        from recollect.services.actions import cleaned_up
+
+        return cleaned_up(self, self._data, days, project, apply=apply)
+
+    def migrate(
+        self, session: str, target: str, *, cwd: str | None = None, apply: bool = False
+    ) -> MigrationReport:
+        """The steps that bring a session to the layout of a client version, or to ``flat``; with ``apply``, do them.
+
+        All or none stay done. ``cwd`` is where a flat log was made. Raises ``UsageError`` where a step cannot be
+        done, ``DamagedData`` where the result would not say the same.
+        """
+        from recollect.services.actions import migrated
+
+        return migrated(self.own_session(session), target, self._data, cwd, apply=apply)
 
     def undo(self, change: str) -> tuple[Path, ...]:
         """Take a change back by its id (``SessionRepair.undo``), byte for byte; gives the files that changed."""

@@ -2,7 +2,9 @@
 
 The steps themselves are in ``storage/migrations``. Here it is asked whether a client has the session open, our lock
 is held, and what was said, called, answered and counted before is compared with what is there afterwards. One
-session is one change; ``services/undo.py`` rolls it back, with every byte, mode and time of before.
+step of one session is one change; ``services/undo.py`` rolls it back, with every byte, mode and time of before.
+
+A plan takes a session through several steps. Where one of them fails, those before it are rolled back too.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal
 from recollect.storage.home_locks import lock_path
 from recollect.storage.migrations.migration import Migration
-from recollect.storage.migrations.registry import MigrationStep
+from recollect.storage.migrations.registry import MigrationPlan, MigrationStep
 from recollect.system.lock import FileLock
 
 
@@ -38,6 +40,25 @@ class MigrationOutcome(Struct):
     refused: list[MigrationRefusal]
     untouched: int = 0
     done: list[AppliedChange] = []
+
+
+class PlannedSession(Struct):
+    """A session and the steps of a plan that apply to it, as far as they can be planned before the first is done.
+
+    ``done`` are the changes, in order, once they are made.
+    """
+
+    session: Session
+    steps: list[tuple[MigrationStep, Migration]]
+    done: list[AppliedChange] = []
+
+
+class PlanOutcome(Struct):
+    """What a plan would do, or did, to some sessions. ``untouched`` had nothing to migrate."""
+
+    planned: list[PlannedSession]
+    refused: list[MigrationRefusal]
+    untouched: int = 0
 
 
 def chosen(home: Home, target: str | None) -> list[Session]:
@@ -79,10 +100,73 @@ def carried_out(
     step: MigrationStep, session: Session, data: Path, cwd: str | None = None
 ) -> AppliedChange | None:
     """Migrate one session under its lock, planned again; None where there was nothing to do."""
+    done = _migrated(step, session, data, cwd)
+    return None if done is None else done[0]
+
+
+def planned_steps(plan: MigrationPlan, sessions: Iterable[Session], cwd: str | None = None) -> PlanOutcome:
+    """Plan every step for some sessions; nothing is written."""
+    outcome = PlanOutcome([], [])
+    for session in sessions:
+        found = PlannedSession(session, [])
+        try:
+            _plan_steps(found, plan, cwd)
+            if found.steps:
+                refuse_open(session.home, session.id)
+        except RecollectError as problem:
+            outcome.refused.append(MigrationRefusal(session.id, problem.message, problem.hint))
+            continue
+        if found.steps:
+            outcome.planned.append(found)
+        else:
+            outcome.untouched += 1
+    return outcome
+
+
+def _plan_steps(found: PlannedSession, plan: MigrationPlan, cwd: str | None) -> None:
+    for step in plan.steps:
+        try:
+            one = step.planned(found.session.home, found.session.file, cwd)
+        except RecollectError:
+            if not found.steps:
+                raise
+            continue  # it may fit once the steps before it are done; then it is planned again
+        if one is not None:
+            found.steps.append((step, one))
+
+
+def carry_out(plan: MigrationPlan, planned: PlannedSession, data: Path, cwd: str | None = None) -> None:
+    """Take a session through the plan, each step planned again; all or none of the steps stay done."""
+    session = planned.session
+    done: list[AppliedChange] = []
+    try:
+        for step in plan.steps:
+            made = _migrated(step, session, data, cwd)
+            if made is not None:
+                done.append(made[0])
+                session = _session_at(session, made[1])
+    except BaseException:
+        journal = ChangeJournal(data / "undo")
+        for change in reversed(done):
+            journal.undo(change.id)
+        raise
+    planned.done = done
+
+
+def _session_at(session: Session, log: Path) -> Session:
+    """The session of a home by its log, which a step may have moved."""
+    return next(Session(session.home, one) for one in session.home.sessions() if one.path == log)
+
+
+def _migrated(
+    step: MigrationStep, session: Session, data: Path, cwd: str | None
+) -> tuple[AppliedChange, Path] | None:
     with FileLock(lock_path(session.path, data), guards=session.path):
         refuse_open(session.home, session.id)
         migration = step.planned(session.home, session.file, cwd)
-        return None if migration is None else _verified(migration, ChangeJournal(data / "undo"))
+        if migration is None:
+            return None
+        return _verified(migration, ChangeJournal(data / "undo")), migration.result
 
 
 def _verified(migration: Migration, journal: ChangeJournal) -> AppliedChange:

@@ -6,8 +6,13 @@ old and the new session are compared: messages, tool calls and results in order,
 and tokens. If they differ, the change is rolled back at once. A session that a
 client has open is refused. Prints the plan; --apply carries it out.
 
+--to takes one step, or a target: a client version such as 2.1.325, or flat. A
+target runs every step that leads there, the oldest layout first. Where a step
+fails, the steps before it are rolled back for that session.
+
 Example:
   recollect migrate --list
+  recollect migrate --to 2.1.325 6ada00ba
   recollect migrate --to flat-agents-to-subagents ~/src/shop
   recollect migrate --to 3 --all --apply
   recollect migrate --rollback 20261115T203000-12-1f2e3d --apply
@@ -25,11 +30,11 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import RecollectError, UsageError
 from recollect.services import migrate, undo
-from recollect.services.migrate import MigrationOutcome, MigrationRefusal
+from recollect.services.migrate import MigrationOutcome, MigrationRefusal, PlanOutcome
 from recollect.services.session import Session
 from recollect.storage.changes.journal import Step
 from recollect.storage.migrations.migration import WHAT, Migration
-from recollect.storage.migrations.registry import STEPS, MigrationStep, step_named
+from recollect.storage.migrations.registry import STEPS, MigrationPlan, MigrationStep, plan_to, step_named
 
 _STEPS_SHOWN = 20
 
@@ -39,7 +44,7 @@ def add_options(parser: ArgumentParser) -> None:
         "target", metavar="S", nargs="?", help="a session, or the directory or name of a project"
     )
     parser.add_argument("--list", action="store_true", help="list the steps")
-    parser.add_argument("--to", metavar="STEP", help="the step: its number or name")
+    parser.add_argument("--to", metavar="STEP", help="a step, by number or name; or a version; or flat")
     parser.add_argument("--all", action="store_true", help="every session of the homes")
     parser.add_argument("--cwd", metavar="DIR", help="flat-to-claude: the directory of the session")
     parser.add_argument("--rollback", metavar="ID", help="undo a migration, byte for byte")
@@ -85,8 +90,11 @@ def _migrate(options: Namespace) -> int:
         raise UsageError(
             "migrate: name a session or a project, or --all", hint="`recollect migrate --help` has examples"
         )
-    step = step_named(options.to)
     cwd = str(Path(options.cwd).expanduser().absolute()) if options.cwd else None
+    plan = plan_to(options.to)
+    if plan is not None:
+        return _run_plan(options, plan, cwd)
+    step = step_named(options.to)
     sessions = migrate.chosen(open_home(options.homes, options.data), options.target)
     outcome = migrate.planned(step, sessions, cwd)
     if options.apply:
@@ -160,6 +168,64 @@ def _tell(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) ->
         rest = ["--all"] if options.all else [options.target]
         where = plans.option("--cwd", options.cwd) if options.cwd else []
         again = plans.command(options, "migrate", "--to", step.name, *where, "--apply", *rest)
+        plans.say_end(options, again, "")
+
+
+# ---- a plan of several steps -----------------------------------------------------------------------------
+
+
+def _run_plan(options: Namespace, plan: MigrationPlan, cwd: str | None) -> int:
+    sessions = migrate.chosen(open_home(options.homes, options.data), options.target)
+    outcome = migrate.planned_steps(plan, sessions, cwd)
+    for one in outcome.planned if options.apply else ():
+        try:
+            migrate.carry_out(plan, one, plans.own_data(options), cwd)
+        except RecollectError as problem:
+            outcome.refused.append(MigrationRefusal(one.session.id, problem.message, problem.hint))
+    if options.json:
+        output.print_json(_plan_document(options, plan, outcome))
+    else:
+        _tell_steps(options, plan, outcome)
+    return 1 if options.apply and outcome.refused else 0
+
+
+def _plan_document(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -> dict[str, object]:
+    return {
+        "target": plan.target,
+        "steps": [step.name for step in plan.steps],
+        "sessions": [
+            {
+                "session": one.session.id,
+                "steps": [{"step": step.name, **_row(migration, None)} for step, migration in one.steps],
+                "changes": [change.id for change in one.done],
+            }
+            for one in outcome.planned
+        ],
+        "refused": [structs.asdict(one) for one in outcome.refused],
+        "untouched": outcome.untouched,
+        "applied": options.apply,
+        "rollback": [_back(options, change.id) for one in outcome.planned for change in reversed(one.done)],
+    }
+
+
+def _tell_steps(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -> None:
+    for one in outcome.planned:
+        if options.apply and not one.done:
+            continue
+        names = " -> ".join(step.name for step, _ in one.steps)
+        verb = "Migrated" if one.done else "Would migrate"
+        output.say(f"{verb} {output.styled(visible(one.session.id), 'cyan')} to {plan.target}: {names}")
+        for _, migration in one.steps:
+            _tell_plan(migration)
+        for change in reversed(one.done):
+            output.say(f"Roll back with: {_back(options, change.id)}")
+    for refused in outcome.refused:
+        output.say(output.styled(f"Refused: {visible(refused.reason)}; {visible(refused.hint)}", "red"))
+    output.say(f"{counted(outcome.untouched, 'session')} with nothing to migrate")
+    if outcome.planned and not options.apply:
+        rest = ["--all"] if options.all else [options.target]
+        where = plans.option("--cwd", options.cwd) if options.cwd else []
+        again = plans.command(options, "migrate", "--to", plan.target, *where, "--apply", *rest)
         plans.say_end(options, again, "")
 
 

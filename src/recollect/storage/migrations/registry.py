@@ -5,6 +5,8 @@ An improvement is a new step with a new number; a test holds the hash of each re
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from recollect.errors import NotFound
@@ -21,7 +23,8 @@ from recollect.storage.migrations.migration import Planner
 class MigrationStep(Struct, frozen=True):
     """One step: its source and target layout, and the function that plans it.
 
-    Undoing the change reverses it.
+    Undoing the change reverses it. ``version`` is the first client version that has the target layout; None
+    where no client has it.
     """
 
     number: int
@@ -30,6 +33,14 @@ class MigrationStep(Struct, frozen=True):
     target: str
     about: str
     planned: Planner
+    version: str | None = None
+
+
+class MigrationPlan(Struct, frozen=True):
+    """The steps that lead to the layout of a target, in order."""
+
+    target: str
+    steps: tuple[MigrationStep, ...]
 
 
 STEPS = (
@@ -40,6 +51,7 @@ STEPS = (
         "claude 2.0.76 and later",
         "write a log of another dialect as a session that Claude Code resumes",
         step_001_flat_to_claude.planned,
+        "2.0.76",
     ),
     MigrationStep(
         2,
@@ -56,6 +68,7 @@ STEPS = (
         "claude 2.1.325",
         "move sub-agents' logs into their session's directory, with meta files",
         step_003_flat_agents_to_subagents.planned,
+        "2.1.325",
     ),
     MigrationStep(
         4,
@@ -64,6 +77,7 @@ STEPS = (
         "claude 2.1.197 and later",
         "turn a session's todo list into a task list",
         step_004_todos_to_tasks.planned,
+        "2.1.197",
     ),
     MigrationStep(
         5,
@@ -72,6 +86,7 @@ STEPS = (
         "claude 2.1.325",
         "move sub-agents inside a session's log into their own logs",
         step_005_side_chains_to_agent_files.planned,
+        "2.1.325",
     ),
 )
 
@@ -82,3 +97,23 @@ def step_named(name: str) -> MigrationStep:
         if name == step.name or name.lstrip("0") == str(step.number):
             return step
     raise NotFound(f"migration step {name!r}: not found", hint="`recollect migrate --list` shows them")
+
+
+def plan_to(target: str) -> MigrationPlan | None:
+    """The plan for a client version, or for ``flat``; None where the target is neither.
+
+    A version gets every step to a layout that it has, the oldest first. ``flat`` has no sub-agents inside a log, so
+    these are taken out before.
+    """
+    if target == "flat":
+        return MigrationPlan(target, (step_named("5"), step_named("2")))
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}", target, re.ASCII):
+        return None
+    steps = [step for step in STEPS if step.version and _numbers(step.version) <= _numbers(target)]
+    return MigrationPlan(
+        target, tuple(sorted(steps, key=lambda step: (_numbers(step.version or ""), step.number)))
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
