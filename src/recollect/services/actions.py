@@ -180,7 +180,7 @@ def migrated(session: Session, target: str, data: Path, cwd: str | None, *, appl
         session.id,
         target,
         tuple(step.name for step, _ in one.steps),
-        tuple(loss for _, migration in one.steps for loss in migration.losses),
+        tuple(loss for _, made in one.steps if made is not None for loss in made.losses),
         tuple(change.id for change in reversed(one.done)),
     )
 

@@ -43,13 +43,14 @@ class MigrationOutcome(Struct):
 
 
 class PlannedSession(Struct):
-    """A session and the steps of a plan that apply to it, as far as they can be planned before the first is done.
+    """A session and the steps of a plan that apply to it. A step without a migration is planned later.
 
-    ``done`` are the changes, in order, once they are made.
+    That is one that needs the steps before it: it is planned when they are done, and there may be nothing to do
+    then. ``done`` are the changes, in order, once they are made; ``steps`` are then those that were made.
     """
 
     session: Session
-    steps: list[tuple[MigrationStep, Migration]]
+    steps: list[tuple[MigrationStep, Migration | None]]
     done: list[AppliedChange] = []
 
 
@@ -130,7 +131,8 @@ def _plan_steps(found: PlannedSession, plan: MigrationPlan, cwd: str | None) -> 
         except RecollectError:
             if not found.steps:
                 raise
-            continue  # it may fit once the steps before it are done; then it is planned again
+            found.steps.append((step, None))
+            continue
         if one is not None:
             found.steps.append((step, one))
 
@@ -139,18 +141,21 @@ def carry_out(plan: MigrationPlan, planned: PlannedSession, data: Path, cwd: str
     """Take a session through the plan, each step planned again; all or none of the steps stay done."""
     session = planned.session
     done: list[AppliedChange] = []
+    steps: list[tuple[MigrationStep, Migration | None]] = []
     try:
         for step in plan.steps:
             made = _migrated(step, session, data, cwd)
             if made is not None:
-                done.append(made[0])
-                session = _session_at(session, made[1])
+                change, migration = made
+                done.append(change)
+                steps.append((step, migration))
+                session = _session_at(session, migration.result)
     except BaseException:
         journal = ChangeJournal(data / "undo")
         for change in reversed(done):
             journal.undo(change.id)
         raise
-    planned.done = done
+    planned.done, planned.steps = done, steps
 
 
 def _session_at(session: Session, log: Path) -> Session:
@@ -160,13 +165,13 @@ def _session_at(session: Session, log: Path) -> Session:
 
 def _migrated(
     step: MigrationStep, session: Session, data: Path, cwd: str | None
-) -> tuple[AppliedChange, Path] | None:
+) -> tuple[AppliedChange, Migration] | None:
     with FileLock(lock_path(session.path, data), guards=session.path):
         refuse_open(session.home, session.id)
         migration = step.planned(session.home, session.file, cwd)
         if migration is None:
             return None
-        return _verified(migration, ChangeJournal(data / "undo")), migration.result
+        return _verified(migration, ChangeJournal(data / "undo")), migration
 
 
 def _verified(migration: Migration, journal: ChangeJournal) -> AppliedChange:

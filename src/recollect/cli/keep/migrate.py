@@ -196,7 +196,9 @@ def _plan_document(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome
         "sessions": [
             {
                 "session": one.session.id,
-                "steps": [{"step": step.name, **_row(migration, None)} for step, migration in one.steps],
+                "steps": [
+                    {"step": step.name, **(_row(made, None) if made else {})} for step, made in one.steps
+                ],
                 "changes": [change.id for change in one.done],
             }
             for one in outcome.planned
@@ -215,8 +217,11 @@ def _tell_steps(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -
         names = " -> ".join(step.name for step, _ in one.steps)
         verb = "Migrated" if one.done else "Would migrate"
         output.say(f"{verb} {output.styled(visible(one.session.id), 'cyan')} to {plan.target}: {names}")
-        for _, migration in one.steps:
-            _tell_plan(migration)
+        for step, made in one.steps:
+            if made is None:
+                output.say(f"  {step.name}: planned once the steps before it are done")
+            else:
+                _tell_plan(made)
         for change in reversed(one.done):
             output.say(f"Roll back with: {_back(options, change.id)}")
     for refused in outcome.refused:
