@@ -42,7 +42,7 @@ from tests.small_home import (
 )
 from tests.storage.migrations.old_sessions import CWD, FLAT_LINES, put_inline
 
-NOW = dt.datetime(2026, 1, 16, 12, tzinfo=dt.UTC)
+NOW = dt.datetime(2020, 1, 16, 12, tzinfo=dt.UTC)
 Entries = list[dict[str, Any]]
 
 
