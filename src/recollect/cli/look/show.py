@@ -6,8 +6,8 @@ negative offset counts from the end. Damaged lines are listed on stderr at the
 end; everything readable is shown. --api prints the messages that client 2.1.325
 would send to the API on resume. --all-branches, --branch, --before-compaction
 and --agent exclude each other. --performance says of each answer how fast it
-came and how many tokens a dollar bought; only clients before 1.0.24 recorded how
-long an answer took. Changes nothing.
+came and how many tokens a dollar bought; only clients before 1.0.24 recorded
+how long an answer took. Changes nothing.
 
 Example:
   recollect show @last
