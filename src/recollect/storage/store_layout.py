@@ -118,8 +118,8 @@ class StorePaths:
 
     def parts(self, log: Path) -> list[Path]:
         """The files of a log that exist, oldest first."""
-        found: list[Path] = []
-        while (path := self.part(log, len(found) + 1)).exists():
+        found = [log] if log.exists() else []
+        while found and (path := self.part(log, len(found) + 1)).exists():
             found.append(self.require_inside(path))
         return found
 
