@@ -23,6 +23,7 @@ from recollect.cli.main import main
 from recollect.flags import FeatureManager
 from recollect.model.todo import TodoStatus, checked_step
 from recollect.permissions import Engine
+from recollect.services.sync.selection import PushScan
 from recollect.storage.home import ClaudeHome
 from recollect.storage.todo_files import TodoFiles
 from tests.small_home import (
@@ -325,6 +326,7 @@ def test_session_based_todo_storage(root: Path, todo_file: Path) -> None:
     assert [todo_file] == list(todo_file.parent.iterdir())
     assert TODOS[1:] == json.loads(todo_file.read_text())
     assert () == files.read(recollect.SessionId(TWO)).items
+    assert [f"todos/{ONE}.json"] == [one.key for one in PushScan(root).files() if not one.is_log]
     (listed,) = recollect.Home(root).todos(ONE)
     assert ("todos", ["Ship"]) == (listed.kind, [item.text for item in listed.items])
 

@@ -449,7 +449,9 @@ def test_performance_file_size_management(tmp_path: Path) -> None:
         )
     assert "And now?" == texts[-1]
     before = {path.name: path.read_bytes() for path in files}
-    split.restore(split.delete(name).batch)
+    batch = split.delete(name).batch
+    assert [] == list(log.path.parent.glob("*.jsonl"))
+    split.restore(batch)
     assert before == {path.name: path.read_bytes() for path in sorted(log.path.parent.glob("*.jsonl"))}
 
 

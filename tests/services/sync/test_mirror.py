@@ -147,7 +147,8 @@ def test_what_was_deleted_disappears_with_all_it_had(tmp_path: Path) -> None:
     kept(remote)
     kept(remote, TWO)
     kept(remote, data=b"{}\n", key="subagents/agent-1")
-    for key in ("file-history/0a_40v1", f"todos/{ONE}-agent-{ONE}.json", "tasks/1.json"):
+    todos = (f"todos/{ONE}-agent-{ONE}.json", f"todos/{ONE}.json")
+    for key in ("file-history/0a_40v1", *todos, "tasks/1.json"):
         remote.put_file(ONE, key, b"x", None)
     mirror = mirrored(remote, tmp_path)
     told: list[list[str]] = []
