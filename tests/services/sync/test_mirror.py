@@ -70,6 +70,7 @@ def test_a_mirror_is_a_home_with_the_same_bytes(tmp_path: Path) -> None:
     remote.put_file(ONE, "tool-results/a.txt", b"\x00out", None)
     remote.put_file(ONE, "file-history/0a_40v1", b"old", None)
     remote.put_file(ONE, f"todos/{ONE}-agent-{ONE}.json", b"[]", None)
+    remote.put_file(ONE, f"todos/{ONE}.json", b"[1]", None)
     assert files(mirrored(remote, tmp_path)) == {
         f"projects/-srv-shop/{ONE}.jsonl": FOUR,
         f"projects/-srv-shop/{ONE}/subagents/agent-1.jsonl": b'{"isSidechain":true}\n',
@@ -77,6 +78,7 @@ def test_a_mirror_is_a_home_with_the_same_bytes(tmp_path: Path) -> None:
         f"projects/-srv-shop/{ONE}/tool-results/a.txt": b"\x00out",
         f"file-history/{ONE}/0a@v1": b"old",
         f"todos/{ONE}-agent-{ONE}.json": b"[]",
+        f"todos/{ONE}.json": b"[1]",
     }
 
 

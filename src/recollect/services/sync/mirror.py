@@ -253,7 +253,7 @@ class Mirror:
             if names[0] == FLAT:
                 # Beside the session's log two sessions could collide; below it, the name is unique.
                 key = key_of(SUBAGENTS, *names[1:])
-            if names[0] != TODOS or names[-1].startswith(f"{session}-{_AGENT}"):
+            if names[0] != TODOS or names[-1].startswith((f"{session}-{_AGENT}", f"{session}.json")):
                 return place_of(key, self.files.home, project, session, is_log=is_log)
         except InvalidId:
             pass
