@@ -2,7 +2,8 @@
 
 Shows what was typed and where the user went back and tried again; long runs of
 prompts are shortened. --diff compares two branches, named by their last entries
-(leaves). Changes nothing.
+(leaves). --json also lists active_branches: the branches that summaries of
+older clients name, and the last entry of each. Changes nothing.
 
 Example:
   recollect tree @last
