@@ -265,12 +265,36 @@ def test_the_readable_rest_of_a_line_with_bad_bytes_is_kept() -> None:
     assert (readable.uuid, readable.message.content) == ("u", "a\ufffd\ufffdb")
 
 
-def test_an_entry_behind_a_run_of_nul_bytes_is_kept_readable() -> None:
-    """A line appended after a zero-filled tail is damage, but what it says is not lost."""
-    readable = damage_of(b"\0" * 512 + b'{"type":"tag","tag":"x"}').readable
+@pytest.mark.parametrize(
+    ("rest", "code"),
+    [
+        (b"\0\0", DamageCode.NUL_RUN),
+        (b'{"type":"mode"}', DamageCode.GLUED),
+        (b' {"type":"mode"} x', DamageCode.GLUED),
+        (b'{"type', DamageCode.INVALID_JSON),
+        (b"garbage", DamageCode.INVALID_JSON),
+        (b"}", DamageCode.INVALID_JSON),
+        (b",", DamageCode.INVALID_JSON),
+        (b"\xff", DamageCode.INVALID_JSON),
+        (b"[" * 200, DamageCode.INVALID_JSON),
+    ],
+)
+def test_the_object_a_line_begins_with_is_read_and_the_rest_is_damage(rest: bytes, code: DamageCode) -> None:
+    """As the client reads it; the entry ends before what is ignored."""
+    tag = b'{"type":"tag","tag":"caf\xc3\xa9"}'
+    damage = damage_of(b" " + tag + rest)
+    readable = damage.readable
 
+    assert (code, b" " + tag + rest) == (damage.code, damage.data)
     assert readable is not None
-    assert readable.kind == Kind.TAG
+    assert (Kind.TAG, b" " + tag, 7 + len(tag) + 1) == (readable.kind, readable.raw, readable.end)
+    assert "café" == readable.fields()["tag"]
+
+
+@pytest.mark.parametrize("before", [b"\0\0", b"garbage", b"42 ", b'"x"', b"[", b"\x0b", b"\xc2\xa0"])
+def test_what_stands_before_an_object_hides_it(before: bytes) -> None:
+    """The client reads one value from where it stands, and then goes on at the next line."""
+    assert damage_of(before + b'{"type":"tag","tag":"x"}').readable is None
 
 
 def test_depth_is_counted_outside_strings() -> None:

@@ -158,10 +158,14 @@ def test_damage_costs_its_own_line_and_is_counted(home: ClaudeHome) -> None:
 
 
 def test_a_line_that_is_being_written_does_not_exist_yet(home: ClaudeHome) -> None:
-    """Only lines that end in a newline are read (S3)."""
-    home.history_file.write_bytes(typed("1") + b"\n" + typed("2"))
+    """A last line is read once it is whole, before its newline is there (S3)."""
+    home.history_file.write_bytes(typed("1") + b"\n" + typed("2")[:-1])
 
     assert ["1"] == displays(home)
+
+    home.history_file.write_bytes(typed("1") + b"\n" + typed("2"))
+
+    assert ["1", "2"] == displays(home)
 
 
 @pytest.mark.parametrize(

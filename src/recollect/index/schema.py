@@ -14,7 +14,7 @@ time zone), so that days can be cut in every zone.
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 FILE_NAME = f"index-v{VERSION}.sqlite"
 
 # What a row of ``files`` is.

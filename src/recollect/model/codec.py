@@ -20,8 +20,8 @@ from recollect.model import json_text
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, Notice
 from recollect.model.dialects import claude, sniff
 from recollect.model.entry import KIND_OF, Entry
+from recollect.model.line_split import BOM, BROKEN, rest_damage, value_end
 
-_BOM = b"\xef\xbb\xbf"
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -36,18 +36,20 @@ def decode(line: Line, limits: Limits = DEFAULT_LIMITS) -> Entry | Damage | None
         if not text:
             return None
     if json_text.deeper_than(text, limits.depth):
-        return _damage(line, DamageCode.TOO_DEEP, f"nested more than {limits.depth} levels")
+        detail = f"nested more than {limits.depth} levels"
+        return _with_rest(line, text, notices, limits) or _damage(line, DamageCode.TOO_DEEP, detail)
     if not text.isascii():
         try:
             text.decode()
         except UnicodeDecodeError as problem:
-            return _invalid_utf8(line, text, notices, problem)
+            return _invalid_utf8(line, text, notices, limits, problem)
     try:
         return _entry(line, text, notices)
     except msgspec.ValidationError:
         return _damage(line, DamageCode.NOT_AN_OBJECT, f"JSON, but not an object: {_excerpt(text)}")
     except _NOT_JSON as problem:
-        return _mended(line, text, notices) or _refused(line, text, str(problem))
+        mended = _mended(line, text, notices)
+        return mended or _with_rest(line, text, notices, limits) or _refused(line, text, str(problem))
 
 
 def encode(entry: Entry) -> bytes:
@@ -75,27 +77,40 @@ def changed(entry: Entry, changes: Mapping[str, object]) -> Entry:
 def _entry(line: Line, text: bytes, notices: tuple[Notice, ...]) -> Entry:
     body, more = claude.decode(text)
     dialect, body = sniff.settled(text, body)
-    return Entry(KIND_OF[type(body)], body, line.data, dialect, line.offset, notices + more)
+    return Entry(KIND_OF[type(body)], body, line.data, dialect, line.offset, notices + more, line.ended)
 
 
 def _trimmed(text: bytes) -> tuple[bytes, tuple[Notice, ...]]:
     notices: tuple[Notice, ...] = ()
-    if text.startswith(_BOM):
-        text, notices = text[len(_BOM) :], (Notice.BOM,)
+    if text.startswith(BOM):
+        text, notices = text[len(BOM) :], (Notice.BOM,)
     if text.endswith(b"\r"):
         notices += (Notice.CRLF,)
-    return text.strip(b" \t\r"), notices
+    return text.strip(b" \t\r\n"), notices
+
+
+def _with_rest(line: Line, text: bytes, notices: tuple[Notice, ...], limits: Limits) -> Damage | None:
+    """A line that begins with a whole object: the client reads that and ignores the rest."""
+    end = value_end(text) if text.startswith(b"{") else BROKEN
+    if not 0 < end < len(text) or json_text.deeper_than(text[:end], limits.depth):
+        return None
+    start = line.data.find(text)
+    own = Line(line.data[: start + end], line.offset, ended=False)
+    rest = rest_damage(line.data[start + end :], line.offset + start + end)
+    readable = _readable(own, json_text.valid_utf8(text[:end]), notices)
+    return Damage(rest.code, line.offset, line.length, rest.detail, line.data, readable)
 
 
 def _invalid_utf8(
-    line: Line, text: bytes, notices: tuple[Notice, ...], problem: UnicodeDecodeError
+    line: Line, text: bytes, notices: tuple[Notice, ...], limits: Limits, problem: UnicodeDecodeError
 ) -> Damage:
     """Damage with the readable rest: the client shows such a line with replacement characters."""
-    if b"\0" in text:
-        return _refused(line, text, "")
+    with_rest = _with_rest(line, text, notices, limits)
+    if with_rest is not None or b"\0" in text:
+        return with_rest or _refused(line, text, "")
     readable = _readable(line, json_text.valid_utf8(text), notices)
     where = f"byte {line.offset + problem.start}: {problem.reason}"
-    return Damage(DamageCode.INVALID_UTF8, line.offset, len(line.data) + 1, where, line.data, readable)
+    return Damage(DamageCode.INVALID_UTF8, line.offset, line.length, where, line.data, readable)
 
 
 def _mended(line: Line, text: bytes, notices: tuple[Notice, ...]) -> Entry | None:
@@ -114,24 +129,12 @@ def _readable(line: Line, text: bytes, notices: tuple[Notice, ...]) -> Entry | N
 def _refused(line: Line, text: bytes, problem: str) -> Damage:
     """Name the reason why ``text`` is not JSON."""
     if b"\0" in text:
-        rest = text.strip(b"\0 \t\r")
-        readable = _readable(line, rest, ()) if rest and b"\0" not in rest else None
-        return Damage(
-            DamageCode.NUL_RUN,
-            line.offset,
-            len(line.data) + 1,
-            f"{text.count(0)} NUL bytes",
-            line.data,
-            readable,
-        )
-    objects = json_text.object_count(text.decode("utf-8", "replace"))
-    if objects > 1:
-        return _damage(line, DamageCode.GLUED, f"{objects} objects on one line")
+        return _damage(line, DamageCode.NUL_RUN, f"{text.count(0)} NUL bytes")
     return _damage(line, DamageCode.INVALID_JSON, f"{problem}: {_excerpt(text)}")
 
 
 def _damage(line: Line, code: DamageCode, detail: str, *, keep: bool = True) -> Damage:
-    return Damage(code, line.offset, len(line.data) + 1, detail, line.data if keep else b"")
+    return Damage(code, line.offset, line.length, detail, line.data if keep else b"")
 
 
 def _excerpt(text: bytes) -> str:

@@ -49,15 +49,25 @@ class Notice(enum.StrEnum):
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """Bytes up to a newline. ``data`` has no newline; ``offset`` is where it starts in its log."""
+    """One line of a log; ``line_split`` decides what is one. ``offset`` is where it starts in its log.
+
+    ``data`` is without its newline. ``ended`` is False where there is none: after a whole value at the end of
+    the log.
+    """
 
     data: bytes
     offset: int = 0
+    ended: bool = True
+
+    @property
+    def length(self) -> int:
+        """The bytes of the line, newline included if there is one."""
+        return len(self.data) + self.ended
 
     @property
     def end(self) -> int:
-        """Where the next line starts."""
-        return self.offset + len(self.data) + 1
+        """Where to read on: the start of the next line, or the end of what was read of this one."""
+        return self.offset + len(self.data) + self.ended
 
     __repr__ = brief_repr
 
@@ -66,8 +76,8 @@ class Damage(msgspec.Struct, frozen=True):
     """Bytes a reader could not turn into an entry.
 
     ``length`` counts the newline, as an entry's does. ``data`` holds the bytes, except for an oversize line,
-    which is never held in memory as a whole. ``readable`` is what could be recovered of the line, if
-    anything.
+    which is never held in memory as a whole. ``readable`` is what the client reads of the line, if anything:
+    the object it begins with, or the whole line with replacement characters.
     """
 
     code: DamageCode
@@ -78,15 +88,20 @@ class Damage(msgspec.Struct, frozen=True):
     readable: Entry | None = None
 
     @property
+    def ended(self) -> bool:
+        """Whether its newline is there."""
+        return not self.data or self.length > len(self.data)
+
+    @property
     def end(self) -> int:
-        """Where the next line starts."""
+        """Where to read on."""
         return self.offset + self.length
 
     __repr__ = brief_repr
 
 
 class PendingTail(msgspec.Struct, frozen=True):
-    """An unterminated tail. It may be a write in progress, so it is not damage (S3)."""
+    """The end of a log that is no whole line yet. It may be a write in progress, so it is not damage (S3)."""
 
     offset: int
     length: int

@@ -400,8 +400,9 @@ class UnknownShapeBody(ChainBody, frozen=True, kw_only=True):
 class Entry(Struct, frozen=True):
     """The meaning of one line together with its exact bytes.
 
-    ``raw`` has no newline; ``length`` counts it, so ``offset + length`` is where the next line starts.
-    ``offset`` is meaningful only within one log.
+    ``raw`` has no newline; ``length`` counts it, so ``offset + length`` is where to read on. ``ended`` is False
+    where no newline follows: at the end of the log, or before bytes that the client ignores. ``offset`` is
+    meaningful only within one log.
     """
 
     kind: Kind
@@ -410,16 +411,17 @@ class Entry(Struct, frozen=True):
     dialect: Dialect = Dialect.CLAUDE
     offset: int = 0
     notices: tuple[Notice, ...] = ()
+    ended: bool = True
 
     @property
     def length(self) -> int:
-        """Bytes the line takes in its log, newline included."""
-        return len(self.raw) + 1
+        """Bytes the entry takes in its log, its newline included."""
+        return len(self.raw) + self.ended
 
     @property
     def end(self) -> int:
-        """Where the next line starts."""
-        return self.offset + len(self.raw) + 1
+        """Where to read on."""
+        return self.offset + len(self.raw) + self.ended
 
     @property
     def chain(self) -> ChainBody | None:

@@ -94,24 +94,6 @@ def valid_utf8(text: bytes) -> bytes:
     return text.decode("utf-8", "replace").encode()
 
 
-def object_count(text: str) -> int:
-    """How many JSON objects follow each other in ``text``; 0 if there is anything else."""
-    import json  # only odd lines get here
-
-    decoder, position, count = json.JSONDecoder(), 0, 0
-    while position < len(text):
-        try:
-            value, position = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return 0
-        if not isinstance(value, dict):
-            return 0
-        count += 1
-        while position < len(text) and text[position] in " \t\r":
-            position += 1
-    return count
-
-
 def loose_value(raw: bytes | msgspec.Raw) -> object:
     """Well-formed JSON as plain values; numbers out of range become floats or stay text."""
     try:

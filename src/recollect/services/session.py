@@ -262,7 +262,7 @@ class Session:
         for log in sorted(self.path.parent.glob("*.jsonl"), key=lambda path: path.name):
             # One neighbour that cannot be read must not cost us the others.
             with contextlib.suppress(NotFound, StorageError), OpenLog(log) as opened:
-                for entry in marked_entries(opened, opened.committed_end(), {Kind.SUMMARY}):
+                for entry in marked_entries(opened, opened.whole_end(), {Kind.SUMMARY}):
                     body = entry.body
                     if isinstance(body, Summary) and body.leaf_uuid in self.graph.nodes:
                         yield body
@@ -328,7 +328,7 @@ class Session:
             return "the log is empty"
         if not nodes:
             if LogReader(self.path).pending() is not None:
-                return "its last line has no newline yet, and no other line is an entry"
+                return "its last line is not finished, and no other line is an entry"
             whole = "it has metadata but no conversation"
             return "none of its lines can be read as an entry" if self.damage() else whole
         if all(node.is_sidechain for node in nodes):

@@ -84,7 +84,7 @@ def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]
     if opened is None:
         return
     with opened as log:
-        lines = log.lines_backwards(log.committed_end()) if newest_first else log.lines()
+        lines = log.lines_backwards(log.whole_end()) if newest_first else log.lines()
         yield from _prompts_of(home, lines)
 
 
@@ -96,7 +96,7 @@ def page(home: ClaudeHome, *, before: int | None = None, limit: int = 50) -> Pro
     if opened is None:
         return PromptPage([], None)
     with opened as log:
-        end = log.committed_end()
+        end = log.whole_end()
         end = end if before is None or before >= end else log.line_start(before)
         found = list(islice(_prompts_of(home, log.lines_backwards(end)), limit))
     more = len(found) == limit and found[-1].offset > 0

@@ -279,7 +279,7 @@ def test_a_line_that_is_odd_is_read_as_far_as_it_can_be(data: bytes, expected: d
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"  \t", b"not json", b"[1]", b'{"type":"user"', b"\0\0", b'{"a":1}{"b":2}', b"null"]
+    "data", [b"", b"  \t", b"not json", b"[1]", b'{"type":"user"', b"\0\0", b'x{"a":1}{"b":2}', b"null"]
 )
 def test_what_is_no_entry_has_no_facts(data: bytes) -> None:
     """Blank lines and damage."""

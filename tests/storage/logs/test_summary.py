@@ -264,7 +264,7 @@ def test_damaged_and_pending_lines_do_not_hide_the_rest(log_file: Path) -> None:
         b"\\u0080", b"\x80"
     )
     assert b"\x80" in broken
-    log_file.write_bytes(b"bad\n\0\0\n" + broken + entry("tag", tag="t") + b'{"type":"tag","tag":"torn"}')
+    log_file.write_bytes(b"bad\n\0\0\n" + broken + entry("tag", tag="t") + b'{"type":"tag","tag":"torn"')
 
     seen = glance(log_file)
 
@@ -298,7 +298,7 @@ def full_read(log: Path) -> dict[str, object]:
             ("last_prompt", "last-prompt", "lastPrompt"),
         ):
             if kind == wanted and isinstance(fields.get(key), str):
-                facts[name] = str(fields[key]).strip()[:200] if wanted == "last-prompt" else fields[key]
+                facts[name] = str(fields[key]).strip()[:200]
         if kind in ("user", "assistant", "system", "attachment", "progress") and fields.get("timestamp"):
             facts.setdefault("first_at", dt.datetime.fromisoformat(str(fields["timestamp"])))
             facts["last_at"] = dt.datetime.fromisoformat(str(fields["timestamp"]))
@@ -357,7 +357,7 @@ def test_windows_of_any_size_see_the_same(pieces: list[bytes], tmp_path: Path) -
     expected = full_read(log)
 
     with (
-        patch.multiple(reader, _PROBE=8, _FIRST_READ=40, _READ=80),
+        patch.multiple(reader, _PROBE=8, FIRST_READ=40, READ=80),
         patch.object(glance_module, "_WINDOW", 40),
     ):
         seen = glance(log)

@@ -96,7 +96,7 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
         seen.uuid,
         seen.type,
         line.offset,
-        len(data) + 1,
+        line.length,
         seen.parent_uuid,
         seen.subtype,
         seen.timestamp,

@@ -27,7 +27,7 @@ def log_source(opened: OpenLog, log: LogIdentity) -> LogSource:
     The log must have been opened with ``LIMITS``.
     """
     size, written = opened.size(), opened.stat().st_mtime_ns
-    end = opened.line_start(size)
+    end = opened.committed_end()
     return LogSource(
         log,
         lambda: opened.lines(0, end),

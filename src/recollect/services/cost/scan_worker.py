@@ -22,6 +22,7 @@ from recollect.model.cost.line_usage import counts_are_uncertain, is_billed, spe
 from recollect.model.cost.prices import variant
 from recollect.model.cost.usage import cache_writes
 from recollect.model.damage import Line
+from recollect.model.line_split import NEWLINE, SEAM, split_lines
 from recollect.model.line_views.facts import facts_of, milliseconds
 from recollect.model.line_views.links import line_key, line_links
 from recollect.model.line_views.usage import AnswerLine, OddLine, first_tool, plain_answer
@@ -85,8 +86,8 @@ def read(task: UsageTask) -> LogUsage:
     problem = None
     try:
         with OpenLog(Path(task.path)) as log:
-            for chunk, end in _chunks(log):
-                reader.take(chunk, end)
+            for chunk in _chunks(log):
+                reader.take(chunk)
             times = _times(log, reader.asked()) if task.with_durations else {}
     except NotFound:
         return LogUsage(None, None, [])
@@ -96,29 +97,62 @@ def read(task: UsageTask) -> LogUsage:
     return LogUsage(reader.session, reader.cwd, reader.rows(times), totals, problem)
 
 
-def _chunks(log: OpenLog) -> Iterator[tuple[bytes, int]]:
-    """Bytes, and where the last whole line in them ends; a line over the limit is left out (L3)."""
+class _Chunk(NamedTuple):
+    """Bytes of a log; the lines before ``end`` are whole, and a new one begins there."""
+
+    data: bytes
+    end: int
+
+    def has(self, word: bytes) -> bool:
+        return self.data.find(word, 0, self.end) >= 0
+
+    def lines_with(self, word: bytes) -> Iterator[bytes]:
+        """The lines in which the word occurs."""
+        data, end = self.data, self.end
+        place = data.find(word, 0, end)
+        while place >= 0:
+            start, stop = data.rfind(NEWLINE, 0, place) + 1, data.find(NEWLINE, place, end)
+            is_plain = (not start or data[start - 2 : start + 1] == SEAM) and (
+                stop == end - 1 or data[stop - 1 : stop + 2] == SEAM
+            )
+            if is_plain and stop >= 0:
+                yield data[start:stop]
+                place = data.find(word, stop, end)
+            else:
+                start, stop = self._around(place)
+                yield from self._odd_lines(word, start, stop)
+                place = data.find(word, stop, end)
+
+    def _around(self, place: int) -> tuple[int, int]:
+        """The nearest places where a line certainly begins, around another."""
+        start, stop = self.data.rfind(SEAM, 0, place), self.data.find(SEAM, place, self.end)
+        return (start + 2 if start >= 0 else 0), (stop + 2 if stop >= 0 else self.end)
+
+    def _odd_lines(self, word: bytes, start: int, stop: int) -> Iterator[bytes]:
+        read = self.data.__getitem__
+        for line in split_lines(lambda size, at: read(slice(at, at + size)), start, stop, goes_on=True):
+            if isinstance(line, Line) and word in line.data:
+                yield line.data
+
+
+def _chunks(log: OpenLog) -> Iterator[_Chunk]:
+    """The whole lines of a log; a line over the limit is left out (L3)."""
     position = 0
-    while chunk := log.read(_CHUNK, position):
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            yield chunk, end
+    while data := log.read(_CHUNK, position):
+        end = data.rfind(SEAM) + 2
+        if end > 1:
+            yield _Chunk(data, end)
             position += end
             continue
-        item = next(log.lines(position), None)
-        if item is None:
+        start = position
+        for item in log.lines(start):
+            if isinstance(item, Line):
+                yield _Chunk(item.data, len(item.data))
+            position = item.end
+            if position - start >= _CHUNK:
+                break
+        else:
             return
-        if isinstance(item, Line):
-            yield item.data + b"\n", len(item.data) + 1
-        position = item.end
-
-
-def _lines_with(word: bytes, chunk: bytes, end: int) -> Iterator[bytes]:
-    place = chunk.find(word, 0, end)
-    while place >= 0:
-        start, stop = chunk.rfind(b"\n", 0, place) + 1, chunk.find(b"\n", place)
-        yield chunk[start:stop]
-        place = chunk.find(word, stop, end)
 
 
 class _LogUsageReader:
@@ -132,16 +166,16 @@ class _LogUsageReader:
         self.cwd: str | None = None
         self.has_totals = False
 
-    def take(self, chunk: bytes, end: int) -> None:
+    def take(self, chunk: _Chunk) -> None:
         """Look at the lines of a chunk."""
         if self.cwd is None:
-            self._seek(_CWD, chunk, end)
+            self._seek(_CWD, chunk)
         if self.session is None and self._task.needs_session:
-            self._seek(_SESSION, chunk, end)
+            self._seek(_SESSION, chunk)
         if self._task.with_records and not self.has_totals:
-            self.has_totals = chunk.find(_COST_STATE, 0, end) >= 0
+            self.has_totals = chunk.has(_COST_STATE)
         take_line = self._take_line
-        for line in _lines_with(_USAGE, chunk, end):
+        for line in chunk.lines_with(_USAGE):
             take_line(line)
 
     def asked(self) -> set[str]:
@@ -154,8 +188,8 @@ class _LogUsageReader:
         named = [_row(message, request, one, times) for (message, request, _), one in self._kept.items()]
         return named + [_row(None, request, one, times) for request, one in self._nameless]
 
-    def _seek(self, word: bytes, chunk: bytes, end: int) -> None:
-        for data in _lines_with(word, chunk, end):
+    def _seek(self, word: bytes, chunk: _Chunk) -> None:
+        for data in chunk.lines_with(word):
             head = line_links(data)
             if head is not None:
                 self.cwd = self.cwd or head.cwd or None
@@ -281,8 +315,8 @@ def _shared(name: str | None, _names: dict[str, str] = {}) -> str | None:  # noq
 def _times(log: OpenLog, wanted: set[str]) -> dict[str, int]:
     """When the lines with these ids were written; the first of two with one id counts (L8)."""
     found: dict[str, int] = {}
-    for chunk, end in _chunks(log):
-        for data in _lines_with(b'"uuid"', chunk, end):
+    for chunk in _chunks(log):
+        for data in chunk.lines_with(b'"uuid"'):
             line = line_key(data)
             if line is not None and line.uuid in wanted and line.uuid not in found:
                 at = milliseconds(line.timestamp)

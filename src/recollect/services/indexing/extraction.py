@@ -216,7 +216,7 @@ class _FrameBuilder:
             texts = tuple([None if text is None else indexed_text(text) for text in texts])  # type: ignore[assignment]
         return MessageRow(
             line.offset,
-            len(line.data) + 1,
+            line.length,
             self._id(facts.uuid),
             self._id(facts.parent),
             facts.at,

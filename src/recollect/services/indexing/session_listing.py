@@ -12,6 +12,7 @@ from recollect.index.frame import CountValues
 from recollect.model.conversation.message_count import MessageCount, Point, continued, counted
 from recollect.model.conversation.node import Node, node_of, point_of
 from recollect.model.damage import Damage, Line
+from recollect.model.line_split import NEWLINE
 from recollect.model.line_views.facts import PROSE, LineFacts
 from recollect.model.titles import FIRST_PROMPT, said_of_session
 from recollect.storage.logs.reader import OpenLog
@@ -55,10 +56,13 @@ class SessionListing:
         self._news: dict[str, object] = {}
         self._points: list[Point] = []
         self._lines = 0
+        # Where reading begins inside a line, because its newline was missing, that line is counted already.
+        self._has_begun = job.start > 0 and log.read(1, job.start - 1) != NEWLINE
 
     def take(self, line: Line | Damage, facts: LineFacts | None) -> None:
         """The next line; ``facts`` is None if it is not an entry."""
-        self._lines += 1
+        self._lines += not self._has_begun
+        self._has_begun = False
         if isinstance(line, Damage):
             return
         decoded = None if facts is None else facts.decoded
@@ -93,7 +97,7 @@ class SessionListing:
 
     def _load(self, node: Node) -> Entry | None:
         data = self._log.read_all(node.length, node.offset)
-        return _entry(Line(data[:-1], node.offset)) if data.endswith(b"\n") else None
+        return _entry(Line(data.removesuffix(b"\n"), node.offset)) if len(data) == node.length else None
 
 
 def _plain(count: MessageCount) -> CountValues:

@@ -115,10 +115,8 @@ class QuoteReader:
         if log is None:
             return None
         data = log.read_all(length, offset)
-        is_line = (
-            len(data) == length and data.endswith(b"\n") and (not offset or log.read(1, offset - 1) == b"\n")
-        )
-        return data[:-1] if is_line else None
+        is_line = len(data) == length and (not offset or log.read(1, offset - 1) == b"\n")
+        return data.removesuffix(b"\n") if is_line else None
 
     def _log(self, path: str) -> OpenLog | None:
         log = self._open.get(path)

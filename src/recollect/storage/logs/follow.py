@@ -6,8 +6,8 @@ bytes before the position differ, was truncated or overwritten; a name that lead
 replaced. Both are reported by a ``Reset``, and the new content follows from its start. Before a replaced log
 is left, what was appended to it under its old name is returned.
 
-Only whole lines are yielded (P2), each at most once between two resets. ``item.end`` is the offset to follow
-from in a later process.
+Only whole lines are yielded (P2), each at most once between two resets; a whole last entry before its newline is
+there. ``item.end`` is the offset to follow from in a later process.
 
 It polls, since change notification is missing on some systems and on network file systems. It cannot see
 content that came and went between two polls, nor an overwritten log that has the same 256 bytes at the same
@@ -106,7 +106,7 @@ class Follower:
         except NotFound:
             return None
         if self._from in (-1, "end"):
-            self._position = log.committed_end()
+            self._position = log.whole_end()
         else:
             self._position = self._from if isinstance(self._from, int) else 0
         self._from = None

@@ -26,7 +26,7 @@ from recollect.system.peek import open_regular
 
 # Increase with each change in what ``node_of`` makes of a line; added or removed fields are noticed
 # automatically.
-_FORMAT = " ".join(("2", *Node.__struct_fields__))
+_FORMAT = " ".join(("3", *Node.__struct_fields__))
 _HEAD = 512
 _LONGEST_HEADER = 64 << 10
 _SUFFIX = ".points"

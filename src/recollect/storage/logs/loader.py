@@ -37,7 +37,7 @@ class ConversationLoader:
     def load_summary(self, session: SessionId) -> list[Entry]:
         """Every summary and title entry in log order, from any position."""
         with OpenLog(self._path_of(session), self._limits) as log:
-            newest_first = list(marked_entries(log, log.committed_end(), SUMMARY_KINDS))
+            newest_first = list(marked_entries(log, log.whole_end(), SUMMARY_KINDS))
         return newest_first[::-1]
 
     def load_messages(self, session: SessionId, offset: int, limit: int) -> list[Entry]:
@@ -47,7 +47,7 @@ class ConversationLoader:
         with OpenLog(self._path_of(session), self._limits) as log:
             if offset >= 0:
                 return list(islice(self._messages(log, log.lines()), offset, offset + limit))
-            backwards = self._messages(log, log.lines_backwards(log.committed_end()))
+            backwards = self._messages(log, log.lines_backwards(log.whole_end()))
             # The page is the oldest part of what is read; only it is held, at any distance from the end.
             page = deque(islice(backwards, -offset), maxlen=limit)
         return list(reversed(page))

@@ -1,9 +1,10 @@
 """Read a log that other programs may be writing, damaging or replacing at this moment.
 
-The newline is the commit mark. A line exists once its newline is on disk; what follows the last newline is
-*pending* and never returned as an entry or as damage (S3, P2). Bytes are read by position, and a line cut by
+Readers take what is whole: ``model.line_split`` decides what is a line. What is not whole at the end of the log
+is *pending* and never returned as an entry or as damage (S3, P2). Bytes are read by position, and a line cut by
 the edge of a chunk is read again, so nothing is carried over, memory is constant for any length, and the same
-code pages from either end.
+code pages from either end. ``item.end`` is always the position to read on from, also inside a line whose newline
+was missing: what comes after it is then returned, blank or as damage.
 
 Promises. Damage in one line hides that line and no other (P3). A line over the limit is reported by offset
 and length and never held (L3). A log that grows, is cut or is overwritten while it is read at worst ends the
@@ -29,21 +30,27 @@ from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.brief_repr import brief_repr
-from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, PendingTail
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line, PendingTail
+from recollect.model.line_split import (
+    FIRST_READ,
+    NEWLINE,
+    READ,
+    first_seam,
+    is_plain,
+    last_seam,
+    oversize,
+    rest_damage,
+    split_lines,
+)
 
 # The codec is imported where lines become entries: most callers that read lines never need one.
 if TYPE_CHECKING:
     from recollect.model.entry import Entry
     from recollect.storage.archive.seekable import SeekableReader
 
-# A page from the end of a log should cost a page, so every pass starts small. 128 KiB was the fastest of 64
-# KiB to 4 MiB on real logs, in both directions: longer chunks leave the allocator's heap and cause page
-# faults each time.
+# A page from the end of a log should cost a page, so every pass starts small.
 _PROBE = 4 * 1024
-_FIRST_READ = 64 * 1024
-_READ = 128 * 1024
 _FINGERPRINT = 256
-_NEWLINE = b"\n"
 # A log in the archive: compressed, and also read by position.
 PACKED = ".zst"
 
@@ -54,10 +61,11 @@ for _name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
 
 
 class LineBlock(Struct, frozen=True, gc=False):
-    """Whole lines of the log, last newline included."""
+    """Whole lines of the log. ``is_plain``: each is what stands between two newlines."""
 
     data: bytes
     offset: int
+    is_plain: bool
 
 
 class OpenLog:
@@ -118,90 +126,96 @@ class OpenLog:
             data += more
         return data
 
+    def whole_end(self) -> int:
+        """Where the last whole line ends; what follows is pending."""
+        size = self.size()
+        end = self._sure_start(size)
+        for item in split_lines(self.read, end, size, self.limits):
+            end = item.end
+        return end
+
     def committed_end(self) -> int:
-        """Where the last whole line ends."""
-        return self.line_start(self.size())
+        """Where the last whole line with a newline ends."""
+        size = self.size()
+        end = self._sure_start(size)
+        for item in split_lines(self.read, end, size, self.limits):
+            end = item.end if item.ended else item.offset
+        return end
 
     def line_start(self, position: int) -> int:
-        """The last start of a line at or before ``position``."""
+        """The last place after a newline at or before ``position``."""
         size = _PROBE
         while position > 0:
             low = max(0, position - size)
-            newline = self.read_all(position - low, low).rfind(_NEWLINE)
+            newline = self.read_all(position - low, low).rfind(NEWLINE)
             if newline >= 0:
                 return low + newline + 1
-            position, size = low, min(size * 4, _READ)
+            position, size = low, min(size * 4, READ)
         return 0
 
     def next_line(self, position: int, stop: int | None = None) -> int | None:
-        """The first start of a line at or after ``position``; None where no newline comes before ``stop``."""
+        """The first place after a newline at or after ``position``; None where none comes before ``stop``."""
         if position <= 0:
             return 0
-        if self.read(1, position - 1) == _NEWLINE:
+        if self.read(1, position - 1) == NEWLINE:
             return position
         return self._after_newline(position, stop)
 
+    def may_start(self, position: int) -> bool:
+        """Whether reading can start there: after a newline, or where an entry without one ended."""
+        return position <= 0 or self.read(1, position - 1) == NEWLINE or self._is_end(position)
+
     def lines(self, start: int = 0, stop: int | None = None) -> Iterator[Line | Damage]:
-        """Lines that start at or after ``start`` and end, newline included, at or before ``stop``."""
-        position, size, limit = self.next_line(start, stop), _FIRST_READ, self.limits.line_bytes
-        while position is not None:
-            wanted = size if stop is None else min(size, stop - position)
-            chunk = self.read(wanted, position) if wanted > 0 else b""
-            if not chunk:
-                return
-            begin = 0
-            while (end := chunk.find(_NEWLINE, begin)) >= 0:
-                if end - begin <= limit:
-                    yield Line(chunk[begin:end], position + begin)
-                else:
-                    yield self._oversize(position + begin, end - begin)
-                begin = end + 1
-            if begin:
-                position, size = position + begin, min(size * 2, _READ)
-                continue
-            end_of_line = self._after_newline(position + len(chunk), stop)
-            item = None if end_of_line is None else self._single(position, end_of_line)
-            if item is None:
-                return
-            yield item
-            position = item.end
+        """Lines from ``start`` on, as if the log ended at ``stop``.
+
+        A start inside a line moves to the next one, unless it is where an entry without a newline ended: then the
+        rest of that line comes first, as a blank line or as damage.
+        """
+        position: int | None = max(0, start)
+        if start > 0 and self.read(1, start - 1) != NEWLINE:
+            position = self._after_newline(start, stop)
+            if position is not None and self._is_end(start):
+                yield self._rest(start, position)
+        if position is not None:
+            yield from split_lines(self.read, position, stop, self.limits)
 
     def lines_backwards(self, end: int) -> Iterator[Line | Damage]:
-        """Lines before ``end``, which must be the start of a line or the end of the last, newest first."""
-        limit = self.limits.line_bytes
+        """Lines before ``end``, which must be the start of a line or the end of one, newest first."""
         for block in self.blocks_backwards(end):
             if isinstance(block, Damage):
                 yield block
-                continue
-            data, stop = block.data, len(block.data) - 1
-            while stop >= 0:
-                begin = data.rfind(_NEWLINE, 0, stop) + 1
-                if stop - begin <= limit:
-                    yield Line(data[begin:stop], block.offset + begin)
-                else:
-                    yield self._oversize(block.offset + begin, stop - begin)
-                stop = begin - 1
+            else:
+                yield from reversed(list(self.lines_of(block)))
+
+    def lines_of(self, block: LineBlock) -> Iterator[Line | Damage]:
+        """The lines of a block."""
+        data, start = block.data, block.offset
+        return split_lines(
+            lambda size, at: data[at - start : at - start + size],
+            start,
+            start + len(data),
+            self.limits,
+            goes_on=True,
+        )
 
     def blocks_backwards(self, end: int) -> Iterator[LineBlock | Damage]:
         """The same lines in blocks, for a search that need not examine each; Damage is an oversize line."""
-        size = _FIRST_READ
+        size, top = FIRST_READ, end
         while end > 0:
             low = max(0, end - size)
             data = self.read_all(end - low, low)
-            if len(data) != end - low or not data.endswith(_NEWLINE):
+            if len(data) != end - low or (end < top and not data.endswith(NEWLINE)):
                 return  # cut or overwritten meanwhile
-            begin = data.find(_NEWLINE) + 1 if low else 0
-            if begin < len(data):
-                yield LineBlock(data[begin:], low + begin)
+            begin = first_seam(data) if low else 0
+            if begin >= 0:
+                data = data[begin:] if begin else data
+                yield LineBlock(data, low + begin, is_plain(data))
                 end = low + begin
             else:
-                start = self.line_start(low)
-                item = self._single(start, end)
-                if item is None:
-                    return
-                yield LineBlock(item.data + _NEWLINE, start) if isinstance(item, Line) else item
+                start = self._sure_start(end)
+                yield from self._long_blocks(start, end)
                 end = start
-            size = min(size * 2, _READ)
+            size = min(size * 2, READ)
 
     def fingerprint(self, position: int) -> bytes:
         """The bytes before ``position``: they show later whether this is still the same log."""
@@ -216,7 +230,7 @@ class OpenLog:
         """
         if isinstance(line, Damage):
             return self.fingerprint(line.end)
-        return (before + line.data[-_FINGERPRINT:] + _NEWLINE)[-_FINGERPRINT:]
+        return (before + line.data[-_FINGERPRINT:] + NEWLINE * line.ended)[-_FINGERPRINT:]
 
     def _unpacking(self) -> SeekableReader:
         # Imported here: only an archived log needs it, and it costs as much as everything else.
@@ -230,8 +244,8 @@ class OpenLog:
 
     def _after_newline(self, position: int, stop: int | None) -> int | None:
         while stop is None or position < stop:
-            chunk = self.read(_READ if stop is None else min(_READ, stop - position), position)
-            newline = chunk.find(_NEWLINE)
+            chunk = self.read(READ if stop is None else min(READ, stop - position), position)
+            newline = chunk.find(NEWLINE)
             if newline >= 0:
                 return position + newline + 1
             if not chunk:
@@ -239,27 +253,54 @@ class OpenLog:
             position += len(chunk)
         return None
 
-    def _single(self, start: int, end: int) -> Line | Damage | None:
-        """The one line from ``start`` to ``end``. Measured before it is read, so that it can be refused."""
-        if end - start - 1 > self.limits.line_bytes:
-            return self._oversize(start, end - start - 1)
-        data = self.read_all(end - start - 1, start)
-        # Both fail only if the log was cut or overwritten since it was measured.
-        whole = len(data) == end - start - 1 and _NEWLINE not in data
-        return Line(data, start) if whole and self.read(1, end - 1) == _NEWLINE else None
+    def _sure_start(self, position: int) -> int:
+        """The last place before ``position`` where a line certainly begins."""
+        high, size = position, _PROBE
+        while high > 0:
+            low = max(0, high - size)
+            # Three bytes more: a seam may be at the edge of two reads.
+            found = last_seam(self.read_all(min(high + 3, position) - low, low))
+            if found >= 0:
+                return low + found
+            high, size = low, min(size * 4, READ)
+        return 0
 
-    def _oversize(self, offset: int, length: int) -> Damage:
-        detail = f"{length} bytes, limit {self.limits.line_bytes}"
-        return Damage(DamageCode.OVERSIZE, offset, length + 1, detail)
+    def _is_end(self, position: int) -> bool:
+        """Whether an entry without a newline ends there, if the log is read up to there."""
+        last: Line | Damage | None = None
+        for last in split_lines(self.read, self._sure_start(position), position, self.limits):
+            pass
+        return last is not None and last.end == position and not last.ended
+
+    def _rest(self, start: int, end: int) -> Line | Damage:
+        """The rest of a line that is longer than the entry it begins with."""
+        length = end - start - 1
+        if length > self.limits.line_bytes:
+            return oversize(start, length, self.limits)
+        data = self.read_all(length, start)
+        return rest_damage(data, start) if data.strip(b" \t\r") else Line(data, start)
+
+    def _long_blocks(self, start: int, end: int) -> Iterator[LineBlock | Damage]:
+        """The lines of a range in which no line surely begins but the first; each alone if they are long."""
+        spans = [(start, end - start)]
+        if end - start - 1 > self.limits.line_bytes:
+            lines = split_lines(self.read, start, end, self.limits, goes_on=True)
+            spans = [(item.offset, item.end - item.offset) for item in lines]
+        for offset, length in reversed(spans):
+            if length - 1 > self.limits.line_bytes:
+                yield oversize(offset, length - 1, self.limits)
+                continue
+            data = self.read_all(length, offset)
+            if len(data) == length:
+                yield LineBlock(data, offset, is_plain(data))
 
 
 def read_lines(
     source: Path | int, start: int = 0, stop: int | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Generator[Line | Damage, None, None]:
-    """Lines of a log, undecoded, including blank ones; Damage is a line over the limit.
+    """Lines of a log, undecoded, including blank ones; Damage is what needs no decoding, like a line over the limit.
 
-    ``source`` is a path, or a descriptor that stays open. A ``start`` inside a line moves to the next one.
-    The log is read as if it ended at ``stop``: a line that reaches beyond is left out.
+    ``source`` is a path, or a descriptor that stays open. ``start`` and ``stop`` are as in ``OpenLog.lines``.
     """
     with OpenLog(source, limits) as log:
         yield from log.lines(start, stop)
@@ -306,21 +347,22 @@ class LogReader:
                     yield item
 
     def pending(self) -> PendingTail | None:
-        """The unterminated tail, if there is one at this moment."""
+        """What is no whole line yet at the end, if there is such a thing at this moment."""
         with OpenLog(self.path, self.limits) as log:
-            size = log.size()
-            end = log.line_start(size)
-            return PendingTail(end, size - end) if end < size else None
+            size, end = log.size(), log.whole_end()
+            is_blank = not log.read_all(min(size - end, _PROBE), end).strip(b" \t\r")
+            return None if is_blank else PendingTail(end, size - end)
 
     def page_forward(self, offset: int, limit: int) -> LogPage:
         """Up to ``limit`` items from ``offset`` on; an offset inside a line moves to the next line."""
         _check_limit(limit)
         with OpenLog(self.path, self.limits) as log:
-            last = log.committed_end()
-            start = None if offset >= last else log.next_line(offset, last)
-            start = last if start is None else start
+            last = log.whole_end()
+            start = min(max(0, offset), last)
+            if not log.may_start(start):
+                start = log.next_line(start, last) or last
             items, end = self._taken(log.lines(start, last), limit)
-            # Fewer items than requested: the pass reached the last newline, blank lines included.
+            # Fewer items than requested: the pass reached the last whole line, blank lines included.
             end = last if len(items) < limit else end
             return LogPage(items, start, end, start == 0, end >= last)
 
@@ -331,8 +373,9 @@ class LogReader:
         """
         _check_limit(limit)
         with OpenLog(self.path, self.limits) as log:
-            last = log.committed_end()
-            end = last if offset is None or offset >= last else log.line_start(offset)
+            last = log.whole_end()
+            end = last if offset is None or offset >= last else offset
+            end = end if log.may_start(end) else log.line_start(end)
             items, _ = self._taken(log.lines_backwards(end), limit)
             items.reverse()
             start = items[0].offset if len(items) == limit else 0
@@ -347,7 +390,7 @@ class LogReader:
         from recollect.model.codec import decode
 
         with OpenLog(self.path, self.limits) as log:
-            if offset < 0 or (offset and log.read(1, offset - 1) != _NEWLINE):
+            if offset < 0 or (offset and log.read(1, offset - 1) != NEWLINE):
                 return None
             line = next(log.lines(offset), None)
             return decode(line, self.limits) if isinstance(line, Line) else line

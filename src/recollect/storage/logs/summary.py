@@ -29,6 +29,7 @@ from recollect.model import codec
 from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line
 from recollect.model.entry import ChainBody, Entry, Kind
+from recollect.model.line_split import NEWLINE
 from recollect.model.prompts import metadata_text, typed_prompt
 from recollect.model.titles import title_of
 from recollect.storage.logs.reader import LineBlock, OpenLog
@@ -87,7 +88,7 @@ class LogSummary(Struct, frozen=True, kw_only=True):
 def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) -> LogSummary:
     """Look at a log. With ``deep=False`` only its first and last 64 KiB are considered."""
     with OpenLog(path, limits) as log:
-        end = log.committed_end()
+        end = log.whole_end()
         head = _SummaryHead(log, end, deep=deep)
         tail = _SummaryTail(log, end, deep=deep, seek_main_line=head.begins_aside)
         first, last, found = head.origin, tail.origin, tail.metadata
@@ -127,7 +128,7 @@ def marked_entries(log: OpenLog, end: int, kinds: Collection[Kind]) -> Iterator[
     pattern = _type_pattern(kinds)
     for block in log.blocks_backwards(end):
         if isinstance(block, LineBlock):
-            for line in _matching_lines(block, pattern):
+            for line in _matching_lines(log, block, pattern):
                 entry = readable(codec.decode(line, log.limits))
                 if entry is not None and entry.kind in kinds:
                     yield entry
@@ -218,10 +219,10 @@ class _SummaryTail:
     def _read(self, log: OpenLog, end: int, *, deep: bool) -> bool:
         for block in log.blocks_backwards(end):
             if isinstance(block, LineBlock):
-                self._take_last_link(block, log.limits)
-                self._take_branch(block, log.limits)
-                self._take_metadata(block, log.limits)
-                self._take_main_line(block, log.limits)
+                self._take_last_link(block, log)
+                self._take_branch(block, log)
+                self._take_metadata(block, log)
+                self._take_main_line(block, log)
                 if not deep:
                     return block.offset == 0
             if self._satisfied:
@@ -233,43 +234,43 @@ class _SummaryTail:
         found_all = len(self.metadata) == len(_METADATA) and bool(self.origin.git_branch)
         return found_all and self.has_main_line and self.origin.at is not None
 
-    def _take_last_link(self, block: LineBlock, limits: Limits) -> None:
-        data, stop = block.data, len(block.data) - 1
-        while self.origin.at is None and stop >= 0:
-            begin = data.rfind(b"\n", 0, stop) + 1
-            line = Line(data[begin:stop], block.offset + begin)
-            stop = begin - 1
+    def _take_last_link(self, block: LineBlock, log: OpenLog) -> None:
+        if self.origin.at is not None:
+            return
+        for line in _lines_backwards(log, block):
             # Beyond the window long runs without a link are what other programs write; look before decoding.
             if line.offset >= self._end - _WINDOW or b'"uuid"' in line.data:
-                entry = readable(codec.decode(line, limits))
+                entry = readable(codec.decode(line, log.limits))
                 if entry is not None and entry.chain is not None and is_message(entry):
                     self.origin.note(entry, entry.chain)
                     self.has_main_line = self.has_main_line or entry.chain.is_sidechain is not True
+            if self.origin.at is not None:
+                return
 
-    def _take_metadata(self, block: LineBlock, limits: Limits) -> None:
+    def _take_metadata(self, block: LineBlock, log: OpenLog) -> None:
         missing = [kind for kind in _METADATA if kind not in self.metadata]
         if not missing:
             return
-        for line in _matching_lines(block, _type_pattern(missing)):
-            entry = readable(codec.decode(line, limits))
+        for line in _matching_lines(log, block, _type_pattern(missing)):
+            entry = readable(codec.decode(line, log.limits))
             text = None if entry is None else metadata_text(entry)
             if entry is not None and text is not None:
                 self.metadata.setdefault(entry.kind, text)
 
-    def _take_branch(self, block: LineBlock, limits: Limits) -> None:
+    def _take_branch(self, block: LineBlock, log: OpenLog) -> None:
         if self.origin.git_branch:
             return
-        for line in _matching_lines(block, _BRANCH):
-            entry = readable(codec.decode(line, limits))
+        for line in _matching_lines(log, block, _BRANCH):
+            entry = readable(codec.decode(line, log.limits))
             if entry is not None and entry.chain is not None and is_message(entry) and entry.chain.git_branch:
                 self.origin.git_branch = entry.chain.git_branch
                 return
 
-    def _take_main_line(self, block: LineBlock, limits: Limits) -> None:
+    def _take_main_line(self, block: LineBlock, log: OpenLog) -> None:
         if self.has_main_line:
             return
-        for line in _matching_lines(block, _MAIN_LINE):
-            entry = readable(codec.decode(line, limits))
+        for line in _matching_lines(log, block, _MAIN_LINE):
+            entry = readable(codec.decode(line, log.limits))
             if entry is not None and entry.chain is not None and entry.chain.is_sidechain is False:
                 self.has_main_line = True
                 return
@@ -285,13 +286,29 @@ def _type_pattern(kinds: Collection[Kind]) -> re.Pattern[bytes]:
     return re.compile(rb'"type"[ \t]*:[ \t]*"(?:%s)"' % names)
 
 
-def _matching_lines(block: LineBlock, pattern: re.Pattern[bytes]) -> Iterator[Line]:
+def _matching_lines(log: OpenLog, block: LineBlock, pattern: re.Pattern[bytes]) -> Iterator[Line]:
     """Lines in which the pattern occurs, newest first, each once."""
+    if not block.is_plain:
+        yield from (line for line in _lines_backwards(log, block) if pattern.search(line.data))
+        return
     data, position = block.data, 0
     places: list[tuple[int, int]] = []
     while match := pattern.search(data, position):
-        begin, stop = data.rfind(b"\n", 0, match.start()) + 1, data.find(b"\n", match.end())
-        places.append((begin, stop))
-        position = stop + 1
+        begin, stop = data.rfind(NEWLINE, 0, match.start()) + 1, data.find(NEWLINE, match.end())
+        places.append((begin, stop if stop >= 0 else len(data)))
+        position = places[-1][1] + 1
     for begin, stop in reversed(places):
         yield Line(data[begin:stop], block.offset + begin)
+
+
+def _lines_backwards(log: OpenLog, block: LineBlock) -> Iterator[Line]:
+    """The lines of a block that can be decoded, newest first."""
+    if not block.is_plain:
+        yield from (line for line in reversed(list(log.lines_of(block))) if isinstance(line, Line))
+        return
+    data = block.data
+    stop = len(data) - data.endswith(NEWLINE)
+    while stop >= 0:
+        begin = data.rfind(NEWLINE, 0, stop) + 1
+        yield Line(data[begin:stop], block.offset + begin)
+        stop = begin - 1
