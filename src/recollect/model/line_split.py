@@ -33,7 +33,6 @@ BOM = b"\xef\xbb\xbf"
 SEAM, CRLF_SEAM = b"}\n{", b"}\r\n{"
 UNFINISHED, BROKEN = -1, -2
 
-_OPEN = 0x7B
 _HEAD = 4096
 _BLANKS = b" \t\r\n"
 # What is an error until more of it is there, with the sign before it: half a word, number or escape at the end.
@@ -63,12 +62,8 @@ def split_lines(
     position, size = start, FIRST_READ
     odd = _OddLines(read, stop, limits, goes_on=goes_on)
     limit = limits.line_bytes
-    while True:
-        wanted = size if stop is None else min(size, stop - position)
-        chunk = read(wanted, position) if wanted > 0 else b""
-        if not chunk:
-            return
-        begin, is_open = 0, chunk[0] == _OPEN
+    while chunk := odd.read(size, position):
+        begin, is_open = 0, chunk.startswith(b"{")
         while (end := chunk.find(NEWLINE, begin)) >= 0:
             if is_open and chunk[end - 1 : end + 2] == SEAM and end - begin <= limit:
                 yield Line(chunk[begin:end], position + begin)
@@ -81,9 +76,7 @@ def split_lines(
             if not item.ended:
                 return
             begin = item.end - position
-            if begin >= len(chunk):
-                break
-            is_open = chunk[begin] == _OPEN
+            is_open = chunk.startswith(b"{", begin)
         if begin:
             position, size = position + begin, min(size * 2, READ)
             continue
@@ -144,15 +137,15 @@ def is_plain(data: bytes) -> bool:
 
 
 def first_seam(data: bytes) -> int:
-    """Where the first line begins that certainly does; -1 if nowhere."""
-    places = [(data.find(SEAM), 2), (data.find(CRLF_SEAM), 3)]
-    return min((at + length for at, length in places if at >= 0), default=-1)
+    """Where a line certainly begins, near the start; -1 if nowhere."""
+    at = data.find(SEAM)
+    return at + 2 if at >= 0 else data.find(CRLF_SEAM) + 3 if CRLF_SEAM in data else -1
 
 
 def last_seam(data: bytes) -> int:
-    """Where the last line begins that certainly does; -1 if nowhere."""
-    places = [(data.rfind(SEAM), 2), (data.rfind(CRLF_SEAM), 3)]
-    return max((at + length for at, length in places if at >= 0), default=-1)
+    """Where a line certainly begins, near the end; -1 if nowhere."""
+    at = data.rfind(SEAM)
+    return at + 2 if at >= 0 else data.rfind(CRLF_SEAM) + 3 if CRLF_SEAM in data else -1
 
 
 def rest_damage(rest: bytes, offset: int, *, ended: bool = True) -> Damage:
@@ -182,6 +175,11 @@ class _OddLines:
 
     def __init__(self, read: ReadAt, stop: int | None, limits: Limits, *, goes_on: bool) -> None:
         self._read, self._stop, self._limits, self._goes_on = read, stop, limits, goes_on
+
+    def read(self, size: int, offset: int) -> bytes:
+        """At most ``size`` bytes, none from ``stop`` on."""
+        size = size if self._stop is None else min(size, self._stop - offset)
+        return self._read(size, offset) if size > 0 else b""
 
     def line(self, offset: int, text: bytes, following: bytes) -> Line | Damage | None:
         """The line that begins with ``text``, which a newline follows, and then that byte if it is known."""
@@ -244,7 +242,7 @@ class _OddLines:
         return Line(data[: len(data) - len(value) + end], offset, ended=False) if end >= 0 else None
 
     def _newline(self, position: int) -> int | None:
-        while chunk := self._read(self._room(READ, position), position):
+        while chunk := self.read(READ, position):
             at = chunk.find(NEWLINE)
             if at >= 0:
                 return position + at
@@ -252,14 +250,10 @@ class _OddLines:
         return None
 
     def _read_all(self, size: int, offset: int) -> bytes:
-        size = self._room(size, offset)
-        data = self._read(size, offset) if size > 0 else b""
+        data = self.read(size, offset)
         while 0 < len(data) < size:
-            more = self._read(size - len(data), offset + len(data))
+            more = self.read(size - len(data), offset + len(data))
             if not more:
                 break
             data += more
         return data
-
-    def _room(self, size: int, offset: int) -> int:
-        return size if self._stop is None else max(0, min(size, self._stop - offset))

@@ -212,11 +212,11 @@ def test_circles_are_cut() -> None:
 
 
 def test_a_shorter_branch_that_is_read_again_does_not_take_over() -> None:
-    """Two glued lines branch off early and stand last: the history the client resumes is no shorter than before."""
+    """Two lines behind garbage branch off early and stand last: the resumed history is no shorter than before."""
     branch = [user("b1", "q1", 190, "Other"), assistant("b2", "b1", 200, "way")]
-    plan = planned(encoded(TALK) + line(branch[0])[:-1] + line(branch[1]))
+    plan = planned(encoded(TALK) + b"\0" + line(branch[0])[:-1] + line(branch[1]))
 
-    assert (Counter({"glued-split": 1, "leaf-kept": 1}), 4) == (codes(plan), plan.proof.history_after)
+    assert (Counter({"nul-trimmed": 1, "leaf-kept": 1}), 4) == (codes(plan), plan.proof.history_after)
     assert ("a2", 7) == (entries(plan)[-1]["leafUuid"], len(entries(plan)))
     assert () == planned(output(plan)).actions
 

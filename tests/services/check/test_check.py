@@ -442,7 +442,7 @@ def test_a_rule_that_is_broken_over_and_over_is_cut_off(tmp_path: Path) -> None:
     """The first are listed, all are counted, and the last that is listed says how many there are besides."""
     root = tmp_path / "home"
     root.mkdir()
-    log_of(root, lines(TALK) + b"{\n" * (MOST_OF_A_CODE + 7))
+    log_of(root, lines(TALK) + b"nonsense\n" * (MOST_OF_A_CODE + 7))
     answer = checked(root)
     listed = [one for one in answer.findings if one.code == "invalid-json"]
 

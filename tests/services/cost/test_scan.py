@@ -285,8 +285,8 @@ def test_odd_lines_are_read_as_the_index_reads_them(
     assert frame_rows(path, with_all) == found
 
 
-def test_what_has_no_newline_is_not_there_yet(tmp_path: Path) -> None:
-    """A line that is being written counts once it is whole (S3)."""
+def test_a_last_line_counts_once_it_is_whole(tmp_path: Path) -> None:
+    """A line that is being written counts once it is whole, before its newline is there (S3)."""
     line = json.dumps(
         {
             "type": "assistant",
@@ -294,11 +294,12 @@ def test_what_has_no_newline_is_not_there_yet(tmp_path: Path) -> None:
         }
     )
     path = tmp_path / "s.jsonl"
-    path.write_text(line)
-    before = len(read(UsageTask(str(path))).rows)
-    path.write_text(line + "\n")
+    counts = []
+    for text in (line[:-1], line, line + "\n", line + "half an", line + line + "\n"):
+        path.write_text(text)
+        counts.append(len(read(UsageTask(str(path))).rows))
 
-    assert (0, 1) == (before, len(read(UsageTask(str(path))).rows))
+    assert [0, 1, 1, 1, 1] == counts
 
 
 def test_a_log_that_is_gone_or_no_file_says_nothing(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from recollect.model.checks.times import time_faults
 from recollect.model.checks.tools import ToolTrace, tool_faults
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
-from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.entry import Entry
 
 # At most this many violations of one rule are kept; the rest are only counted.
@@ -56,7 +56,7 @@ class LogIdentity(Struct, frozen=True):
 
 
 class LogSource(Struct, frozen=True):
-    """The bytes of a log, readable more than once. ``end`` is where its last newline ends.
+    """The bytes of a log, readable more than once. ``end`` is where its last whole line with a newline ends.
 
     ``lines`` gives the lines before ``end``. ``written`` is when the file was last modified.
     """
@@ -70,13 +70,13 @@ class LogSource(Struct, frozen=True):
 
     @property
     def tail(self) -> Line | None:
-        """What follows the last newline."""
+        """What follows the last whole line: an entry without a newline, or half of one."""
         length = min(self.size - self.end, LIMITS.line_bytes + 1)
         return Line(self.read(self.end, length), self.end) if length > 0 else None
 
     def line_of(self, node: Node) -> Line:
         """The line of a node, read again."""
-        return Line(self.read(node.offset, node.length - 1), node.offset)
+        return Line(self.read(node.offset, node.length).removesuffix(b"\n"), node.offset)
 
     def scan(self) -> LogScan:
         return scanned(self.lines(), self.tail, self.line_of, self.size, self.log)
@@ -239,7 +239,5 @@ class _Scanner:
 
 
 def _as_the_client_reads(item: Entry | Damage | None) -> Entry | None:
-    """Bytes that are not UTF-8 are read with replacement marks; any other damage hides its line."""
-    if not isinstance(item, Damage):
-        return item
-    return item.readable if item.code is DamageCode.INVALID_UTF8 else None
+    """The entry, or what the client reads of a damaged line."""
+    return item.readable if isinstance(item, Damage) else item

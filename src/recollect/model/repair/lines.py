@@ -37,8 +37,8 @@ class LinePart(Struct, frozen=True):
 
 
 def take_lines(draft: RepairDraft, lines: Iterator[Line | Damage], end: int) -> None:
-    """Read every line of a log into the draft, repaired where possible; ``end`` is where the last newline
-    ends.
+    """Read every line of a log into the draft, repaired where possible; ``end`` is where the last whole
+    line with a newline ends.
     """
     number = 0
     for line in lines:
@@ -47,7 +47,7 @@ def take_lines(draft: RepairDraft, lines: Iterator[Line | Damage], end: int) -> 
             draft.keep(number, line.offset, line.length, is_unreadable=True)
             draft.notes.append(f"line {number}: {line.detail}; left unchanged and not examined")
         else:
-            _take(draft, number, line, len(line.data) + 1)
+            _take(draft, number, line, line.length)
     if end < draft.size:
         tail = draft.read(end, draft.size - end)
         _take(draft, number + 1, Line(tail, end), len(tail))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from recollect.model import codec
 from recollect.model.checks.resumed import LIMITS
 from recollect.model.checks.scan import LogScan, LogSource
-from recollect.model.damage import Damage, DamageCode, Line
+from recollect.model.damage import Damage, Line
 from recollect.model.repair.calls import mend_calls
 from recollect.model.repair.content import mend_content
 from recollect.model.repair.draft import RepairAction, RepairDraft, SetAsideBytes
@@ -89,8 +89,7 @@ def as_read(source: LogSource) -> RepairDraft:
     draft = RepairDraft(source.read, source.size)
     number = 0
     for number, line in enumerate(source.lines(), 1):
-        length = line.length if isinstance(line, Damage) else len(line.data) + 1
-        draft.keep(number, line.offset, length, is_unreadable=_is_lost(line))
+        draft.keep(number, line.offset, line.length, is_unreadable=_is_lost(line))
     tail = source.tail
     if tail is not None:
         draft.keep(number + 1, source.end, source.size - source.end, is_unreadable=_is_lost(tail))
@@ -99,7 +98,7 @@ def as_read(source: LogSource) -> RepairDraft:
 
 def _is_lost(line: Line | Damage) -> bool:
     item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
-    return isinstance(item, Damage) and item.code != DamageCode.INVALID_UTF8
+    return isinstance(item, Damage) and item.readable is None
 
 
 def mend_until_sound(draft: RepairDraft, now: dt.datetime) -> None:

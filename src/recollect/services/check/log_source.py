@@ -30,7 +30,7 @@ def log_source(opened: OpenLog, log: LogIdentity) -> LogSource:
     end = opened.committed_end()
     return LogSource(
         log,
-        lambda: opened.lines(0, end),
+        lambda: opened.lines(0, end, goes_on=True),
         lambda offset, length: opened.read_all(length, offset),
         size,
         end,

@@ -112,10 +112,10 @@ class _Chunk(NamedTuple):
         place = data.find(word, 0, end)
         while place >= 0:
             start, stop = data.rfind(NEWLINE, 0, place) + 1, data.find(NEWLINE, place, end)
-            is_plain = (not start or data[start - 2 : start + 1] == SEAM) and (
-                stop == end - 1 or data[stop - 1 : stop + 2] == SEAM
-            )
-            if is_plain and stop >= 0:
+            stop = stop if stop >= 0 else end
+            if (not start or data[start - 2 : start + 1] == SEAM) and (
+                stop >= end - 1 or data[stop - 1 : stop + 2] == SEAM
+            ):
                 yield data[start:stop]
                 place = data.find(word, stop, end)
             else:
@@ -138,12 +138,15 @@ class _Chunk(NamedTuple):
 def _chunks(log: OpenLog) -> Iterator[_Chunk]:
     """The whole lines of a log; a line over the limit is left out (L3)."""
     position = 0
-    while data := log.read(_CHUNK, position):
+    while data := log.read_all(_CHUNK, position):
         end = data.rfind(SEAM) + 2
         if end > 1:
             yield _Chunk(data, end)
             position += end
             continue
+        if len(data) < _CHUNK and data.find(NEWLINE, 0, -1) < 0:
+            yield _Chunk(data, len(data))  # half an entry says nothing to those who decode it
+            return
         start = position
         for item in log.lines(start):
             if isinstance(item, Line):

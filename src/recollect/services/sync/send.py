@@ -10,8 +10,10 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from recollect.errors import Busy, NotFound, RecollectError, StorageError
+from recollect.model.line_split import NEWLINE, last_seam
 from recollect.services.sync.lines import OutgoingLines, renaming
 from recollect.services.sync.push import BranchedSession, Progress, PushOptions, PushResult
 from recollect.services.sync.repositories import RepositoryIdentities
@@ -267,6 +269,13 @@ class Sender:
             self._saved_at, self._is_changed = time.monotonic(), False
 
 
+class _OutgoingBatch(NamedTuple):
+    """Lines to send, and the length of what they were in the log."""
+
+    lines: bytes
+    length: int
+
+
 class _LogPush:
     """One log, from the last sent position to its last whole line."""
 
@@ -279,6 +288,7 @@ class _LogPush:
     def run(self) -> None:
         with OpenLog(Path(self._one.path)) as log:
             self._size = min(log.size(), self._one.size)
+            self._end = log.committed_end(self._size)
             self._log = log
             offset, at = self._begin()
             for _ in range(_MOST_TURNS):
@@ -309,10 +319,13 @@ class _LogPush:
         remote = self._push.remote
         limits = remote.limits()
         while True:
-            block = self._batch(offset, limits.body_bytes, limits.lines)
-            if not block:
+            batch = self._batch(offset, limits.body_bytes, limits.lines)
+            if not batch.length:
                 return offset, at
-            data = self._outgoing.lines(block, at.lines)
+            if not batch.lines:
+                offset += batch.length
+                continue
+            data = self._outgoing.lines(batch.lines, at.lines)
             after = at.after(lines_of(data))
             there = remote.append(self._target.session, self._one.key, at, data, self._description)
             if there != after:
@@ -321,18 +334,36 @@ class _LogPush:
                     hint="try again; if it persists, the remote is not a recollect server",
                 )
             self._push.done.lines += after.lines - at.lines
-            self._push.done.bytes += len(block)
-            offset, at = offset + len(block), after
+            self._push.done.bytes += batch.length
+            offset, at = offset + batch.length, after
             # The recorded size is only the part sent: until all of it is sent, it must look new.
             self._remember(offset, at, offset)
 
-    def _batch(self, offset: int, most: int, most_lines: int) -> bytes:
-        """Whole lines from here on, at most what the remote accepts at once."""
-        wanted = min(_BATCH, most)
+    def _batch(self, offset: int, most: int, most_lines: int) -> _OutgoingBatch:
+        """Whole lines from here on, at most what the remote accepts at once.
+
+        An entry at the end of the log is sent with the newline it lacks. When that comes, it is passed over.
+        """
+        if offset >= self._size:
+            return _OutgoingBatch(b"", 0)
+        if offset >= self._end or (offset and self._log.read(1, offset - 1) != NEWLINE):
+            line = next(self._log.lines(offset, self._size), None)
+            if line is None or line.offset != offset:
+                return _OutgoingBatch(b"", 0)
+            data = self._log.read_all(line.length, offset).removesuffix(NEWLINE)
+            return _OutgoingBatch(data + NEWLINE if data.strip() else b"", line.length)
+        block = self._block(offset, most, most_lines)
+        return _OutgoingBatch(block, len(block))
+
+    def _block(self, offset: int, most: int, most_lines: int) -> bytes:
+        wanted, room = min(_BATCH, most), self._end - offset
         while True:
-            data = self._log.read_all(min(wanted, self._size - offset), offset)
-            cut = data.rfind(b"\n") + 1
-            if cut or offset + len(data) >= self._size:
+            data = self._log.read_all(min(wanted, room), offset)
+            # The remote reads each batch for itself, so a value over several lines stays in one if it can.
+            cut = len(data) if len(data) == room else last_seam(data)
+            if cut <= 0 and wanted >= most:
+                cut = data.rfind(NEWLINE) + 1
+            if cut > 0 or len(data) < min(wanted, room):
                 break
             if wanted >= most:
                 raise StorageError(
@@ -342,9 +373,10 @@ class _LogPush:
                     hint="it has a line that is longer than the remote accepts",
                 )
             wanted = min(wanted * 4, most)
-        block = data[:cut]
-        if block.count(b"\n") > most_lines:
-            block = b"".join(line for _, line in zip(range(most_lines), lines_of(block), strict=False))
+        block = data[: max(0, cut)]
+        if block.count(NEWLINE) > most_lines:
+            length = sum(len(line) for _, line in zip(range(most_lines), lines_of(block), strict=False))
+            block = block[: max(last_seam(block[: length + 1]), 0) or length]
         return block
 
     def _met(self, head: Position) -> tuple[int, Position]:
@@ -352,18 +384,17 @@ class _LogPush:
         offset, at = 0, START
         limits = self._push.remote.limits()
         while at.lines < head.lines:
-            block = self._batch(offset, limits.body_bytes, limits.lines)
-            if not block:
+            batch = self._batch(offset, limits.body_bytes, limits.lines)
+            if not batch.length:
                 break
-            data = self._outgoing.lines(block, at.lines)
-            count = data.count(b"\n")
-            if at.lines + count > head.lines:
+            data, length = self._outgoing.lines(batch.lines, at.lines), batch.length
+            if at.lines + data.count(NEWLINE) > head.lines:
                 keep = head.lines - at.lines
-                own = [line for _, line in zip(range(keep), lines_of(block), strict=False)]
+                own = [line for _, line in zip(range(keep), lines_of(batch.lines), strict=False)]
                 sent = [line for _, line in zip(range(keep), lines_of(data), strict=False)]
-                block, data = b"".join(own), b"".join(sent)
+                length, data = sum(map(len, own)), b"".join(sent)
             at = at.after(lines_of(data))
-            offset += len(block)
+            offset += length
         if at == head:
             return offset, at
         if at.lines < head.lines and self._push.remote.is_at(self._target.session, self._one.key, at):

@@ -36,7 +36,6 @@ from recollect.model.line_split import (
     NEWLINE,
     READ,
     first_seam,
-    is_plain,
     last_seam,
     oversize,
     rest_damage,
@@ -61,11 +60,10 @@ for _name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
 
 
 class LineBlock(Struct, frozen=True, gc=False):
-    """Whole lines of the log. ``is_plain``: each is what stands between two newlines."""
+    """Whole lines of the log."""
 
     data: bytes
     offset: int
-    is_plain: bool
 
 
 class OpenLog:
@@ -128,17 +126,16 @@ class OpenLog:
 
     def whole_end(self) -> int:
         """Where the last whole line ends; what follows is pending."""
-        size = self.size()
-        end = self._sure_start(size)
-        for item in split_lines(self.read, end, size, self.limits):
+        end = self._sure_start(self.size())
+        for item in split_lines(self.read, end, self.size(), self.limits):
             end = item.end
         return end
 
-    def committed_end(self) -> int:
-        """Where the last whole line with a newline ends."""
-        size = self.size()
-        end = self._sure_start(size)
-        for item in split_lines(self.read, end, size, self.limits):
+    def committed_end(self, stop: int | None = None) -> int:
+        """Where the last whole line with a newline ends, as if the log ended at ``stop``."""
+        stop = self.size() if stop is None else stop
+        end = self._sure_start(stop)
+        for item in split_lines(self.read, end, stop, self.limits):
             end = item.end if item.ended else item.offset
         return end
 
@@ -165,8 +162,10 @@ class OpenLog:
         """Whether reading can start there: after a newline, or where an entry without one ended."""
         return position <= 0 or self.read(1, position - 1) == NEWLINE or self._is_end(position)
 
-    def lines(self, start: int = 0, stop: int | None = None) -> Iterator[Line | Damage]:
-        """Lines from ``start`` on, as if the log ended at ``stop``.
+    def lines(
+        self, start: int = 0, stop: int | None = None, *, goes_on: bool = False
+    ) -> Iterator[Line | Damage]:
+        """Lines from ``start`` on, as if the log ended at ``stop``, or up to there if it ``goes_on`` with a line.
 
         A start inside a line moves to the next one, unless it is where an entry without a newline ended: then the
         rest of that line comes first, as a blank line or as damage.
@@ -177,7 +176,7 @@ class OpenLog:
             if position is not None and self._is_end(start):
                 yield self._rest(start, position)
         if position is not None:
-            yield from split_lines(self.read, position, stop, self.limits)
+            yield from split_lines(self.read, position, stop, self.limits, goes_on=goes_on)
 
     def lines_backwards(self, end: int) -> Iterator[Line | Damage]:
         """Lines before ``end``, which must be the start of a line or the end of one, newest first."""
@@ -209,7 +208,7 @@ class OpenLog:
             begin = first_seam(data) if low else 0
             if begin >= 0:
                 data = data[begin:] if begin else data
-                yield LineBlock(data, low + begin, is_plain(data))
+                yield LineBlock(data, low + begin)
                 end = low + begin
             else:
                 start = self._sure_start(end)
@@ -254,7 +253,7 @@ class OpenLog:
         return None
 
     def _sure_start(self, position: int) -> int:
-        """The last place before ``position`` where a line certainly begins."""
+        """A place before ``position`` where a line certainly begins, near it if there is one."""
         high, size = position, _PROBE
         while high > 0:
             low = max(0, high - size)
@@ -267,10 +266,8 @@ class OpenLog:
 
     def _is_end(self, position: int) -> bool:
         """Whether an entry without a newline ends there, if the log is read up to there."""
-        last: Line | Damage | None = None
-        for last in split_lines(self.read, self._sure_start(position), position, self.limits):
-            pass
-        return last is not None and last.end == position and not last.ended
+        lines = split_lines(self.read, self._sure_start(position), position, self.limits)
+        return any(line.end == position and not line.ended for line in lines)
 
     def _rest(self, start: int, end: int) -> Line | Damage:
         """The rest of a line that is longer than the entry it begins with."""
@@ -292,7 +289,7 @@ class OpenLog:
                 continue
             data = self.read_all(length, offset)
             if len(data) == length:
-                yield LineBlock(data, offset, is_plain(data))
+                yield LineBlock(data, offset)
 
 
 def read_lines(
@@ -361,7 +358,7 @@ class LogReader:
             start = min(max(0, offset), last)
             if not log.may_start(start):
                 start = log.next_line(start, last) or last
-            items, end = self._taken(log.lines(start, last), limit)
+            items, end = self._taken(log.lines(start, last, goes_on=True), limit)
             # Fewer items than requested: the pass reached the last whole line, blank lines included.
             end = last if len(items) < limit else end
             return LogPage(items, start, end, start == 0, end >= last)

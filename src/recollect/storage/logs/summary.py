@@ -29,7 +29,7 @@ from recollect.model import codec
 from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line
 from recollect.model.entry import ChainBody, Entry, Kind
-from recollect.model.line_split import NEWLINE
+from recollect.model.line_split import NEWLINE, is_plain
 from recollect.model.prompts import metadata_text, typed_prompt
 from recollect.model.titles import title_of
 from recollect.storage.logs.reader import LineBlock, OpenLog
@@ -166,7 +166,7 @@ class _SummaryHead:
         self.complete = self._read(log, end, deep=deep)
 
     def _read(self, log: OpenLog, end: int, *, deep: bool) -> bool:
-        for line in log.lines(0, end):
+        for line in log.lines(0, end, goes_on=True):
             beyond = line.offset >= _WINDOW
             if beyond and not deep:
                 return self.prompt is not None
@@ -288,27 +288,19 @@ def _type_pattern(kinds: Collection[Kind]) -> re.Pattern[bytes]:
 
 def _matching_lines(log: OpenLog, block: LineBlock, pattern: re.Pattern[bytes]) -> Iterator[Line]:
     """Lines in which the pattern occurs, newest first, each once."""
-    if not block.is_plain:
-        yield from (line for line in _lines_backwards(log, block) if pattern.search(line.data))
-        return
     data, position = block.data, 0
     places: list[tuple[int, int]] = []
     while match := pattern.search(data, position):
         begin, stop = data.rfind(NEWLINE, 0, match.start()) + 1, data.find(NEWLINE, match.end())
         places.append((begin, stop if stop >= 0 else len(data)))
         position = places[-1][1] + 1
+    if places and not is_plain(data):
+        yield from (line for line in _lines_backwards(log, block) if pattern.search(line.data))
+        return
     for begin, stop in reversed(places):
         yield Line(data[begin:stop], block.offset + begin)
 
 
 def _lines_backwards(log: OpenLog, block: LineBlock) -> Iterator[Line]:
     """The lines of a block that can be decoded, newest first."""
-    if not block.is_plain:
-        yield from (line for line in reversed(list(log.lines_of(block))) if isinstance(line, Line))
-        return
-    data = block.data
-    stop = len(data) - data.endswith(NEWLINE)
-    while stop >= 0:
-        begin = data.rfind(NEWLINE, 0, stop) + 1
-        yield Line(data[begin:stop], block.offset + begin)
-        stop = begin - 1
+    return (line for line in reversed(list(log.lines_of(block))) if isinstance(line, Line))
