@@ -7,6 +7,7 @@ Damage is a value, not an exception: one bad line must never hide the next one
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -98,6 +99,16 @@ class Damage(msgspec.Struct, frozen=True):
         return self.offset + self.length
 
     __repr__ = brief_repr
+
+
+def readable(item: Entry | Damage | None) -> Entry | None:
+    """The entry, or what the client reads of a damaged line."""
+    return item.readable if isinstance(item, Damage) else item
+
+
+def readable_entries(items: Iterable[Entry | Damage]) -> Iterator[Entry]:
+    """The entries among some items, and what the client reads of damaged lines."""
+    return (entry for item in items if (entry := readable(item)) is not None)
 
 
 class PendingTail(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from msgspec import UnsetType
 
 from recollect.errors import RecollectError
 from recollect.model import draft
-from recollect.model.damage import Damage
+from recollect.model.damage import Damage, readable_entries
 from recollect.model.draft import iso_time
 from recollect.model.entry import Entry, FileHistoryDelta, FileHistorySnapshot
 from recollect.model.files.events import FileBackup
@@ -106,8 +106,8 @@ class FileHistory:
 def _tracked_in(entries: Iterable[Entry | Damage]) -> dict[str, FileBackup]:
     """The newest backup of every file named in the log."""
     found: dict[str, FileBackup] = {}
-    for item in entries:
-        body = item.body if isinstance(item, Entry) else None
+    for entry in readable_entries(entries):
+        body = entry.body
         if isinstance(body, FileHistorySnapshot):
             value = loose_value(body.snapshot)
             named = value.get("trackedFileBackups") if isinstance(value, dict) else None

@@ -14,6 +14,7 @@ from hashlib import sha256
 from recollect.index.frame import UsageRow
 from recollect.model.cost.copies import ResponseCopy, preference
 from recollect.model.damage import Line
+from recollect.model.line_split import is_plain, split_lines
 from recollect.model.line_views.facts import LineFacts, facts_of
 from recollect.model.titles import FIRST_PROMPT, LONGEST_TITLE, TITLE_PARTS, said_of_session
 from recollect.server.database.records import PreparedLines, TextRow
@@ -39,12 +40,15 @@ def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool 
     """Everything about these lines before they are written at ``expected`` of the log ``path``."""
     count, running = 0, expected.hash
     collected = _AppendFacts(expected.lines, path)
+    is_each_taken = not is_opaque and is_plain(data)
     # A single line is not copied.
     for line in lines_of(data) if data.find(b"\n") + 1 < len(data) else (data,):
         running = sha256(running + line).digest()
         count += 1
-        if not is_opaque:
+        if is_each_taken:
             collected.take(line)
+    if not is_opaque and not is_each_taken:
+        collected.take_odd(data)
     return collected.prepared(data, count, Position(expected.lines + count, running))
 
 
@@ -81,6 +85,16 @@ class _AppendFacts:
             texts=tuple(self._texts),
             **self._titles,
         )
+
+    def take_odd(self, data: bytes) -> None:
+        """Lines of which some are not what stands between two newlines."""
+        before, start = self._line, min(1, self._line)
+        for line in split_lines(
+            lambda size, at: data[at - start : at - start + size], start, start + len(data), goes_on=True
+        ):
+            self._line = before + data.count(b"\n", 0, line.offset - start)
+            if isinstance(line, Line):
+                self.take(line.data)
 
     def take(self, line: bytes) -> None:
         self._line += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import structs
@@ -19,7 +19,8 @@ from recollect.model.conversation.agents import (
 )
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import ToolCall, tool_calls
+from recollect.model.conversation.tool_calls import tool_calls
+from recollect.model.damage import readable_entries
 from recollect.model.entry import Entry, User
 from recollect.services.history import agent_talk
 from recollect.services.session import Session
@@ -34,7 +35,10 @@ def agents_of(session: Session, *, warm_ups: bool = False) -> list[SubAgent]:
     files = session.agents()
     found = [_from_file(session, file) for file in files]
     found += [_inline(session, node) for node in inline_roots(session.graph)]
-    calls = [*session.tool_calls(), *(call for file in files for call in _calls(LogReader(file.path)))]
+    calls = [
+        *session.tool_calls(),
+        *(call for file in files for call in tool_calls(readable_entries(LogReader(file.path)))),
+    ]
     agents = _nested(linked(found, calls), files)
     kept = [agent for agent in agents if warm_ups or not agent.is_warm_up]
     return sorted(kept, key=lambda agent: (agent.first_at is None, str(agent.first_at), agent.id))
@@ -49,7 +53,7 @@ def agent_count(session: Session) -> int:
 def first_prompt(log: Path) -> str:
     """What an agent was asked first, as its log has it; "" where it cannot be read or says nothing."""
     try:
-        return _asked(item for item in LogReader(log) if isinstance(item, Entry))
+        return _asked(readable_entries(LogReader(log)))
     except RecollectError:
         return ""
 
@@ -58,10 +62,6 @@ def _asked(entries: Iterable[Entry]) -> str:
     first = next((entry.body for entry in entries if isinstance(entry.body, User)), None)
     blocks = first.message.blocks[:1] if first is not None else []
     return "".join(block.text for block in blocks if isinstance(block, TextBlock))
-
-
-def _calls(items: Iterator[object] | LogReader) -> list[ToolCall]:
-    return tool_calls(item for item in items if isinstance(item, Entry))
 
 
 def _messages(session: Session, name: str) -> int:
@@ -73,7 +73,7 @@ def _messages(session: Session, name: str) -> int:
 
 
 def _from_file(session: Session, file: AgentFile) -> SubAgent:
-    entries = [item for item in LogReader(file.path) if isinstance(item, Entry)]
+    entries = list(readable_entries(LogReader(file.path)))
     name = str(file.agent_id) if file.agent_id is not None else file.path.stem.removeprefix("agent-")
     messages = _messages(session, str(file.agent_id or file.path.stem))
     agent = _summary(SubAgent(name, file.layout, path=str(file.path), messages=messages), entries)

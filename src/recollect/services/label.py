@@ -21,8 +21,9 @@ from msgspec import Struct
 
 from recollect.errors import NotFound, UsageError
 from recollect.model import draft
+from recollect.model.damage import readable_entries
 from recollect.model.draft import MetadataDraft, Stamp
-from recollect.model.entry import CustomTitle, Entry, Tag
+from recollect.model.entry import CustomTitle, Tag
 from recollect.services.session import Session
 from recollect.storage.home_border import HomeBorder
 from recollect.storage.home_locks import lock_path
@@ -61,7 +62,7 @@ def tagged(session: Session, tag: str) -> LabelPlan:
 
 def _labels(session: Session) -> list[CustomTitle | Tag]:
     """Every title and tag in the log, in order, whole: lists shorten them, and an undo needs all of one."""
-    entries = (item for item in session.entries() if isinstance(item, Entry))
+    entries = readable_entries(session.entries())
     return [entry.body for entry in entries if isinstance(entry.body, CustomTitle | Tag)]
 
 

@@ -21,7 +21,7 @@ from recollect.model.conversation.conversation import (
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall, tool_calls
-from recollect.model.entry import Entry
+from recollect.model.damage import readable_entries
 from recollect.services import history
 from recollect.services.session import Branches, Session
 from recollect.storage.home import AgentFile
@@ -104,5 +104,5 @@ def session_tool_calls(session: Session, *, agents: bool) -> Iterator[ToolCall]:
     if agents:
         logs += [(agent_name(file), LogReader(file.path)) for file in session.agents()]
     for agent, reader in logs:
-        for call in tool_calls(item for item in reader if isinstance(item, Entry)):
+        for call in tool_calls(readable_entries(reader)):
             yield structs.replace(call, session=session.id, by_agent=agent)

@@ -28,7 +28,7 @@ from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
-from recollect.model.damage import Damage, Line
+from recollect.model.damage import Damage, Line, readable_entries
 from recollect.model.entry import Entry, Kind, Summary, System
 from recollect.model.ids import SessionId
 from recollect.model.line_views.facts import usage_facts
@@ -269,7 +269,7 @@ class Session:
 
     def tool_calls(self) -> list[ToolCall]:
         """Every tool call of the main log, with what became of it."""
-        return tool_calls(item for item in self.entries() if isinstance(item, Entry))
+        return tool_calls(readable_entries(self.entries()))
 
     def influences(self) -> list[Influence]:
         """Entries through which the log would speak to the model in the client's name if it were resumed."""

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from recollect.model.damage import DEFAULT_LIMITS
-
 # Imported where lines are read: most of those who come here only look at names.
 if TYPE_CHECKING:
     from recollect.model.line_views.links import LineLinks
 
-_CHUNK = 1 << 20
+# The head of a log is mostly asked for its first lines.
+_PIECE = 16 << 10
 # O_NONBLOCK: opening a pipe must fail our check, not wait for a writer that never comes.
 _OPEN_FLAGS = (
     os.O_RDONLY
@@ -130,30 +129,20 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def peek_lines(path: Path, *, within: int | None = None) -> Iterator[LineLinks]:
-    """The readable lines from the head of a log, none that starts after byte ``within``.
-
-    An unterminated last line counts if it parses, as for the client.
-    """
+    """The readable lines from the head of a log, none that starts after byte ``within``."""
+    from recollect.model.damage import Line
+    from recollect.model.line_split import split_lines
     from recollect.model.line_views.links import line_links
 
     with open_regular(path) as log:
-        while within is None or log.tell() <= within:
-            line = _next_line(log)
-            if line is None:
+
+        def read(size: int, offset: int) -> bytes:
+            log.seek(offset)
+            return log.read(min(size, _PIECE))
+
+        for line in split_lines(read):
+            if within is not None and line.offset > within:
                 return
-            found = line_links(line.rstrip(b"\r\n"))
+            found = line_links(line.data) if isinstance(line, Line) else None
             if found is not None:
                 yield found
-
-
-def _next_line(log: BinaryIO) -> bytes | None:
-    """The next line, empty if it is over the limit (rule L3); None at the end."""
-    longest = DEFAULT_LIMITS.line_bytes
-    line = log.readline(longest + 1)
-    if not line:
-        return None
-    if len(line) <= longest or line.endswith(b"\n"):
-        return line
-    while line and not line.endswith(b"\n"):
-        line = log.readline(_CHUNK)
-    return b""

@@ -571,4 +571,4 @@ def test_a_tail_without_its_newline_is_mentioned(own_home: Path, capsys: pytest.
         log.write(b'{"type":"user"')
 
     assert 0 == main(["--home", str(home), "show", "6ada", "--strict"])
-    assert "14 bytes after the last newline" in capsys.readouterr().err
+    assert "14 bytes at the end are half a line" in capsys.readouterr().err

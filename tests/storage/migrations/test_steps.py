@@ -209,7 +209,7 @@ def test_a_torn_last_line_is_for_repair(home: Path, data: Path, step: str) -> No
     log = put_inline(home)
     log.write_bytes(log.read_bytes() + b'{"type":"us')
     before = state(home)
-    with pytest.raises(UsageError, match="no newline"):
+    with pytest.raises(UsageError, match="not whole"):
         migrated(home, data, step)
 
     assert before == state(home)

@@ -108,10 +108,12 @@ def run(options: Namespace) -> int:
 
 
 def _tell_pending(session: Session) -> None:
-    """A last line without newline is not damage, but it is not shown."""
+    """A last line that is not whole is no damage, but it is not shown."""
     pending = LogReader(session.path).pending()
     if pending is not None:
-        output.note(f"recollect: {counted(pending.length, 'byte')} after the last newline are not shown yet")
+        output.note(
+            f"recollect: {counted(pending.length, 'byte')} at the end are half a line and not shown yet"
+        )
 
 
 def _check(options: Namespace) -> None:

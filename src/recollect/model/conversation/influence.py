@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, UnsetType
 
 from recollect.model.brief_repr import brief_repr
+from recollect.model.damage import Damage, readable_entries
 from recollect.model.entry import Attachment, Entry
 from recollect.model.json_text import loose_object
 
@@ -26,11 +27,11 @@ class Influence(Struct, frozen=True):
     __repr__ = brief_repr
 
 
-def influences(items: Iterable[object]) -> Iterator[Influence]:
+def influences(items: Iterable[Entry | Damage]) -> Iterator[Influence]:
     """All of them, in file order."""
-    for item in items:
-        if isinstance(item, Entry) and isinstance(item.body, Attachment):
-            if loose_object(bytes(item.body.attachment)).get("type") == "prompt_snapshot":
-                yield Influence(item.uuid, item.offset, "prompt_snapshot")
-            if not isinstance(item.body.rendered, UnsetType):
-                yield Influence(item.uuid, item.offset, "rendered")
+    for entry in readable_entries(items):
+        if isinstance(entry.body, Attachment):
+            if loose_object(bytes(entry.body.attachment)).get("type") == "prompt_snapshot":
+                yield Influence(entry.uuid, entry.offset, "prompt_snapshot")
+            if not isinstance(entry.body.rendered, UnsetType):
+                yield Influence(entry.uuid, entry.offset, "rendered")

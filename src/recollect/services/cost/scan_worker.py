@@ -137,25 +137,26 @@ class _Chunk(NamedTuple):
 
 def _chunks(log: OpenLog) -> Iterator[_Chunk]:
     """The whole lines of a log; a line over the limit is left out (L3)."""
-    position = 0
-    while data := log.read_all(_CHUNK, position):
+    position, size = 0, log.size()
+    while data := log.read_all(min(_CHUNK, size - position), position):
         end = data.rfind(SEAM) + 2
         if end > 1:
             yield _Chunk(data, end)
             position += end
-            continue
-        if len(data) < _CHUNK and data.find(NEWLINE, 0, -1) < 0:
-            yield _Chunk(data, len(data))  # half an entry says nothing to those who decode it
-            return
-        start = position
-        for item in log.lines(start):
-            if isinstance(item, Line):
-                yield _Chunk(item.data, len(item.data))
-            position = item.end
-            if position - start >= _CHUNK:
-                break
         else:
+            end = 0
+        if position - end + len(data) >= size and data.find(NEWLINE, end, -1) < 0:
+            yield _Chunk(data[end:], len(data) - end)  # half an entry says nothing to those who decode it
             return
+        if not end:
+            for item in log.lines(position, size):
+                if isinstance(item, Line):
+                    yield _Chunk(item.data, len(item.data))
+                position = item.end
+                if position >= size or len(item.data) >= _CHUNK:
+                    break
+            else:
+                return
 
 
 class _LogUsageReader:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from recollect.errors import UsageError
 from recollect.model import codec
-from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line, readable
 from recollect.model.entry import Entry, Kind
 from recollect.model.ids import SessionId
 from recollect.storage.logs.reader import OpenLog
-from recollect.storage.logs.summary import is_message, marked_entries, readable
+from recollect.storage.logs.summary import is_message, marked_entries
 
 SUMMARY_KINDS = (Kind.SUMMARY, Kind.CUSTOM_TITLE, Kind.AI_TITLE)
 

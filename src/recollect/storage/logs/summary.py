@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from recollect.model import codec
 from recollect.model.brief_repr import brief_repr
-from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line
+from recollect.model.damage import DEFAULT_LIMITS, Damage, Limits, Line, readable
 from recollect.model.entry import ChainBody, Entry, Kind
 from recollect.model.line_split import NEWLINE, is_plain
 from recollect.model.prompts import metadata_text, typed_prompt
@@ -116,11 +116,6 @@ def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) ->
 def is_message(entry: Entry) -> bool:
     """Whether the entry is a link of a conversation. Of what we do not know, only what has an id is."""
     return entry.kind in _CHAIN_KINDS or entry.uuid is not None
-
-
-def readable(item: Entry | Damage | None) -> Entry | None:
-    """The entry, or what could be saved of a damaged one."""
-    return item.readable if isinstance(item, Damage) else item
 
 
 def marked_entries(log: OpenLog, end: int, kinds: Collection[Kind]) -> Iterator[Entry]:

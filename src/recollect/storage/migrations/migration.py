@@ -71,11 +71,11 @@ def change_for(home: ClaudeHome, session: str) -> ChangePlan:
 
 
 def whole_entries(path: Path, session: str) -> list[Entry | Damage]:
-    """Every line of a log; refused where its last line is still being written, or was torn off."""
+    """Every line of a log; refused where its last line is not whole."""
     reader = LogReader(path)
     if reader.pending() is not None:
         raise UsageError(
-            f"session {session}: its last line has no newline",
+            f"session {session}: its last line is not whole",
             hint=f"nothing was changed; `recollect repair {session[:8]}` first",
         )
     return list(reader.entries())
