@@ -153,7 +153,8 @@ class _FrameBuilder:
     def take(self, line: Line | Damage) -> None:
         self.end = line.end
         facts = facts_of(line.data) if isinstance(line, Line) else None
-        damage = None if facts is not None and _is_plainly_sound(line.data) else _damage_of(line)
+        is_decoded = facts is not None and facts.decoded is not None
+        damage = None if is_decoded and _is_plainly_sound(line.data) else _damage_of(line)
         if damage is not None:
             self._damage[damage.code.value] = self._damage.get(damage.code.value, 0) + 1
         # A line that the codec refuses is not an entry, even if its words can be found.

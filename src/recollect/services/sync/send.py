@@ -43,6 +43,7 @@ _TAIL = 1_024
 _SAVE_EVERY = 5.0
 _MOST_BRANCHES = 64
 _MOST_TURNS = 16
+_REST = b"rest of the line before: "
 
 
 class _Diverged(Exception):
@@ -351,6 +352,8 @@ class _LogPush:
             if line is None or line.offset != offset:
                 return _OutgoingBatch(b"", 0)
             data = self._log.read_all(line.length, offset).removesuffix(NEWLINE)
+            if offset < self._end and data.lstrip()[:1] in (b"{", b"["):
+                data = _REST + data  # the rest of a line is no entry, and must not be one there
             return _OutgoingBatch(data + NEWLINE if data.strip() else b"", line.length)
         block = self._block(offset, most, most_lines)
         return _OutgoingBatch(block, len(block))
