@@ -120,10 +120,12 @@ if TYPE_CHECKING:
         AtisLatch,
         Attachment,
         Body,
+        BridgeSession,
         ChainBody,
         ClientMode,
         CompactMetadata,
         ContentReplacement,
+        ContinuedIn,
         CostState,
         CustomTitle,
         Dialect,
@@ -250,8 +252,8 @@ _ROOMS = {
     ),
     "recollect.model.entry": (
         "AgentColor AgentName AgentSetting AiTitle ApiMessage ApiRequest ApiRequestBlob "
-        "ApiRequestShape Assistant AtisLatch Attachment Body ChainBody ClientMode "
-        "CompactMetadata ContentReplacement CostState CustomTitle Dialect Entry "
+        "ApiRequestShape Assistant AtisLatch Attachment Body BridgeSession ChainBody ClientMode "
+        "CompactMetadata ContentReplacement ContinuedIn CostState CustomTitle Dialect Entry "
         "FileHistoryDelta FileHistoryNote FileHistorySnapshot ForkOrigin FrameLink Kind "
         "LastPrompt PermissionMode PrLink Progress QueueOperation RawMessage Summary System "
         "Tag ToolCallBody ToolResultBody ToolsUsed UnknownBody UnknownShapeBody User"
@@ -335,6 +337,7 @@ __all__ = [
     "Body",
     "Branch",
     "BranchDifference",
+    "BridgeSession",
     "Busy",
     "CacheCreation",
     "CacheEviction",
@@ -349,6 +352,7 @@ __all__ = [
     "CompactMetadata",
     "Compaction",
     "ContentReplacement",
+    "ContinuedIn",
     "Conversation",
     "ConversationCache",
     "ConversationLoader",

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 _UNKNOWN: CountValues = (None, False, None, None, None, 0)
 _ADD = """
-INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14) ON CONFLICT DO UPDATE SET
+INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15) ON CONFLICT DO UPDATE SET
   lines = lines + excluded.lines, begins_aside = coalesce(begins_aside, excluded.begins_aside),
   custom_title = coalesce(excluded.custom_title, custom_title), ai_title = coalesce(excluded.ai_title, ai_title),
   last_prompt = coalesce(excluded.last_prompt, last_prompt),
   first_prompt = coalesce(first_prompt, excluded.first_prompt), tag = coalesce(excluded.tag, tag),
+  continued_in = coalesce(excluded.continued_in, continued_in),
   messages = excluded.messages, has_conversation = excluded.has_conversation,
   leaf = excluded.leaf, bridge = excluded.bridge, answer = excluded.answer,
   inline_agents = excluded.inline_agents
@@ -30,7 +31,7 @@ INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14) ON 
 # Read but not listed: deleted logs, and logs that were never read.
 _ROWS = f"""
 SELECT files.id, path, home, session, size, mtime, inode = 0, files.first_at, last_at, place.text, names.text,
-  custom_title, ai_title, last_prompt, first_prompt, tag, catalogue.lines, catalogue.messages, has_conversation,
+  custom_title, ai_title, last_prompt, first_prompt, tag, continued_in, catalogue.lines, catalogue.messages, has_conversation,
   damaged, files.messages
 FROM files LEFT JOIN catalogue ON catalogue.file = files.id
   LEFT JOIN names AS place ON place.id = files.cwd LEFT JOIN names ON names.id = files.branch
@@ -81,6 +82,7 @@ class CatalogueRow(NamedTuple):
     last_prompt: str | None
     first_prompt: str | None
     tag: str | None
+    continued_in: str | None
     lines: int | None
     messages: int | None
     has_conversation: bool | None
@@ -129,6 +131,7 @@ def add(database: IndexDatabase, file: int, frame: Frame) -> None:
             frame.last_prompt,
             frame.first_prompt,
             frame.tag,
+            frame.continued_in,
             *count,
         ),
     )

@@ -100,6 +100,7 @@ class Frame(NamedTuple):
     ai_title: str | None = None
     last_prompt: str | None = None
     tag: str | None = None
+    continued_in: str | None = None
     # A ``MessageCount`` as a plain tuple, at the end of a session's log.
     message_count: CountValues | None = None
     # Whether it continues the previous count: only valid if the log has none of the frame's ids.

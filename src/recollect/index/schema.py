@@ -49,6 +49,7 @@ CREATE TABLE catalogue(
   lines INTEGER NOT NULL DEFAULT 0,
   begins_aside INTEGER, -- whether its first link is of a side chain
   custom_title TEXT, ai_title TEXT, last_prompt TEXT, first_prompt TEXT, tag TEXT, -- '' where it was taken away
+  continued_in TEXT, -- the session that took over
   -- See model/conversation/message_count.py; messages is NULL where the log has to be read to know.
   messages INTEGER, has_conversation INTEGER NOT NULL DEFAULT 0, leaf TEXT, bridge TEXT, answer TEXT,
   inline_agents INTEGER NOT NULL DEFAULT 0

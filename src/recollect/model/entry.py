@@ -54,6 +54,8 @@ class Kind(enum.StrEnum):
     LAST_PROMPT = "last-prompt"
     PR_LINK = "pr-link"
     FRAME_LINK = "frame-link"
+    CONTINUED_IN = "continued-in"
+    BRIDGE_SESSION = "bridge-session"
     MODE = "mode"
     PERMISSION_MODE = "permission-mode"
     QUEUE_OPERATION = "queue-operation"
@@ -148,6 +150,8 @@ class Assistant(ChainBody, frozen=True, kw_only=True, tag="assistant"):
 
     message: ApiMessage
     request_id: str | None = None
+    # Beside the message, as some writers have it; ``message.model`` is the same then.
+    model: str | None = None
     is_api_error_message: bool | None = None
     # The client's own estimate. Clients since 1.0.24 do not write it, other writers do.
     cost_usd: float | int | None = field(default=None, name="costUSD")
@@ -274,6 +278,20 @@ class PrLink(Body, frozen=True, kw_only=True, tag="pr-link"):
     pr_number: int | None = None
     pr_url: str | None = None
     pr_repository: str | None = None
+
+
+class ContinuedIn(Body, frozen=True, kw_only=True, tag="continued-in"):
+    """The session that took over, when this one was sent to the background as a copy."""
+
+    continued_in_session_id: str | None = None
+
+
+class BridgeSession(Body, frozen=True, kw_only=True, tag="bridge-session"):
+    """The session elsewhere through which this one is controlled remotely."""
+
+    bridge_session_id: str | None = None
+    last_sequence_num: int | None = None
+    owner_account_uuid: str | None = None
 
 
 class FrameLink(Body, frozen=True, kw_only=True, tag="frame-link"):
@@ -479,6 +497,8 @@ TAGGED: tuple[type[Body], ...] = (
     Tag,
     LastPrompt,
     PrLink,
+    ContinuedIn,
+    BridgeSession,
     FrameLink,
     ClientMode,
     PermissionMode,

@@ -10,7 +10,17 @@ from collections.abc import Iterator
 from recollect.model.blocks import TextBlock, ToolResultBlock
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import AiTitle, CustomTitle, Entry, LastPrompt, Summary, Tag, User
+from recollect.model.entry import (
+    AiTitle,
+    BridgeSession,
+    ContinuedIn,
+    CustomTitle,
+    Entry,
+    LastPrompt,
+    Summary,
+    Tag,
+    User,
+)
 from recollect.model.titles import LONGEST_TITLE
 
 # Texts that the client writes in the user's name, by their beginning.
@@ -54,6 +64,8 @@ def metadata_text(entry: Entry) -> str | None:
     match entry.body:
         case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | Tag(tag=text) | Summary(summary=text):
             return text[:LONGEST_TITLE]
+        case ContinuedIn(continued_in_session_id=name) | BridgeSession(bridge_session_id=name):
+            return None if name is None else name[:LONGEST_TITLE]
         case LastPrompt(last_prompt=prompt):
             return None if prompt is None else prompt.strip()[:LONGEST_TITLE]
     return None

@@ -26,6 +26,7 @@ STATED_BY = {
     "ai-title": "ai_title",
     "last-prompt": "last_prompt",
     "tag": "tag",
+    "continued-in": "continued_in",
 }
 
 
@@ -39,7 +40,7 @@ def title_of(
 def said_of_session(
     facts: LineFacts, line: Line, *, begins_aside: bool, has_prompt: bool
 ) -> tuple[str, str] | None:
-    """The part of a title, or the tag, in a line, and its text; None for nearly all lines.
+    """What a line says of its session, such as a part of its title, and the text; None for nearly all lines.
 
     ``begins_aside``: the log begins with a side chain. ``has_prompt``: the first prompt is known and not
     searched.

@@ -46,6 +46,7 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     branch: str | None
     title: str
     tag: str | None
+    continued_in: str | None  # the session that took over
     first_prompt: str | None
     first_at: dt.datetime | None
     last_at: dt.datetime | None
@@ -141,6 +142,7 @@ def _session(
         branch=row.branch or None,
         title=title_of(row.custom_title, row.ai_title, row.last_prompt, row.first_prompt),
         tag=row.tag or None,
+        continued_in=row.continued_in or None,
         first_prompt=row.first_prompt,
         first_at=_moment(row.first_at),
         last_at=_moment(row.last_at),
@@ -292,6 +294,7 @@ class _ListFromLogs:
             seen.last_prompt,
             seen.first_prompt,
             seen.tag,
+            seen.continued_in,
             None,
             None,
             None,

@@ -147,6 +147,11 @@ class Session:
         return self.glance.title or ""
 
     @property
+    def continued_in(self) -> str | None:
+        """The session that took over, when this one was sent to the background."""
+        return self.glance.continued_in
+
+    @property
     def cwd(self) -> str:
         """The directory it worked in, by its own entries."""
         return self.glance.cwd or ""

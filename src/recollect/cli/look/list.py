@@ -156,6 +156,7 @@ def session_line(session: ListedSession, now: dt.datetime) -> str:
     marks += [output.styled("archived", "dim")] if session.is_archived else []
     marks += [counted(session.agents, "agent")] if session.agents else []
     marks += [f"#{visible(session.tag)}"] if session.tag else []
+    marks += [f"continued in {visible(session.continued_in[:8])}"] if session.continued_in else []
     where = visible(session.cwd) or visible(Path(session.path).parent.name)
     return "  ".join(
         [

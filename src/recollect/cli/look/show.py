@@ -104,6 +104,7 @@ def run(options: Namespace) -> int:
     if damage and (options.api or not options.json):
         tell_damage(damage)
     _tell_pending(session)
+    _tell_links(session)
     return DamagedData.exit_code if damage and options.strict else 0
 
 
@@ -114,6 +115,14 @@ def _tell_pending(session: Session) -> None:
         output.note(
             f"recollect: {counted(pending.length, 'byte')} at the end are half a line and not shown yet"
         )
+
+
+def _tell_links(session: Session) -> None:
+    """Where the session goes on, and where it is controlled from."""
+    if session.glance.continued_in:
+        output.note(f"recollect: goes on in session {visible(session.glance.continued_in)}")
+    if session.glance.bridge_session:
+        output.note(f"recollect: controlled through session {visible(session.glance.bridge_session)}")
 
 
 def _check(options: Namespace) -> None:

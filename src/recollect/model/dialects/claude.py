@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recollect.model.damage import Notice
 from recollect.model.dialects.lenient import (
@@ -23,7 +24,7 @@ from recollect.model.dialects.lenient import (
     text_field,
     unknown_shape,
 )
-from recollect.model.entry import TAGGED, Body, ChainBody, Summary, UnknownBody
+from recollect.model.entry import TAGGED, Assistant, Body, ChainBody, Summary, UnknownBody
 
 Decoded = tuple[Body, tuple[Notice, ...]]
 
@@ -50,9 +51,9 @@ def decode(text: bytes) -> Decoded:
     """
     try:
         body: Body = _line.decode(text)
-        return body, ()
     except msgspec.ValidationError:
         return decode_leniently(raw_fields(text))
+    return (_with_model(body) if type(body) is Assistant else body), ()
 
 
 def decode_leniently(fields: RawFields) -> Decoded:
@@ -69,7 +70,14 @@ def decode_leniently(fields: RawFields) -> Decoded:
         body, complete = struct_of(kind, fields)
     except WrongShape as problem:
         return unknown_shape(type_name, fields, str(problem)), ()
-    return body, _notices(complete)
+    return (_with_model(body) if isinstance(body, Assistant) else body), _notices(complete)
+
+
+def _with_model(body: Assistant) -> Assistant:
+    """An answer whose model stands beside its message."""
+    if body.model is None or body.message.model is not None:
+        return body
+    return replace(body, message=replace(body.message, model=body.model))
 
 
 def _summary(fields: RawFields) -> Decoded:

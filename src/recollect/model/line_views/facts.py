@@ -117,6 +117,7 @@ class FactLine(LineLinks, frozen=True, rename="camel", gc=False):
     git_branch: str | None = None
     version: str | None = None
     request_id: str | None = None
+    model: str | None = None
     forked_from: Raw | UnsetType = UNSET
     message: _FactMessage | None = None
     content: Raw | UnsetType = UNSET
@@ -380,14 +381,15 @@ def _facts(line: FactLine, texts: Texts | None, response: ResponseUsage | None =
 
 
 def _usage_of(line: FactLine, message: _FactMessage, tool: str | None) -> ResponseUsage | None:
-    if message.usage is None or not is_billed(line.type, message.model):
+    model = message.model or line.model
+    if message.usage is None or not is_billed(line.type, model):
         return None
     return response_usage(
         message.usage,
         is_sidechain=line.is_sidechain,
         message_id=message.id,
         request_id=line.request_id,
-        model=message.model,
+        model=model,
         stop_reason=message.stop_reason,
         tool=tool,
         cost=None if isinstance(line.cost_usd, UnsetType) else bytes(line.cost_usd),

@@ -63,6 +63,7 @@ class AnswerLine(LineLinks, frozen=True, rename="camel", gc=False):
     git_branch: str | None = None
     version: str | None = None
     request_id: str | None = None
+    model: str | None = None
     forked_from: Raw | UnsetType = UNSET
     message: AnswerMessage | None = None
     cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")

@@ -207,7 +207,7 @@ class _LogUsageReader:
             message = None if line is None else line.message
             if line is None or message is None or message.usage is None:
                 return
-            if not is_billed("assistant", message.model):
+            if not is_billed("assistant", message.model or line.model):
                 return
             tool = first_tool(message.content) if self._task.with_tools else None
         except OddLine:
@@ -288,7 +288,7 @@ def _plain_row(message: str | None, request: str, one: _BestCopy, line: AnswerLi
         has_stop,
         line.forked_from is not UNSET,
         _at(one.time),
-        _shared(said.model),
+        _shared(said.model or line.model),
         _shared(line.git_branch),
         _shared(line.version),
         one.tool,

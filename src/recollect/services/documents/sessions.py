@@ -83,7 +83,8 @@ class ProjectsDocument(Struct, frozen=True):
 
 class ListedSessionDocument(Struct, frozen=True, kw_only=True):
     """One session of ``list --json``. ``archived``: only the archive has it. Counts are null if a log cannot
-    be read, ``responses`` and ``cost_usd`` if unknown. ``repo`` comes with ``--by repo``, ``unpriced`` if a model has no price.
+    be read, ``responses`` and ``cost_usd`` if unknown. ``repo`` comes with ``--by repo``, ``unpriced`` if a model has no price,
+    ``continued_in`` if another session took over.
     """
 
     id: str
@@ -102,6 +103,7 @@ class ListedSessionDocument(Struct, frozen=True, kw_only=True):
     cost_usd: str | None
     live: bool
     archived: bool
+    continued_in: str | UnsetType = UNSET
     unpriced: list[str] | UnsetType = UNSET
     repo: str | UnsetType = UNSET
 
@@ -142,5 +144,6 @@ def listed_session(one: ListedSession) -> ListedSessionDocument:
         cost_usd=None if unpriced or used is None else exact(used.pico_usd),
         live=one.is_live,
         archived=one.is_archived,
+        continued_in=one.continued_in or UNSET,
         unpriced=unpriced or UNSET,
     )

@@ -35,7 +35,15 @@ from recollect.model.titles import title_of
 from recollect.storage.logs.reader import LineBlock, OpenLog
 
 _WINDOW = 64 * 1024
-_METADATA = (Kind.CUSTOM_TITLE, Kind.AI_TITLE, Kind.TAG, Kind.LAST_PROMPT, Kind.SUMMARY)
+_METADATA = (
+    Kind.CUSTOM_TITLE,
+    Kind.AI_TITLE,
+    Kind.TAG,
+    Kind.LAST_PROMPT,
+    Kind.SUMMARY,
+    Kind.CONTINUED_IN,
+    Kind.BRIDGE_SESSION,
+)
 _BRANCH = re.compile(rb'"gitBranch"[ \t]*:[ \t]*"[^"]')
 _MAIN_LINE = re.compile(rb'"isSidechain"[ \t]*:[ \t]*false')
 _CHAIN_KINDS = frozenset(
@@ -55,7 +63,8 @@ class LogSummary(Struct, frozen=True, kw_only=True):
     """A log at a glance. Texts are None where the log has none, or where "" cleared them.
 
     Place and start come from the first lines, branch and client version from the
-    last ones. ``head_complete``: a first prompt was found or there is none.
+    last ones. ``continued_in`` is the session that took over, ``bridge_session`` the one elsewhere through which
+    it is controlled. ``head_complete``: a first prompt was found or there is none.
     ``metadata_complete``: titles, tag and prompts were found or there are none.
     """
 
@@ -73,6 +82,8 @@ class LogSummary(Struct, frozen=True, kw_only=True):
     ai_title: str | None = None
     summary: str | None = None
     tag: str | None = None
+    continued_in: str | None = None
+    bridge_session: str | None = None
     is_sidechain_only: bool = False
     head_complete: bool = True
     metadata_complete: bool = True
@@ -107,6 +118,8 @@ def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) ->
             ai_title=found.get(Kind.AI_TITLE) or None,
             summary=found.get(Kind.SUMMARY) or None,
             tag=found.get(Kind.TAG) or None,
+            continued_in=found.get(Kind.CONTINUED_IN) or None,
+            bridge_session=found.get(Kind.BRIDGE_SESSION) or None,
             is_sidechain_only=head.begins_aside and not tail.has_main_line,
             head_complete=head.complete,
             metadata_complete=tail.complete,
