@@ -1,7 +1,7 @@
-"""The homes that go through every surface: real ones where they are at hand, and three of our own making.
+"""The homes that go through every surface: real ones where they are at hand, and four of our own making.
 
 Ours need nothing from elsewhere. Each holds the cases that one kind of fact is decided by: what a session is
-called, what a response counts for, what a conversation is made of.
+called, what a response counts for, what a conversation is made of, where a line ends.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def cases() -> Iterator[HomeCase]:
     yield HomeCase("titles", lambda place: _made(place, _titles()))
     yield HomeCase("usage", lambda place: _made(place, _usage()))
     yield HomeCase("conversations", lambda place: _made(place, _conversations()))
+    yield HomeCase("endings", lambda place: _made(place, _endings()))
     yield HomeCase("sample", lambda _: sample_home())
     for home in sorted((SHARED / "samples" / "claude-home").glob("*/.claude")):
         yield HomeCase(f"samples/{home.parent.name}", lambda _, home=home: home)  # type: ignore[misc]
@@ -310,3 +311,43 @@ def _conversations() -> Iterator[Log]:
         *_after(2, [one | {"cwd": "/srv/app/below"} for one in _talk("Go down")]),
     ]
     yield _session(14, [*two_places])
+
+
+# ---- where a line ends -----------------------------------------------------------------------------------
+
+
+def _endings() -> Iterator[Log]:
+    """Last lines without a newline, values over several lines, objects with something before or after them."""
+    for number, after in enumerate((b"", b"garbage", b'{"type":"us', b"\0\0", b"\r", b" "), 1):
+        yield _ending(number, *_talk("Not ended", "Paid all the same"), after=after)
+    yield _ending(10, *_talk("Torn"), after=b'{"type":"assistant","message":{"usage"')
+    yield _ending(11, *_talk("A title at the end"), _meta("custom-title", customTitle="Last"))
+    yield _ending(12, *_talk("A tag at the end"), _meta("tag", tag="last"))
+    yield _ending(13, *_talk("Sent away"), _meta("continued-in", continuedInSessionId=name_of(1)))
+    yield _agent(1, "a9", [_own(line, 19, name_of(1), "/srv/app") for line in _talk("An agent")])
+    first, second = (_own(line, 20, name_of(20), "/srv/app") for line in _talk("Odd"))
+    pairs = (
+        (_bytes(second)[:-1], b"garbage\n"), (_bytes(second)[:-1], b"}\n"), (_bytes(second)[:-1], b"\0\0\n"),
+        (b"garbage", _bytes(second)), (b"\0", _bytes(second)), (b"\xef\xbb\xbf", _bytes(second)), (b"[\n", _bytes(second)),
+        (json.dumps(second, indent=1).encode(), b"\n"), (_bytes(second)[:40], b"\n"), (b'{"a":[\n', _bytes(second)),
+    )  # fmt: skip
+    for number, parts in enumerate(pairs, 20):
+        own = b"".join(parts).replace(name_of(20).encode(), name_of(number).encode())
+        own = own.replace(b"msg_20_", b"msg_%d_" % number).replace(b"req_20_", b"req_%d_" % number)
+        more = [_own(line, 20, name_of(number), "/srv/app") for line in _after(2, _talk("Go on"))]
+        head = {**first, "sessionId": name_of(number)}
+        texts = [_bytes(line).replace(b"_20_", b"_%d_" % number) for line in (head, *more)]
+        yield Log(f"-srv-app/{name_of(number)}.jsonl", [texts[0], own, *texts[1:]])
+    beside = [
+        line | {"model": "claude-sonnet-4-5-20250929"} for line in _talk("The model beside the message")
+    ]
+    beside[1]["message"] = {key: value for key, value in beside[1]["message"].items() if key != "model"}
+    yield _session(40, [*beside])
+
+
+def _ending(number: int, *lines: dict[str, Any], after: bytes = b"") -> Log:
+    """A session whose last line has no newline."""
+    log = _session(number, list(lines))
+    texts: list[dict[str, Any] | bytes] = [_bytes(line) for line in log.lines]
+    last = _bytes(log.lines[-1])[:-1]
+    return Log(log.path, [*texts[:-1], last + after])

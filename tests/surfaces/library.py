@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from pathlib import Path
 
 import recollect
 from recollect import aio
 from recollect.model.cost.report import CostRow
 from recollect.services.agents import agent_count
+from tests.client_parser import client_lines
 from tests.surfaces.case import Case
 from tests.surfaces.record import FIELDS, TOKENS, Record, Records, Surface, nothing_used
 
@@ -49,11 +51,18 @@ def _told(session: recollect.Session) -> Record:
         "first_at": session.glance.first_at,
         "last_at": session.glance.last_at,
         "messages": messages,
-        "lines": session.path.read_bytes().count(b"\n"),
+        "lines": _lines(session.path),
         "agents": agent_count(session),
         "tag": session.glance.tag,
         "damaged": len(session.damage()),
     }
+
+
+def _lines(log: Path) -> int:
+    """As an editor counts them, a last one without a newline included if it is whole."""
+    data = log.read_bytes()
+    whole = data[: client_lines(data)[1]]
+    return whole.count(b"\n") + bool(whole) - whole.endswith(b"\n")
 
 
 def _counted(counts: recollect.SessionCounts) -> Record:

@@ -66,6 +66,11 @@ class Line(msgspec.Struct, frozen=True, gc=False):
         return len(self.data) + self.ended
 
     @property
+    def text_lines(self) -> int:
+        """How many lines it is to an editor: a value may go over several."""
+        return 1 + self.data.count(b"\n")
+
+    @property
     def end(self) -> int:
         """Where to read on: the start of the next line, or the end of what was read of this one."""
         return self.offset + len(self.data) + self.ended
@@ -87,6 +92,11 @@ class Damage(msgspec.Struct, frozen=True):
     detail: str
     data: bytes = b""
     readable: Entry | None = None
+
+    @property
+    def text_lines(self) -> int:
+        """How many lines it is to an editor."""
+        return 1 + self.data.count(b"\n")
 
     @property
     def ended(self) -> bool:

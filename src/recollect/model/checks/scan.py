@@ -33,7 +33,7 @@ from recollect.model.checks.times import time_faults
 from recollect.model.checks.tools import ToolTrace, tool_faults
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
-from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
+from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
 from recollect.model.entry import Entry
 
 # At most this many violations of one rule are kept; the rest are only counted.
@@ -175,6 +175,8 @@ class _Scanner:
     def _take_tail(self, tail: Line) -> Iterator[RuleViolation]:
         """Like the client, read what follows the last newline if it is a whole entry."""
         item = codec.decode(tail, LIMITS)
+        if isinstance(item, Damage) and item.code is not DamageCode.INVALID_UTF8:
+            item = item.readable or item  # what follows a whole entry is not finished
         self.starts.append(tail.offset)
         self.lines += 1
         fault = tail_fault(tail, item, is_open=self._log.is_open)

@@ -60,7 +60,7 @@ class ExportSource:
 
     @functools.cached_property
     def lines(self) -> int:
-        return sum(1 for _ in read_lines(self.session.path))
+        return sum(line.text_lines for line in read_lines(self.session.path))
 
     @functools.cached_property
     def damage(self) -> list[Damage]:

@@ -61,7 +61,7 @@ class SessionListing:
 
     def take(self, line: Line | Damage, facts: LineFacts | None) -> None:
         """The next line; ``facts`` is None if it is not an entry."""
-        self._lines += not self._has_begun
+        self._lines += line.text_lines - self._has_begun
         self._has_begun = False
         if isinstance(line, Damage):
             return

@@ -26,7 +26,7 @@ def log_counts(path: Path, stop: int | None = None) -> LogCounts:
     lines = damaged = 0
     points: list[Point] = []
     for line in read_lines(path, stop=stop):
-        lines += 1
+        lines += line.text_lines
         damaged += isinstance(line, Damage) or damage_of(line) is not None
         point = node_of(line) if isinstance(line, Line) else None
         if point is not None:
