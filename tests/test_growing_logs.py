@@ -168,7 +168,8 @@ def test_every_byte_is_in_an_entry_in_damage_or_pending(data: bytes, places: lis
         for items in (list(LogReader(log)), followed):
             position = 0
             for item in items:
-                assert position <= item.offset and not data[position : item.offset].strip()
+                assert position <= item.offset
+                assert not data[position : item.offset].strip()
                 own = item.raw if isinstance(item, Entry) else item.data
                 assert own == data[item.offset : item.end].removesuffix(b"\n")
                 position = item.end

@@ -26,6 +26,8 @@ from recollect.model.entry import (
     UnknownBody,
     User,
 )
+from recollect.model.line_views.facts import facts_of
+from recollect.model.line_views.usage import plain_answer
 
 B = TypeVar("B", bound=Body)
 EVENT = {"timestamp": "2025-12-01T08:00:00Z", "uuid": "e-1", "session_id": "s-1"}
@@ -264,3 +266,22 @@ def test_every_dialect_comes_out_as_it_went_in(line: bytes) -> None:
 
     assert isinstance(entry, Entry)
     assert line + b"\n" == encode(entry)
+
+
+def test_a_model_beside_the_message_is_the_answers_model() -> None:
+    """Seed 004 writes ``model`` on the line: it is read by the codec and priced by every view."""
+    line = (
+        b'{"type":"assistant","sessionId":"s","uuid":"u","parentUuid":"p","timestamp":"2026-01-01T00:00:00Z",'
+        b'"message":{"role":"assistant","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":7}},'
+        b'"requestId":"req_1","model":"claude-sonnet-4-5-20250929"}'
+    )
+    entry, facts = decode(Line(line)), facts_of(line)
+    assert isinstance(entry, Entry)
+    assert isinstance(entry.body, Assistant)
+    assert facts is not None
+    assert facts.response is not None
+    answer = plain_answer(line, with_records=False)
+    assert answer is not None
+
+    models = {entry.body.message.model, facts.response.model, answer.model}
+    assert {"claude-sonnet-4-5-20250929"} == models
