@@ -41,7 +41,7 @@ _CUT = re.compile(
 )
 
 ReadAt = Callable[[int, int], bytes]
-"""At most so many bytes, from an offset; empty at the end."""
+"""Takes a size and an offset; gives at most that many bytes, none at the end."""
 
 _whole = msgspec.json.Decoder(msgspec.Raw).decode
 

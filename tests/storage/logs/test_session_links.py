@@ -14,8 +14,18 @@ from recollect.model.damage import Line
 from recollect.model.entry import BridgeSession, ContinuedIn, Entry
 from tests.small_home import ONE, TALK, TWO, put
 
-CONTINUED = {"type": "continued-in", "sessionId": ONE, "continuedInSessionId": TWO, "zork": [1]}
-BRIDGE = {"type": "bridge-session", "sessionId": ONE, "bridgeSessionId": "cse_01", "lastSequenceNum": 7}
+CONTINUED: dict[str, object] = {
+    "type": "continued-in",
+    "sessionId": ONE,
+    "continuedInSessionId": TWO,
+    "zork": [1],
+}
+BRIDGE: dict[str, object] = {
+    "type": "bridge-session",
+    "sessionId": ONE,
+    "bridgeSessionId": "cse_01",
+    "lastSequenceNum": 7,
+}
 
 
 def _entry(line: dict[str, object]) -> Entry:
