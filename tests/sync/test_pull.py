@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -12,16 +14,30 @@ from recollect.errors import InvalidId
 from recollect.model.project_key import project_key
 from recollect.services.sync import install as exchange_install
 from recollect.services.sync.repositories import identity_of, normalised
+from recollect.services.sync.selection import place_of
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.sync.keys import key_of, names_of
 from recollect.sync.remote import SessionDescription
 from recollect.sync.sealing import Sealer
 from recollect.sync.wire import START
 from tests import secret_home
-from tests.small_home import ONE, open_in_this_process, state
+from tests.small_home import ONE, TWO, open_in_this_process, state
+from tests.storage.archive.kept_sessions import KEY, SESSION
+from tests.storage.archive.test_bundle_tricks import ALLOWED, NAMES
 from tests.sync.machines import Machine, remote_log, repository
 from tests.sync.memory_remote import MemoryRemote
 
+FIRST = [
+    "flat",
+    "subagents",
+    "tool-results",
+    "custom-title.json",
+    "file-history",
+    "tasks",
+    "todos",
+    "plans",
+    "session-env",
+]
 URL = "git@github.com:acme/shop.git"
 
 
@@ -110,6 +126,32 @@ def test_a_remote_cannot_write_outside_a_session(tmp_path: Path, key: str) -> No
     done = machine.pull()
     assert [session for session, _ in done.problems] == [ONE]
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.read_bytes() == b"evil"] == []
+
+
+def test_every_key_leads_to_a_file_of_the_session_or_nowhere(tmp_path: Path) -> None:
+    """Over generated keys: the place lies in the home, and is one that a bundle may name too."""
+    rng, project, taken = random.Random(2), tmp_path / "projects" / KEY, 0
+    for _ in range(20_000):
+        names = [rng.choice(FIRST), *rng.choices(NAMES, k=rng.randint(0, 3))]
+        with contextlib.suppress(InvalidId):
+            place = place_of(key_of(*names), tmp_path, project, SESSION, is_log=rng.random() < 0.5)
+            assert ALLOWED.fullmatch(place.relative_to(tmp_path).as_posix()), names
+            taken += 1
+    assert taken > 500
+
+
+def test_an_agent_of_another_session_is_not_installed(tmp_path: Path) -> None:
+    """A log beside the session's belongs to the session that its lines name: the whole session is left out."""
+    remote, one, two, there, here = two_machines(tmp_path)
+    one.talk(ONE, str(there))
+    one.push()
+    foreign = json.dumps({"type": "user", "sessionId": TWO, "cwd": str(there)}).encode() + b"\n"
+    remote.append(ONE, "flat/agent-x", START, foreign, SessionDescription())
+    two.talk("11111111-0000-4000-8000-000000000001", str(here))
+    two.pull()
+    planned = two.install(apply=False)
+
+    assert ([], [(ONE, "has an agent that is not its own")]) == (planned.sessions, planned.left)
 
 
 def test_names_become_keys_and_come_back() -> None:

@@ -78,7 +78,7 @@ TIMES = [
 ]
 # What this bundle may become, said once more and in another way than the code says it.
 ALLOWED = re.compile(
-    rf"(projects/{KEY}/({SESSION}\.jsonl|agent-[^/]+\.(jsonl|meta\.json)|{SESSION}/(custom-title\.json|tool-results/[^/]+"
+    rf"(projects/{KEY}/({SESSION}\.jsonl|agent-[^/]*\.(jsonl|meta\.json)|{SESSION}/(custom-title\.json|tool-results/[^/]+"
     rf"|subagents/([^/]+/){{0,4}}agent-[^/]*\.(jsonl|meta\.json)))"
     rf"|(file-history|tasks)/{SESSION}/[^/]+|todos/{SESSION}(-agent-[^/]*)?\.json)",
     re.DOTALL,
