@@ -1,10 +1,10 @@
 """Archive old sessions, then move them to the trash. Nothing is lost.
 
 A session is old if its last entry is older than --days (30); a log without any
-entry is as old as its file. Sessions that a client has open and sessions tagged
-`hold` (`recollect tag S hold`) stay. Each session is archived, read back and
-compared before it is moved. show, search and cost still find it in the archive.
-Prints the plan; --apply carries it out and prints how to undo it.
+entry is as old as its file. Sessions that a client has open, sessions tagged
+`hold` (`recollect tag S hold`) and links stay. Each session is archived, read
+back and compared before it is moved. show, search and cost still find it in the
+archive. Prints the plan; --apply carries it out and prints how to undo it.
 
 --schedule makes it run by itself: it adds a hook to the user settings of the
 client, which cleans up when a session ends, and prints a cron line that does

@@ -2,7 +2,8 @@
 
 Nothing is deleted: log, sub-agents, file backups, tasks and todos move to the
 data directory, and --restore puts them back byte for byte. A session that a
-client has open is refused. Prints the plan; --apply carries it out.
+client has open is refused. Of a session that is a link, only the link moves.
+Prints the plan; --apply carries it out.
 
 Example:
   recollect rm 6ada00ba --apply
