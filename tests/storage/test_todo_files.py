@@ -268,6 +268,17 @@ def test_a_linked_task_list_is_not_written_to(files: TodoFiles, tmp_path: Path) 
     assert [] == list(target.iterdir())
 
 
+@pytest.mark.parametrize("room", ["tasks", "todos"])
+def test_a_home_may_keep_its_lists_behind_a_link(files: TodoFiles, tmp_path: Path, room: str) -> None:
+    """The directories directly in a home are its owner's layout: they are followed, as by every command."""
+    (tmp_path / "disk").mkdir()
+    (files.home.root / room).symlink_to(tmp_path / "disk")
+    files.add_task(S, "one")
+    files.write(S, [TodoItem("A")])
+
+    assert (["1"], 1) == ([task.id for task in files.tasks(S)], len(list((tmp_path / "disk").iterdir())))
+
+
 def test_eight_processes_add_tasks_and_none_is_lost(files: TodoFiles) -> None:
     """Eight times ten tasks make the numbers 1 to 80, each once."""
     script = (

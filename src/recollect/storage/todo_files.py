@@ -198,7 +198,7 @@ class TodoFiles:
             yield path, _task(path, _bytes_of(path))
 
     def _task_directory(self, session: SessionId) -> Path:
-        directory = openat.require_no_link(self.home.root, ("tasks", SessionId(session)))
+        directory = openat.require_no_link(self.home.root / "tasks", (SessionId(session),))
         with _as_storage_error(directory):
             fsops.make_directories(directory)
         return directory
@@ -208,7 +208,7 @@ class TodoFiles:
             raise UsageError(
                 f"task {ascii(task_id)[:40]}: is not a number", hint="list the tasks of the session"
             )
-        return openat.require_no_link(self.home.root, ("tasks", SessionId(session), f"{task_id}.json"))
+        return openat.require_no_link(self.home.root / "tasks", (SessionId(session), f"{task_id}.json"))
 
     # --- both ---------------------------------------------------------------------------------
 
@@ -228,7 +228,9 @@ class TodoFiles:
         return found
 
     def _replace(self, path: Path, data: bytes) -> None:
-        openat.require_no_link(self.home.root, path.relative_to(self.home.root).parts)
+        # The home's own directories may be links (``HomeBorder``); what is in them may not.
+        room, *parts = path.relative_to(self.home.root).parts
+        openat.require_no_link(self.home.root / room, tuple(parts))
         with _as_storage_error(path):
             fsops.make_directories(path.parent)
             fsops.replace_file(path, data)

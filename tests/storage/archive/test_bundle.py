@@ -94,6 +94,23 @@ def test_two_states_of_a_session_are_both_kept(tmp_path: Path, archive: Archive)
     assert [] == other.verify()
 
 
+def test_an_import_does_not_displace_what_was_archived_here(tmp_path: Path, archive: Archive) -> None:
+    """A bundle from the future with other bytes is kept as another state; one that continues the log counts."""
+    mine = archive.find(SESSION)
+    for name, log, expected in (
+        ("other", lines(7, seed=8), mine.log.stored),
+        ("longer", lines(40) + lines(2, seed=9), None),
+    ):
+        home, other = tmp_path / name, Archive(tmp_path / f"{name}-archive")
+        theirs = added(other, home, small_session(home, log=log), at="9999-01-01T00:00:00+00:00").manifest
+        export_bundle(other, [theirs], tmp_path / f"{name}.tar")
+        (taken,) = taken_in(archive, tmp_path / f"{name}.tar")
+
+        assert (expected or theirs.log.stored) == taken.log.stored == archive.find(SESSION).log.stored
+        assert {mine.log.stored, theirs.log.stored} <= set(taken.objects().values())
+        assert [] == archive.verify()
+
+
 def hostile(members: list[Member], manifest: Manifest) -> Iterator[tuple[str, list[Member]]]:
     """Bundles that must be refused, each with a name; ``members`` are those of a sound one."""
     objects = [one for one in members if one[0].name.startswith("objects/")]

@@ -197,6 +197,20 @@ class Archive:
         ]
         return (*before.earlier, *lost)
 
+    def combined(self, known: Manifest, other: Manifest) -> Manifest:
+        """The manifest of a session that is here and comes from elsewhere too; no state of a file is lost.
+
+        The newer one counts. What this machine archived is never displaced by an import, unless that continues it.
+        """
+        is_newer = dt.datetime.fromisoformat(other.archived_at) > dt.datetime.fromisoformat(known.archived_at)
+        if known.is_own:
+            files = {file.path: file.stored for file in other.files}
+            shared = [file for file in known.files if known.may_come_from_elsewhere(file.path)]
+            is_newer = all(
+                file.path in files and self._is_continued(file.stored, files[file.path]) for file in shared
+            )
+        return _merged(other, known) if is_newer else _merged(known, other)
+
     def _is_continued(self, old: StoredObject, new: StoredObject) -> bool:
         """Whether the new state begins with the old one, byte for byte."""
         if old.sha256 == new.sha256:
@@ -362,10 +376,8 @@ class Archive:
         return manifest
 
 
-def merged(one: Manifest, other: Manifest) -> Manifest:
-    """Two manifests of one session, from two machines: the newer plus what only the older has."""
-    is_first = dt.datetime.fromisoformat(one.archived_at) >= dt.datetime.fromisoformat(other.archived_at)
-    newer, older = (one, other) if is_first else (other, one)
+def _merged(newer: Manifest, older: Manifest) -> Manifest:
+    """Two manifests of one session: the newer plus what only the older has."""
     present = {file.stored.sha256 for file in newer.files}
     more = tuple(
         EarlierVersion(file.path, file.stored, older.archived_at)

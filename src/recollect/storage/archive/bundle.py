@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, StorageError, UsageError
 from recollect.model.line_views.links import line_links
-from recollect.storage.archive.archive import Archive, merged
+from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.manifest import ArchivedFile, EarlierVersion, Manifest, decoded, encoded
 from recollect.storage.archive.objects import StoredObject
 from recollect.storage.archive.seekable import SeekableReader
@@ -252,7 +252,7 @@ class _BundleContents:
 
     def _publish(self, manifest: Manifest) -> Manifest:
         known = self._archive.known(manifest.project_key, manifest.session)
-        manifest = manifest if known is None else merged(known, manifest)
+        manifest = manifest if known is None else self._archive.combined(known, manifest)
         self._archive.publish(manifest)
         return manifest
 
