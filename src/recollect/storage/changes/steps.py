@@ -208,8 +208,11 @@ class ChangeSteps(ChangeFiles):
         copied stays, under its hidden name.
         """
         for number, step in enumerate(self.record.steps):
-            if step.is_copied and self.record.state == "done" and self._is_as_copied(number):
-                discard_tree(self._hidden(number))
+            if step.is_copied and self.record.state == "done":
+                # Under a name of its own, a tree that a crash left half deleted is not taken for one that changed.
+                if self._is_as_copied(number):
+                    fsops.rename_new(self._hidden(number), self._hidden(number, "d"))
+                discard_tree(self._hidden(number, "d"))
         super().dissolve()
 
     def _require(
