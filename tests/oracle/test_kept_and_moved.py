@@ -45,7 +45,7 @@ def test_a_session_from_the_archive_is_resumed(client: Client, tmp_path: Path, t
     archive = keep.archive_at(tmp_path / "data")
     keep.add_all(archive, list(Home(client.config).sessions()), NOW)
     path.unlink()
-    keep.restore(archive, archive.find(SESSION), None)
+    keep.restore(archive, archive.find(SESSION), client.config)
     assert before == path.read_bytes()
     assert loaded(messages) == resumed(client, path, SESSION)
 
