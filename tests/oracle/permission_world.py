@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,16 @@ for line in sys.stdin:
     if "id" in asked:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answers[asked["method"]]()}), flush=True)
 """
-_DENIED = re.compile(r"has been denied|No such tool available|denied by your permission settings|denied by permission")
+_DENIED = re.compile(
+    r"has been denied|No such tool available|denied by your permission settings|denied by permission|denied access to"
+    r"|covered by a Read deny rule|blocked by permission rules"
+)
 _ASKED = re.compile(
     r"haven't granted it|requires? (?:explicit )?(?:approval|confirmation)|needs approval|was blocked|plan mode"
-    r"|Auto mode is unavailable|Permission to|permission rule"
+    r"|Auto mode is unavailable|sensitive file"
 )
+_UNDECIDED = re.compile(r"<tool_use_error>|Refusing to write|Invalid URL|cannot fetch localhost")
+"""The call failed before or after the decision for a reason of its own."""
 
 
 class PermissionWorld:
@@ -68,10 +73,16 @@ class PermissionWorld:
         """Make every file; what a call has changed is made good again."""
         outside = (self.home / "docs/d.txt", self.home / "other.txt", self.home / ".claude/sub/x.txt")
         outside += (self.out / "out.txt", self.out / "sub/x.txt", self.cwd.parent / "outside.txt")
-        for path, text in {**{self.cwd / name: text for name, text in FILES.items()}, **dict.fromkeys(outside, "S")}.items():
+        for path, text in {
+            **{self.cwd / name: text for name, text in FILES.items()},
+            **dict.fromkeys(outside, "S"),
+        }.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        for name, target in {**LINKS, **{name: f"{self.out}{rest}" for name, rest in LINKS_OUT.items()}}.items():
+        for name, target in {
+            **LINKS,
+            **{name: f"{self.out}{rest}" for name, rest in LINKS_OUT.items()},
+        }.items():
             if not os.path.lexists(self.cwd / name):
                 os.symlink(target, self.cwd / name)
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
@@ -101,7 +112,12 @@ class PermissionWorld:
     def placed(self, value: Any, *, command: bool = False) -> Any:
         """The value with its places filled in."""
         text = json.dumps(value)
-        places = {"$CWD": self.cwd, "$OUT": self.out, "$NEVER": self.root / "never", "$OTHER": self.root / "other"}
+        places = {
+            "$CWD": self.cwd,
+            "$OUT": self.out,
+            "$NEVER": self.root / "never",
+            "$OTHER": self.root / "other",
+        }
         for mark, place in places.items():
             text = text.replace(mark, str(place))
         return json.loads(text if command else text.replace("$HOME", str(self.home)))
@@ -117,7 +133,9 @@ def decided(home: Path, cwd: Path, case: Case) -> Decision:
     os.environ["HOME"] = str(home)
     try:
         nothing = cwd.parent / "no-managed-settings.json"
-        engine = permit(ClaudeHome(home / ".claude", home / ".claude.json"), cwd, mode=case["mode"], managed=nothing)
+        engine = permit(
+            ClaudeHome(home / ".claude", home / ".claude.json"), cwd, mode=case["mode"], managed=nothing
+        )
         return engine.decide(case["tool"], case["input"])
     finally:
         if before is not None:
@@ -140,30 +158,47 @@ class PermissionClient(Client):
         return {**super()._environment(), **kept, "IS_SANDBOX": "1"}
 
     def answers(self, cases: Sequence[Case]) -> list[tuple[str, str]]:
-        """The verdict and the text of the result for cases with the same settings and mode, in one run."""
-        self.stub.script = [self.world.call(case) for case in cases]
+        """The verdict and the text of the result for cases with the same settings and mode, in one run.
+
+        A harmless command goes first: before any command has run, the client asks about variables of the shell.
+        """
+        self.stub.script = [("Bash", {"command": "true"}), *map(self.world.call, cases)]
         self.stub.asked.clear()
         mode = cases[0]["mode"]
         done = self.ask("Go on.", *(("--permission-mode", mode) if mode else ()))
-        found = list(self._results())
+        found = max(map(_results, self.stub.conversations()), key=len, default=[])[1:]
         assert (len(found), self.stub.script) == (len(cases), []), f"{len(found)} {done.stdout} {done.stderr}"
         tools = (case["tool"] for case in cases)
         return [(verdict_of(tool, *one), one[1]) for tool, one in zip(tools, found, strict=True)]
 
-    def _results(self) -> Iterator[tuple[bool, str]]:
-        for message in self.stub.conversations()[-1]:
-            if isinstance(message["content"], list):
-                for block in message["content"]:
-                    if block["type"] == "tool_result":
-                        content = block.get("content")
-                        text = content if isinstance(content, str) else json.dumps(content)
-                        yield bool(block.get("is_error")), text
+
+def _results(conversation: list[dict[str, Any]]) -> list[tuple[bool, str]]:
+    """Whether each call failed, and what it gave back."""
+    blocks = [
+        block
+        for message in conversation
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    ]
+    texts = (block.get("content") for block in blocks)
+    return [
+        (bool(block.get("is_error")), text if isinstance(text, str) else json.dumps(text))
+        for block, text in zip(blocks, texts, strict=True)
+    ]
 
 
 def verdict_of(tool: str, is_error: bool, text: str) -> str:
-    """The client's decision, read from the result of the call; a command that ran and failed was allowed."""
+    """The client's decision, read from the result of the call; a command that ran and failed was allowed.
+
+    Empty when the result does not tell.
+    """
     if not is_error or text.startswith("Exit code"):
         return "allow"
     if _DENIED.search(text):
         return "deny"
-    return "ask" if tool == "Bash" or _ASKED.search(text) else "allow"
+    if _ASKED.search(text):
+        return "ask"
+    if _UNDECIDED.search(text):
+        return ""
+    return "ask" if tool == "Bash" else "allow"

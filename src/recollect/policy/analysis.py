@@ -63,6 +63,8 @@ class Analysis:
     commands: tuple[Command, ...] = ()
     unanalysable: tuple[str, ...] = ()
     """Why the text is not fully understood; empty means it is."""
+    wary: tuple[str, ...] = ()
+    """Constructs that are understood and still asked about, as the client does (R23)."""
     suspects: frozenset[str] = field(default_factory=frozenset)
     """Every word that may become a command's name: after unwrapping (``env``, ``sudo``) and quote removal,
     in substitutions, and, when unanalysable, every token of the raw text."""

@@ -15,25 +15,25 @@ from functools import lru_cache
 
 from recollect.policy import commands, shell
 from recollect.policy.analysis import Analysis, Command, Redirect, Word
+from recollect.policy.any_program import INTERPRETERS
+from recollect.policy.commands.environment import harmless_environment
 from recollect.policy.decision import Verdict
-from recollect.policy.directory_tracking import Directories, git_after_leaving
+from recollect.policy.directory_tracking import Directories, runs_git
 from recollect.policy.file_commands import accepted_edit, removes_everything
 from recollect.policy.findings import PolicyFinding, by_nature, by_rule
-from recollect.policy.looked_at import (
-    UNKNOWN,
-    listed,
-    looked_at,
-    names_unknown_file,
-    swept,
-    with_known_heredocs,
-)
+from recollect.policy.looked_at import listed, names_unknown_file, swept, with_known_heredocs
 from recollect.policy.modes import Mode
+from recollect.policy.path_gate import PathGate, changes_files
 from recollect.policy.path_judge import PathJudge
 from recollect.policy.raw_words import readings_of
 from recollect.policy.rule_index import CommandRule, RuleIndex
 from recollect.policy.rules import Rule
 
 _LONGEST_CACHED = 10_000
+_STAYS = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&")
+_STREAMS = frozenset({"/dev/null", "/dev/stdin"})
+_ENVIRONMENT = re.compile(r"LANG|LC_\w+|GIT_\w+|PYTHON\w*|NODE_\w+|PERL\w*|RUBY\w*|JAVA\w*|npm_\w+")
+"""Variables that other programs act on, beside those that the shell acts on."""
 _KINDS = {"read": ("Read",), "write": ("Edit", "Read")}
 _OPTIONS_WITH_VALUE = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "-H", "--context", "-n"}
@@ -66,6 +66,7 @@ class BashJudge:
         self._indexes = indexes
         self._paths = paths
         self._mode = mode
+        self._gate = PathGate(paths)
 
     def judge(self, text: str) -> BashJudgement:
         """Every part of the text with its finding; never empty."""
@@ -90,12 +91,29 @@ class BashJudge:
             parts.append((text, self._whole(analysis, covered)))
         else:
             parts.extend((text, finding) for finding in self._suspected(analysis))
-        if git_after_leaving(views, directories):
-            why = "git would run with the settings and hooks of another directory"
-            parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
+        if not covered and self._mode is not Mode.BYPASS:
+            parts.extend((text, finding) for finding in self._cautions(analysis, views, directories))
         return BashJudgement(
             tuple(parts), analysis.unanalysable + _unknown(analysis), tuple(dict.fromkeys(files))
         )
+
+    def _cautions(
+        self, analysis: Analysis, views: list[Command], directories: Directories
+    ) -> Iterator[PolicyFinding]:
+        """What the client asks about in the text as a whole (R11, R23)."""
+        if analysis.wary:
+            why = f"{analysis.wary[0]} is asked about unless a rule allows all of Bash"
+            yield by_nature(Verdict.ASK, analysis.wary[0], why)
+        moves = [command for command in analysis.commands if directories.changes(command)]
+        if moves and directories.stays(moves[0]) and _STAYS.match(analysis.text):
+            moves = moves[1:]
+        if (moves or directories.left) and runs_git(views):
+            why = "git would run with the settings and hooks of another directory"
+            yield by_nature(Verdict.ASK, "cd elsewhere, then git", why)
+        if len(moves) > 1:
+            yield by_nature(Verdict.ASK, "several cd", "it changes the directory more than once")
+        if moves and any(changes_files(commands.gated_view(command)) for command in analysis.commands):
+            yield by_nature(Verdict.ASK, "cd and a write", "it changes the directory and writes a file")
 
     # One command
 
@@ -114,6 +132,12 @@ class BashJudge:
         floor = self._floor(reading, directories)
         if floor:
             return floor
+        view = commands.gated_view(reading.command)
+        held = None
+        if self._mode is not Mode.BYPASS:
+            held = (self._gate.leads_out if covered else self._gate.finding)(view, directories)
+        if held:
+            return held
         if covered:
             return by_rule(covered, "every use of Bash is allowed")
         found = self._allowed(reading.command, directories)
@@ -204,63 +228,47 @@ class BashJudge:
     # Allowing
 
     def _allowed(self, command: Command, directories: Directories) -> PolicyFinding | None:
-        exact = self._exact_rule(command) if command.argv is not None else None
-        if exact:
-            return by_rule(exact, "the rule is exactly this command")
         if not self._redirects_pass(command.redirects, directories):
             return None
+        if not command.words:
+            return _assigned(command)
         rule = self._allow_rule(command)
         if rule:
             return by_rule(rule, "the command matches")
-        return self._harmless(command, directories) or self._accepted_edit(command, directories)
-
-    def _exact_rule(self, command: Command) -> Rule | None:
-        text = command.raw.strip()
-        names = _names(text.split(None, 1)[0]) if text else ()
-        for _, rule, pattern in self._indexes[Verdict.ALLOW].for_programs(names):
-            if pattern.exact == text:
-                return rule
-        return None
+        return self._harmless(command, directories) or self._accepted_edit(command)
 
     def _allow_rule(self, command: Command) -> Rule | None:
         view = commands.allow_view(command)
-        if command.argv is None or view is None or not view.words:
+        index = self._indexes[Verdict.ALLOW]
+        if view is None or not view.words:
+            for _, rule, pattern in index.for_programs(_names(_first(command.raw))):
+                if pattern.exact == command.raw.strip():
+                    return rule
             return None
         prefix = "".join(f"{name}={word.raw} " for name, word in command.assignments)
-        for text in _faithful_spellings(view):
-            for _, rule, pattern in self._indexes[Verdict.ALLOW].for_programs(_names(_first(prefix + text))):
-                if prefix and not pattern.literal_start.startswith(prefix):
+        prefixes = ("", prefix) if harmless_environment(command.assignments) else (prefix,)
+        spelled = dict.fromkeys((*_faithful_spellings(view), *_faithful_spellings(command)))
+        for text in (before + text for before in prefixes for text in spelled):
+            for _, rule, pattern in index.for_programs(_names(_first(text))):
+                if prefix and text.startswith(prefix) and not pattern.literal_start.startswith(prefix):
                     continue
-                if pattern.matches(prefix + text):
+                if self._mode is Mode.PLAN and pattern.first_word in INTERPRETERS:
+                    continue
+                # An exact rule is one text: other blanks or quotes are another command.
+                if pattern.exact == text in command.raw or (pattern.exact is None and pattern.matches(text)):
                     return rule
         return None
 
     def _harmless(self, command: Command, directories: Directories) -> PolicyFinding | None:
-        """A read-only command may run without a rule, if it reads only where the session may read (R10,
-        R11)."""
-        view = commands.allow_view(command)
-        if command.assignments or view is None or not view.words or any(map(_substitutes, view.words)):
+        """A read-only command may run without a rule; the places it reads were checked before (R10, R11)."""
+        view = commands.looking_view(command)
+        if view is None or not view.words or not harmless_environment(command.assignments):
             return None
-        if not self._redirects_pass(command.redirects, directories):
+        if directories.changes(view):
+            return PolicyFinding(Verdict.ALLOW, "it changes to a working directory")
+        if not commands.read_only(replace(view, redirects=(), assignments=())):
             return None
-        if directories.changes(command):
-            inside = directories.stays_inside(command)
-            return PolicyFinding(Verdict.ALLOW, "it changes to a working directory") if inside else None
-        if not commands.read_only(replace(view, redirects=())):
-            return None
-        if all(self._readable(path, directories) for path in looked_at(view)):
-            return PolicyFinding(Verdict.ALLOW, "it is read-only")
-        return None
-
-    def _readable(self, path: str, directories: Directories) -> bool:
-        if path == "-":
-            return True
-        if path == UNKNOWN:
-            return False
-        return all(
-            cwd is not None and self._paths.readable(self._paths.file(path, cwd)) is not None
-            for cwd in directories.possible
-        )
+        return PolicyFinding(Verdict.ALLOW, "it is read-only")
 
     def _redirects_pass(self, redirects: Iterable[Redirect], directories: Directories) -> bool:
         return all(self._redirect_passes(redirect, directories) for redirect in redirects)
@@ -272,7 +280,7 @@ class BashJudge:
         if target.text is None or target.globs:
             return False
         if not redirect.writes:
-            return target.text == "/dev/null" or self._readable(target.text, directories)
+            return target.text in _STREAMS or self._readable(target.text, directories)
         edits_run = self._mode.edits_run
         return all(
             (cwd is not None or target.text.startswith("/"))
@@ -281,13 +289,16 @@ class BashJudge:
             for cwd in directories.possible
         )
 
-    def _accepted_edit(self, command: Command, directories: Directories) -> PolicyFinding | None:
+    def _readable(self, path: str, directories: Directories) -> bool:
+        return all(
+            cwd is not None and self._paths.readable(self._paths.file(path, cwd)) is not None
+            for cwd in directories.possible
+        )
+
+    def _accepted_edit(self, command: Command) -> PolicyFinding | None:
+        """The places were checked before: all are in the working directories, or an Edit rule names them."""
         if not self._mode.file_commands_run or command.assignments or not accepted_edit(command):
             return None
-        for _, path in commands.file_operands(command):
-            for cwd in directories.possible:
-                if cwd is None or not self._paths.in_workspace(self._paths.file(path, cwd)):
-                    return None
         return PolicyFinding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
 
     # The text as a whole
@@ -409,13 +420,19 @@ def _without_options(values: list[str]) -> list[str]:
 def _faithful_spellings(view: Command) -> list[str]:
     """The texts an allow pattern is compared with: none where quoting could have hidden a word boundary."""
     texts = [" ".join(word.raw for word in view.words)]
+    if _plain(view.words[0]):
+        texts.append(" ".join([view.words[0].text or "", *(word.raw for word in view.words[1:])]))
     if view.argv is not None and all(_plain(word) for word in view.words):
         texts.append(" ".join(word.text or "" for word in view.words))
     return list(dict.fromkeys(texts))
 
 
-def _substitutes(word: Word) -> bool:
-    return word.text is None and re.search(r"[`(]", word.raw) is not None
+def _assigned(command: Command) -> PolicyFinding | None:
+    """``X=1`` alone sets a variable of the shell, which nothing else may then use (R23)."""
+    one = len(command.assignments) == 1 and not command.redirects
+    if not one or _ENVIRONMENT.fullmatch(command.assignments[0][0]):
+        return None
+    return PolicyFinding(Verdict.ALLOW, "it only sets a variable")
 
 
 def _plain(word: Word) -> bool:

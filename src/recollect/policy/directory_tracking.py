@@ -28,10 +28,9 @@ class Directories:
         """Whether the command changes the directory by name."""
         return bool(command.words) and command.words[0].text == "cd"
 
-    def stays_inside(self, command: Command) -> bool:
-        """Whether every possible target is in a working directory."""
-        targets = self._targets(command)
-        return all(target is not None and self._inside(target) for target in targets)
+    def stays(self, command: Command) -> bool:
+        """Whether every possible target is the working directory itself."""
+        return all(target == self._paths.place.cwd for target in self._targets(command))
 
     def after(self, command: Command, views: Iterable[Command]) -> None:
         """Record a command that may have run, under any wrapper."""
@@ -43,9 +42,6 @@ class Directories:
             place = target if len(self.possible) < _MOST else None
             if place not in self.possible:
                 self.possible.append(place)
-
-    def _inside(self, path: str) -> bool:
-        return self._paths.in_workspace(self._paths.file(path))
 
     def _targets(self, command: Command) -> list[str | None]:
         if not command.words or command.words[0].text not in ("cd", "pushd", "chdir"):
@@ -65,12 +61,6 @@ def _moves(command: Command) -> bool:
     return bool(command.words) and command.words[0].text in _CHANGERS
 
 
-def git_after_leaving(views: Iterable[Command], directories: Directories) -> bool:
-    """Whether git may run in a directory that the text changed to, which may hold another repository.
-
-    ``views`` are the deny views of all commands. The client asks also below a working directory,
-    because a bare repository may have been placed there.
-    """
-    if not directories.left:
-        return False
+def runs_git(views: Iterable[Command]) -> bool:
+    """Whether git may run, by the deny views of all commands."""
     return any(view.words and (view.words[0].text or "").rsplit("/", 1)[-1] == "git" for view in views)

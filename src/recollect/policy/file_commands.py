@@ -7,26 +7,23 @@ import re
 from recollect.policy.analysis import Command
 from recollect.policy.paths import PathBase, absolute, collapsed
 
-_ACCEPTED = {
-    "mkdir": frozenset({"-p", "-v", "-pv", "-vp", "--parents", "--verbose"}),
-    "touch": frozenset({"-a", "-c", "-m", "--no-create"}),
-    "cp": frozenset({"-r", "-R", "-a", "-f", "-p", "-v", "-n", "-rf", "-i", "--recursive", "--force"}),
-    "mv": frozenset({"-f", "-n", "-v", "-i", "--force", "--verbose"}),
-    "rm": frozenset({"-f", "-v", "-i", "--force", "--verbose"}),
-    "rmdir": frozenset({"-p", "-v", "--parents", "--verbose"}),
-}
-"""Programs, with the flags that change nothing but the named files."""
+_ACCEPTED = frozenset({"mkdir", "touch", "cp", "mv", "rm", "rmdir", "sed"})
+_SED_OPTIONS = frozenset({"-i", "--in-place", "-E"})
+_SED_EDIT = re.compile(r"s/[^/\\\n]+/[^/\\\n]*/[gi0-9]?")
 
 
 def accepted_edit(command: Command) -> bool:
-    """Whether ``acceptEdits`` runs the command and every flag is known. Its files are judged elsewhere."""
+    """Whether ``acceptEdits`` runs the command. Its files are checked elsewhere (``path_gate``)."""
     argv = command.argv
-    if not argv or argv[0] not in _ACCEPTED or len(argv) < 2:
-        return False
-    if any(word.globs for word in command.words):
+    if not argv or argv[0] not in _ACCEPTED or command.words[0].raw != argv[0] or "--" in argv:
         return False
     flags = [word for word in argv[1:] if word.startswith("-")]
-    return all(flag in _ACCEPTED[argv[0]] for flag in flags)
+    if argv[0] == "touch":
+        return not flags
+    if argv[0] != "sed":
+        return True
+    operands = [word for word in argv[1:] if not word.startswith("-")]
+    return len(operands) > 1 and set(flags) <= _SED_OPTIONS and _SED_EDIT.fullmatch(operands[0]) is not None
 
 
 def removes_everything(command: Command, place: PathBase) -> bool:

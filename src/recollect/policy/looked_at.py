@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 
 from recollect.policy import commands
 from recollect.policy.analysis import Command, Word
@@ -16,39 +15,6 @@ from recollect.policy.analysis import Command, Word
 UNKNOWN = "\x01"
 """Stands for a path that cannot be known."""
 
-_NAME_NO_PATHS = frozenset(
-    {
-        ":",
-        "[",
-        "arch",
-        "basename",
-        "command",
-        "date",
-        "dirname",
-        "echo",
-        "env",
-        "expr",
-        "false",
-        "free",
-        "groups",
-    }
-    | {
-        "history",
-        "hostname",
-        "id",
-        "nproc",
-        "printenv",
-        "printf",
-        "ps",
-        "pwd",
-        "seq",
-        "sleep",
-        "test",
-        "true",
-        "tty",
-    }
-    | {"type", "uname", "uptime", "which", "whoami"}
-)
 _LISTERS = frozenset(
     {
         "df",
@@ -77,22 +43,6 @@ _RECURSIVE = re.compile(
     r"-[A-Za-z]*[rRa]|--recursive|--dereference-recursive|--archive|--directories=recurse"
 )
 _HEREDOC = re.compile(r'"\$\(\s*cat\s+<<(-?)\s*([\'"])(\w+)\2[ \t]*\n(.*)\n(\t*)\3[ \t]*\n\s*\)"', re.DOTALL)
-
-
-def looked_at(command: Command) -> list[str]:
-    """Every path a read-only command may access; ``UNKNOWN`` for a word of unknown value."""
-    view = _marked(command)
-    name = view.words[0].text or ""
-    if name in _NAME_NO_PATHS:
-        return []
-    found = [path for _, path in commands.file_operands(replace(view, redirects=()))]
-    if found or _operands_known(name):
-        return found
-    values = [text.partition("=")[2] if text.startswith("-") else text for text in view.argv or ()][1:]
-    listed = [value for value in values if name in _LISTERS and not value.startswith(("(", "!"))]
-    return [
-        value for value in (listed or values) if value and (listed or value == UNKNOWN or _leads_away(value))
-    ]
 
 
 def listed(command: Command) -> list[str]:
@@ -154,14 +104,3 @@ def _marked(command: Command) -> Command:
         Word(word.raw, UNKNOWN, word.globs) if word.text is None else word for word in command.words
     )
     return replace(command, words=words)
-
-
-@lru_cache(maxsize=512)
-def _operands_known(name: str) -> bool:
-    """Whether ``file_operands`` can separate this program's files from its patterns and scripts."""
-    words = tuple(Word(text, text) for text in (name, "a", "b", "c"))
-    return bool(commands.file_operands(Command(" ".join(word.raw for word in words), words)))
-
-
-def _leads_away(text: str) -> bool:
-    return text.startswith(("/", "~")) or ".." in text.split("/")

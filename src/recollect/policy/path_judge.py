@@ -31,7 +31,7 @@ from recollect.policy.world import World
 _WORKTREE = re.compile(r".*/\.claude/worktrees/[^/]+/")
 _WILD = re.compile(r"[*?\[\\]")
 _FEW = 8
-_ALWAYS_WRITABLE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_ALWAYS_WRITABLE = frozenset({"/dev/null"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,10 @@ class PathJudge:
     def in_workspace(self, file: NamedFile) -> bool:
         """Whether every name of the file is in a working directory."""
         return all(any(inside(form, root) for root in self._roots) for form in file.forms)
+
+    def leads_out(self, file: NamedFile) -> bool:
+        """Whether the path as written is in a working directory and a link leads it out of all of them."""
+        return any(inside(file.written, root) for root in self._roots) and not self.in_workspace(file)
 
     def is_root(self, path: str) -> bool:
         return all(form in self._roots for form in self.file(path).forms)

@@ -1,8 +1,8 @@
 """The specifier of ``Read(...)`` and ``Edit(...)``: gitignore-like, with four anchors (R12).
 
 ``//etc`` is absolute, ``~/x`` starts at home, ``/x`` at the directory of the settings file, and
-anything else at the working directory. A pattern without a slash matches at any depth. A pattern that
-matches a directory matches everything in it.
+anything else at the working directory. A pattern without an inner slash, ``./x`` included, matches at any
+depth. A pattern that matches a directory matches everything in it.
 """
 
 from __future__ import annotations
@@ -109,8 +109,10 @@ def path_pattern(text: str) -> PathPattern | str:
         anchor, body = Anchor.HOME, body[2:]
     elif body.startswith("/"):
         anchor, body = Anchor.SOURCE, body[1:]
+    elif body in (".", "./"):
+        return "it matches no file; write ./** for the working directory"
     elif body.startswith("./"):
-        body = "/" + body[2:]
+        body = body[2:]
     floating = anchor is Anchor.CWD and "/" not in body.rstrip("/")
     body = re.sub(r"/+", "/", body).strip("/")
     body = "/".join(part for part in body.split("/") if part != ".")

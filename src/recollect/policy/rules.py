@@ -20,6 +20,7 @@ from recollect.policy.tool_names import (
     NAMING_ARGUMENTS,
     PRIMARY_ARGUMENTS,
     READING_TOOLS,
+    SAME_TOOL,
     is_mcp,
 )
 
@@ -85,10 +86,11 @@ def parse_rule(text: str, verdict: Verdict, source: RuleSource) -> Rule | RulePr
     """The rule for this text in the allow, ask or deny list of that source."""
     if not isinstance(text, str):
         return RuleProblem(repr(text), verdict, source, "a rule is a text")
-    form = _FORM.fullmatch(text.strip())
+    # Blanks at the ends stop an allow from matching anything; a deny or ask is read without them.
+    form = _FORM.fullmatch(text if verdict is Verdict.ALLOW else text.strip())
     if not form:
         return RuleProblem(text, verdict, source, "it does not have the form Tool or Tool(specifier)")
-    tool, inner = form.group(1), form.group(2)
+    tool, inner = SAME_TOOL.get(form.group(1), form.group(1)), form.group(2)
     why = _bad_name(tool, verdict)
     if why:
         return RuleProblem(text, verdict, source, why)
@@ -114,11 +116,11 @@ def _bad_name(tool: str, verdict: Verdict) -> str | None:
 
 def _specifiers(tool: str, inner: str, verdict: Verdict) -> tuple[Specifier, ...] | str:
     readings: list[Specifier] = []
-    main = _main_reading(tool, inner)
+    main = _main_reading(tool, inner, verdict)
     if main is not None and not isinstance(main, str):
         readings.append(main)
     parameter = _PARAMETER.fullmatch(inner)
-    is_prefix = isinstance(main, CommandPattern) and inner.rstrip().endswith(":*")
+    is_prefix = isinstance(main, CommandPattern | ParameterPattern) and inner.rstrip().endswith(":*")
     if parameter and not isinstance(main, DomainPattern) and not is_prefix:
         name, value = parameter.groups()
         if name in PRIMARY_ARGUMENTS:
@@ -132,10 +134,11 @@ def _specifiers(tool: str, inner: str, verdict: Verdict) -> tuple[Specifier, ...
     return main if isinstance(main, str) else f"{tool} has no rules of this form, so it would never match"
 
 
-def _main_reading(tool: str, inner: str) -> Specifier | str | None:
+def _main_reading(tool: str, inner: str, verdict: Verdict) -> Specifier | str | None:
     """The reading specific to the tool, an error message, or None when the tool has none."""
     if tool == "Bash":
-        return CommandPattern(inner)
+        blanks = verdict is Verdict.ALLOW and inner != inner.strip()
+        return "blanks at the ends of the pattern never match" if blanks else CommandPattern(inner)
     if tool in ("Read", "Edit"):
         return path_pattern(inner)
     if tool in READING_TOOLS | EDITING_TOOLS:
@@ -143,8 +146,9 @@ def _main_reading(tool: str, inner: str) -> Specifier | str | None:
         return f"{tool}(path) never matches; write {covering}({inner})"
     if tool == "WebFetch":
         return _domain(inner)
-    if tool in NAMING_ARGUMENTS and not _PARAMETER.fullmatch(inner):
-        return ParameterPattern(NAMING_ARGUMENTS[tool], inner.strip())
+    name = inner.strip().removesuffix(":*")
+    if tool in NAMING_ARGUMENTS and not _PARAMETER.fullmatch(name):
+        return ParameterPattern(NAMING_ARGUMENTS[tool], name)
     return None
 
 

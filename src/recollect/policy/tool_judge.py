@@ -10,12 +10,21 @@ from dataclasses import dataclass, replace
 
 from recollect.policy.bash_judge import BashJudge
 from recollect.policy.decision import Verdict
+from recollect.policy.documentation_hosts import is_documentation
 from recollect.policy.findings import BUILT_IN, PolicyFinding, by_nature, by_rule
 from recollect.policy.host_rules import host_of, hosts_suspected, is_private_host
 from recollect.policy.modes import Mode
 from recollect.policy.path_judge import PathJudge
 from recollect.policy.rule_index import RuleIndex
-from recollect.policy.tool_names import EDITING_TOOLS, HARMLESS_TOOLS, PATH_ARGUMENTS, READING_TOOLS
+from recollect.policy.tool_names import (
+    EDITING_TOOLS,
+    HARMLESS_TOOLS,
+    INTERACTIVE_TOOLS,
+    PATH_ARGUMENTS,
+    READING_TOOLS,
+    SAME_TOOL,
+    is_mcp,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +46,15 @@ class ToolJudge:
         self._mode = mode
 
     def judged(self, tool: str, arguments: Mapping[str, object]) -> ToolJudgement:
+        tool = SAME_TOOL.get(tool, tool)
         for verdict in (Verdict.DENY, Verdict.ASK):
             index = self._indexes[verdict]
-            rule = index.whole_tool(tool) or index.parameter(tool, arguments)
+            rule = index.whole_tool(tool)
+            if not rule and (tool, verdict) != (
+                "Agent",
+                Verdict.ASK,
+            ):  # the client asks about all agents or none
+                rule = index.parameter(tool, arguments)
             if not rule and tool in EDITING_TOOLS:
                 rule = index.whole_tool("Read")  # a file that may not be read may not be written either (R13)
             if rule and verdict is Verdict.DENY:
@@ -105,6 +120,10 @@ class ToolJudge:
             return guarded
         if self._mode is Mode.PLAN:
             return PolicyFinding(Verdict.ASK, "nothing is changed in plan mode")
+        if self._mode is not Mode.BYPASS and self._paths.leads_out(file):
+            return by_nature(
+                Verdict.ASK, "link out of the working directories", f"{path} leads to {file.forms[-1]}"
+            )
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
         if whole:
             return by_rule(whole, "the tool is allowed")
@@ -119,7 +138,7 @@ class ToolJudge:
             for _, rule, pattern in self._indexes[verdict].domains:
                 if any(map(pattern.matches, hosts)):
                     return url, by_rule(rule, "the host matches")
-        return url, self._private(hosts) or self._host(host_of(url))
+        return url, self._private(hosts) or self._host(url, host_of(url))
 
     def _private(self, hosts: frozenset[str]) -> PolicyFinding | None:
         named = {pattern.named for _, _, pattern in self._indexes[Verdict.ALLOW].domains}
@@ -129,7 +148,7 @@ class ToolJudge:
         why = f"{hidden[0]} is not a public host, and no rule names it"
         return by_nature(Verdict.DENY, "private address", why)
 
-    def _host(self, host: str | None) -> PolicyFinding:
+    def _host(self, url: str, host: str | None) -> PolicyFinding:
         whole = self._indexes[Verdict.ALLOW].whole_tool("WebFetch")
         if host is None:
             return PolicyFinding(
@@ -140,9 +159,15 @@ class ToolJudge:
                 return by_rule(rule, "the host matches")
         if whole:
             return by_rule(whole, "the tool is allowed")
+        if is_documentation(url):
+            return PolicyFinding(Verdict.ALLOW, f"{host} holds documentation")
         return PolicyFinding(self._mode.unspoken(), self._default_reason())
 
     def _plain_tool(self, tool: str, arguments: Mapping[str, object]) -> PolicyFinding:
+        if tool in INTERACTIVE_TOOLS:
+            return by_nature(Verdict.DENY, "no person to ask", f"{tool} needs a person at the terminal")
+        if self._mode is Mode.PLAN and (is_mcp(tool) or tool == "Agent"):
+            return by_nature(Verdict.ASK, "plan mode", f"{tool} is not run in plan mode without asking")
         allow = self._indexes[Verdict.ALLOW]
         rule = allow.whole_tool(tool) or allow.parameter(tool, arguments)
         if rule:

@@ -13,12 +13,10 @@ EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 HARMLESS_TOOLS = frozenset(
     {
         "Agent",
-        "AskUserQuestion",
         "BashOutput",
         "EnterPlanMode",
         "KillBash",
         "KillShell",
-        "Task",
         "TaskCreate",
         "TaskGet",
         "TaskList",
@@ -32,10 +30,17 @@ HARMLESS_TOOLS = frozenset(
 )
 """They touch nothing outside the session, or only start calls that are decided separately."""
 
+SAME_TOOL = {"Task": "Agent"}
+"""The old names of tools; rules and calls under either name are the same."""
+
+INTERACTIVE_TOOLS = frozenset({"AskUserQuestion", "ExitPlanMode"})
+"""They need a person at the terminal; a run without one does not have them."""
+
 KNOWN_TOOLS = (
     READING_TOOLS
     | EDITING_TOOLS
     | HARMLESS_TOOLS
+    | INTERACTIVE_TOOLS
     | {
         "Bash",
         "PowerShell",
@@ -43,7 +48,7 @@ KNOWN_TOOLS = (
         "WebSearch",
         "Skill",
         "SlashCommand",
-        "ExitPlanMode",
+        "Task",
         "Monitor",
         "LSP",
     }
@@ -54,7 +59,6 @@ PRIMARY_ARGUMENTS = frozenset({"command", "url", *PATH_ARGUMENTS})
 
 NAMING_ARGUMENTS = {
     "Agent": ("subagent_type",),
-    "Task": ("subagent_type",),
     "Skill": ("skill", "command", "name"),
     "SlashCommand": ("command",),
 }

@@ -70,6 +70,10 @@ def shared_build() -> Build:
 
 def shown(case: Case, ours: str) -> str:
     """One line about a case that differs."""
-    given = {name: value for name, value in case["input"].items() if name not in ("description", "content", "prompt")}
+    given = {
+        name: value
+        for name, value in case["input"].items()
+        if name not in ("description", "content", "prompt")
+    }
     mode = "" if case["mode"] == "default" else f" {case['mode']}"
     return f"{case['client']} -> {ours}{mode}: {case['tool']} {json.dumps(given)} {json.dumps(case['layers'])[:150]}"

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from recollect.policy.commands.looking import read_only
 from recollect.policy.commands.operands import file_operands
-from recollect.policy.commands.wrappers import allow_view, deny_views, unwrapped
+from recollect.policy.commands.wrappers import allow_view, deny_views, gated_view, looking_view, unwrapped
 
-__all__ = ["allow_view", "deny_views", "file_operands", "read_only", "unwrapped"]
+__all__ = [
+    "allow_view",
+    "deny_views",
+    "file_operands",
+    "gated_view",
+    "looking_view",
+    "read_only",
+    "unwrapped",
+]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from recollect.policy.analysis import Word
 
@@ -24,8 +25,10 @@ class Options:
     """``-5`` is an option (``head -5``, ``git log -3``)."""
     interspersed: bool = True
     """Options may follow operands; False for wrappers, whose first operand begins another command."""
-    single_dash: bool = False
-    """Long names follow one dash (``find -name``); short options cannot be combined."""
+    numbers: frozenset[str] = frozenset()
+    """Options with a value that must be a number."""
+    attached: frozenset[str] | None = None
+    """Short options whose value may follow without a blank; None for all."""
 
 
 def options(
@@ -33,19 +36,26 @@ def options(
     valued: str = "",
     maybe: str = "",
     *,
+    numbers: str = "",
     numeric: bool = False,
     interspersed: bool = True,
-    single_dash: bool = False,
+    attached: str | None = None,
 ) -> Options:
     """Build a description from blank-separated lists of options."""
     return Options(
         frozenset(flags.split()),
-        frozenset(valued.split()),
+        frozenset(valued.split() + numbers.split()),
         frozenset(maybe.split()),
         numeric,
         interspersed,
-        single_dash,
+        frozenset(numbers.split()),
+        None if attached is None else frozenset(attached.split()),
     )
+
+
+def table(flags: str = "", valued: str = "", maybe: str = "", **more: Any) -> Options:
+    """A description in which no value may be attached to a short option, unless it is named."""
+    return options(flags, valued, maybe, **{"attached": "", **more})
 
 
 @dataclass(slots=True)
@@ -112,7 +122,7 @@ def _may_be_option(word: Word) -> bool:
 
 def _option(text: str, following: Word | None, known: Options, line: CommandLine) -> int:
     """How many words this option takes; 0 when it is not known."""
-    if text.startswith("--") or known.single_dash:
+    if text.startswith("--"):
         return _long(text, following, known, line)
     if known.numeric and text[1:].isdecimal() and text.isascii():
         line.given.append(("-N", text[1:]))
@@ -125,6 +135,8 @@ def _long(text: str, following: Word | None, known: Options, line: CommandLine) 
     if equals:
         if name not in known.valued and name not in known.maybe_valued:
             return 0
+        if name in known.numbers and not value.isdecimal():
+            return 0
         line.given.append((name, value))
         return 1
     if name in known.flags or name in known.maybe_valued:
@@ -135,6 +147,8 @@ def _long(text: str, following: Word | None, known: Options, line: CommandLine) 
 
 def _with_value(name: str, following: Word | None, known: Options, line: CommandLine) -> int:
     if name not in known.valued or following is None or following.text is None or following.globs:
+        return 0
+    if name in known.numbers and not following.text.isdecimal():
         return 0
     line.given.append((name, following.text))
     return 2
@@ -150,6 +164,10 @@ def _cluster(text: str, following: Word | None, known: Options, line: CommandLin
             line.given.append((name, rest or None))
             return 1
         elif name in known.valued and rest:
+            if (known.attached is not None and name not in known.attached) or (
+                name in known.numbers and not rest.isdecimal()
+            ):
+                return 0
             line.given.append((name, rest))
             return 1
         else:

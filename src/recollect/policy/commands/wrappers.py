@@ -30,9 +30,15 @@ _STRIPPED: dict[str, tuple[Options, int]] = {
     "time": (options("-p", interspersed=False), 0),
     "nice": (options("", "-n --adjustment", numeric=True, interspersed=False), 0),
     "nohup": (options("", interspersed=False), 0),
-    "stdbuf": (options("", "-i -o -e --input --output --error", interspersed=False), 0),
+    "stdbuf": (options("", "-i -o -e", interspersed=False), 0),
+    "command": (options("-p", interspersed=False), 0),
+    "builtin": (options("", interspersed=False), 0),
 }
 """R8: the wrapper's options, and the number of operands before the command."""
+_PLAIN_WRAPPERS = frozenset({"timeout", "command", "builtin"})
+"""Those that leave a read-only command read-only, ``timeout`` without options."""
+_XARGS_LOOKS = frozenset({"echo", "printf", "wc", "grep", "head", "tail"})
+"""Programs to which ``xargs`` may hand any word without making them dangerous."""
 
 _SEEN_THROUGH: dict[str, tuple[Options, int]] = {
     "env": (
@@ -84,8 +90,6 @@ _SEEN_THROUGH: dict[str, tuple[Options, int]] = {
         options("-a -F -Z", "-t -S -G --target", "-m -u -i -n -p -C -U -T -r -w", interspersed=False),
         0,
     ),
-    "command": (options("-p -v -V", interspersed=False), 0),
-    "builtin": (options("", interspersed=False), 0),
     "exec": (options("-c -l", "-a", interspersed=False), 0),
     "busybox": (options("", interspersed=False), 0),
     "toybox": (options("", interspersed=False), 0),
@@ -174,6 +178,41 @@ def _beginning_at(command: Command, position: int) -> Command:
 # -- the allow view ------------------------------------------------------------------------------
 
 
+def looking_view(command: Command) -> Command | None:
+    """The command that must be read-only to run without a rule; None when a wrapper hides it."""
+    view: Command | None = command
+    for _ in range(_MOST_WRAPPERS):
+        name = view.words[0].text if view and view.words else None
+        if view is None or name not in _PLAIN_WRAPPERS | {"xargs"}:
+            return view
+        if (
+            name == "timeout"
+            and len(view.words) > 2
+            and view.words[2].text in ("command", "builtin", "cd", "[")
+        ):
+            return None
+        if name == "timeout" and (view.words[1:2] == () or (view.words[1].text or "-").startswith("-")):
+            return None
+        if name == "xargs" and (len(view.words) < 2 or view.words[1].text not in _XARGS_LOOKS):
+            return None
+        view = _stripped(view, name)
+    return None
+
+
+def gated_view(command: Command) -> Command:
+    """The command whose paths are checked: behind every wrapper that only starts it."""
+    view = command
+    for _ in range(_MOST_WRAPPERS):
+        name = view.words[0].text if view.words else None
+        inner = next(_under_env(view), None) if name == "env" else None
+        if name not in ("env", "xargs"):
+            inner = _stripped(view, name)
+        if inner is None or not inner.words:
+            return view
+        view = replace(inner, redirects=command.redirects)
+    return view
+
+
 def allow_view(command: Command) -> Command | None:
     """The command that allow rules are compared with; None when no prefix rule may cover it (R9)."""
     view = command
@@ -199,6 +238,8 @@ def _stripped(view: Command, name: str | None) -> Command | None:
     known, before = _STRIPPED[name]
     line = take_apart(view.words[1:], known)
     if line is None or len(line.operands) <= before:
+        return None
+    if name == "stdbuf" and any(word.text in known.valued for word in view.words):
         return None
     if any(word.text is None or word.globs for word in line.operands[: before + 1]):
         return None

@@ -18,23 +18,27 @@ __all__ = ["analyse", "commands_in"]
 
 
 def analyse(text: str) -> Analysis:
-    commands, reasons = commands_in(text)
+    commands, reasons, wary = _read(text)
     suspects = _started(commands)
     if reasons:
         suspects |= scraps.tokens(text)
-    return Analysis(text, commands, reasons, suspects)
+    return Analysis(text, commands, reasons, wary, suspects)
 
 
 def commands_in(text: str) -> tuple[tuple[Command, ...], tuple[str, ...]]:
     """The commands and the doubts, without the search for suspects."""
+    return _read(text)[:2]
+
+
+def _read(text: str) -> tuple[tuple[Command, ...], tuple[str, ...], tuple[str, ...]]:
     doubts = characters.doubts(text)
     if doubts:
-        return scraps.commands(text), tuple(doubts)
+        return scraps.commands(text), tuple(doubts), ()
     reader = ShellReader(text)
     try:
         reader.read()
     except Unclear as unclear:
-        return (*_commands(reader), *scraps.commands(text)), (str(unclear), *reader.doubts)
+        return (*_commands(reader), *scraps.commands(text)), (str(unclear), *reader.doubts), ()
     from recollect.policy.commands.wrappers import hidden
 
     commands = _commands(reader)
@@ -46,10 +50,10 @@ def commands_in(text: str) -> tuple[tuple[Command, ...], tuple[str, ...]]:
         if inside := hidden(command):
             reader.doubt(inside)
     if reader.doubts:
-        return commands, tuple(reader.doubts)
+        return commands, tuple(reader.doubts), ()
     if tree.borders(text) != _borders(text, reader.seen):
-        return (*commands, *scraps.commands(text)), ("two parsers read it differently",)
-    return commands, ()
+        return (*commands, *scraps.commands(text)), ("two parsers read it differently",), ()
+    return commands, (), tuple(reader.wary)
 
 
 def _commands(reader: ShellReader) -> tuple[Command, ...]:

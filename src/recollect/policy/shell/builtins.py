@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from recollect.policy.analysis import Command
 
-_RUNS_TEXT = frozenset(
-    {"eval", "source", ".", "trap", "alias", "unalias", "coproc", "function", "fc", "history"}
-)
+_RUNS_TEXT = frozenset({"eval", "source", ".", "trap", "alias", "unalias", "coproc", "function", "fc"})
 _REDEFINES = frozenset({"enable", "hash", "complete", "compgen", "compopt", "bind", "let", "shopt", "exec"})
 _ZSH = frozenset(
     {
@@ -100,14 +99,17 @@ def doubts(command: Command) -> list[str]:
         found.append("job or empty name in command position")
     if first.raw.startswith("~"):
         found.append("tilde in command position")
-    if first.text == "builtin" or (first.text == "command" and not _asks_only(command)):
-        found.append(f"{first.text} hides what runs")
-    reason = _of_builtin(first.text, command)
+    inner = _behind(command)
+    reason = _of_builtin(inner.words[0].text or "", inner)
     return [*found, reason] if reason else found
 
 
-def _asks_only(command: Command) -> bool:
-    return len(command.words) > 1 and command.words[1].text in {"-v", "-V"}
+def _behind(command: Command) -> Command:
+    """The command behind ``command`` and ``builtin``, which only choose where it is looked up."""
+    words = command.words
+    while len(words) > 1 and words[0].text in {"command", "builtin"}:
+        words = words[2:] if words[1].text == "-p" and len(words) > 2 else words[1:]
+    return replace(command, words=words)
 
 
 def _of_builtin(name: str, command: Command) -> str | None:

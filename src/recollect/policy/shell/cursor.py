@@ -46,6 +46,8 @@ class Cursor:
         self.nested = False
         self.piped = False
         self.doubts: list[str] = []
+        self.wary: dict[str, None] = {}
+        """What the client asks about although its meaning is clear."""
         self.heredocs: list[Heredoc] = []
         self.assigned_names: list[str] = []
         """Variables that loops assign; commands carry their own."""
@@ -56,6 +58,10 @@ class Cursor:
         """Record that the structure is clear but the meaning is not."""
         if reason not in self.doubts:
             self.doubts.append(reason)
+
+    def beware(self, construct: str) -> None:
+        """Record a construct that only a rule for the whole tool covers."""
+        self.wary[construct] = None
 
     def _skip(self) -> None:
         """Skip blanks, continued lines and a comment, but no newline."""

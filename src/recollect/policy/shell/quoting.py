@@ -114,7 +114,7 @@ class WordBuilder:
 
     def word(self, raw: str) -> Word:
         shape = "".join(self.skeleton)
-        globs = shape != "[" and _GLOB.search(shape) is not None
+        globs = shape not in ("[", "[[") and _GLOB.search(shape) is not None
         known = self.known and not _ASSIGNED_TILDE.match(shape) and not _has_braces(shape)
         return Word(raw, "".join(self.value) if known else None, globs, self._guesses())
 

@@ -38,6 +38,7 @@ class _CommandBuilder:
     redirects: list[Redirect] = field(default_factory=list)
 
 
+_ASKED_ABOUT = {"{": "a group", "case": "a case statement"}
 _TIME = re.compile(r"time(?=[ \t\n;&|()<>]|\Z)")
 _CLOSERS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
 _REDIRECT = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>&|>\||>|&>>|&>)")
@@ -73,8 +74,11 @@ class ShellReader(WordReader):
             following = self.text[self.at : min(self.at + 2, self.end)]
             if following in {"&|", "&!"}:
                 raise Unclear("zsh separator")
+            if following[:1] == "&":
+                self.beware("a command in the background")
             if following[:1] == "&" or (following[:1] == ";" and following not in {";;", ";&", ";|"}):
                 self.at += 1
+                self._after_heredoc()
             elif following[:1] != "\n":
                 return
 
@@ -89,9 +93,14 @@ class ShellReader(WordReader):
             self._skip()
             if self.text.startswith(("&&", "||"), self.at):
                 self.at += 2
+                self._after_heredoc()
                 self._gap()
             else:
                 return
+
+    def _after_heredoc(self) -> None:
+        if self.heredocs:
+            self.beware("a command behind a heredoc's first line")
 
     def _pipeline(self) -> None:
         outer = self.piped
@@ -100,15 +109,19 @@ class ShellReader(WordReader):
             if self.text[self.at : self.at + 1] not in {" ", "\t"}:
                 raise Unclear("! without a blank")
             self._skip()
+        first, several = len(self.seen), False
         while True:
             self._command()
             self._skip()
             if self.text.startswith("||", self.at) or not self.text.startswith("|", self.at):
                 break
             self.at += 2 if self.text.startswith("|&", self.at) else 1
-            self.piped = True
+            self._after_heredoc()
+            several = self.piped = True
             self._gap()
         self.piped = outer
+        if several and any(not one.command.words for one in self.seen[first:]):
+            self.beware("an assignment in a pipe")
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -116,7 +129,7 @@ class ShellReader(WordReader):
         if self.at >= self.end:
             raise Unclear("command missing")
         word = self._reserved()
-        if word is None and self.text[self.at] != "(":
+        if (word is None and self.text[self.at] != "(") or word == "[[":
             self._simple()
             return
         self.depth += 1
@@ -124,8 +137,11 @@ class ShellReader(WordReader):
             raise Unclear("nested too deeply")
         nested = self.nested
         if word is None:
+            self.beware("a subshell")
             self._subshell()
         else:
+            if word in _ASKED_ABOUT:
+                self.beware(_ASKED_ABOUT[word])
             reading = self._compound.get(word)
             if reading is None:
                 raise Unclear(f"{word} is not analysed")
@@ -327,6 +343,10 @@ class ShellReader(WordReader):
                 values.append(one)
 
     def _finish(self, raw: str, parts: _CommandBuilder) -> None:
+        if parts.words and parts.words[0].raw == "[[" and (parts.words[-1].raw != "]]" or parts.redirects):
+            raise Unclear("[[ with operators")
+        if len(parts.redirects) > 1 and any(one.operator in {"<<", "<<-"} for one in parts.redirects):
+            self.beware("a heredoc beside another redirect")
         command = Command(
             raw,
             tuple(parts.words),
@@ -373,6 +393,8 @@ class ShellReader(WordReader):
 
     def _copy(self, operator: str, word: Word, descriptor: int | None) -> Redirect:
         if word.text is not None and re.fullmatch(r"[0-9]+-?|-", word.text, re.ASCII):
+            if word.text.endswith("-"):
+                self.beware("a closed descriptor")
             return Redirect(operator, None, descriptor)
         if operator == ">&" and descriptor is None:
             return Redirect(operator, word, None)

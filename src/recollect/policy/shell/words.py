@@ -19,6 +19,7 @@ _PLAIN = re.compile(r"[^ \t\n;&|()<>\\'\"$`]+")
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\}", re.ASCII)
 _SPECIAL = re.compile(r"\$([0-9@*#?$!_-])")
+_COMMENT_LINE = re.compile(r"\n[ \t]*#")
 _ARITHMETIC = re.compile(r"\$\(\(([0-9 \t+*/%<>=!&|^~?:,-]*)\)\)")
 _IN_QUOTES = re.compile(r"[^\"\\$`]+")
 _IN_HEREDOC = re.compile(r"[^\\$`]+")
@@ -47,10 +48,7 @@ class WordReader(Cursor):
                     continue
                 break
             self._pieces[letter](self, word)
-        if word.empty:
-            raise Unclear("word missing")
-        for reason in word.doubts():
-            self.doubt(reason)
+        self._check(word)
         if self.text.startswith("(", self.at):
             raise Unclear("parenthesis after a word: function, array or zsh pattern")
         raw = self.text[start : self.at]
@@ -59,6 +57,15 @@ class WordReader(Cursor):
         if raw.startswith("{") and raw.endswith("}") and self.text[self.at : self.at + 1] in {"<", ">"}:
             raise Unclear("redirect that names a variable")
         return word.word(raw), (start, self.at)
+
+    def _check(self, word: WordBuilder) -> None:
+        """What stands out in a word just read."""
+        if word.empty:
+            raise Unclear("word missing")
+        if _COMMENT_LINE.search(self.text, word.start, self.at):
+            self.beware("a quoted line that looks like a comment")
+        for reason in word.doubts():
+            self.doubt(reason)
 
     def _process_ahead(self) -> bool:
         return self.text.startswith(("<(", ">("), self.at)
@@ -76,6 +83,8 @@ class WordReader(Cursor):
         following = self.text[self.at + 1 : min(self.at + 2, self.end)]
         if not following:
             raise Unclear("backslash at the end")
+        if following in " \t\n":
+            self.beware("an escaped blank")
         if following == "\n":
             self.doubt("line continued inside a word")
             word.plain("")
@@ -153,10 +162,13 @@ class WordReader(Cursor):
         if self.text.startswith("[", end):
             # bash expands the name and keeps the bracket; zsh evaluates a subscript.
             self.doubt("zsh subscript")
+        if name != "HOME":
+            self.beware("a variable")
         word.unknown(*self.values.get(name, ()))
         self.at = end
 
     def _braced(self, word: WordBuilder) -> None:
+        self.beware("a variable in braces")
         found = _BRACED.match(self.text, self.at, self.end)
         if found is None:
             raise Unclear("parameter expansion")
@@ -167,6 +179,7 @@ class WordReader(Cursor):
             self._variable(word, found.group(2), found.end())
 
     def _ansi(self, word: WordBuilder) -> None:
+        self.beware("a string with escape codes")
         close = self.at + 2
         while close < self.end and self.text[close] != "'":
             close += 2 if self.text[close] == "\\" else 1
@@ -193,6 +206,7 @@ class WordReader(Cursor):
 
     def _substituted(self) -> None:
         """Read ``( list )`` of a substitution; ``at`` is on its parenthesis."""
+        self.beware("a command inside a word")
         nested, piped, heredocs = self.nested, self.piped, self.heredocs
         self.depth += 1
         if self.depth > DEEPEST:
@@ -214,6 +228,7 @@ class WordReader(Cursor):
         body = self.text[self.at + 1 : close]
         if close < 0 or "\\" in body or (quoted and '"' in body) or "<<" in body or "#" in body:
             raise Unclear("backquotes")
+        self.beware("a command inside a word")
         end, heredocs = self.end, self.heredocs
         nested, piped = self.nested, self.piped
         self.depth += 1
@@ -250,6 +265,8 @@ class WordReader(Cursor):
         self.at = found.end()
         delimiter = next(group for group in found.groups() if group)
         self.heredocs.append(Heredoc(delimiter, found.group(1) is None, operator == "<<-"))
+        if found.group(1) is not None:
+            self.beware("a heredoc that the shell expands")
 
     def _bodies(self) -> None:
         """Read the heredocs whose operators were in the line just ended; ``at`` is after its newline."""

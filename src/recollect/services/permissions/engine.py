@@ -164,7 +164,7 @@ def _directories(found: LoadedSettings) -> tuple[str, ...]:
 
 
 def _mode(found: LoadedSettings, given: str | None) -> Mode:
-    named = given if given is not None else found.settings.value("permissions", "defaultMode")
+    named = given if given is not None else _default_mode(found)
     try:
         mode = Mode(named) if isinstance(named, str) else Mode.DEFAULT
     except ValueError:
@@ -175,6 +175,14 @@ def _mode(found: LoadedSettings, given: str | None) -> Mode:
         mode = Mode.DEFAULT
     forbidden = found.settings.value("permissions", "disableBypassPermissionsMode") == "disable"
     return Mode.DEFAULT if mode is Mode.BYPASS and forbidden else mode
+
+
+def _default_mode(found: LoadedSettings) -> object:
+    """The mode of the settings. A directory cannot switch all questions off: the client ignores that there."""
+    for setting in found.settings.of("permissions", "defaultMode"):
+        from_directory = setting.origin.scope in ("project", "local")
+        return None if from_directory and setting.value == Mode.BYPASS else setting.value
+    return None
 
 
 def _user_home(home: ClaudeHome) -> Path:

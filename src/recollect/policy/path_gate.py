@@ -1,0 +1,260 @@
+"""The places that file commands name, checked although a rule allows the command (R24).
+
+A rule such as ``Bash(cat:*)`` allows a program, not a place. For a fixed list of programs the client asks when a
+path leads out of the working directories, climbs with ``..`` behind a directory, or is a pattern that a writing
+command would fill in. Only a rule for the whole tool lifts that; a Read or Edit rule lifts it for its own paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from recollect.policy.analysis import Command, Redirect, Word
+from recollect.policy.commands.looking import prints_lines
+from recollect.policy.decision import Verdict
+from recollect.policy.directory_tracking import Directories
+from recollect.policy.findings import PolicyFinding, by_nature
+from recollect.policy.path_judge import PathJudge
+
+_READING = frozenset(
+    [
+        "cat",
+        "head",
+        "tail",
+        "tac",
+        "ls",
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "find",
+        "wc",
+        "sort",
+        "awk",
+        "diff",
+        "stat",
+        "file",
+        "jq",
+        "base64",
+        "cut",
+        "md5sum",
+        "sha1sum",
+        "sha256sum",
+        "nl",
+        "od",
+        "rev",
+        "uniq",
+        "strings",
+        "hexdump",
+        "cmp",
+        "comm",
+        "paste",
+        "fold",
+        "column",
+        "expand",
+        "unexpand",
+        "tsort",
+        "pr",
+        "fmt",
+        "numfmt",
+        "git",
+        "cd",
+    ]
+)
+_WRITING = frozenset(["touch", "mkdir", "rm", "rmdir", "cp", "mv", "tee", "sed"])
+CHECKED_PROGRAMS = _READING | _WRITING
+_NO_FLAGS = frozenset({"cp", "mv"})
+_PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "sed", "awk", "jq"})
+_PATTERN_OPTIONS = ("-e", "-f", "--regexp", "--file", "--expression")
+_FILE_OPTIONS = ("-f", "--file")
+_VALUED = {
+    "grep": "-e -m -A -B -C -d -D",
+    "egrep": "-e -m -A -B -C -d -D",
+    "fgrep": "-e -m -A -B -C -d -D",
+    "rg": "-e -m -A -B -C -d -g -t -T -j -M -r --glob --iglob --type --type-not --max-count --max-depth",
+    "sed": "-e --expression",
+    "awk": "-F -v",
+    "cut": "-d -f -c -b",
+    "base64": "-w",
+    "jq": "--indent",
+}
+_TWO_VALUES = frozenset({"--arg", "--argjson"})
+_STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_CLIMBS = re.compile(r"(?:^|/)(?!\.{1,2}(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
+_GLOB = re.compile(r"[*?\[]")
+_EXPANDS = re.compile(r"[$`%]|^=|[{}]")
+OUTSIDE = "path outside the working directories"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPath:
+    """A path that a checked program, or a redirect, names."""
+
+    path: str
+    writes: bool
+    globs: bool = False
+
+
+class PathGate:
+    """The check of one decision."""
+
+    def __init__(self, paths: PathJudge) -> None:
+        self._paths = paths
+
+    def finding(self, command: Command, directories: Directories) -> PolicyFinding | None:
+        """Why the command is asked about whatever prefix, wildcard or exact rule allows it."""
+        name = _name(command)
+        flags = [word.text for word in command.words[1:] if (word.text or "").startswith("-")]
+        if name in _NO_FLAGS and flags:
+            return _asked(
+                "file command with options", f"with options, {name} may name its files in other ways"
+            )
+        if name == "awk" and any(flag and flag.startswith(("-f", "-i", "-E", "--")) for flag in flags):
+            return _asked("awk with a program file", "an option of awk names a program to run")
+        for checked in (*checked_paths(command), *_redirected(command.redirects)):
+            found = self._path(checked, directories)
+            if found:
+                return found
+        return None
+
+    def leads_out(self, command: Command, directories: Directories) -> PolicyFinding | None:
+        """The checks that no rule lifts: protected names, and links that lead a write out of a working directory."""
+        for checked in (*checked_paths(command), *_redirected(command.redirects)):
+            for cwd in directories.possible if checked.writes and checked.path not in _STREAMS else ():
+                file = self._paths.file(checked.path, cwd or "/")
+                if guarded := self._paths.guarded(file):
+                    return guarded
+                if self._paths.leads_out(file):
+                    return _asked(
+                        "link out of the working directories", f"{checked.path} leads to {file.forms[-1]}"
+                    )
+        return None
+
+    def _path(self, checked: CheckedPath, directories: Directories) -> PolicyFinding | None:
+        path = checked.path
+        if path == "-" or (checked.writes and path in _STREAMS):
+            return None
+        if path.startswith("~") and path[1:2] not in ("", "/"):
+            return _asked("tilde of another user", f"{path} is another user's place")
+        if checked.writes and (checked.globs or _GLOB.search(path) or _EXPANDS.search(path)):
+            return _asked("pattern in a write", f"{path} is not one exact path")
+        if _CLIMBS.search(path):
+            return _asked("path that climbs", f"{path} may follow a link before its ..")
+        for cwd in directories.possible:
+            if cwd is None or not self._reachable(
+                _before_glob(path) if checked.globs else path, cwd, checked.writes
+            ):
+                verb = "written" if checked.writes else "read"
+                return _asked(
+                    OUTSIDE, f"{path} is outside the working directories and no rule lets it be {verb}"
+                )
+        return None
+
+    def _reachable(self, path: str, cwd: str, writes: bool) -> bool:
+        file = self._paths.file(path, cwd)
+        if self._paths.in_workspace(file):
+            return not writes or self._paths.guarded(file) is None
+        if writes:
+            return self._paths.writable(file, edits_run=False) is not None
+        return self._paths.readable(file) is not None
+
+
+def checked_paths(command: Command) -> Iterator[CheckedPath]:
+    """The paths that a program of the list names; none for other programs."""
+    name = _name(command)
+    if name not in CHECKED_PROGRAMS:
+        return
+    writes = name in _WRITING and not (name == "sed" and prints_lines(command.words[1:]))
+    for word in _operands(name, command.words[1:]):
+        for path in _values(word):
+            yield CheckedPath(path, writes, word.globs)
+
+
+def changes_files(command: Command) -> bool:
+    """Whether a program of the list, or a redirect, writes a file."""
+    return any(one.writes for one in (*checked_paths(command), *_redirected(command.redirects)))
+
+
+def _redirected(redirects: Sequence[Redirect]) -> Iterator[CheckedPath]:
+    for redirect in redirects:
+        if redirect.writes and redirect.target is not None and redirect.target.text != "/dev/null":
+            for path in _values(redirect.target):
+                yield CheckedPath(path, True, redirect.target.globs or path.startswith("~"))
+
+
+def _name(command: Command) -> str:
+    return (command.words[0].text or "") if command.words else ""
+
+
+def _values(word: Word) -> tuple[str, ...]:
+    return (word.text,) if word.text is not None else word.likely
+
+
+def _operands(name: str, words: Sequence[Word]) -> Iterator[Word]:
+    if name == "cd":
+        yield from [word for word in words if word.text not in ("-P", "-L", "-e", "--")] or [Word("~", "~")]
+    elif name == "find":
+        yield from _of_find(words)
+    elif name == "git":
+        yield from _of_git(words)
+    else:
+        yield from _of_program(name, words)
+
+
+def _of_find(words: Sequence[Word]) -> Iterator[Word]:
+    """The starting points, and every later word that leads away."""
+    starts = True
+    for word in words:
+        text = word.text or ""
+        starts = starts and (text in ("-H", "-L", "-P") or not text.startswith(("-", "(", "!")))
+        if (starts and not text.startswith("-")) or text.startswith(("/", "~", "..")):
+            yield word
+
+
+def _of_git(words: Sequence[Word]) -> Iterator[Word]:
+    """Two files that are compared, or files that are searched, without a repository."""
+    texts = [word.text for word in words]
+    verb = next((text for text in texts if text and not text.startswith("-")), None)
+    outside = "--no-index" in texts or (
+        verb == "diff" and any((text or "").startswith(("/", "~")) for text in texts)
+    )
+    if verb in ("diff", "grep") and outside:
+        yield from (word for word in words if word.text != verb and not (word.text or "").startswith("-"))
+
+
+def _of_program(name: str, words: Sequence[Word]) -> Iterator[Word]:
+    valued = frozenset(_VALUED.get(name, "").split())
+    pattern = name in _PATTERN_FIRST and not any(_gives_pattern(name, word.text or "") for word in words)
+    position, only_operands = 0, False
+    while position < len(words):
+        word = words[position]
+        text = word.text or ""
+        position += 1
+        if text.startswith("-") and text != "-" and not only_operands:
+            only_operands = text == "--"
+            position += 2 if text in _TWO_VALUES else text in valued
+            option, equals, value = text.partition("=")
+            if equals and option in _FILE_OPTIONS and name in _PATTERN_FIRST:
+                yield Word(value, value)
+        elif pattern:
+            pattern = False
+        else:
+            yield word
+
+
+def _gives_pattern(name: str, text: str) -> bool:
+    if name in ("awk", "jq"):
+        return False
+    return text.partition("=")[0] in _PATTERN_OPTIONS or (text.startswith("-e") and not text.startswith("--"))
+
+
+def _before_glob(path: str) -> str:
+    """The directory that a pattern is filled in from."""
+    fixed = _GLOB.split(path, maxsplit=1)[0]
+    return fixed.rpartition("/")[0] + "/" if "/" in fixed else "."
+
+
+def _asked(name: str, why: str) -> PolicyFinding:
+    return by_nature(Verdict.ASK, name, why)
