@@ -1,7 +1,7 @@
 """Permission calls made by a generator: every file command, path, rule form and mode, and random compositions.
 
-Every command is harmless: it touches only the world of ``permission_world`` and reads nothing private, because the
-client runs for real what it allows.
+The pieces are in ``tests/data/permission_commands.txt``; another seed puts them together in other ways. Every command
+is harmless: it touches only the world of ``permission_world``, because the client runs for real what it allows.
 """
 
 from __future__ import annotations
@@ -9,89 +9,43 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.oracle.permission_world import Case
 
 COMMANDS = Path(__file__).resolve().parents[1] / "data" / "permission_commands.txt"
-READERS = (
-    "cat {} | head {} | tail {} | tac {} | ls {} | grep S {} | rg S {} | find {} | wc {} | sort {} | awk 1 {}"
-    " | sed -n 1p {} | diff a.txt {} | stat {} | file {} | jq . {} | base64 {} | cut -c1 {} | md5sum {} | nl {} | od {}"
-    " | rev {} | uniq {} | xxd {} | strings {} | hexdump {} | less {} | more {} | du {} | df {} | tree {} | sha256sum {}"
-    " | sha1sum {} | cmp a.txt {} | comm a.txt {} | paste {} | fold {} | column {} | join a.txt {} | readlink {}"
-    " | realpath {} | basename {} | dirname {} | egrep S {} | fgrep S {} | cksum {} | tail -n 1 {} | head -c 2 {}"
-    " | grep -r S {} | ls -la {} | test -f {} | zcat {} | git diff --no-index a.txt {} | expand {} | tsort {} | pr {}"
-    " | grep -f {} a.txt | diff {} {} | wc -l {} | sed s/a/b/ {} | find {} -name x | sort -u {} | git log {} | fmt {}"
-    " | cat -- {} | head -n1 -- {} | python3 {} | node {} | cat a.txt {} | sum {} | b2sum {} | numfmt {} | csplit {} 1"
-).split(" | ")
-WRITERS = (
-    "touch {} | mkdir {} | mkdir -p {} | rm -f {} | rmdir {} | cp a.txt {} | mv f {} | tee {} | ln -s a.txt {}"
-    " | chmod 600 {} | dd if=a.txt of={} | install a.txt {} | truncate -s 0 {} | sed -i s/a/b/ {} | sort -o {} a.txt"
-    " | unlink {} | tar cf {} a.txt | split a.txt {} | tee -a {} | cp -r dir {} | cp {} x9 | mv {} x8 | echo hi > {}"
-    " | echo hi >> {} | cat a.txt > {} | touch -- {} | mkdir -m 700 {} | rm {} | cp -t {} a.txt | echo hi 2> {} | ln {} x7"
-    " | mktemp {}.XXXX | rsync a.txt {} | git clone x {} | python3 -c 1 {} | cp a.txt f {} | touch a1 {} | : > {}"
-    " | sed -i.bak s/a/b/ {} | sed -n 'w {}' a.txt | perl -pi -e 1 {} | chown root {} | shred {} | patch {} a.txt"
-).split(" | ")
-INSIDE = ("o1", "./sub/o2", "$CWD/o3", "src/../o4", "sub/deep/o5")
-OUTSIDE = ("$OUT/o1", "../o2.txt", "~/o3", "link-out/o4", "sub/../../o5", "$OUT/sub/../o6", "src/link-out/o7")
-READ_OUTSIDE = (
-    "/etc/hostname",
-    "../outside.txt",
-    "~/other.txt",
-    "link-out/out.txt",
-    "link-to-etc",
-    "$OUT/out.txt",
-    "/",
-    "..",
-)
-READ_INSIDE = (
-    "a.txt",
-    "./sub/x.txt",
-    "$CWD/f",
-    "sub/../a.txt",
-    ".",
-    "link-to-secret",
-    "*.txt",
-    "'a.txt'",
-    '"$CWD/f"',
-)
-PROTECTED = (
-    ".git/config",
-    ".bashrc",
-    ".claude/settings.json",
-    ".vscode/s.json",
-    ".mcp.json",
-    "sub/.git/x",
-    ".gitconfig",
-    ".idea/x",
-    ".zshrc",
-    ".gitmodules",
-    ".claude/agents/x",
-    ".husky/x",
-    ".ripgreprc",
-    ".claude/plans/x",
-)
-
-ENVIRONMENT = (
-    "FOO LANG LC_ALL LC_CTYPE TZ NO_COLOR FORCE_COLOR TERM COLORTERM NODE_ENV RUST_LOG RUST_BACKTRACE GOOS GOARCH CGO_ENABLED GO111MODULE PATH HOME IFS BASH_ENV"
-    " LD_PRELOAD PYTHONPATH PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE DEBUG CI VERBOSE PAGER GIT_PAGER EDITOR NODE_OPTIONS RUSTFLAGS TMPDIR CHARSET TIME_STYLE"
-    " BLOCK_SIZE LS_COLORS GREP_COLOR GREP_COLORS LANGUAGE PYTEST_DEBUG PYTEST_DISABLE_PLUGIN_AUTOLOAD ANTHROPIC_API_KEY GOEXPERIMENT GOFLAGS npm_config_x COLUMNS LINES DJANGO_SETTINGS_MODULE LOG_LEVEL"
-).split()
-
-RULED = ("touch", "mkdir", "echo", "cat", "ls")
 Calls = list[tuple[str, dict[str, Any]]]
+_SECTION = re.compile(r"\[([a-z][a-z -]{2,})\]")
+_ARGUMENTS: dict[str, dict[str, str]] = {
+    "Read": {},
+    "Write": {"content": "x"},
+    "Edit": {"old_string": "S", "new_string": "T"},
+}
+_AROUND = ("{}",) * 12 + (
+    "({})",
+    "{{ {}; }}",
+    "if {}; then ls; fi",
+    "for i in 1 2; do {}; done",
+    "! {}",
+    "{} &",
+)
+_AROUND += ("while false; do {}; done", "time {}", "case x in x) {};; esac", "f() {{ {}; }}; f")
+_BEFORE = ("",) * 9 + ("LANG=C ", "FOO=1 ", "timeout 5 ", "nice ", "env ", "command ")
+_AFTER = ("",) * 9 + (" 2>&1", " > p6", " 2>/dev/null", " < a.txt", " >> $OUT/p7", " $X")
 
 
-def commands(section: str) -> list[str]:
-    """A section of the list of commands; visible marks stand for newline, tab and carriage return."""
-    text = COMMANDS.read_text(encoding="utf-8").split(f"[{section}]\n", 1)[1]
-    found = []
-    for line in text.splitlines():
-        if re.fullmatch(r"\[[a-z]{3,}\]", line):
-            break
-        found.append(line.replace("\u23ce", "\n").replace("\u21e5", "\t").replace("\u240d", "\r"))
-    return found
+@cache
+def pieces(section: str) -> tuple[str, ...]:
+    """A section of the list; visible marks stand for newline, tab and carriage return."""
+    found: dict[str, list[str]] = {}
+    for line in COMMANDS.read_text(encoding="utf-8").split("\n"):
+        if name := _SECTION.fullmatch(line):
+            current = found.setdefault(name.group(1), [])
+        elif line:
+            current.append(line.replace("\u23ce", "\n").replace("\u21e5", "\t").replace("\u240d", "\r"))
+    return tuple(found[section])
 
 
 def rules(*allow: str, ask: Iterable[str] = (), deny: Iterable[str] = (), **more: Any) -> dict[str, Any]:
@@ -107,19 +61,12 @@ def bash(made: Iterable[str]) -> Calls:
 
 def files(tool: str, *paths: str) -> Calls:
     """Calls of a file tool."""
-    made = {
-        "Read": {},
-        "Write": {"content": "x"},
-        "Edit": {"old_string": "S", "new_string": "T"},
-        "NotebookEdit": {"new_source": "x"},
-    }
-    name = "notebook_path" if tool == "NotebookEdit" else "file_path"
-    return [(tool, {name: path, **made[tool]}) for path in paths]
+    return [(tool, {"file_path": path, **_ARGUMENTS[tool]}) for path in paths]
 
 
-def programs(templates: Iterable[str]) -> list[str]:
-    """The names of the programs of simple commands."""
-    return list(dict.fromkeys(template.split()[0] for template in templates))
+def prefixes(*templates: str) -> tuple[str, ...]:
+    """A prefix rule for every program of these commands."""
+    return tuple(f"Bash({name}:*)" for name in dict.fromkeys(one.split()[0] for one in templates))
 
 
 class CaseGenerator:
@@ -132,16 +79,16 @@ class CaseGenerator:
         """Every case, those of one group together."""
         for part in (
             self._file_commands,
+            self._path_rules,
             self._syntax,
-            self._environment,
             self._wrappers,
             self._hidden,
             self._looking,
-            self._directories,
-            self._file_rules,
-            self._other_tools,
-            self._compositions,
         ):
+            yield from part()
+        for part in (self._directories, self._read_rules, self._edit_rules, self._layers, self._named_tools):
+            yield from part()
+        for part in (self._fetches, self._compositions):
             yield from part()
 
     def _group(
@@ -157,382 +104,159 @@ class CaseGenerator:
                 "trusted": trusted,
             }
 
-    def _filled(self, templates: Iterable[str], paths: Iterable[str], share: float = 1.0) -> list[str]:
+    def _some(self, items: Iterable[Any], number: int) -> list[Any]:
+        chosen = list(items)
+        return self._random.sample(chosen, min(number, len(chosen)))
+
+    def _filled(self, templates: str, paths: Iterable[str], share: float = 1.0) -> list[str]:
         chosen = list(paths)
-        return [
-            template.replace("{}", self._random.choice(chosen))
-            for template in templates
-            if self._random.random() < share
-        ]
+        made = (one.replace("{}", self._random.choice(chosen)) for one in pieces(templates))
+        return [one for one in made if self._random.random() < share]
 
     def _file_commands(self) -> Iterator[Case]:
-        every = (*READERS, *WRITERS)
-        prefix = rules(*(f"Bash({name}:*)" for name in programs(every)))
-        glob = rules(*(f"Bash({name} *)" for name in programs(every)))
-        reading = self._filled(READERS, READ_OUTSIDE), self._filled(READERS, READ_INSIDE)
-        writing = self._filled(WRITERS, OUTSIDE), self._filled(WRITERS, INSIDE)
-        guarded = self._filled(WRITERS, PROTECTED, 0.6)
-        yield from self._group("prefix, outside", bash(reading[0] + writing[0]), user=prefix)
-        yield from self._group("prefix, inside", bash(reading[1] + writing[1] + guarded), user=prefix)
+        every = pieces("readers") + pieces("writers")
+        prefix = rules(*prefixes(*every))
+        inside, outside = pieces("inside"), pieces("outside")
+        reads, far = pieces("read inside"), pieces("read outside")
+        calls = bash(self._filled("readers", far) + self._filled("writers", outside))
+        yield from self._group("prefix, outside", calls, user=prefix)
+        calls = bash(self._filled("readers", reads) + self._filled("writers", inside))
+        yield from self._group("prefix, inside", calls, user=prefix)
         yield from self._group(
-            "glob", bash(self._filled(every, (*READ_OUTSIDE[:3], *INSIDE), 0.4)), user=glob
+            "prefix, protected", bash(self._filled("writers", pieces("protected"), 0.4)), user=prefix
         )
-        exact = [one for one in self._filled(every, OUTSIDE + INSIDE, 0.4) if "*" not in one]
+        glob = rules(*(one.replace(":*", " *") for one in prefixes(*every)))
+        calls = bash(
+            self._filled("readers", far + inside, 0.3) + self._filled("writers", far[:3] + inside, 0.3)
+        )
+        yield from self._group("glob", [one for one in calls if "/etc" not in one[1]["command"]], user=glob)
+        exact = self._filled("readers", outside + inside, 0.3) + self._filled(
+            "writers", outside + inside, 0.3
+        )
         yield from self._group("exact", bash(exact), user=rules(*(f"Bash({one})" for one in exact)))
-        yield from self._group("no rule, outside", bash(self._filled(READERS, READ_OUTSIDE)), user={})
-        yield from self._group(
-            "no rule, inside", bash(self._filled(READERS, READ_INSIDE) + writing[1]), user={}
-        )
+        yield from self._group("no rule, outside", bash(self._filled("readers", far)), user={})
+        calls = bash(self._filled("readers", reads) + self._filled("writers", inside))
+        yield from self._group("no rule, inside", calls, user={})
         for mode in ("acceptEdits", "plan", "dontAsk"):
-            calls = self._filled(READERS, READ_INSIDE + READ_OUTSIDE, 0.2) + self._filled(
-                WRITERS, INSIDE + OUTSIDE, 0.6
+            calls = bash(
+                self._filled("readers", reads + far, 0.2) + self._filled("writers", inside + outside, 0.6)
             )
-            yield from self._group(f"no rule, {mode}", bash(calls), mode=mode, user={})
-            yield from self._group(
-                f"prefix, {mode}", bash(self._filled(every, INSIDE + OUTSIDE, 0.3)), mode=mode, user=prefix
+            yield from self._group(f"no rule, {mode}", calls, mode=mode, user={})
+            calls = bash(
+                self._filled("readers", inside + outside, 0.2)
+                + self._filled("writers", inside + outside, 0.3)
             )
-        yield from self._group(
-            "accept edits, protected",
-            bash(self._filled(WRITERS, PROTECTED, 0.7)),
-            mode="acceptEdits",
-            user={},
-        )
+            yield from self._group(f"prefix, {mode}", calls, mode=mode, user=prefix)
+        calls = bash(self._filled("writers", pieces("protected"), 0.5))
+        yield from self._group("protected, acceptEdits", calls, mode="acceptEdits", user={})
         for bare in ("Bash", "Bash(*)"):
-            calls = self._filled(READERS, READ_OUTSIDE, 0.3) + self._filled(WRITERS, OUTSIDE, 0.3)
-            yield from self._group(
-                bare, bash(calls + self._filled(WRITERS, PROTECTED, 0.2)), user=rules(bare)
-            )
-        added = rules(*prefix["permissions"]["allow"], additionalDirectories=["$OUT"])
+            calls = bash(self._filled("readers", far, 0.3) + self._filled("writers", outside, 0.3))
+            yield from self._group(bare, calls, user=rules(bare))
         yield from self._group(
-            "added directory",
-            bash(self._filled(every, ("$OUT/o8", "link-out/o9", "$OUT/sub/o10"), 0.5)),
-            user=added,
+            "Bash, protected", bash(self._filled("writers", pieces("protected"), 0.2)), user=rules("Bash")
         )
-        ruled = rules(*prefix["permissions"]["allow"], "Edit(/$OUT/**)", "Read(//etc/**)")
-        calls = self._filled(WRITERS, ("$OUT/o8", "link-out/o9"), 0.6) + self._filled(
-            READERS, ("/etc/hostname", "$OUT/out.txt"), 0.6
+
+    def _path_rules(self) -> Iterator[Case]:
+        allow = prefixes(*pieces("readers"), *pieces("writers"))
+        added = ("$OUT/o8", "link-out/o9", "$OUT/sub/o10")
+        calls = bash(self._filled("readers", added, 0.5) + self._filled("writers", added, 0.5))
+        yield from self._group("added directory", calls, user=rules(*allow, additionalDirectories=["$OUT"]))
+        far = ("/etc/hostname", "$OUT/out.txt", "~/docs/d.txt")
+        calls = bash(
+            self._filled("writers", ("$OUT/o8", "link-out/o9"), 0.5) + self._filled("readers", far, 0.5)
         )
-        yield from self._group("path rules", bash(calls), user=ruled)
-        only = rules("Edit(/$OUT/**)", "Read(//etc/**)", "Edit(src/**)", "Read(~/docs/**)")
-        calls = self._filled(WRITERS, ("$OUT/o8", "src/n1", "o1"), 0.4) + self._filled(
-            READERS, ("/etc/hostname", "~/docs/d.txt"), 0.4
+        paths = ("Edit(/$OUT/**)", "Read(//etc/**)", "Edit(src/**)", "Read(~/docs/**)")
+        yield from self._group("path rules", calls, user=rules(*allow, *paths))
+        calls = bash(
+            self._filled("writers", ("$OUT/o8", "src/n1", "o1"), 0.4) + self._filled("readers", far, 0.4)
         )
-        yield from self._group("path rules only", bash(calls), user=only)
-        yield from self._group(
-            "path rules only, acceptEdits",
-            bash(self._filled(WRITERS, ("$OUT/o8", "src/n1", "o1"), 0.4)),
-            mode="acceptEdits",
-            user=only,
+        yield from self._group("path rules only", calls, user=rules(*paths))
+        yield from self._group("path rules only, acceptEdits", calls, mode="acceptEdits", user=rules(*paths))
+        denied = ("secret", "sub/secret", "k.key", "dir/x", "dir", ".", "link-to-secret")
+        calls = bash(
+            self._filled("readers", denied, 0.4) + self._filled("writers", ("src/n1", "secret"), 0.3)
         )
-        denied = rules(
-            *prefix["permissions"]["allow"],
-            deny=["Read(./secret)", "Edit(src/**)", "Read(**/*.key)", "Read(dir/)"],
-        )
-        calls = self._filled(
-            READERS, ("secret", "sub/secret", "k.key", "dir/x", "dir", ".", "link-to-secret"), 0.7
-        )
-        yield from self._group(
-            "path denies",
-            bash(calls + self._filled(WRITERS, ("src/n1", "secret", "sub/k.key"), 0.6)),
-            user=denied,
-        )
-        asked = rules(*prefix["permissions"]["allow"], ask=["Read(./secret)", "Edit(src/**)"])
-        calls = self._filled(READERS, ("secret", "sub/secret"), 0.3) + self._filled(
-            WRITERS, ("src/n1", "secret"), 0.3
-        )
-        yield from self._group("path asks", bash(calls), user=asked)
+        deny = ["Read(./secret)", "Edit(src/**)", "Read(**/*.key)", "Read(dir/)"]
+        yield from self._group("path denies", calls, user=rules(*allow, deny=deny))
+        calls = bash(self._filled("readers", ("secret",), 0.1) + self._filled("writers", ("src/n1",), 0.1))
+        yield from self._group("path asks", calls, user=rules(*allow, ask=["Read(./secret)", "Edit(src/**)"]))
 
     def _syntax(self) -> Iterator[Case]:
-        allow = rules(*(f"Bash({name}:*)" for name in RULED))
-        texts = commands("syntax")
+        allow = rules("Bash(touch:*)", "Bash(mkdir:*)", "Bash(echo:*)", "Bash(cat:*)", "Bash(ls:*)")
+        texts = pieces("syntax") + pieces("pipes")
         yield from self._group("syntax", bash(texts), user=allow)
-        yield from self._group("syntax, no rule", bash(self._random.sample(texts, 50)), user={})
-        safe = [text for text in self._random.sample(texts, 50) if not text.startswith(("yes", "select"))]
+        yield from self._group("syntax, no rule", bash(self._some(texts, 60)), user={})
+        safe = [text for text in self._some(texts, 50) if not text.startswith(("yes", "select"))]
         yield from self._group("syntax, bare", bash(safe), user=rules("Bash"))
         yield from self._group("syntax, bypass", bash(safe[:25]), mode="bypassPermissions", user={})
         yield from self._group(
-            "syntax, acceptEdits", bash(self._random.sample(texts, 30)), mode="acceptEdits", user={}
+            "syntax, acceptEdits", bash(self._some(texts, 40)), mode="acceptEdits", user={}
         )
-        exact = (
-            "touch one",
-            "touch one && mkdir x",
-            "ls > x1",
-            "touch $HOME/x2",
-            "echo ${HOME}",
-            "(ls)",
-            "touch x3 &",
-            "touch a* b",
-            "cd sub && touch y",
-            "X=1 touch x4",
-            "timeout 5 touch x5",
-            "echo $(ls)",
-            "python3 -c 'print(1)'",
-            "find . -name zz -delete",
-            "touch /etc/x/y",
-            "cat <<EOF\nhi\nEOF",
-            "xargs touch",
-            "watch -n1 ls",
-        )
-        variants = (
-            "touch one ",
-            "touch  one",
-            "touch 'one'",
-            "touch one;",
-            "touch one 2>&1",
-            "touch one > /dev/null",
-            "touch one; touch one",
-            "touch one && ls",
-            "timeout 5 touch one",
-            "LANG=C touch one",
-            "X=1 touch one",
-            "\\touch one",
-            "touch one # c",
-            "! touch one",
-            "touch one | cat",
-            "touch one two",
+        exact = pieces("exact")
+        yield from self._group(
+            "exact texts",
+            bash(exact + pieces("exact variants")),
+            user=rules(*(f"Bash({one})" for one in exact)),
         )
         yield from self._group(
-            "exact texts", bash((*exact, *variants)), user=rules(*(f"Bash({one})" for one in exact))
+            "wildcards", bash(pieces("wildcard calls")), user=rules(*pieces("wildcard rules"))
         )
-        wild = (
-            "Bash(git * main)",
-            "Bash(mk*)",
-            "Bash(* --version)",
-            "Bash(npm run test:*)",
-            "Bash(touch *.txt)",
-            "Bash(echo a*b)",
-            "Bash(ls:*x)",
-            "Bash(python3 *1*)",
-            "Bash(stat -c * a.txt)",
-        )
-        calls = (
-            "git checkout main",
-            "git main",
-            "git checkout main x",
-            "git a b main",
-            "mkdir w1",
-            "mktemp -u",
-            "mk",
-            "mkdir w2 && touch x",
-            "node --version",
-            "x y --version",
-            "touch a --version && ls",
-            "npm run test",
-            "npm run test unit",
-            "npm run test:unit",
-            "npm run testx",
-            "touch a.txt",
-            "touch b.md c.txt",
-            "touch .txt",
-            "touch ../x.txt",
-            "echo ab",
-            "echo a x b",
-            "echo a | b",
-            "echo a; ls b",
-            "ls:x",
-            "ls x",
-            "python3 -c 1",
-            "python3 1",
-            "stat -c %s a.txt",
-            "git checkout main > x",
-            "git 'a b' main",
-            "echo a$(ls)b",
-            "echo a${X}b",
-            "echo a\nb",
-        )
-        yield from self._group("wildcards", bash(calls), user=rules(*wild))
-
-    def _environment(self) -> Iterator[Case]:
-        calls = [f"{name}=x {command}" for name in ENVIRONMENT for command in ("touch e1",)]
-        calls += [f"{name}=x ls" for name in self._random.sample(ENVIRONMENT, 12)]
-        calls += [
-            "LANG=C TZ=x touch e2",
-            "LANG=C FOO=x touch e3",
-            "LANG=$X touch e4",
-            "LANG='a b' touch e5",
-            "LANG=a\\ b touch e6",
-            "LANG= touch e7",
-            "LANG=$(ls) touch e8",
-            "LANG=C; touch e9",
-            "LANG=C",
-            "FOO=1",
-            "PATH=x; touch e10",
-            "FOO=1 BAR=2; touch e11",
-            "FOO=1; BAR=2; touch e12",
-            "LANG=C timeout 5 touch e13",
-            "timeout 5 LANG=C touch e14",
-            "FOO=a touch e15 && touch e16",
-            "LANG=C touch e17 > /dev/null",
-            "LANG=a/b:c touch e18",
-            "NO_COLOR=1 git status",
-            "FOO=1 git status",
-        ]
+        names = pieces("environment")
+        calls = [f"{name}=x touch e1" for name in names] + [f"{name}=x ls" for name in self._some(names, 12)]
+        calls += pieces("environment calls")
         yield from self._group("environment", bash(calls), user=rules("Bash(touch:*)"))
-        yield from self._group(
-            "environment rule",
-            bash(["FOO=1 touch e1", "FOO=2 touch e1", "LANG=C touch e2", "FOO=1 LANG=C touch e3"]),
-            user=rules("Bash(FOO=1 touch:*)", "Bash(LANG=C touch:*)"),
-        )
+        calls = ["FOO=1 touch e1", "FOO=2 touch e1", "LANG=C touch e2", "FOO=1 LANG=C touch e3"]
+        allow = rules("Bash(FOO=1 touch:*)", "Bash(LANG=C touch:*)")
+        yield from self._group("environment rule", bash(calls), user=allow)
 
     def _wrappers(self) -> Iterator[Case]:
-        calls = [f"{wrapper} touch w1" for wrapper in commands("wrappers")]
-        yield from self._group("wrappers", bash(calls), user=rules("Bash(touch:*)"))
+        wrappers = pieces("wrappers")
         yield from self._group(
-            "wrappers around looking", bash(f"{wrapper} ls" for wrapper in commands("wrappers")), user={}
+            "wrappers", bash(f"{one} touch w1" for one in wrappers), user=rules("Bash(touch:*)")
         )
-        named = (
-            "env",
-            "xargs",
-            "sudo",
-            "sh",
-            "bash",
-            "nice",
-            "timeout",
-            "setsid",
-            "flock",
-            "find",
-            "git",
-            "command",
-            "time",
-            "watch",
-        )
-        calls = [
-            f"{wrapper} touch w2"
-            for wrapper in commands("wrappers")
-            if wrapper.split()[0] in named and "sudo" not in wrapper
-        ]
-        calls += [
-            "find . -name zz -exec touch {} +",
-            "find . -name zz -delete",
-            "find . -name zz -exec touch {} \\;",
-            "find . -fprint x1",
-            "find sub -name x",
-            "git -c a=b status",
-            "git push",
-            "setsid ls",
-            "watch -n1 ls",
-            "flock l ls",
-        ]
+        yield from self._group("wrappers around looking", bash(f"{one} ls" for one in wrappers), user={})
+        named = pieces("wrapper names")
+        calls = [f"{one} touch w2" for one in wrappers if one.split()[0] in named and "sudo" not in one]
+        allow = rules(*(f"Bash({name}:*)" for name in named))
+        yield from self._group("wrapper rules", bash([*calls, *pieces("wrapped calls")]), user=allow)
+        allow = rules("Bash(touch:*)", "Bash(env:*)", "Bash(xargs:*)")
         yield from self._group(
-            "wrapper rules", bash(calls), user=rules(*(f"Bash({name}:*)" for name in named))
-        )
-        yield from self._group(
-            "wrapper, outside",
-            bash(f"{wrapper} touch $OUT/w3" for wrapper in commands("wrappers")[:24]),
-            user=rules("Bash(touch:*)", "Bash(env:*)", "Bash(xargs:*)"),
+            "wrapper, outside", bash(f"{one} touch $OUT/w3" for one in wrappers[:24]), user=allow
         )
 
     def _hidden(self) -> Iterator[Case]:
-        texts = [text for text in commands("hidden") if not text.startswith(("watch", "su "))]
+        texts = [text for text in pieces("hidden") if not text.startswith(("watch", "su "))]
         yield from self._group("deny hidden", bash(texts), user=rules("Bash", deny=["Bash(rm:*)"]))
         yield from self._group(
-            "deny hidden, no allow", bash(self._random.sample(texts, 40)), user=rules(deny=["Bash(rm:*)"])
+            "deny hidden, no allow", bash(self._some(texts, 40)), user=rules(deny=["Bash(rm:*)"])
         )
         yield from self._group(
-            "ask hidden", bash(self._random.sample(texts, 50)), user=rules("Bash", ask=["Bash(rm:*)"])
+            "ask hidden", bash(self._some(texts, 40)), user=rules("Bash", ask=["Bash(rm:*)"])
         )
+        deny = rules(deny=["Bash(rm:*)"])
         yield from self._group(
-            "deny hidden, bypass",
-            bash(self._random.sample(texts, 30)),
-            mode="bypassPermissions",
-            user=rules(deny=["Bash(rm:*)"]),
+            "deny, bypass", bash(self._some(texts, 30)), mode="bypassPermissions", user=deny
         )
-        yield from self._group(
-            "deny exact", bash(self._random.sample(texts, 40)), user=rules("Bash", deny=["Bash(rm -f zz)"])
-        )
-        yield from self._group(
-            "deny glob", bash(self._random.sample(texts, 30)), user=rules("Bash", deny=["Bash(rm *)"])
-        )
-        git = [
-            "git push",
-            "git  push",
-            "git push origin x",
-            "git -C . push",
-            "env git push",
-            "git pushx",
-            "GIT_X=1 git push",
-            "bash -c 'git push'",
-            "git 'push'",
-            'git "push"',
-            "ls; git push",
-            "timeout 5 git push",
-            "/usr/bin/git push",
-            "git --no-pager push",
-            "git -c a=b push",
-            "nice git push",
-            "git\tpush",
-            "(git push)",
-        ]
-        yield from self._group("ask sub-command", bash(git), user=rules("Bash", ask=["Bash(git push:*)"]))
-        yield from self._group("deny sub-command", bash(git), user=rules("Bash", deny=["Bash(git push:*)"]))
+        for rule in ("Bash(rm -f zz)", "Bash(rm *)"):
+            yield from self._group(
+                f"deny {rule}", bash(self._some(texts, 30)), user=rules("Bash", deny=[rule])
+            )
+        calls = bash(pieces("sub-commands"))
+        yield from self._group("ask sub-command", calls, user=rules("Bash", ask=["Bash(git push:*)"]))
+        yield from self._group("deny sub-command", calls, user=rules("Bash", deny=["Bash(git push:*)"]))
 
     def _looking(self) -> Iterator[Case]:
-        yield from self._group("looking", bash(commands("looking")), user={})
-        yield from self._group("git", bash(f"git {text}" for text in commands("git")), user={})
-        yield from self._group(
-            "looking, plan", bash(self._random.sample(commands("looking"), 30)), mode="plan", user={}
-        )
+        yield from self._group("looking", bash(pieces("looking")), user={})
+        yield from self._group("git", bash(f"git {text}" for text in pieces("git")), user={})
+        yield from self._group("looking, plan", bash(self._some(pieces("looking"), 30)), mode="plan", user={})
 
     def _directories(self) -> Iterator[Case]:
-        moves = (
-            "cd sub",
-            "cd .",
-            "cd ..",
-            "cd $CWD",
-            "cd $OUT",
-            "cd sub/..",
-            "cd ./sub",
-            "cd sub/deep",
-            "cd ~",
-            "cd link-out",
-            "cd $HOME",
-            "cd nodir",
-            "cd -P sub",
-            "cd 'sub'",
-            "pushd sub",
-            "cd",
-        )
-        after = (
-            "ls",
-            "cat x.txt",
-            "touch c1",
-            "git status",
-            "git log",
-            "python3 -c 1",
-            "echo hi",
-            "cd ..",
-            "cat ../a.txt",
-            "cat ../../outside.txt",
-            "mkdir c2",
-            "cp x.txt y.txt",
-            "echo hi > c3",
-            "pwd",
-            "grep -r S .",
-            "find .",
-            "rm -f zz",
-            "npm run x",
-            "sed -i s/a/b/ x.txt",
-            "ln -s a b",
-        )
-        joined = [
-            f"{move}{self._random.choice((' && ', '; ', ' || ', chr(10), ' | '))}{self._random.choice(after)}"
-            for move in moves
-            for _ in range(5)
+        joins = (" && ", "; ", " || ", "\n", " | ")
+        moves = [move for move in pieces("moves") for _ in range(5)]
+        made = [
+            f"{one}{self._random.choice(joins)}{self._random.choice(pieces('after moves'))}" for one in moves
         ]
-        joined += [
-            "touch c5 && cd sub",
-            "ls && cd sub && ls",
-            "cd sub && cd deep && ls",
-            "cd sub && cd .. && ls",
-            "(cd sub && ls)",
-            "(cd sub; touch x)",
-            "if cd sub; then ls; fi",
-            "cd sub && ls | cat",
-            "cd sub && ls && git status",
-            "git status && cd sub",
-            "cd sub && ls > x",
-            "cd sub && timeout 5 touch x",
-        ]
+        calls = bash([*made, *pieces("moved calls")])
         names = (
             "cd",
             "touch",
@@ -548,307 +272,99 @@ class CaseGenerator:
             "ln",
             "cat",
         )
-        yield from self._group("cd, no rule", bash(joined), user={})
-        yield from self._group("cd, rules", bash(joined), user=rules(*(f"Bash({name}:*)" for name in names)))
-        yield from self._group("cd, bare", bash(self._random.sample(joined, 30)), user=rules("Bash"))
-        yield from self._group(
-            "cd, acceptEdits", bash(self._random.sample(joined, 30)), mode="acceptEdits", user={}
-        )
+        yield from self._group("cd, no rule", calls, user={})
+        yield from self._group("cd, rules", calls, user=rules(*(f"Bash({name}:*)" for name in names)))
+        yield from self._group("cd, bare", self._some(calls, 30), user=rules("Bash"))
+        yield from self._group("cd, acceptEdits", self._some(calls, 30), mode="acceptEdits", user={})
 
-    def _file_rules(self) -> Iterator[Case]:
-        shapes = (
-            "secret",
-            "./secret",
-            "/secret",
-            "**/secret",
-            "sub/secret",
-            "./sub/secret",
-            "sub/**",
-            "./sub/*",
-            "sub/*",
-            "sub",
-            "sub/",
-            "*",
-            "**",
-            ".",
-            "./",
-            "./**",
-            "/sub/**",
-            "*.key",
-            "**/*.key",
-            "s?cret",
-            "se[c]ret",
-            "~/other.txt",
-            "~/**",
-            "//etc/hostname",
-            "//etc/**",
-            "$CWD/secret",
-            "/$CWD/secret",
-            "../outside.txt",
-            "sub/../secret",
-            "SECRET",
-            ".env",
-            "!secret",
-            "dir",
-            "deep/",
-            "sub/deep",
-            "{secret,a.txt}",
-            "secret/**",
-            "**/sub/**",
-            "sub/**/secret",
-            "*/secret",
-            "deep/secret",
-            "src/link-locked/**",
-            "link-out/**",
-            "/$OUT/**",
-        )
-        reads = (
-            "$CWD/secret",
-            "$CWD/sub/secret",
-            "$CWD/sub/deep/secret",
-            "$CWD/a.txt",
-            "$CWD/k.key",
-            "$CWD/sub/deep/k.key",
-            "$HOME/other.txt",
-            "$OUT/out.txt",
-            "$CWD/link-to-secret",
-            "$CWD/sub/../secret",
-            "$CWD/dir/x",
-            "$CWD/dir2/x",
-            "/etc/hostname",
-            "$CWD/link-out/out.txt",
-            "$CWD/src/link-locked/y",
-            "$CWD/.env",
-        )
-        for shape in shapes:
+    def _read_rules(self) -> Iterator[Case]:
+        reads = pieces("reads")
+        for shape in pieces("shapes"):
             source = self._random.choice(("user", "project", "local"))
-            calls = files("Read", *self._random.sample(reads, 7))
+            calls = files("Read", *self._some(reads, 7))
             yield from self._group(f"read deny {shape}", calls, **{source: rules(deny=[f"Read({shape})"])})
-        writes = (
-            "$CWD/n1",
-            "$CWD/sub/n1",
-            "$CWD/sub/deep/n1",
-            "$CWD/secret",
-            "$CWD/sub/secret",
-            "$CWD/src/n2",
-            "$OUT/n3",
-            "$CWD/link-out/n4",
-            "$CWD/src/link-file",
-            "$CWD/.git/x",
-            "$CWD/src/.git/x",
-            "$CWD/src/link-locked/z",
-            "$HOME/n5",
-            "$CWD/.env",
-        )
-        for shape in (
-            "n1",
-            "./n1",
-            "/n1",
-            "**/n1",
-            "sub/n1",
-            "sub/**",
-            "./sub/**",
-            "sub/",
-            "sub",
-            "*",
-            "**",
-            ".",
-            "./",
-            "./**",
-            "src/**",
-            "//**",
-            "~/**",
-            "/$OUT/**",
-            "$CWD/**",
-            "/$CWD/**",
-            "n?",
-            "*/n1",
-            "./*",
-            "link-out/**",
-            "src/link-locked/**",
-        ):
+        for shape in ("n1", "sub/**", "./secret", "*", "src/", "/n1"):
+            calls = files("Read", *self._some(reads, 6))
+            yield from self._group(f"read ask {shape}", calls, user=rules(ask=[f"Read({shape})"]))
+
+    def _edit_rules(self) -> Iterator[Case]:
+        writes, reads, guarded = pieces("writes"), pieces("reads"), pieces("protected")
+        for shape in pieces("edit shapes"):
             source = self._random.choice(("user", "local"))
-            calls = files("Write", *self._random.sample(writes, 6)) + files(
-                "Edit", *self._random.sample(writes, 2)
-            )
+            calls = files("Write", *self._some(writes, 6))
             yield from self._group(f"edit allow {shape}", calls, **{source: rules(f"Edit({shape})")})
         for shape in ("n1", "sub/**", "./secret", "*", "src/", "/n1"):
-            calls = files("Write", *self._random.sample(writes, 6)) + files("Edit", "$CWD/secret")
-            yield from self._group(
-                f"edit deny {shape}", calls, user=rules("Write", "Edit", deny=[f"Edit({shape})"])
-            )
-            yield from self._group(
-                f"edit ask {shape}", calls, user=rules("Write", "Edit", ask=[f"Edit({shape})"])
-            )
-            yield from self._group(
-                f"read ask {shape}",
-                files("Read", *self._random.sample(reads, 6)),
-                user=rules(ask=[f"Read({shape})"]),
-            )
+            calls = files("Write", *self._some(writes, 6))
+            deny, ask = [f"Edit({shape})"], [f"Edit({shape})"]
+            yield from self._group(f"edit deny {shape}", calls, user=rules("Write", "Edit", deny=deny))
+            yield from self._group(f"edit ask {shape}", calls, user=rules("Write", "Edit", ask=ask))
         for mode in ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"):
             calls = (
-                files("Read", *reads)
-                + files("Write", *self._random.sample(writes, 9))
-                + files("Edit", "$CWD/secret", "$OUT/out.txt")
+                files("Read", *reads) + files("Write", *self._some(writes, 9)) + files("Edit", "$CWD/secret")
             )
-            calls += files("Write", *(f"$CWD/{name}" for name in self._random.sample(PROTECTED, 7))) + files(
-                "NotebookEdit", "$CWD/n.ipynb", "$OUT/n.ipynb"
-            )
+            calls += files("Write", *(f"$CWD/{name}" for name in self._some(guarded, 7)))
             yield from self._group(f"files, {mode}", calls, mode=mode, user={})
             yield from self._group(
-                f"files, bare rules, {mode}", calls, mode=mode, user=rules("Read", "Edit", "Write")
+                f"files, bare, {mode}", calls, mode=mode, user=rules("Read", "Edit", "Write")
             )
-            yield from self._group(
-                f"files, added, {mode}",
-                calls,
-                mode=mode,
-                user=rules("Edit(src/**)", additionalDirectories=["$OUT"]),
-            )
-        calls = (
-            files("Write", "$CWD/n1", "$CWD/secret")
-            + files("Edit", "$CWD/a.txt")
-            + files("NotebookEdit", "$CWD/n.ipynb")
-            + files("Read", "$CWD/a.txt", "/etc/hostname")
-            + bash(["cat a.txt", "touch n1", "cat /etc/hostname", "cp a.txt x"])
+            added = rules("Edit(src/**)", additionalDirectories=["$OUT"])
+            yield from self._group(f"files, added, {mode}", calls, mode=mode, user=added)
+
+    def _layers(self) -> Iterator[Case]:
+        calls = files("Read", "$CWD/a.txt", "/etc/hostname") + files("Write", "$CWD/n1", "$CWD/a.txt")
+        calls += files("Edit", "$CWD/a.txt") + bash(
+            ["cat a.txt", "touch n1", "cat /etc/hostname", "cp a.txt x"]
         )
-        for deny in (
-            "Read",
-            "Edit",
-            "Write",
-            "NotebookEdit",
-            "Read(*)",
-            "Edit(**)",
-            "Write(n1)",
-            "Write(*)",
-            "MultiEdit",
-            "*",
-        ):
-            yield from self._group(
-                f"whole deny {deny}", calls, user=rules("Bash(cp:*)", "Bash(touch:*)", "Write", deny=[deny])
-            )
-        for allow in (
-            "Read",
-            "Edit",
-            "Write",
-            "NotebookEdit",
-            "Write(**)",
-            "Write(n1)",
-            "NotebookEdit(*)",
-            "Edit(**)",
-            "Edit(*)",
-            "Read(**)",
-            "Read(//**)",
-            "MultiEdit",
-            "Edit()",
-            "read",
-            " Edit",
-            "Edit ",
-            "Edit (n1)",
-        ):
-            yield from self._group(f"whole allow {allow}", calls, user=rules(allow))
-        ordered = (
+        for deny in pieces("whole denies"):
+            allow = ("Bash(cp:*)", "Bash(touch:*)", "Write")
+            yield from self._group(f"whole deny {deny}", calls, user=rules(*allow, deny=[deny]))
+        for allowed in (*pieces("whole allows"), " Edit", "Edit "):
+            yield from self._group(f"whole allow {allowed}", calls, user=rules(allowed))
+        modes = ("acceptEdits", "dontAsk", "plan", "bypassPermissions", "nonsense")
+        settings: list[dict[str, Any]] = [
             {"user": rules("Edit(n1)"), "project": rules(deny=["Edit(n1)"])},
             {"user": rules(deny=["Edit(n1)"]), "local": rules("Edit(n1)")},
             {"project": rules("Edit", "Write", "Bash(cp:*)")},
             {"user": rules(ask=["Write"]), "local": rules("Write", "Edit(n1)")},
             {"project": rules(ask=["Bash(cp:*)"]), "user": rules("Bash(cp:*)")},
             {"project": rules(additionalDirectories=["/etc"])},
-            {"project": rules(defaultMode="acceptEdits")},
-            {"local": rules(defaultMode="acceptEdits")},
-            {"user": rules(defaultMode="acceptEdits")},
-            {"user": rules(defaultMode="dontAsk")},
-            {"user": rules(defaultMode="plan")},
-            {"project": rules(defaultMode="bypassPermissions")},
-            {"user": rules(defaultMode="bypassPermissions")},
-            {"user": rules(defaultMode="nonsense")},
-        )
-        for number, layers in enumerate(ordered):
+            {"local": rules("Bash(cp:*)", additionalDirectories=["/etc"])},
+            *({"user": rules(defaultMode=mode)} for mode in modes),
+            *({"project": rules(defaultMode=mode)} for mode in modes),
+            *({"local": rules(defaultMode=mode)} for mode in modes[:4]),
+        ]
+        for number, layers in enumerate(settings):
             for trusted in (False, True):
                 yield from self._group(f"layers {number}", calls, mode=None, trusted=trusted, **layers)
 
-    def _other_tools(self) -> Iterator[Case]:
+    def _named_tools(self) -> Iterator[Case]:
         mcp: Calls = [("mcp__demo__echo", {"text": "a"}), ("mcp__demo__fail", {})]
-        for rule in (
-            "mcp__demo",
-            "mcp__demo__*",
-            "mcp__demo__echo",
-            "mcp__demo__e*",
-            "mcp__dem*",
-            "mcp__*",
-            "mcp__demo__",
-            "mcp__demo(x)",
-            "mcp__demo__echo(a)",
-            "*",
-            "mcp__demo2",
-            "mcp__demo__ech",
-            "MCP__demo",
-        ):
+        for rule in pieces("mcp rules"):
             yield from self._group(f"mcp allow {rule}", mcp, user=rules(rule))
             yield from self._group(f"mcp ask {rule}", mcp, user=rules("mcp__demo", ask=[rule]))
             yield from self._group(f"mcp deny {rule}", mcp, user=rules("mcp__demo", deny=[rule]))
         for mode in ("acceptEdits", "plan", "dontAsk", "bypassPermissions"):
             yield from self._group(f"mcp {mode}", mcp, mode=mode, user=rules("mcp__demo__echo"))
-            yield from self._group(
-                f"mcp ask {mode}", mcp, mode=mode, user=rules("mcp__demo", ask=["mcp__demo__fail"])
-            )
+            ask = rules("mcp__demo", ask=["mcp__demo__fail"])
+            yield from self._group(f"mcp ask {mode}", mcp, mode=mode, user=ask)
         agents: Calls = [
             ("Agent", {"prompt": "hi", "subagent_type": name, "description": "x"})
             for name in ("Explore", "general-purpose")
         ]
-        for name in ("Agent", "Task"):
-            for inner in ("", "(Explore)", "(general-purpose)", "(*)", "(Exp*)", "(explore)"):
-                yield from self._group(f"agent deny {name}{inner}", agents, user=rules(deny=[name + inner]))
-                yield from self._group(f"agent ask {name}{inner}", agents, user=rules(ask=[name + inner]))
-        skills: Calls = [
-            ("Skill", {"skill": "greet"}),
-            ("Skill", {"skill": "greet", "args": "Ann"}),
-            ("Skill", {"skill": "other"}),
-        ]
-        for inner in ("", "(greet)", "(greet:*)", "(gr*)", "(*)", "(greet Ann)"):
-            yield from self._group(f"skill deny {inner}", skills, user=rules(deny=["Skill" + inner]))
-            yield from self._group(f"skill ask {inner}", skills, user=rules(ask=["Skill" + inner]))
-            yield from self._group(
-                f"skill allow {inner}", skills, mode="dontAsk", user=rules("Skill" + inner)
-            )
-        yield from self._group("skill plan", skills + agents, mode="plan", user={})
-        urls = (
-            "https://example.org/",
-            "https://EXAMPLE.org/x",
-            "http://example.org:8080/",
-            "https://sub.example.org/",
-            "https://example.org.evil.test/",
-            "https://evil.test/example.org",
-            "https://user:pw@example.org/",
-            "https://example.org@evil.test/",
-            "https://example.org./",
-            "https://code.claude.com/docs",
-            "https://docs.python.org/3/",
-            "https://github.com/x",
-            "https://nodejs.org/",
-            "https://127.0.0.1/",
-            "http://localhost/",
-            "ftp://example.org/",
-            "https://modelcontextprotocol.io/x",
-            "https://react.dev/",
-            "https://developer.mozilla.org/x",
-            "https://www.example.org/",
-            "https://raw.githubusercontent.com/x",
-            "https://go.dev/",
-            "https://github.com/anthropics",
-            "not a url",
-        )
-        fetches: Calls = [("WebFetch", {"url": url, "prompt": "p"}) for url in urls]
         for rule in (
-            "WebFetch(domain:example.org)",
-            "WebFetch(domain:*.example.org)",
-            "WebFetch(domain:*)",
-            "WebFetch",
-            "WebFetch(https://example.org/)",
-            "WebFetch(example.org)",
-            "WebFetch(*)",
-            "WebFetch(domain:EXAMPLE.org)",
+            f"{name}{inner}" for name in ("Agent", "Task") for inner in ("", "(Explore)", "(*)", "(Exp*)")
         ):
-            chosen = self._random.sample(fetches, 12)
+            yield from self._group(f"agent deny {rule}", agents, user=rules(deny=[rule]))
+            yield from self._group(f"agent ask {rule}", agents, user=rules(ask=[rule]))
+        named: Calls = [("Skill", {"skill": "greet"}), ("Skill", {"skill": "greet", "args": "Ann"})]
+        for inner in ("", "(greet)", "(greet:*)", "(gr*)", "(*)"):
+            yield from self._group(f"skill deny {inner}", named, user=rules(deny=["Skill" + inner]))
+            yield from self._group(f"skill allow {inner}", named, mode="dontAsk", user=rules("Skill" + inner))
+
+    def _fetches(self) -> Iterator[Case]:
+        fetches: Calls = [("WebFetch", {"url": url, "prompt": "p"}) for url in pieces("urls")]
+        for rule in pieces("fetch rules"):
+            chosen = self._some(fetches, 8)
             yield from self._group(f"fetch allow {rule}", chosen, user=rules(rule))
             yield from self._group(f"fetch deny {rule}", chosen, user=rules("WebFetch", deny=[rule]))
         yield from self._group("fetch", fetches, user={})
@@ -856,97 +372,31 @@ class CaseGenerator:
         yield from self._group("fetch, dontAsk", fetches[:10], mode="dontAsk", user={})
 
     def _compositions(self) -> Iterator[Case]:
+        names = ("touch", "mkdir", "echo", "cat", "ls", "grep", "cp", "python3", "npm run")
+        prefix = rules(*(f"Bash({name}:*)" for name in names))
         settings = {
-            "prefixes": rules(
-                *(
-                    f"Bash({name}:*)"
-                    for name in ("touch", "mkdir", "echo", "cat", "ls", "grep", "cp", "python3", "npm run")
-                )
-            ),
+            "prefixes": prefix,
             "nothing": {},
             "denies": rules("Bash", deny=["Bash(rm:*)", "Read(./secret)"]),
             "mixed": rules(
-                "Bash(touch:*)",
-                "Bash(cp a.txt *)",
-                "Bash(git log:*)",
+                *("Bash(touch:*)", "Bash(cp a.txt *)", "Bash(git log:*)"),
                 ask=["Bash(touch b:*)"],
                 deny=["Bash(cat:*)"],
             ),
         }
         for name, user in settings.items():
-            yield from self._group(f"composed, {name}", bash(self._composed() for _ in range(60)), user=user)
-        yield from self._group(
-            "composed, acceptEdits",
-            bash(self._composed() for _ in range(40)),
-            mode="acceptEdits",
-            user=settings["prefixes"],
-        )
-        yield from self._group(
-            "composed, plan",
-            bash(self._composed() for _ in range(30)),
-            mode="plan",
-            user=settings["prefixes"],
-        )
+            yield from self._group(f"composed, {name}", bash(self._composed() for _ in range(80)), user=user)
+        for mode, number in (("acceptEdits", 60), ("plan", 30), ("dontAsk", 40)):
+            calls = bash(self._composed() for _ in range(number))
+            yield from self._group(f"composed, {mode}", calls, mode=mode, user=prefix)
 
     def _composed(self) -> str:
         pick = self._random.choice
-        parts = [self._part() for _ in range(pick((1, 2, 2, 3)))]
-        text = parts[0]
-        for part in parts[1:]:
-            text += pick((" && ", "; ", " | ", " || ", "\n", " && ")) + part
-        around = pick(
-            ("{}",) * 12
-            + (
-                "({})",
-                "{{ {}; }}",
-                "if {}; then ls; fi",
-                "for i in 1 2; do {}; done",
-                "! {}",
-                "while false; do {}; done",
-                "{} &",
-                "time {}",
-                "case x in x) {};; esac",
-                "f() {{ {}; }}; f",
-            )
-        )
-        return around.format(text)
+        text = self._part()
+        for _ in range(pick((0, 1, 1, 2))):
+            text += pick((" && ", "; ", " | ", " || ", "\n", " && ")) + self._part()
+        return pick(_AROUND).format(text)
 
     def _part(self) -> str:
         pick = self._random.choice
-        command = pick(
-            (
-                "ls",
-                "ls -la",
-                "cat a.txt",
-                "cat secret",
-                "touch p1",
-                "touch b",
-                "mkdir p2",
-                "echo hi",
-                "echo $HOME",
-                "grep S a.txt",
-                "git status",
-                "git log",
-                "cp a.txt p3",
-                "python3 -c 1",
-                "rm -f zz",
-                "wc -l a.txt",
-                "true",
-                "head -1 a.txt",
-                "sort a.txt",
-                "cat /etc/hostname",
-                "touch $OUT/p4",
-                "find . -name x",
-                "npm run x",
-                "echo *",
-                "pwd",
-                "sed -n 1p a.txt",
-                "cat 'a.txt'",
-                'touch "p 5"',
-                "X=1",
-                "test -f a.txt",
-            )
-        )
-        before = pick(("",) * 9 + ("LANG=C ", "FOO=1 ", "timeout 5 ", "nice ", "env ", "command "))
-        after = pick(("",) * 9 + (" 2>&1", " > p6", " 2>/dev/null", " < a.txt", " >> $OUT/p7", " $X", " # c"))
-        return before + command + after
+        return pick(_BEFORE) + pick(pieces("parts")) + pick(_AFTER)

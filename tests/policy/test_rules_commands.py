@@ -8,7 +8,7 @@ from recollect.policy.modes import Mode
 from tests.policy.worlds import engine, verdict
 
 
-@pytest.mark.parametrize("separator", [" && ", " || ", "; ", " | ", " |& ", " & ", "\n", "&&", ";", "|"])
+@pytest.mark.parametrize("separator", [" && ", " || ", "; ", " | ", " |& ", "\n", "&&", ";", "|"])
 def test_r07_every_part_needs_a_rule(separator: str) -> None:
     """A rule for the first command says nothing about the second."""
     made = engine(["Bash(good *)"])
@@ -123,7 +123,7 @@ def test_r10_looking_needs_no_rule(command: str, expected: str) -> None:
     [
         ("cd src && ls", "allow"),
         ("cd /w/repo && git status", "allow"),
-        ("cd src/.. && ls", "allow"),
+        ("cd src/.. && ls", "ask"),
         ("cd /tmp && ls", "ask"),
         ("cd /tmp && git status", "ask"),
         ("cd .. && git status", "ask"),
@@ -152,7 +152,7 @@ def test_r11_rules_for_cd_and_git_do_not_cover_git_elsewhere() -> None:
     [
         (["Bash(echo:*)"], "echo x > out", "ask"),
         (["Bash(echo:*)", "Edit(out)"], "echo x > out", "allow"),
-        (["Bash(echo x > out)"], "echo x > out", "allow"),
+        (["Bash(echo x > out)"], "echo x > out", "ask"),
         (["Bash(make:*)"], "X=1 make", "ask"),
         (["Bash(X=1 make:*)"], "X=1 make all", "allow"),
         (["Bash(X=1 make:*)"], "X=1 Y=2 make all", "ask"),

@@ -125,7 +125,8 @@ def test_r20_managed_settings_may_stand_alone() -> None:
     [
         ("Bash", {"command": "npm i && make all"}, ("Bash(npm i)", "Bash(make all)")),
         ("Bash", {"command": "ls && make all"}, ("Bash(make all)",)),
-        ("Bash", {"command": "rm *.o"}, (r"Bash(rm \*.o)",)),
+        ("Bash", {"command": "make *.o"}, (r"Bash(make \*.o)",)),
+        ("Bash", {"command": "rm *.o"}, ()),
         (
             "Bash",
             {"command": "; ".join(f"make {n}" for n in range(5))},
@@ -151,7 +152,7 @@ def test_r21_a_saved_approval_means_only_what_was_shown(
     ("tool", "arguments"),
     [
         ("Bash", {"command": "npm i && make all"}),
-        ("Bash", {"command": "rm *.o"}),
+        ("Bash", {"command": "make *.o"}),
         ("Write", {"file_path": "/a/b[1]*.txt"}),
         ("Read", {"file_path": "/etc/x"}),
         ("WebFetch", {"url": "https://example.com/x"}),

@@ -55,6 +55,7 @@ def test_r12_four_anchors_and_gitignore_patterns(pattern: str, path: str, expect
     [
         ("//etc/shadow", "/etc/shadow"),
         (".env", "/elsewhere/.env"),
+        ("./.env", f"{CWD}/a/.env"),
         ("secrets/**", f"{CWD}/secrets"),
         ("./secret/", f"{CWD}/secret"),
         ("~/.ssh/**", f"{HOME}/.ssh/id"),

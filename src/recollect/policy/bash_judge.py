@@ -30,7 +30,7 @@ from recollect.policy.rule_index import CommandRule, RuleIndex
 from recollect.policy.rules import Rule
 
 _LONGEST_CACHED = 10_000
-_STAYS = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&")
+_STAYS = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&[^|]*\Z")
 _STREAMS = frozenset({"/dev/null", "/dev/stdin"})
 _ENVIRONMENT = re.compile(r"LANG|LC_\w+|GIT_\w+|PYTHON\w*|NODE_\w+|PERL\w*|RUBY\w*|JAVA\w*|npm_\w+")
 """Variables that other programs act on, beside those that the shell acts on."""
@@ -91,8 +91,12 @@ class BashJudge:
             parts.append((text, self._whole(analysis, covered)))
         else:
             parts.extend((text, finding) for finding in self._suspected(analysis))
-        if not covered and self._mode is not Mode.BYPASS:
+        lifted = covered is not None or self._mode is Mode.BYPASS
+        if not lifted:
             parts.extend((text, finding) for finding in self._cautions(analysis, views, directories))
+        if (directories.outside if lifted else directories.left) and runs_git(views):
+            why = "git would run with the settings and hooks of another directory"
+            parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
         return BashJudgement(
             tuple(parts), analysis.unanalysable + _unknown(analysis), tuple(dict.fromkeys(files))
         )
@@ -107,9 +111,8 @@ class BashJudge:
         moves = [command for command in analysis.commands if directories.changes(command)]
         if moves and directories.stays(moves[0]) and _STAYS.match(analysis.text):
             moves = moves[1:]
-        if (moves or directories.left) and runs_git(views):
-            why = "git would run with the settings and hooks of another directory"
-            yield by_nature(Verdict.ASK, "cd elsewhere, then git", why)
+        if moves and runs_git(views):
+            yield by_nature(Verdict.ASK, "cd and git", "git may run in another directory than it seems")
         if len(moves) > 1:
             yield by_nature(Verdict.ASK, "several cd", "it changes the directory more than once")
         if moves and any(changes_files(commands.gated_view(command)) for command in analysis.commands):

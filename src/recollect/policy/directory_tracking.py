@@ -21,8 +21,8 @@ class Directories:
     def __init__(self, paths: PathJudge) -> None:
         self._paths = paths
         self.possible: list[str | None] = [paths.place.cwd]
-        self.left = False
-        """A command may have left the working directories' own roots."""
+        self.left = self.outside = False
+        """A command may have left the working directories' own roots; the working directories altogether."""
 
     def changes(self, command: Command) -> bool:
         """Whether the command changes the directory by name."""
@@ -39,6 +39,8 @@ class Directories:
         for target in self._targets(command):
             if target is None or not self._paths.is_root(target):
                 self.left = True
+            if target is None or not self._paths.in_workspace(self._paths.file(target)):
+                self.outside = True
             place = target if len(self.possible) < _MOST else None
             if place not in self.possible:
                 self.possible.append(place)

@@ -126,7 +126,7 @@ class PathGate:
                 file = self._paths.file(checked.path, cwd or "/")
                 if guarded := self._paths.guarded(file):
                     return guarded
-                if self._paths.leads_out(file):
+                if self._paths.leads_out(file) and not self._paths.writable(file, edits_run=True):
                     return _asked(
                         "link out of the working directories", f"{checked.path} leads to {file.forms[-1]}"
                     )
@@ -154,11 +154,9 @@ class PathGate:
 
     def _reachable(self, path: str, cwd: str, writes: bool) -> bool:
         file = self._paths.file(path, cwd)
-        if self._paths.in_workspace(file):
-            return not writes or self._paths.guarded(file) is None
-        if writes:
-            return self._paths.writable(file, edits_run=False) is not None
-        return self._paths.readable(file) is not None
+        if not writes:
+            return self._paths.readable(file) is not None
+        return self._paths.writable(file, edits_run=True) is not None
 
 
 def checked_paths(command: Command) -> Iterator[CheckedPath]:
@@ -168,6 +166,8 @@ def checked_paths(command: Command) -> Iterator[CheckedPath]:
         return
     writes = name in _WRITING and not (name == "sed" and prints_lines(command.words[1:]))
     for word in _operands(name, command.words[1:]):
+        if "$(" in word.raw:
+            yield CheckedPath(word.raw, writes=True, globs=True)
         for path in _values(word):
             yield CheckedPath(path, writes, word.globs)
 

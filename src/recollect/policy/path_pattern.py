@@ -1,8 +1,7 @@
 """The specifier of ``Read(...)`` and ``Edit(...)``: gitignore-like, with four anchors (R12).
 
 ``//etc`` is absolute, ``~/x`` starts at home, ``/x`` at the directory of the settings file, and
-anything else at the working directory. A pattern without an inner slash, ``./x`` included, matches at any
-depth. A pattern that matches a directory matches everything in it.
+anything else at the working directory. A pattern without an inner slash matches at any depth. A pattern that matches a directory matches everything in it.
 """
 
 from __future__ import annotations
@@ -34,6 +33,8 @@ class PathPattern:
     body: str
     floating: bool
     """It has no inner slash, so it matches at any depth below the anchor."""
+    dotted: bool = False
+    """It is written ``./x``: a deny matches it at any depth, as the client does, an allow only at the anchor."""
     climbs: int = 0
     """Directories above the anchor at which it starts (1 for ``../x``)."""
 
@@ -88,7 +89,7 @@ class PathPattern:
 
     @cached_property
     def _exact(self) -> re.Pattern[str]:
-        return re.compile(_expression(self.body, self.floating), re.DOTALL)
+        return re.compile(_expression(self.body, self.floating and not self.dotted), re.DOTALL)
 
     @cached_property
     def _generous(self) -> re.Pattern[str]:
@@ -102,7 +103,7 @@ def path_pattern(text: str) -> PathPattern | str:
         return "it names no path"
     if body[0] in "!#":
         return "a path rule cannot be a comment or an exception"
-    anchor = Anchor.CWD
+    anchor, dotted = Anchor.CWD, body.startswith("./")
     if body.startswith("//"):
         anchor, body = Anchor.ROOT, body[2:]
     elif body == "~" or body.startswith("~/"):
@@ -111,13 +112,13 @@ def path_pattern(text: str) -> PathPattern | str:
         anchor, body = Anchor.SOURCE, body[1:]
     elif body in (".", "./"):
         return "it matches no file; write ./** for the working directory"
-    elif body.startswith("./"):
+    elif dotted:
         body = body[2:]
     floating = anchor is Anchor.CWD and "/" not in body.rstrip("/")
     body = re.sub(r"/+", "/", body).strip("/")
     body = "/".join(part for part in body.split("/") if part != ".")
     body, climbs = _climbed(body)
-    return PathPattern(text, anchor, body or "**", floating and bool(body) and not climbs, climbs)
+    return PathPattern(text, anchor, body or "**", floating and bool(body) and not climbs, dotted, climbs)
 
 
 def _climbed(body: str) -> tuple[str, int]:

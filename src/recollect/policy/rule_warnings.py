@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from recollect.policy.any_program import more_than_it_seems
 from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.decision import Verdict
 from recollect.policy.host_rules import DomainPattern
@@ -18,25 +19,6 @@ from recollect.policy.rules import Rule
 from recollect.policy.tool_names import KNOWN_TOOLS, covers
 
 _NEVER_BY_PREFIX = frozenset({"watch", "setsid", "ionice", "flock"})
-_RUNS_ANYTHING = frozenset(
-    {
-        "bash",
-        "sh",
-        "zsh",
-        "eval",
-        "exec",
-        "sudo",
-        "env",
-        "python",
-        "python3",
-        "node",
-        "perl",
-        "ruby",
-        "xargs",
-        "awk",
-        "ssh",
-    }
-)
 _DEAD_DROPS = (
     "github.com",
     "githubusercontent.com",
@@ -122,6 +104,9 @@ def _contains(wide: Rule, narrow: Rule) -> bool:
 
 
 def _of_one(rule: Rule) -> Iterable[RuleWarning]:
+    if rule.tool == "Agent" and rule.specifiers and rule.verdict is Verdict.ASK:
+        why = "the client asks about all agents or none; write deny, or ask without brackets"
+        yield RuleWarning(rule, WarningKind.NEVER_COVERS, why)
     named = rule.tool in KNOWN_TOOLS or "_" in rule.tool or "*" in rule.tool
     if not named and rule.verdict is not Verdict.ALLOW:
         yield RuleWarning(rule, WarningKind.UNKNOWN_TOOL, f"no tool is called {rule.tool}")
@@ -146,10 +131,14 @@ def _of_command(rule: Rule, pattern: CommandPattern) -> Iterable[RuleWarning]:
     if pattern.first_word in _NEVER_BY_PREFIX and pattern.exact is None:
         why = f"{pattern.first_word} runs another command; only a rule for one exact command covers it"
         yield RuleWarning(rule, WarningKind.NEVER_COVERS, why)
-    if pattern.exact is None and (pattern.first_word is None or pattern.first_word in _RUNS_ANYTHING):
-        only = pattern.covers_program_only or pattern.first_word is None
-        if only:
-            yield RuleWarning(rule, WarningKind.TOO_WIDE, "it lets any program run")
+    if pattern.exact is not None:
+        return
+    if pattern.first_word is None:
+        yield RuleWarning(rule, WarningKind.TOO_WIDE, "it lets any program run")
+    elif pattern.covers_program_only and (found := more_than_it_seems(pattern.first_word)):
+        how, narrower = found
+        why = f"{pattern.first_word} allows more than it seems: {how}; narrower: {narrower}"
+        yield RuleWarning(rule, WarningKind.TOO_WIDE, why)
 
 
 def _of_domain(rule: Rule, pattern: DomainPattern) -> Iterable[RuleWarning]:

@@ -120,7 +120,7 @@ def _specifiers(tool: str, inner: str, verdict: Verdict) -> tuple[Specifier, ...
     if main is not None and not isinstance(main, str):
         readings.append(main)
     parameter = _PARAMETER.fullmatch(inner)
-    is_prefix = isinstance(main, CommandPattern | ParameterPattern) and inner.rstrip().endswith(":*")
+    is_prefix = isinstance(main, CommandPattern) and inner.rstrip().endswith(":*")
     if parameter and not isinstance(main, DomainPattern) and not is_prefix:
         name, value = parameter.groups()
         if name in PRIMARY_ARGUMENTS:

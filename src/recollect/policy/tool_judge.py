@@ -120,14 +120,14 @@ class ToolJudge:
             return guarded
         if self._mode is Mode.PLAN:
             return PolicyFinding(Verdict.ASK, "nothing is changed in plan mode")
-        if self._mode is not Mode.BYPASS and self._paths.leads_out(file):
-            return by_nature(
-                Verdict.ASK, "link out of the working directories", f"{path} leads to {file.forms[-1]}"
-            )
+        permitted = self._paths.writable(file, edits_run=self._mode.edits_run)
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
-        if whole:
-            return by_rule(whole, "the tool is allowed")
-        return self._paths.writable(file, edits_run=self._mode.edits_run)
+        if not whole:
+            return permitted
+        if not permitted and self._mode is not Mode.BYPASS and self._paths.leads_out(file):
+            why = f"{path} leads to {file.forms[-1]}"
+            return by_nature(Verdict.ASK, "link out of the working directories", why)
+        return by_rule(whole, "the tool is allowed")
 
     def _fetch(self, arguments: Mapping[str, object]) -> tuple[str, PolicyFinding]:
         url = arguments.get("url")

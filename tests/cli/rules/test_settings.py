@@ -107,7 +107,7 @@ def test_check_warns_of_rules_that_do_other_than_they_seem(
     assert 0 == run(place, "check")
     said = capsys.readouterr().out
     assert "0 problems, 3 warnings" in said
-    assert "allow Bash(python3:*): it lets any program run" in said
+    assert "allow Bash(python3:*): python3 allows more than it seems: the text or file behind it" in said
 
 
 def test_check_of_sound_files_ends_with_0(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,8 @@ def own_build(root: Path, case: Case) -> dict[str, Any]:
 def shared_build() -> Build:
     """The builder that stands beside the shared cases."""
     spec = importlib.util.spec_from_file_location("perm_world", SHARED / "perm_world.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     build: Build = module.build

@@ -72,7 +72,7 @@ NOT_UNDERSTOOD = {
     "f() { a; }": "parenthesis after a word: function, array or zsh pattern",
     "function f { a; }": "function is not analysed",
     "coproc a": "coproc is not analysed",
-    "[[ a = b ]]": "[[ is not analysed",
+    "[[ a && b ]]": "[[ with operators",
     "((1))": "arithmetic command",
     "a=(b)": "array",
     "PATH=. ls": "assignment to PATH",

@@ -77,11 +77,19 @@ def test_a_local_file_from_the_repository_needs_trust_too(place: Place, tracked:
 
 def test_the_mode_of_an_untrusted_project_is_not_taken(place: Place) -> None:
     """CVE-2026-33068 (E01)."""
-    place.shared({"permissions": {"defaultMode": "bypassPermissions"}})
+    place.shared({"permissions": {"defaultMode": "acceptEdits"}})
     before = here(place).engine.mode
     place.trust()
 
-    assert (Mode.DEFAULT, Mode.BYPASS) == (before, here(place).engine.mode)
+    assert (Mode.DEFAULT, Mode.ACCEPT_EDITS) == (before, here(place).engine.mode)
+
+
+def test_no_project_switches_all_questions_off(place: Place) -> None:
+    """The client ignores bypassPermissions in a project's settings, trusted or not."""
+    place.shared({"permissions": {"defaultMode": "bypassPermissions"}})
+    place.trust()
+
+    assert here(place).engine.mode is Mode.DEFAULT
 
 
 def test_directories_of_an_untrusted_project_are_not_taken(place: Place) -> None:

@@ -45,12 +45,35 @@ def ruled(place: Place) -> Place:
     return place
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"), [("make a", "allow"), ("make b", "deny"), ("make c", "ask")]
-)
+@pytest.mark.parametrize(("command", "expected"), [("make b", "deny"), ("make c", "ask")])
 def test_the_answer_is_the_engines(ruled: Place, command: str, expected: str) -> None:
     """In the client's words."""
     assert expected == decision(answered(ruled.home, request(ruled, command), managed=NO_MANAGED))
+
+
+@pytest.mark.parametrize("command", ["make a", "ls", "ls && make a"])
+def test_what_the_rules_allow_is_left_to_the_client(ruled: Place, command: str) -> None:
+    """R19: no answer, so the hook can never let a call run that the client would have asked about."""
+    assert {} == answered(ruled.home, request(ruled, command), managed=NO_MANAGED)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"), [("make a", "allow"), ("make b", "deny"), ("make c", "ask")]
+)
+def test_with_may_allow_an_allow_rule_is_an_answer(ruled: Place, command: str, expected: str) -> None:
+    """Only on request, and only for a call that a rule covers: read-only commands stay the client's."""
+    found = answered(ruled.home, request(ruled, command), managed=NO_MANAGED, may_allow=True)
+
+    assert expected == decision(found)
+    assert {} == answered(ruled.home, request(ruled, "ls"), managed=NO_MANAGED, may_allow=True)
+
+
+@pytest.mark.parametrize("tool", ["AskUserQuestion", "ExitPlanMode"])
+def test_a_tool_that_asks_the_person_is_left_to_the_client(ruled: Place, tool: str) -> None:
+    """The engine refuses it where nobody can be asked; a client that offers it has somebody."""
+    asked = request(ruled, tool_name=tool, tool_input={})
+
+    assert {} == answered(ruled.home, asked, managed=NO_MANAGED)
 
 
 def test_the_reason_names_the_rule_and_its_place(ruled: Place) -> None:
@@ -62,13 +85,13 @@ def test_the_reason_names_the_rule_and_its_place(ruled: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "expected"), [("default", "ask"), ("dontAsk", "deny"), ("bypassPermissions", "allow")]
+    ("mode", "expected"), [("default", "ask"), ("dontAsk", "deny"), ("bypassPermissions", None)]
 )
-def test_the_mode_is_the_clients(ruled: Place, mode: str, expected: str) -> None:
+def test_the_mode_is_the_clients(ruled: Place, mode: str, expected: str | None) -> None:
     """As it says in its request."""
-    assert expected == decision(
-        answered(ruled.home, request(ruled, "make c", permission_mode=mode), managed=NO_MANAGED)
-    )
+    found = answered(ruled.home, request(ruled, "make c", permission_mode=mode), managed=NO_MANAGED)
+
+    assert expected == (decision(found) if found else None)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +149,9 @@ def test_broken_settings_hold_the_call_back(ruled: Place) -> None:
 def test_rules_of_a_file_may_be_used_and_a_missing_file_is_a_deny(ruled: Place) -> None:
     """In place of those in the settings."""
     file = ruled.write(ruled.root / "r.json", {"allow": ["Bash(make c)"]})
+    asked = request(ruled, "make c")
     found = [
-        decision(answered(ruled.home, request(ruled, "make c"), managed=NO_MANAGED, rules=path))
+        decision(answered(ruled.home, asked, managed=NO_MANAGED, rules=path, may_allow=True))
         for path in (file, ruled.root / "missing.json")
     ]
 
@@ -163,11 +187,9 @@ def test_the_command_prints_one_document_and_ends_with_0(ruled: Place) -> None:
 def test_a_home_that_is_not_there_yet_is_no_reason_to_let_pass(place: Place) -> None:
     """No settings at all: nothing is allowed but what only reads."""
     place.home.root.rmdir()
-    found = [
-        decision(json.loads(hook(place, request(place, command)).stdout)) for command in ("make a", "ls")
-    ]
+    found = [json.loads(hook(place, request(place, command)).stdout) for command in ("make a", "ls")]
 
-    assert ["ask", "allow"] == found
+    assert ("ask", {}) == (decision(found[0]), found[1])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -8,7 +8,9 @@
   suggest        find the smallest safe allow list that saves prompts, and rules
                  that do nothing; writes nothing
   hook           answer the client's PreToolUse hook: call on stdin, decision on
-                 stdout; any failure is a deny
+                 stdout; any failure is a deny. It can only narrow: it denies
+                 or asks, and leaves what the rules allow to the client. With
+                 --may-allow it also allows what an allow rule covers.
 
 In the settings, write the hook as `recollect perm hook || exit 2`, so that the
 call is held back even if recollect cannot start.
@@ -63,6 +65,9 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--settings", metavar="FILE|JSON", help="like the client's --settings")
     parser.add_argument("--managed", metavar="FILE", help="read this file instead of the managed settings")
     parser.add_argument("--rules", metavar="FILE", help="use these rules instead of those in the settings")
+    parser.add_argument(
+        "--may-allow", action="store_true", help="hook: let calls run that an allow rule of ours covers"
+    )
     parser.add_argument("--compare", action="store_true", help="replay: show what --rules would change")
     parser.add_argument("--since", metavar="DATE", help="replay, suggest: calls since 90d, 2026-01-31, ...")
     parser.add_argument("--until", metavar="DATE", help="replay, suggest: calls until this date")
@@ -419,7 +424,9 @@ def _hook_answer(options: Namespace) -> dict[str, object]:
 
         request = sys.stdin.buffer.read()
         rules = Path(options.rules) if options.rules else None
-        return answered(_hook_home(options), request, rules=rules, managed=_managed(options))
+        return answered(
+            _hook_home(options), request, rules=rules, managed=_managed(options), may_allow=options.may_allow
+        )
     except Exception as problem:  # noqa: BLE001 - whatever fails, the call is held back
         return {
             "hookSpecificOutput": {

@@ -138,7 +138,7 @@ def looks_only(words: Sequence[Word]) -> bool:
         return line is not None and line.has("--get") and not line.operands
     for name, rest in ((two, words[2:]), (texts[0] or "", words[1:])):
         if name in _ANY_OPERANDS:
-            return _formats_known(take_apart(rest, _ANY_OPERANDS[name], unknown_words=True))
+            return _formats_known(take_apart(rest, _ANY_OPERANDS[name]))
         if name in _LISTING:
             line = take_apart(rest, _LISTING[name])
             return _formats_known(line) and line is not None and (not line.operands or line.has(*_LIST_WORDS))

@@ -1,65 +1,115 @@
 """Read-only programs, with the options that keep them so (R10). Data, no logic.
 
-The tables hold what client 2.1.325 runs without asking, option by option. A program in ``FREE`` has no option that
-writes, starts something or reaches the network, so unquoted globs cannot make it dangerous. For programs in
-``TABLES`` a glob could become one of the options left out on purpose.
+An option is harmless only because it is listed here, and every row is one that client 2.1.325 runs without asking. A
+program in ``LOOKERS`` has no option that writes or reaches the network, so unquoted globs and unknown words cannot
+make it dangerous. For programs in ``TABLES`` such a word could become one of the options left out on purpose.
 """
 
 from __future__ import annotations
 
-from recollect.policy.commands.options import Options, table
+from recollect.policy.commands.options import Options, options, table
 
-FREE = frozenset(
-    [
-        "basename",
-        "cal",
-        "cat",
-        "cmp",
-        "column",
-        "comm",
-        "cut",
-        "df",
-        "diff",
-        "dirname",
-        "du",
-        "echo",
-        "expand",
-        "expr",
-        "false",
-        "fold",
-        "free",
-        "groups",
-        "head",
-        "hexdump",
-        "id",
-        "locale",
-        "ls",
-        "nl",
-        "nproc",
-        "od",
-        "paste",
-        "pr",
-        "readlink",
-        "realpath",
-        "rev",
-        "seq",
-        "sleep",
-        "stat",
-        "strings",
-        "tac",
-        "tail",
-        "test",
-        "tr",
-        "true",
-        "tsort",
-        "type",
-        "uname",
-        "unexpand",
-        "uptime",
-        "wc",
-        "which",
-    ]
-)
+_HELP = "--help --version"
+
+FREE = frozenset({"echo", "expr", "false", "test", "true"})
+"""They print or compare their words, whatever these are."""
+
+LOOKERS: dict[str, Options] = {
+    "basename": options("-a -z --multiple --zero " + _HELP, "-s --suffix"),
+    "cal": options("-3 -y"),
+    "cat": options(
+        "-A -b -e -E -n -s -t -T -u -v --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs"
+        " --show-nonprinting " + _HELP
+    ),
+    "cmp": options(
+        "-b -l -s --print-bytes --verbose --quiet --silent " + _HELP, "-i -n --ignore-initial --bytes"
+    ),
+    "column": options("-t -x -n --table", "-c -s -o --separator --output-separator --output-width"),
+    "comm": options("-1 -2 -3 -z --check-order --nocheck-order --total --zero-terminated " + _HELP),
+    "cut": options(
+        "-n -s -z --only-delimited --complement --zero-terminated " + _HELP,
+        "-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter",
+    ),
+    "df": options(
+        "-a -h -H -i -k -l -P -T --all --human-readable --si --inodes --local --portability --print-type "
+        + _HELP,
+        "-B -t -x --block-size --type --exclude-type",
+        "--output",
+    ),
+    # diff: -l starts pr, --to-file and --from-file are left out.
+    "diff": options(
+        "-q -s -c -u -e -n -y -p -t -T -r -N -a -b -B -w -i -E -Z -d --brief --report-identical-files --context"
+        " --unified --ed --rcs --side-by-side --show-c-function --expand-tabs --initial-tab --recursive --new-file"
+        " --text --ignore-case --ignore-all-space --ignore-space-change --ignore-blank-lines --minimal"
+        " --suppress-common-lines --left-column --strip-trailing-cr --no-dereference " + _HELP,
+        "-C -U -W -x -X -I -L -S -F --width --exclude --exclude-from --ignore-matching-lines --label --tabsize",
+        "--color",
+    ),
+    "dirname": options("-z --zero " + _HELP),
+    "du": options(
+        "-0 -a -b -c -D -h -H -k -l -L -m -P -s -S -x --all --apparent-size --bytes --total --human-readable --si"
+        " --summarize --one-file-system --dereference --separate-dirs --inodes " + _HELP,
+        "-B -d -t -X --block-size --max-depth --threshold --exclude --exclude-from",
+        "--time",
+    ),
+    "expand": options("-i", "-t"),
+    "fold": options("-b -s --bytes --spaces " + _HELP, "-w --width"),
+    "free": options("-b -k -m -g -h -w -t", "-s -c"),
+    "groups": options(_HELP),
+    "head": options(
+        "-q -v -z --quiet --silent --verbose --zero-terminated " + _HELP,
+        "-c -n --bytes --lines",
+        numeric=True,
+    ),
+    "hexdump": options("-b -c -C -d -o -v -x", "-e -n -s"),
+    "id": options("-g -G -n -r -u -z --group --groups --name --real --user " + _HELP),
+    "locale": options("-a -m"),
+    "ls": options(
+        "-a -A -b -B -c -C -d -f -F -g -G -h -H -i -k -l -L -m -n -N -o -p -q -Q -r -R -s -S -t -u -U -v -x -X -Z -1"
+        " --all --almost-all --escape --ignore-backups --directory --dired --group-directories-first --human-readable"
+        " --inode --no-group --numeric-uid-gid --literal --reverse --recursive --size --full-time --si --dereference "
+        + _HELP,
+        "-I -T -w --ignore --hide --tabsize --width --block-size --format --quoting-style --sort --time"
+        " --time-style --indicator-style",
+        "--color --classify --hyperlink",
+    ),
+    "nl": options("-p", "-b -d -f -h -i -l -n -s -v -w"),
+    "nproc": options("--all " + _HELP, "--ignore"),
+    "od": options("-a -b -c -d -f -i -l -o -s -v -x " + _HELP, "-A -j -N -t -w"),
+    "paste": options("-s -z --serial --zero-terminated " + _HELP, "-d --delimiters"),
+    "pr": options("-t -n -d"),
+    "readlink": options(
+        "-f -e -m -n -q -s -v -z --canonicalize --canonicalize-existing --no-newline " + _HELP
+    ),
+    "realpath": options(
+        "-e -m -L -P -q -s -z --canonicalize-existing --canonicalize-missing --logical --physical --quiet --strip"
+        " --no-symlinks --zero " + _HELP,
+        "--relative-to --relative-base",
+    ),
+    "rev": options(),
+    "seq": options("-w --equal-width " + _HELP, "-f -s --format --separator"),
+    "sleep": options(_HELP),
+    "stat": options("-L -f -t -x --dereference --file-system --terse " + _HELP, "-c --format --printf"),
+    "strings": options("-a -f -o -w --all " + _HELP, "-n -t -e --bytes --radix --encoding"),
+    "tac": options("-b -r --before --regex " + _HELP, "-s --separator"),
+    "tail": options(
+        "-f -F -q -v -z -r --quiet --silent --verbose --zero-terminated --retry " + _HELP,
+        "-c -n -s --bytes --lines --sleep-interval --pid",
+        "--follow",
+        numeric=True,
+    ),
+    "tr": options("-c -C -d -s -t --complement --delete --squeeze-repeats --truncate-set1 " + _HELP),
+    "tsort": options(),
+    "type": options("-a -t -p -P -f"),
+    "uname": options("-a -s -n -r -v -m -p -i -o --all " + _HELP),
+    "unexpand": options("-a", "-t"),
+    "uptime": options("-p -s"),
+    "wc": options(
+        "-c -m -l -L -w --bytes --chars --lines --max-line-length --words " + _HELP, "--files0-from --total"
+    ),
+    "which": options("-a -s --all"),
+}
+
 ALONE = frozenset({"arch", "history", "pwd", "whoami"})
 """Read-only without any word behind them."""
 EXACT = frozenset(
@@ -154,7 +204,6 @@ TABLES: dict[str, Options] = {
     "fd": table("-H --hidden", "-e -t"),
     "fdfind": table("-H --hidden", "-e -t"),
     "fmt": table("", "-w"),
-    "help": table(),
     "lsof": table("-i", "-p"),
     "man": table("-k"),
     "numfmt": table("", "--to --from"),

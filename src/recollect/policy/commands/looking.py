@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from recollect.policy.analysis import Command, Redirect, Word
 from recollect.policy.commands import git
-from recollect.policy.commands.harmless import ALONE, EXACT, FIND_CHANGES, FREE, OPERANDS, TABLES
+from recollect.policy.commands.harmless import ALONE, EXACT, FIND_CHANGES, FREE, LOOKERS, OPERANDS, TABLES
 from recollect.policy.commands.options import table, take_apart
 
 _SED = table("-n --quiet --silent -E -r -z")
@@ -31,6 +31,8 @@ def read_only(command: Command) -> bool:
         return False
     if name in FREE:
         return name != "test" or not any(word.text in ("-a", "-o", "-v", "-R") for word in rest)
+    if name in LOOKERS:
+        return take_apart(rest, LOOKERS[name], unknown_words=True) is not None
     if name in ("[", "[["):
         return bool(rest) and rest[-1].text == "]" * len(name) and all(word.text is not None for word in rest)
     if name in ALONE:

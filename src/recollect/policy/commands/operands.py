@@ -23,7 +23,7 @@ def _names(text: str) -> frozenset[str]:
 
 _READERS = _names(
     "cat head tail less more most nl od xxd hexdump base64 base32 wc diff cmp comm cut tac rev strings file fold fmt"
-    " paste join column uniq sort split csplit md5sum sha1sum sha224sum sha256sum sha384sum sha512sum cksum b2sum sum"
+    " paste join column numfmt uniq sort split csplit md5sum sha1sum sha224sum sha256sum sha384sum sha512sum cksum b2sum sum"
     " zcat bzcat xzcat zstdcat gunzip gzip bzip2 xz zstd bat batcat view vi vim nvim nano emacs ed ex source . open"
     " xdg-open pr expand unexpand tsort shuf iconv colordiff vimdiff sdiff diff3 jq yq awk gawk mawk nawk grep egrep"
     " fgrep zgrep rg ag ack sed perl tar zip scp curl wget readarray mapfile look ul cpio ar pbcopy xclip gpg openssl"

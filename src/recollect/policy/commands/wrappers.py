@@ -31,7 +31,7 @@ _STRIPPED: dict[str, tuple[Options, int]] = {
     "nice": (options("", "-n --adjustment", numeric=True, interspersed=False), 0),
     "nohup": (options("", interspersed=False), 0),
     "stdbuf": (options("", "-i -o -e", interspersed=False), 0),
-    "command": (options("-p", interspersed=False), 0),
+    "command": (options("-p -v -V", interspersed=False), 0),
     "builtin": (options("", interspersed=False), 0),
 }
 """R8: the wrapper's options, and the number of operands before the command."""
@@ -238,6 +238,8 @@ def _stripped(view: Command, name: str | None) -> Command | None:
     known, before = _STRIPPED[name]
     line = take_apart(view.words[1:], known)
     if line is None or len(line.operands) <= before:
+        return None
+    if line.has("-V") or (name == "command" and line.has("-v")):
         return None
     if name == "stdbuf" and any(word.text in known.valued for word in view.words):
         return None

@@ -120,6 +120,8 @@ class ShellReader(WordReader):
             several = self.piped = True
             self._gap()
         self.piped = outer
+        if several and self.depth:
+            self.beware("a pipe inside a loop or a condition")
         if several and any(not one.command.words for one in self.seen[first:]):
             self.beware("an assignment in a pipe")
 

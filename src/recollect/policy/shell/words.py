@@ -19,6 +19,8 @@ _PLAIN = re.compile(r"[^ \t\n;&|()<>\\'\"$`]+")
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\}", re.ASCII)
 _SPECIAL = re.compile(r"\$([0-9@*#?$!_-])")
+_CONSTANT = re.compile(r"\$\(\s*cat\s+<<(-?)\s*(['\"])(\w+)\2[ \t]*\n.*?\n\t*\3[ \t]*\n\s*\)", re.DOTALL)
+"""``$(cat <<'EOF' … EOF)``: its value is a constant text."""
 _COMMENT_LINE = re.compile(r"\n[ \t]*#")
 _ARITHMETIC = re.compile(r"\$\(\(([0-9 \t+*/%<>=!&|^~?:,-]*)\)\)")
 _IN_QUOTES = re.compile(r"[^\"\\$`]+")
@@ -138,7 +140,11 @@ class WordReader(Cursor):
 
     def _dollar(self, word: WordBuilder, *, quoted: bool) -> None:
         following = self.text[self.at + 1 : min(self.at + 2, self.end)]
-        if following == "(":
+        if following == "(" and quoted and _CONSTANT.match(self.text, self.at, self.end):
+            known = dict(self.wary)
+            self._substitution(word)
+            self.wary = known
+        elif following == "(":
             self._substitution(word)
         elif following == "{":
             self._braced(word)

@@ -1,7 +1,9 @@
 """Answer the client's PreToolUse hook: one call in, one decision out.
 
-Every failure is a deny: input that is not JSON, settings that cannot be loaded, an error of our own. The mode
-is the one the client reports; its argument cannot disable anything (E07).
+The answer can only narrow: it is deny or ask, and where the rules allow the call there is no answer, so that the
+client decides by its own rules (R19). Only with ``may_allow`` does a call that an allow rule covers run without the
+client's own question. Every failure is a deny: input that is not JSON, settings that cannot be loaded, an error of
+our own. The mode is the one the client reports; its argument cannot disable anything (E07).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 from recollect.policy.decision import Decision, Verdict
 from recollect.policy.engine import RuleSet
+from recollect.policy.tool_names import INTERACTIVE_TOOLS
 from recollect.services.permissions.engine import permit, rules_from
 from recollect.storage.home import ClaudeHome
 
@@ -20,31 +23,47 @@ _LONGEST = 2_000
 
 
 def answered(
-    home: ClaudeHome, request: bytes, *, rules: Path | None = None, managed: Path | None = None
+    home: ClaudeHome,
+    request: bytes,
+    *,
+    rules: Path | None = None,
+    managed: Path | None = None,
+    may_allow: bool = False,
 ) -> dict[str, Any]:
-    """The output for one request of the client."""
+    """The output for one request of the client; empty where the client decides."""
     try:
-        return _answered(home, request, rules, managed)
+        decision = _decided(home, request, rules, managed)
+        if decision is None or (decision.verdict is Verdict.ALLOW and not (may_allow and decision.rule)):
+            return {}
+        return answer(decision.verdict, reason(decision))
+    except _BadRequest as problem:
+        return answer(Verdict.DENY, f"recollect: {problem}")
     except Exception as problem:  # noqa: BLE001 - a hook that fails must hold the call back, whatever failed
         return answer(
             Verdict.DENY, f"recollect could not judge this call: {type(problem).__name__}: {problem}"
         )
 
 
-def _answered(home: ClaudeHome, request: bytes, rules: Path | None, managed: Path | None) -> dict[str, Any]:
+class _BadRequest(ValueError):
+    """The request is not one that the client makes."""
+
+
+def _decided(home: ClaudeHome, request: bytes, rules: Path | None, managed: Path | None) -> Decision | None:
+    """The engine's decision; None for a tool that is itself a question to the person."""
     found = json.loads(request)
     if not isinstance(found, dict):
-        return answer(Verdict.DENY, "recollect: the hook's input is not an object")
+        raise _BadRequest("the hook's input is not an object")
     if found.get("hook_event_name", EVENT) != EVENT:
-        return answer(Verdict.DENY, f"recollect: this hook is for {EVENT} only")
+        raise _BadRequest(f"this hook is for {EVENT} only")
     tool, arguments, cwd = found.get("tool_name"), found.get("tool_input"), found.get("cwd")
     if not isinstance(tool, str) or not isinstance(arguments, dict) or not isinstance(cwd, str) or not cwd:
-        return answer(Verdict.DENY, "recollect: tool_name, tool_input or cwd is missing")
+        raise _BadRequest("tool_name, tool_input or cwd is missing")
+    if tool in INTERACTIVE_TOOLS:
+        return None
     mode = found.get("permission_mode")
     chosen: RuleSet | None = rules_from(rules) if rules is not None else None
     here = permit(home, cwd, mode=mode if isinstance(mode, str) else None, managed=managed, rules=chosen)
-    decision = here.decide(tool, arguments)
-    return answer(decision.verdict, reason(decision))
+    return here.decide(tool, arguments)
 
 
 def reason(decision: Decision) -> str:
