@@ -23,7 +23,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
     "Write": {"content": "x"},
     "Edit": {"old_string": "S", "new_string": "T"},
 }
-_AROUND = ("{}",) * 12 + (
+_AROUND: tuple[str, ...] = ("{}",) * 12 + (
     "({})",
     "{{ {}; }}",
     "if {}; then ls; fi",
@@ -92,14 +92,21 @@ class CaseGenerator:
             yield from part()
 
     def _group(
-        self, name: str, calls: Calls, *, mode: str | None = "default", trusted: bool = False, **layers: Any
+        self,
+        name: str,
+        calls: Calls,
+        *,
+        mode: str | None = "default",
+        trusted: bool = False,
+        layers: dict[str, Any] | None = None,
+        **more: Any,
     ) -> Iterator[Case]:
         for tool, arguments in calls:
             yield {
                 "group": name,
                 "tool": tool,
                 "input": arguments,
-                "layers": layers,
+                "layers": {**(layers or {}), **more},
                 "mode": mode,
                 "trusted": trusted,
             }
@@ -282,7 +289,9 @@ class CaseGenerator:
         for shape in pieces("shapes"):
             source = self._random.choice(("user", "project", "local"))
             calls = files("Read", *self._some(reads, 7))
-            yield from self._group(f"read deny {shape}", calls, **{source: rules(deny=[f"Read({shape})"])})
+            yield from self._group(
+                f"read deny {shape}", calls, layers={source: rules(deny=[f"Read({shape})"])}
+            )
         for shape in ("n1", "sub/**", "./secret", "*", "src/", "/n1"):
             calls = files("Read", *self._some(reads, 6))
             yield from self._group(f"read ask {shape}", calls, user=rules(ask=[f"Read({shape})"]))
@@ -292,7 +301,7 @@ class CaseGenerator:
         for shape in pieces("edit shapes"):
             source = self._random.choice(("user", "local"))
             calls = files("Write", *self._some(writes, 6))
-            yield from self._group(f"edit allow {shape}", calls, **{source: rules(f"Edit({shape})")})
+            yield from self._group(f"edit allow {shape}", calls, layers={source: rules(f"Edit({shape})")})
         for shape in ("n1", "sub/**", "./secret", "*", "src/", "/n1"):
             calls = files("Write", *self._some(writes, 6))
             deny, ask = [f"Edit({shape})"], [f"Edit({shape})"]
@@ -335,7 +344,7 @@ class CaseGenerator:
         ]
         for number, layers in enumerate(settings):
             for trusted in (False, True):
-                yield from self._group(f"layers {number}", calls, mode=None, trusted=trusted, **layers)
+                yield from self._group(f"layers {number}", calls, mode=None, trusted=trusted, layers=layers)
 
     def _named_tools(self) -> Iterator[Case]:
         mcp: Calls = [("mcp__demo__echo", {"text": "a"}), ("mcp__demo__fail", {})]

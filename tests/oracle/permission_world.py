@@ -7,17 +7,17 @@ one that does not exist, ``$HOME`` the home (in a command it stays the shell's v
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recollect.policy.decision import Decision
-from recollect.services.permissions.engine import permit
+from recollect.services.permissions.engine import ProjectEngine, permit
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
@@ -71,8 +71,9 @@ class PermissionWorld:
 
     def build(self) -> None:
         """Make every file; what a call has changed is made good again."""
-        outside = (self.home / "docs/d.txt", self.home / "other.txt", self.home / ".claude/sub/x.txt")
-        outside += (self.out / "out.txt", self.out / "sub/x.txt", self.cwd.parent / "outside.txt")
+        names = ("docs/d.txt", "other.txt", ".claude/sub/x.txt")
+        outside = [self.home / name for name in names] + [self.out / "out.txt", self.out / "sub/x.txt"]
+        outside.append(self.cwd.parent / "outside.txt")
         for path, text in {
             **{self.cwd / name: text for name, text in FILES.items()},
             **dict.fromkeys(outside, "S"),
@@ -127,19 +128,16 @@ class PermissionWorld:
         return case["tool"], self.placed(case["input"], command="command" in case["input"])
 
 
-def decided(home: Path, cwd: Path, case: Case) -> Decision:
-    """Our decision about the call of a case whose places are filled in."""
-    before = os.environ.get("HOME")
+@contextlib.contextmanager
+def engine_in(home: Path, cwd: Path, mode: str | None) -> Iterator[ProjectEngine]:
+    """Our engine for a world, with its home as the user's."""
+    before = os.environ.get("HOME", "")
     os.environ["HOME"] = str(home)
     try:
         nothing = cwd.parent / "no-managed-settings.json"
-        engine = permit(
-            ClaudeHome(home / ".claude", home / ".claude.json"), cwd, mode=case["mode"], managed=nothing
-        )
-        return engine.decide(case["tool"], case["input"])
+        yield permit(ClaudeHome(home / ".claude", home / ".claude.json"), cwd, mode=mode, managed=nothing)
     finally:
-        if before is not None:
-            os.environ["HOME"] = before
+        os.environ["HOME"] = before
 
 
 class PermissionClient(Client):

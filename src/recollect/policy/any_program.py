@@ -6,50 +6,12 @@ a rule does not cover in plan mode.
 
 from __future__ import annotations
 
-INTERPRETERS = frozenset(
-    [
-        "bash",
-        "sh",
-        "zsh",
-        "dash",
-        "ksh",
-        "fish",
-        "python",
-        "python2",
-        "python3",
-        "node",
-        "deno",
-        "bun",
-        "ruby",
-        "perl",
-        "php",
-        "lua",
-        "Rscript",
-        "osascript",
-        "pwsh",
-        "ts-node",
-        "tsx",
-        "eval",
-        "exec",
-        "env",
-        "xargs",
-        "sudo",
-        "doas",
-        "ssh",
-        "npm",
-        "npx",
-        "pnpm",
-        "yarn",
-        "bunx",
-        "uv",
-        "uvx",
-        "pipx",
-        "make",
-        "just",
-        "go",
-        "cargo",
-        "java",
-    ]
+from recollect.policy.commands.options import names
+
+INTERPRETERS = names(
+    "bash sh zsh dash ksh fish python python2 python3 node deno bun ruby perl php lua Rscript osascript"
+    " pwsh ts-node tsx eval exec env xargs sudo doas ssh npm npx pnpm yarn bunx uv uvx pipx make just go"
+    " cargo java"
 )
 """Programs that exist to run a text, a file or another program."""
 
@@ -57,21 +19,19 @@ _SCRIPT = "the text or file behind it is a program of its own"
 _PROJECT = "it runs what the project's own files say"
 
 HOW_IT_RUNS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(names("bash sh zsh dash ksh fish eval exec"), (_SCRIPT, "Bash(./script.sh)")),
     **dict.fromkeys(
-        ["bash", "sh", "zsh", "dash", "ksh", "fish", "eval", "exec"], (_SCRIPT, "Bash(./script.sh)")
-    ),
-    **dict.fromkeys(
-        ["python", "python3", "node", "deno", "bun", "ruby", "perl", "php", "lua"],
+        names("python python3 node deno bun ruby perl php lua"),
         (_SCRIPT, "Bash({} tool.py)"),
     ),
     **dict.fromkeys(
-        ["sudo", "doas", "env"], ("the words behind it are another command", "Bash({} one-command)")
+        names("sudo doas env"), ("the words behind it are another command", "Bash({} one-command)")
     ),
-    **dict.fromkeys(["npm", "pnpm", "yarn"], (_PROJECT, "Bash({} run test)")),
+    **dict.fromkeys(names("npm pnpm yarn"), (_PROJECT, "Bash({} run test)")),
     **dict.fromkeys(
-        ["npx", "pnpx", "bunx", "uvx", "pipx"], ("it fetches and runs any package", "Bash({} one-package)")
+        names("npx pnpx bunx uvx pipx"), ("it fetches and runs any package", "Bash({} one-package)")
     ),
-    **dict.fromkeys(["make", "just", "cargo", "go", "gradle", "mvn"], (_PROJECT, "Bash({} test)")),
+    **dict.fromkeys(names("make just cargo go gradle mvn"), (_PROJECT, "Bash({} test)")),
     "xargs": ("the words behind it are another command", "Bash(xargs wc:*)"),
     "find": ("-exec runs any program and -delete removes", "Bash(find . -name:*)"),
     "fd": ("-x and -X run any program", "Bash(fd -e:*)"),
@@ -95,7 +55,6 @@ HOW_IT_RUNS: dict[str, tuple[str, str]] = {
     "gdb": ("its command shell runs any program", "Bash(gdb --version)"),
     "strace": ("the words behind it are another command", "Bash(strace --version)"),
     "tcpdump": ("-z runs any program", "Bash(tcpdump -D)"),
-    "watch": ("the words behind it are another command", "Bash(watch ls)"),
 }
 """The program: how it runs others, and a narrower rule (``{}`` is the program)."""
 

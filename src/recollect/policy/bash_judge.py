@@ -268,7 +268,10 @@ class BashJudge:
         if view is None or not view.words or not harmless_environment(command.assignments):
             return None
         if directories.changes(view):
-            return PolicyFinding(Verdict.ALLOW, "it changes to a working directory")
+            plain = not any(
+                (word.text or "-").startswith("-") and word.text != "--" for word in view.words[1:]
+            )
+            return PolicyFinding(Verdict.ALLOW, "it changes to a working directory") if plain else None
         if not commands.read_only(replace(view, redirects=(), assignments=())):
             return None
         return PolicyFinding(Verdict.ALLOW, "it is read-only")

@@ -13,57 +13,18 @@ from dataclasses import dataclass
 
 from recollect.policy.analysis import Command, Redirect, Word
 from recollect.policy.commands.looking import prints_lines
+from recollect.policy.commands.options import names
 from recollect.policy.decision import Verdict
 from recollect.policy.directory_tracking import Directories
 from recollect.policy.findings import PolicyFinding, by_nature
 from recollect.policy.path_judge import PathJudge
 
-_READING = frozenset(
-    [
-        "cat",
-        "head",
-        "tail",
-        "tac",
-        "ls",
-        "grep",
-        "egrep",
-        "fgrep",
-        "rg",
-        "find",
-        "wc",
-        "sort",
-        "awk",
-        "diff",
-        "stat",
-        "file",
-        "jq",
-        "base64",
-        "cut",
-        "md5sum",
-        "sha1sum",
-        "sha256sum",
-        "nl",
-        "od",
-        "rev",
-        "uniq",
-        "strings",
-        "hexdump",
-        "cmp",
-        "comm",
-        "paste",
-        "fold",
-        "column",
-        "expand",
-        "unexpand",
-        "tsort",
-        "pr",
-        "fmt",
-        "numfmt",
-        "git",
-        "cd",
-    ]
+_READING = names(
+    "cat head tail tac ls grep egrep fgrep rg find wc sort awk diff stat file jq base64 cut md5sum"
+    " sha1sum sha256sum nl od rev uniq strings hexdump cmp comm paste fold column expand unexpand tsort pr"
+    " fmt numfmt git man cd"
 )
-_WRITING = frozenset(["touch", "mkdir", "rm", "rmdir", "cp", "mv", "tee", "sed"])
+_WRITING = names("touch mkdir rm rmdir cp mv tee sed")
 CHECKED_PROGRAMS = _READING | _WRITING
 _NO_FLAGS = frozenset({"cp", "mv"})
 _PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "sed", "awk", "jq"})

@@ -33,8 +33,8 @@ class PathPattern:
     body: str
     floating: bool
     """It has no inner slash, so it matches at any depth below the anchor."""
-    dotted: bool = False
-    """It is written ``./x``: a deny matches it at any depth, as the client does, an allow only at the anchor."""
+    anchored: bool = False
+    """It is written ``./x`` or ``x/**``: a deny matches at any depth, as in the client, an allow at the anchor."""
     climbs: int = 0
     """Directories above the anchor at which it starts (1 for ``../x``)."""
 
@@ -89,7 +89,7 @@ class PathPattern:
 
     @cached_property
     def _exact(self) -> re.Pattern[str]:
-        return re.compile(_expression(self.body, self.floating and not self.dotted), re.DOTALL)
+        return re.compile(_expression(self.body, self.floating and not self.anchored), re.DOTALL)
 
     @cached_property
     def _generous(self) -> re.Pattern[str]:
@@ -103,7 +103,7 @@ def path_pattern(text: str) -> PathPattern | str:
         return "it names no path"
     if body[0] in "!#":
         return "a path rule cannot be a comment or an exception"
-    anchor, dotted = Anchor.CWD, body.startswith("./")
+    anchor, anchored = Anchor.CWD, body.startswith("./") or body.endswith("/**")
     if body.startswith("//"):
         anchor, body = Anchor.ROOT, body[2:]
     elif body == "~" or body.startswith("~/"):
@@ -112,13 +112,13 @@ def path_pattern(text: str) -> PathPattern | str:
         anchor, body = Anchor.SOURCE, body[1:]
     elif body in (".", "./"):
         return "it matches no file; write ./** for the working directory"
-    elif dotted:
+    elif body.startswith("./"):
         body = body[2:]
-    floating = anchor is Anchor.CWD and "/" not in body.rstrip("/")
+    floating = anchor is Anchor.CWD and "/" not in body.removesuffix("/**").rstrip("/")
     body = re.sub(r"/+", "/", body).strip("/")
     body = "/".join(part for part in body.split("/") if part != ".")
     body, climbs = _climbed(body)
-    return PathPattern(text, anchor, body or "**", floating and bool(body) and not climbs, dotted, climbs)
+    return PathPattern(text, anchor, body or "**", floating and bool(body) and not climbs, anchored, climbs)
 
 
 def _climbed(body: str) -> tuple[str, int]:

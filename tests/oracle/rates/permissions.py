@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from recollect.policy.decision import Verdict
-from tests.oracle.permission_world import Case, PermissionWorld, decided
+from tests.oracle.permission_records import our_verdicts, recorded_cases
+from tests.oracle.permission_world import Case, engine_in
 from tests.oracle.rates.rate import Rate
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "oracle"
-_MOST_SHOWN = 400
+_MOST_SHOWN = 40
 
 Build = Callable[[Path, Case], dict[str, Any]]
 
@@ -22,16 +23,17 @@ Build = Callable[[Path, Case], dict[str, Any]]
 def measure() -> Iterator[Rate]:
     """The rates of the shared cases, where they are, and of those recorded in `tests/data`."""
     if (SHARED / "cases" / "permissions.jsonl").exists():
-        lines = (SHARED / "cases" / "permissions.jsonl").read_text(encoding="utf-8").splitlines()
-        yield from rates("permissions, shared cases", map(json.loads, lines), shared_build())
+        yield from rates("permissions, shared cases", shared_verdicts())
+    with tempfile.TemporaryDirectory() as directory:
+        yield from rates("permissions, our own calls", our_verdicts(recorded_cases(), Path(directory)))
 
 
-def rates(name: str, cases: Iterable[Case], build: Build) -> Iterator[Rate]:
+def rates(name: str, decided: Iterable[tuple[Case, str]]) -> Iterator[Rate]:
     """Two rates over the cases: never laxer than the client, and the same as the client."""
     laxer: list[str] = []
     stricter: list[str] = []
     total = 0
-    for case, ours in verdicts(cases, build):
+    for case, ours in decided:
         total += 1
         gap = Verdict(ours).strictness - Verdict(case["client"]).strictness
         if gap:
@@ -41,21 +43,15 @@ def rates(name: str, cases: Iterable[Case], build: Build) -> Iterator[Rate]:
     yield Rate(f"{name}: same", same, total, 0.97, tuple(stricter[:_MOST_SHOWN]))
 
 
-def verdicts(cases: Iterable[Case], build: Build) -> Iterator[tuple[Case, str]]:
-    """Every case with our verdict, each in a world of its own."""
-    for case in cases:
+def shared_verdicts() -> Iterator[tuple[Case, str]]:
+    """Every shared case with our verdict, each in a world of its own."""
+    build = shared_build()
+    for line in (SHARED / "cases" / "permissions.jsonl").read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
         with tempfile.TemporaryDirectory() as directory:
             made = build(Path(directory).resolve(), case)
-            yield case, decided(made["home"], made["cwd"], made).verdict.value
-
-
-def own_build(root: Path, case: Case) -> dict[str, Any]:
-    """The case in our own world."""
-    world = PermissionWorld(root)
-    world.build()
-    world.settle(case["layers"], trusted=case["trusted"])
-    tool, arguments = world.call(case)
-    return {**case, "tool": tool, "input": arguments, "home": world.home, "cwd": world.cwd}
+            with engine_in(made["home"], made["cwd"], case["mode"]) as engine:
+                yield case, engine.decide(made["tool"], made["input"]).verdict.value
 
 
 def shared_build() -> Build:

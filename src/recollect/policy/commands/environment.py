@@ -9,40 +9,13 @@ import re
 from collections.abc import Iterable
 
 from recollect.policy.analysis import Word
+from recollect.policy.commands.options import names
 
-_NAMES = frozenset(
-    [
-        "ANTHROPIC_API_KEY",
-        "BLOCK_SIZE",
-        "CGO_ENABLED",
-        "CHARSET",
-        "CI",
-        "COLORTERM",
-        "FORCE_COLOR",
-        "GO111MODULE",
-        "GOARCH",
-        "GOEXPERIMENT",
-        "GOOS",
-        "GREP_COLOR",
-        "GREP_COLORS",
-        "LANG",
-        "LANGUAGE",
-        "LC_ALL",
-        "LC_CTYPE",
-        "LC_TIME",
-        "LS_COLORS",
-        "NODE_ENV",
-        "NO_COLOR",
-        "PYTEST_DEBUG",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD",
-        "PYTHONDONTWRITEBYTECODE",
-        "PYTHONUNBUFFERED",
-        "RUST_BACKTRACE",
-        "RUST_LOG",
-        "TERM",
-        "TIME_STYLE",
-        "TZ",
-    ]
+_NAMES = names(
+    "ANTHROPIC_API_KEY BLOCK_SIZE CGO_ENABLED CHARSET CI COLORTERM FORCE_COLOR GO111MODULE GOARCH"
+    " GOEXPERIMENT GOOS GREP_COLOR GREP_COLORS LANG LANGUAGE LC_ALL LC_CTYPE LC_TIME LS_COLORS NODE_ENV"
+    " NO_COLOR PYTEST_DEBUG PYTEST_DISABLE_PLUGIN_AUTOLOAD PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED"
+    " RUST_BACKTRACE RUST_LOG TERM TIME_STYLE TZ"
 )
 _LOCALES = frozenset({"C", "C.UTF-8", "POSIX", "en_US.UTF-8"})
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+", re.ASCII)

@@ -211,6 +211,42 @@ TABLES: dict[str, Options] = {
     "printf": table(),
 }
 
+GLOBS_PASS = frozenset(
+    [
+        "basename",
+        "cat",
+        "cmp",
+        "column",
+        "cut",
+        "df",
+        "diff",
+        "dirname",
+        "du",
+        "echo",
+        "egrep",
+        "fgrep",
+        "grep",
+        "head",
+        "hexdump",
+        "ls",
+        "md5sum",
+        "nl",
+        "od",
+        "readlink",
+        "realpath",
+        "rev",
+        "sha1sum",
+        "sha256sum",
+        "stat",
+        "strings",
+        "tac",
+        "tail",
+        "tr",
+        "wc",
+    ]
+)
+"""The programs to which the client lets the shell hand the names that a pattern stands for."""
+
 OPERANDS: dict[str, int] = {"hostname": 0, "uniq": 0}
 """The most operands these take before one of them is written to or set."""
 

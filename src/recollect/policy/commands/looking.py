@@ -12,7 +12,16 @@ from collections.abc import Sequence
 
 from recollect.policy.analysis import Command, Redirect, Word
 from recollect.policy.commands import git
-from recollect.policy.commands.harmless import ALONE, EXACT, FIND_CHANGES, FREE, LOOKERS, OPERANDS, TABLES
+from recollect.policy.commands.harmless import (
+    ALONE,
+    EXACT,
+    FIND_CHANGES,
+    FREE,
+    GLOBS_PASS,
+    LOOKERS,
+    OPERANDS,
+    TABLES,
+)
 from recollect.policy.commands.options import table, take_apart
 
 _SED = table("-n --quiet --silent -E -r -z")
@@ -27,7 +36,7 @@ def read_only(command: Command) -> bool:
     if not command.words or command.assignments or not all(map(_harmless_redirect, command.redirects)):
         return False
     name, rest = command.words[0].text, command.words[1:]
-    if name is None or command.words[0].globs:
+    if name is None or (name not in GLOBS_PASS and any(word.globs for word in command.words)):
         return False
     if name in FREE:
         return name != "test" or not any(word.text in ("-a", "-o", "-v", "-R") for word in rest)

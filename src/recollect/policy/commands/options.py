@@ -14,6 +14,11 @@ from typing import Any
 from recollect.policy.analysis import Word
 
 
+def names(text: str) -> frozenset[str]:
+    """The blank-separated names of a text, for tables that are long."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The known options of a program: without a value, with one, with an optional ``=value``."""
