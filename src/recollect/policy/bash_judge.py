@@ -111,7 +111,7 @@ class BashJudge:
         moves = [command for command in analysis.commands if directories.changes(command)]
         if moves and directories.stays(moves[0]) and _STAYS.match(analysis.text):
             moves = moves[1:]
-        if moves and runs_git(views):
+        if not all(map(directories.stays, moves)) and runs_git(views):
             yield by_nature(Verdict.ASK, "cd and git", "git may run in another directory than it seems")
         if len(moves) > 1:
             yield by_nature(Verdict.ASK, "several cd", "it changes the directory more than once")

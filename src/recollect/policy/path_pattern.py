@@ -114,7 +114,7 @@ def path_pattern(text: str) -> PathPattern | str:
         return "it matches no file; write ./** for the working directory"
     elif body.startswith("./"):
         body = body[2:]
-    floating = anchor is Anchor.CWD and "/" not in body.removesuffix("/**").rstrip("/")
+    floating = anchor is Anchor.CWD and "/" not in body.removesuffix("/**").rstrip("/") and body != "**"
     body = re.sub(r"/+", "/", body).strip("/")
     body = "/".join(part for part in body.split("/") if part != ".")
     body, climbs = _climbed(body)
