@@ -41,7 +41,21 @@ def counts() -> st.SearchStrategy[Fields]:
             "speed": st.sampled_from(["standard", "fast"]),
             "inference_geo": st.just("us"),
             "service_tier": st.sampled_from(["standard", "batch"]),
+            "iterations": st.lists(iterations(), max_size=2),
         },
+    )
+
+
+def iterations() -> st.SearchStrategy[Fields]:
+    """The parts of a response: its own, or the answer of an advisor that it asked."""
+    return st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["message", "advisor_message"]),
+            "model": st.sampled_from([*MODELS[:2], None]),
+            "input_tokens": small,
+            "output_tokens": st.integers(0, 3),
+        },
+        optional={"cache_creation_input_tokens": small},
     )
 
 

@@ -4,6 +4,8 @@ Knows nothing of recollect. The rules are those of docs/design/format.md: one re
 over all logs. It belongs with the conversation's own copy before a side chain's before an agent's progress; then the
 largest output; one with a stop reason; the latest; of two lines of one log the later; of two logs one that no
 fork copied, then the smallest path. Its amounts are those of the largest output of the request, whoever speaks.
+Cache writes are the sum a line gives, of the longer life as far as its split says so. An advisor that a response
+asked is a response of its own.
 """
 
 from __future__ import annotations
@@ -89,28 +91,34 @@ def _spoken(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if message is inner:
         usage["cache_creation_input_tokens"] = usage["cache_creation_tokens"]
         usage["cache_read_input_tokens"] = usage["cache_read_tokens"]
-    split = usage.get("cache_creation") or {}
-    hour = split.get("ephemeral_1h_input_tokens", 0)
-    short = split.get("ephemeral_5m_input_tokens", max(usage.get("cache_creation_input_tokens", 0) - hour, 0))
-    speaker = 0 if inner is not line else 1 if inner.get("isSidechain") else 2
-    yield {
-        "message": message.get("id"),
+    known = {
         "request": inner.get("requestId") or "",
-        "speaker": speaker,
-        "output": usage["output_tokens"],
+        "speaker": 0 if inner is not line else 1 if inner.get("isSidechain") else 2,
         "stop": message.get("stop_reason") is not None,
         "at": _milliseconds(line.get("timestamp")),
         "forked": "forkedFrom" in line,
-        "model": message["model"],
-        "counts": (
-            usage["input_tokens"],
-            usage["output_tokens"],
-            short,
-            hour,
-            usage.get("cache_read_input_tokens", 0),
-            (usage.get("server_tool_use") or {}).get("web_search_requests", 0),
-        ),
     }
+    name = message.get("id")
+    searches = (usage.get("server_tool_use") or {}).get("web_search_requests", 0)
+    yield {**known, "message": name, "model": message["model"], **_counts(usage, searches)}
+    asked = [one for one in usage.get("iterations", []) if one["type"] == "advisor_message" and one["model"]]
+    for number, one in enumerate(asked, start=1):
+        yield {
+            **known,
+            "message": name and f"{name}#advisor-{number}",
+            "model": one["model"],
+            **_counts(one, 0),
+        }
+
+
+def _counts(usage: dict[str, Any], searches: int) -> dict[str, Any]:
+    split = usage.get("cache_creation") or {}
+    hour, short = split.get("ephemeral_1h_input_tokens", 0), split.get("ephemeral_5m_input_tokens", 0)
+    whole = usage.get("cache_creation_input_tokens", 0) or hour + short
+    hour = min(hour, whole)
+    reads = usage.get("cache_read_input_tokens", 0)
+    counts = (usage["input_tokens"], usage["output_tokens"], whole - hour, hour, reads, searches)
+    return {"output": usage["output_tokens"], "counts": counts}
 
 
 def _milliseconds(text: str | None) -> int:

@@ -18,7 +18,7 @@ from recollect.model.line_split import is_plain, split_lines
 from recollect.model.line_views.facts import LineFacts, facts_of
 from recollect.model.titles import FIRST_PROMPT, LONGEST_TITLE, TITLE_PARTS, said_of_session
 from recollect.server.database.records import PreparedLines, TextRow
-from recollect.services.indexing.extraction import usage_row
+from recollect.services.indexing.extraction import usage_rows
 from recollect.sync.wire import Position, plain_text
 
 _LONGEST_NAME = 300
@@ -109,8 +109,8 @@ class _AppendFacts:
             self._texts.append(
                 TextRow(self._line, at, _name(facts.type) or "", plain_text(text, LONGEST_TEXT))
             )
-        if facts.response is not None:
-            self._take_usage(facts)
+        for number, row in enumerate(usage_rows(facts)):
+            self._take_usage(row, number)
 
     def _note(self, facts: LineFacts) -> None:
         if facts.uuid is not None:
@@ -132,10 +132,10 @@ class _AppendFacts:
         if said is not None and said[0] in TITLE_PARTS:
             self._titles[said[0]] = plain_text(said[1], LONGEST_TITLE)
 
-    def _take_usage(self, facts: LineFacts) -> None:
-        row = usage_row(facts, None)
-        # A response without an id is unique: its line's position is its name.
-        message = plain_text(row.message, _LONGEST_NAME) if row.message else f"#{self._path}#{self._line}"
+    def _take_usage(self, row: UsageRow, number: int) -> None:
+        # A response without an id is unique: its place is its name.
+        unique = f"#{self._path}#{self._line}" + f"#{number}" * bool(number)
+        message = plain_text(row.message, _LONGEST_NAME) if row.message else unique
         request, at = plain_text(row.request, _LONGEST_NAME), _time(row.at)
         model, branch = _name(row.model), _name(row.branch)
         # Values are almost always valid already, and a new row costs more than the rest.

@@ -26,9 +26,11 @@ class Ledger:
 
         Lines that say nothing of usage, and what is no line at all, are passed over. ``path`` names their log.
         """
-        said = None if facts is None else facts.response
-        if facts is None or said is None:
-            return
+        if facts is not None and facts.response is not None:
+            for said in facts.response.each():
+                self._add(said, facts, path)
+
+    def _add(self, said: ResponseUsage, facts: LineFacts, path: str) -> None:
         output = said.usage.output_tokens or 0
         copy = ResponseCopy(
             said.request_id, said.speaker, output, said.has_stop, facts.at or 0, facts.is_forked, path

@@ -2,7 +2,7 @@
 
 Only an answer has usage of its own. What the client says in the model's place (``<synthetic>``) was asked of
 no one and billed by no one. Counts no response can have are no counts. Dollars are kept as the digits that were
-written. How a line is decoded is the business of ``model.line_views``; which of several lines counts, of
+written. An advisor that a response asked is a response of its own, under a name made of the first one's. How a line is decoded is the business of ``model.line_views``; which of several lines counts, of
 ``model.cost.copies``.
 """
 
@@ -19,6 +19,8 @@ from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage
 _MOST_TOKENS = (1 << 40) - 1
 _LONGEST_MS = 10**10
 _DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
+# Between the id of a response and the number of the advisor it asked.
+_ADVISOR_MARK = "#advisor-"
 # From this version on a missing stop reason means that the counts are those of the stream's start.
 _COUNTS_FROM_START = (2, 1)
 
@@ -35,6 +37,11 @@ class ResponseUsage(Struct, frozen=True, gc=False):
     tool: str | None = None
     recorded: str | None = None  # dollars as an old client wrote them, digits untouched
     duration_ms: int | None = None
+    advisors: tuple[ResponseUsage, ...] = ()
+
+    def each(self) -> tuple[ResponseUsage, ...]:
+        """The response and those of the advisors it asked: each is counted and priced by itself."""
+        return (self, *self.advisors)
 
 
 def is_billed(kind: str | None, model: str | None) -> bool:
@@ -55,17 +62,36 @@ def response_usage(
     duration_ms: float | None,
 ) -> ResponseUsage:
     """What a line that is billed says. ``cost``: the JSON number an old client recorded."""
+    speaker, request, has_stop = speaker_of(is_sidechain), request_id or "", stop_reason is not None
+    advisors = [
+        ResponseUsage(
+            believable(one.usage),
+            speaker,
+            None if message_id is None else f"{message_id}{_ADVISOR_MARK}{number}",
+            request,
+            one.model,
+            has_stop,
+        )
+        for number, one in enumerate(usage.advisors(), start=1)
+    ]
     return ResponseUsage(
         believable(usage),
-        speaker_of(is_sidechain),
+        speaker,
         message_id,
-        request_id or "",
+        request,
         model,
-        stop_reason is not None,
+        has_stop,
         tool,
         None if cost is None else believable_dollars(cost, _DEAREST_RESPONSE),
         believable_duration(duration_ms),
+        tuple(advisors),
     )
+
+
+def said_by(said: ResponseUsage, speaker: int) -> ResponseUsage:
+    """The same, said by another speaker."""
+    advisors = tuple(said_by(one, speaker) for one in said.advisors)
+    return msgspec.structs.replace(said, speaker=speaker, advisors=advisors)
 
 
 def speaker_of(is_sidechain: bool | None) -> int:

@@ -1,16 +1,20 @@
 """Token counts as the API reports them, with every field the clients have written so far.
 
-Counts are added as integers and priced once, at the end (law 6). Two rules are
-easy to get wrong and stand here: a line that gives only the sum of cache writes
-means the five-minute class, and a line that gives the split is believed over
-the sum.
+Counts are added as integers and priced once, at the end (law 6). Two rules are easy to get wrong and stand
+here, both as the client counts. The sum of cache writes is believed, and what of it is not said to live an hour
+lives five minutes: a split of 0/0 beside a sum is five-minute writes. What a response asked of an advisor stands
+in ``iterations``, outside the counts of the response, and is billed under the advisor's own model.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+
+# A line without these bytes in its iterations asked no advisor.
+ADVISOR = b"advisor_message"
 
 
 class CacheLifetimes(Protocol):
@@ -26,10 +30,14 @@ class CacheLifetimes(Protocol):
 
 
 def cache_writes(whole: int | None, split: CacheLifetimes | None) -> tuple[int, int]:
-    """Cache writes of five minutes and of an hour, of a line's sum and its split where it has one."""
-    hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
-    five = None if split is None else split.ephemeral_5m_input_tokens
-    return (max((whole or 0) - hour, 0) if five is None else five), hour
+    """Cache writes of five minutes and of an hour. Without a sum the split alone is counted."""
+    if split is None:
+        return whole or 0, 0
+    hour = split.ephemeral_1h_input_tokens or 0
+    if not whole:
+        return split.ephemeral_5m_input_tokens or 0, hour
+    hour = min(hour, whole)
+    return whole - hour, hour
 
 
 class CacheCreation(Struct, frozen=True):
@@ -83,6 +91,31 @@ class Usage(Struct, frozen=True):
         """Searches the API made for this response."""
         return (self.server_tool_use.web_search_requests or 0) if self.server_tool_use else 0
 
+    def advisors(self) -> list[AdvisorUsage]:
+        """What the response asked of advisors; an iteration that names no model is billed by no one."""
+        if isinstance(self.iterations, UnsetType) or ADVISOR not in bytes(self.iterations):
+            return []
+        try:
+            found = _iterations(self.iterations)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return []
+        return [
+            AdvisorUsage(
+                one.model,
+                Usage(
+                    input_tokens=one.input_tokens,
+                    output_tokens=one.output_tokens,
+                    cache_creation_input_tokens=one.cache_creation_input_tokens,
+                    cache_read_input_tokens=one.cache_read_input_tokens,
+                    cache_creation=one.cache_creation,
+                    # An advisor answers at the usual speed, in the same place.
+                    inference_geo=self.inference_geo,
+                ),
+            )
+            for one in found
+            if one.type == "advisor_message" and one.model
+        ]
+
     def tokens(self) -> Tokens:
         """The counts that are added and priced. A count below zero must not lower a total."""
         five, hour = cache_writes(self.cache_creation_input_tokens, self.cache_creation)
@@ -94,6 +127,26 @@ class Usage(Struct, frozen=True):
             cache_read=max(self.cache_read_input_tokens or 0, 0),
             web_searches=max(self.web_searches, 0),
         )
+
+
+class AdvisorUsage(Struct, frozen=True):
+    """One answer of an advisor."""
+
+    model: str
+    usage: Usage
+
+
+class _Iteration(Struct, frozen=True):
+    type: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation: CacheCreation | None = None
+
+
+_iterations = msgspec.json.Decoder(list[_Iteration]).decode
 
 
 class Tokens(Struct, frozen=True):

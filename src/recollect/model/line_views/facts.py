@@ -15,7 +15,13 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.cost.copies import AGENT_PROGRESS
-from recollect.model.cost.line_usage import ResponseUsage, believable_total, is_billed, response_usage
+from recollect.model.cost.line_usage import (
+    ResponseUsage,
+    believable_total,
+    is_billed,
+    response_usage,
+    said_by,
+)
 from recollect.model.cost.usage import Usage
 from recollect.model.json_text import content_of, loose_object, loose_value
 from recollect.model.line_views.links import LineLinks
@@ -408,7 +414,7 @@ def progress_usage(data: Raw | UnsetType) -> ResponseUsage | None:
     if inner is None or inner.message is None:
         return None
     said = _usage_of(inner, inner.message, None)
-    return None if said is None else msgspec.structs.replace(said, speaker=AGENT_PROGRESS)
+    return None if said is None else said_by(said, AGENT_PROGRESS)
 
 
 def recorded_total(data: bytes) -> RecordedTotal | None:

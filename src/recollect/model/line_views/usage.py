@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from recollect.model.cost.usage import ADVISOR
 from recollect.model.line_views.links import LineLinks
 from recollect.model.line_views.view import REFUSED
 
@@ -45,6 +46,7 @@ class UsageCounts(Struct, frozen=True, gc=False):
     service_tier: str | None = None
     speed: str | None = None
     inference_geo: str | None = None
+    iterations: Raw | UnsetType = UNSET
 
 
 class AnswerMessage(Struct, frozen=True, gc=False):
@@ -104,6 +106,7 @@ def plain_answer(data: bytes, *, with_records: bool) -> AnswerLine | None:
         and line.duration_ms is UNSET
         and (line.forked_from is UNSET or memoryview(line.forked_from)[0] == _OBJECT)
         and not (with_records and line.cost_usd is not UNSET)
+        and (message.usage.iterations is UNSET or ADVISOR not in bytes(message.usage.iterations))
     ):
         return line
     raise OddLine

@@ -225,14 +225,16 @@ class _LogUsageReader:
         facts = facts_of(data)
         if facts is None or facts.response is None:
             return
-        from recollect.services.indexing.extraction import usage_row
+        from recollect.services.indexing.extraction import usage_rows
 
-        row = usage_row(facts, None)
-        best: UsageTuple = (*row[:19], 1)  # a UsageRow without ``asked``
-        one = self._keep(row.message, row.request, best, (row.speaker, row.output, row.has_stop), row.at)
-        if one.lines == 1:
-            one.asked = facts.parent
-        one.tool = one.tool or row.tool
+        asked = facts.parent
+        for row in usage_rows(facts):
+            best: UsageTuple = (*row[:19], 1)  # a UsageRow without ``asked``
+            one = self._keep(row.message, row.request, best, (row.speaker, row.output, row.has_stop), row.at)
+            if one.lines == 1:
+                one.asked = asked
+            one.tool = one.tool or row.tool
+            asked = None  # an advisor has no duration of its own
 
     def _keep(
         self, message: str | None, request: str, best: AnswerLine | UsageTuple, rank: Rank, time: Time

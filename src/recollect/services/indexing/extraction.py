@@ -21,7 +21,7 @@ from recollect.index.frame import (
     UsageRow,
 )
 from recollect.model.conversation.agents import is_warm_up
-from recollect.model.cost.line_usage import counts_are_uncertain
+from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.json_text import is_plainly_sound
@@ -239,29 +239,33 @@ class _FrameBuilder:
         return known
 
     def _take_usage(self, facts: LineFacts) -> None:
-        said = facts.response
-        assert said is not None  # noqa: S101 - for the type checker: the caller has asked
-        if said.message_id is None:
-            self._nameless.append(usage_row(facts, self._id(facts.parent)))
-            return
-        key = (said.message_id, said.request_id, said.speaker)
-        known = self._usage.get(key)
-        if known is None:
-            self._usage[key] = usage_row(facts, self._id(facts.parent))
-            return
-        then = (said.usage.output_tokens or 0, said.has_stop, facts.at or 0)
-        if then >= (known.output, known.has_stop, known.at or 0):
-            self._usage[key] = usage_row(facts, None)._replace(
-                tool=known.tool or said.tool, asked=known.asked, lines=known.lines + 1
+        for row in usage_rows(facts, self._id(facts.parent)):
+            if row.message is None:
+                self._nameless.append(row)
+                continue
+            key = (row.message, row.request, row.speaker)
+            known = self._usage.get(key)
+            if known is None:
+                self._usage[key] = row
+                continue
+            is_better = (row.output, row.has_stop, row.at or 0) >= (
+                known.output,
+                known.has_stop,
+                known.at or 0,
             )
-        else:
-            self._usage[key] = known._replace(tool=known.tool or said.tool, lines=known.lines + 1)
+            self._usage[key] = (row if is_better else known)._replace(
+                tool=known.tool or row.tool, asked=known.asked, lines=known.lines + 1
+            )
 
 
-def usage_row(facts: LineFacts, asked: Id) -> UsageRow:
-    """What one line says about one response."""
-    said = facts.response
-    assert said is not None  # noqa: S101 - for the type checker: the caller has asked
+def usage_rows(facts: LineFacts, asked: Id = None) -> Iterator[UsageRow]:
+    """What one line says about a response, and about the advisors it asked: they have no duration of their own."""
+    if facts.response is not None:
+        for said in facts.response.each():
+            yield _usage_row(facts, said, asked if said is facts.response else None)
+
+
+def _usage_row(facts: LineFacts, said: ResponseUsage, asked: Id) -> UsageRow:
     usage = said.usage
     tokens = usage.tokens()
     uncertain = not said.has_stop and counts_are_uncertain(facts.version, said.has_stop)
