@@ -4,8 +4,8 @@
 
 The maintained package says what each Claude model costs on Anthropic's own API. What it does not
 say stands below, each with its source, and is compared with the package wherever the package has
-evidence of it. Whatever this tool does not understand (a new kind of rule, a new threshold, a
-model nobody decided about) ends the run: a wrong table must not come out of it quietly.
+evidence of it. Whatever this tool does not understand (a new kind of rule, a new threshold)
+ends the run: a wrong table must not come out of it quietly.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ WEB_SEARCH = Decimal(10)
 
 # Long context: Sonnet 4 had the 1M-token window in beta too, and every token of a request above 200K
 # was charged $6 / $22.50, cache multipliers on top. The pricing page of 2026-02 named "Claude Opus 4.6,
-# Sonnet 4.6, Sonnet 4.5, or Sonnet 4"; the package has the tier for the first three only.
+# Sonnet 4.6, Sonnet 4.5, or Sonnet 4"; the package has the tier for the first three only, LiteLLM on Bedrock.
 # https://platform.claude.com/docs/en/about-claude/pricing#long-context-pricing
 LONG_CONTEXT = {"claude-sonnet-4-0": (200_000, ("6", "22.50", "7.50", "12", "0.60"))}
 
@@ -77,39 +77,30 @@ FAST_MULTIPLES = {
 # US-only inference: 1.1 x on all token classes "for Claude 4.6 and later models"; "earlier models retain
 # their existing pricing regardless of inference_geo". It stacks with fast mode, batch and long context.
 # https://platform.claude.com/docs/en/about-claude/pricing#data-residency-pricing
-US_ONLY_COSTS_MORE = frozenset(
-    (
-        "claude-fable-5",
-        "claude-fable-5-1",
-        "claude-haiku-5-5",
-        "claude-opus-4-6",
-        "claude-opus-4-7",
-        "claude-opus-4-8",
-        "claude-opus-5",
-        "claude-opus-5-5",
-        "claude-sonnet-4-6",
-        "claude-sonnet-5",
-        "claude-sonnet-5-5",
-    )
-)
-BEFORE_US_ONLY = frozenset(
-    (
-        "claude-2",
-        "claude-3-5-haiku-latest",
-        "claude-3-5-sonnet",
-        "claude-3-7-sonnet-latest",
-        "claude-3-haiku",
-        "claude-3-opus-latest",
-        "claude-3-sonnet",
-        "claude-haiku-4-5",
-        "claude-opus-4-0",
-        "claude-opus-4-1",
-        "claude-opus-4-5",
-        "claude-sonnet-4-0",
-        "claude-sonnet-4-5",
-        "claude-v1",
-    )
-)
+# Client 2.1.325 multiplies for every model, and so do we: the API refuses the parameter for earlier ones, so
+# no bill can tell. These models are the ones for which ``--explain`` need not name the client.
+US_ONLY_COSTS_MORE = re.compile(r"claude-(fable|mythos|haiku-5|opus-(4-[6-9]|[5-9])|sonnet-(4-[6-9]|[5-9]))")
+
+# Long context at the list price on Anthropic's own API: client 2.1.325 and LiteLLM 1.108.4 have no higher price
+# above 200K tokens for these; on Bedrock and Vertex LiteLLM has the one below.
+FLAT_ON_OWN_API = frozenset(("claude-sonnet-4-0", "claude-sonnet-4-5"))
+
+# Models the package does not know: dollars for a million tokens of input, output, cache writes of 5 minutes and
+# of 1 hour, cache reads; the rules that apply; who says so.
+# Mythos 5.2 is known to the client only; nobody publishes a batch price or a regional one for it.
+OWN_MODELS = {
+    "claude-mythos-5": (
+        ("10", "50", "12.50", "20", "1"),
+        ("batch", "us", "regional"),
+        "client 2.1.325 and LiteLLM 1.108.4",
+    ),
+    "claude-mythos-5-1": (
+        ("10", "50", "12.50", "20", "0.25"),
+        ("batch", "us", "regional"),
+        "client 2.1.325 and LiteLLM 1.108.4",
+    ),
+    "claude-mythos-5-2": (("8", "40", "10", "16", "0.20"), ("us",), "client 2.1.325"),
+}
 
 # Batch: half of every token price. The package has it for the models that were active on 2026-10-14;
 # these were on the list of supported models before they were retired. Searches are not discounted.
@@ -239,17 +230,24 @@ def fast_periods(name: str, standard: Periods) -> Periods:
 
 def rules(model: ModelInfo, standard: Periods, regional: dict[str, bool]) -> tuple[str, ...]:
     """Which published rules change this model's prices."""
-    if (model.id in US_ONLY_COSTS_MORE) == (model.id in BEFORE_US_ONLY):
-        raise NotUnderstood(f"{model.id} is new: say above whether US-only inference costs more")
     found = []
     if model.price_variants or model.id in BATCH_BEFORE:
         _check_batch(model, standard)
         found.append("batch")
-    if model.id in US_ONLY_COSTS_MORE:
+    if US_ONLY_COSTS_MORE.match(model.id):
         found.append("us")
     if regional.get(model.id):
         found.append("regional")
+    if model.id in FLAT_ON_OWN_API:
+        found.append("flat")
     return tuple(found)
+
+
+def own_row(name: str) -> Row:
+    """A model that the package does not know."""
+    dollars, applied, _ = OWN_MODELS[name]
+    rates = (*(pico(Decimal(one), 10**6) for one in dollars), pico(WEB_SEARCH, 1_000))
+    return name, ("=" + name, f"#{name}-"), applied, ((0, ((0, rates),)),), ()
 
 
 # --- Evidence: other parts of the package must not contradict what is said above ----------------
@@ -304,6 +302,9 @@ def rows() -> list[Row]:
     """One row for every Claude model, in the order in which names are tried."""
     models = [(model, periods(model)) for model in _provider("anthropic").models]
     regional = regional_premiums(models)
+    known = {model.id for model, _ in models} & set(OWN_MODELS)
+    if known:
+        raise NotUnderstood(f"{sorted(known)} are in the package now: take them out of OWN_MODELS")
     return [
         (
             model.id,
@@ -313,7 +314,7 @@ def rows() -> list[Row]:
             fast_periods(model.id, standard),
         )
         for model, standard in models
-    ]
+    ] + [own_row(name) for name in OWN_MODELS]
 
 
 def table() -> str:
@@ -324,7 +325,8 @@ def table() -> str:
 The tool names the sources of what that package does not say. A row of MODELS: the model; how its
 names are recognised (= is, ^ starts with, * contains, # starts with and then eight digits,
 ~ and then a date); the published rules that apply to it (half price for a batch; 1.1 times for
-US-only inference; 1.1 times at a regional endpoint of Amazon Bedrock); its prices; those of fast mode.
+US-only inference; 1.1 times at a regional endpoint of Amazon Bedrock; no higher price for long contexts on
+Anthropic's own API); its prices; those of fast mode. OWN_SOURCES: who says so of models the package lacks.
 
 Prices: (first quarter of an hour since 1970, ((above how many tokens of context, rates), ...)).
 Rates: pico-dollars (10**-12 USD) for a token of input, output, cache write of 5 minutes, of 1 hour,
@@ -332,6 +334,8 @@ cache read, and for a web search. None: no price is known.
 """
 
 SOURCE = "{source}"
+OWN_SOURCES = {{
+{"".join(f'    "{name}": "{said[2]}",{chr(10)}' for name, said in OWN_MODELS.items())}}}
 
 Rates = tuple[int | None, ...]
 Periods = tuple[tuple[int, tuple[tuple[int, Rates], ...]], ...]

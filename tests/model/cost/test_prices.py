@@ -114,8 +114,8 @@ def test_every_class_of_every_model_costs_what_the_package_says(model: ModelInfo
                 if counts["web_searches"] and model.id in WITHOUT_SEARCH:
                     continue
                 size = sum(counts[name] for name in CLASSES[:5]) - counts["output"]
-                if model.id == "claude-sonnet-4-0" and size > 200_000:
-                    continue  # see test_sonnet_4_has_the_long_context_price_of_its_beta
+                if model.id in build_price_table.FLAT_ON_OWN_API and size > 200_000:
+                    continue  # see test_long_contexts_of_sonnet_4_and_4_5_cost_more_only_in_other_clouds
                 price = PRICES.find(
                     model.id.removesuffix("-latest"),
                     int(day.timestamp()) // QUARTER_SECONDS,
@@ -154,10 +154,66 @@ def test_a_time_that_cannot_be_right_gets_the_first_price() -> None:
     assert ("10", "37.5", "12.5", "20", "1", "10") == long_ago == first
 
 
-def test_sonnet_4_has_the_long_context_price_of_its_beta() -> None:
-    """$6 / $22.50 above 200,000 tokens, which the package has for Sonnet 4.5 and not for Sonnet 4."""
-    assert ("6", "22.5", "7.5", "12", "0.6", "10") == per_million("claude-sonnet-4-20250514", 2)
-    assert ("3", "15", "3.75", "6", "0.3", "10") == per_million("claude-sonnet-4-20250514", 1)
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-sonnet-4"])
+def test_long_contexts_of_sonnet_4_and_4_5_cost_more_only_in_other_clouds(model: str) -> None:
+    """Client 2.1.325 and LiteLLM have one price on Anthropic's own API; LiteLLM has $6 / $22.50 in other clouds."""
+    usual, long = ("3", "15", "3.75", "6", "0.3", "10"), ("6", "22.5", "7.5", "12", "0.6", "10")
+    bedrock = (
+        f"anthropic.{model}-20250929-v1:0" if model.endswith("5") else f"anthropic.{model}-20250514-v1:0"
+    )
+
+    assert [usual] * 3 == [per_million(model, size) for size in (0, 1, 2)]
+    assert usual == per_million(f"{model}[1m]", 2)
+    for name in (bedrock, f"global.{bedrock}", f"{model}@20250929"):
+        assert [usual, usual, long] == [per_million(name, size) for size in (0, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("model", "price"),
+    [
+        ("claude-mythos-5", ("10", "50", "12.5", "20", "1", "10")),
+        ("claude-mythos-5-20260601", ("10", "50", "12.5", "20", "1", "10")),
+        ("claude-mythos-5-1", ("10", "50", "12.5", "20", "0.25", "10")),
+        ("us.anthropic.claude-mythos-5-1", ("11", "55", "13.75", "22", "0.275", "10")),
+        ("claude-mythos-5-2", ("8", "40", "10", "16", "0.2", "10")),
+    ],
+)
+def test_models_the_package_lacks_have_the_prices_of_the_client(model: str, price: tuple[str, ...]) -> None:
+    """The client's total for known counts gives each; LiteLLM has the same for all but the last, which it lacks."""
+    assert price == per_million(model)
+    assert "client 2.1.325" in PRICES.describe(model, NOW, 0)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "times"),
+    [("", "1"), ("global.", "1"), ("us.", "1.1"), ("eu.", "1.1"), ("us-gov.", "1.2")],
+)
+def test_what_an_endpoint_of_bedrock_costs(endpoint: str, times: str) -> None:
+    """As LiteLLM has it; the client has the list price for all of them."""
+    name = f"{endpoint}anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+    assert [Decimal(one) for one in per_million(name) or ()][:5] == [
+        Decimal(one) * Decimal(times) for one in (per_million("claude-sonnet-4-5") or ())[:5]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "said"),
+    [
+        ("claude-sonnet-4-5", 2, "no more above 200,000 tokens of context (client 2.1.325, LiteLLM 1.108.4;"),
+        ("anthropic.claude-opus-5", 0, "without a region (client 2.1.325, LiteLLM 1.108.4)"),
+        ("us.anthropic.claude-opus-5", 0, "client 2.1.325 has the list price"),
+        ("us-gov.anthropic.claude-opus-5", 0, "1.2 x in AWS GovCloud (LiteLLM 1.108.4;"),
+        ("claude-sonnet-4-5", US_ONLY, "1.1 x for US-only inference (client 2.1.325;"),
+    ],
+)
+def test_a_disputed_price_names_its_source(model: str, kind: int, said: str) -> None:
+    assert said in PRICES.describe(model, NOW, kind)
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-sonnet-4-5-20250929", "claude-opus-5"])
+def test_an_undisputed_price_names_no_other_source(model: str) -> None:
+    assert "client" not in PRICES.describe(model, NOW, 0)
 
 
 @pytest.mark.parametrize(
@@ -185,14 +241,14 @@ def test_fast_mode_without_a_published_price_is_unpriced() -> None:
     assert per_million("us.anthropic.claude-opus-5-v1:0", FAST) is None
 
 
-def test_us_only_inference_costs_a_tenth_more_from_4_6_on() -> None:
-    """On all token classes, on top of fast mode and batch; searches and earlier models cost the same."""
+def test_us_only_inference_costs_a_tenth_more() -> None:
+    """On all token classes, on top of fast mode and batch; searches cost the same. As the client has it: for every model."""
     assert ("5.5", "27.5", "6.875", "11", "0.55", "10") == per_million("claude-opus-4-6", US_ONLY)
     assert ("33", "165", "41.25", "66", "3.3", "10") == per_million("claude-opus-4-6", US_ONLY | FAST)
     assert ("0.055", "0.275", "0.06875", "0.11", "0.0055", "10") == per_million(
         "claude-haiku-5-5", US_ONLY | BATCH
     )
-    assert per_million("claude-sonnet-4-5") == per_million("claude-sonnet-4-5", US_ONLY)
+    assert ("3.3", "16.5", "4.125", "6.6", "0.33", "10") == per_million("claude-sonnet-4-5", US_ONLY)
 
 
 def test_a_batch_costs_half_also_where_the_package_has_no_history_of_it() -> None:
@@ -437,7 +493,7 @@ def test_of_several_beginnings_the_longest_decides_and_a_whole_name_before_them(
             "eu.anthropic.claude-haiku-4-5-20251001-v1:0",
             NOW,
             0,
-            "claude-haiku-4-5, 1.1 x at a regional endpoint of Amazon Bedrock; list price (genai-prices 0.2.1 and published rules)",
+            "claude-haiku-4-5, 1.1 x at a regional endpoint of Amazon Bedrock (LiteLLM 1.108.4 too; client 2.1.325 has the list price); list price (genai-prices 0.2.1 and published rules)",
         ),
         ("claude-sonnet-5", NOW, FAST, "no price: none is published for fast mode of claude-sonnet-5"),
         ("claude-2", NOW, BATCH, "no price: none is published for claude-2 in a batch"),
@@ -515,12 +571,14 @@ def test_a_name_pattern_the_tool_does_not_understand_ends_it(pattern: str) -> No
         build_price_table.matchers(ModelInfo("claude-x", ClauseRegex(pattern)))
 
 
-def test_a_new_model_must_be_decided_upon() -> None:
-    """Whether US-only inference costs more is not in the package, so the tool asks."""
-    model = ModelInfo("claude-opus-9", ClauseEquals("claude-opus-9"))
+def test_a_model_of_our_own_that_the_package_has_meanwhile_ends_the_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its row would stand twice, and ours might be older."""
+    monkeypatch.setitem(build_price_table.OWN_MODELS, "claude-opus-5", (("1",) * 5, (), "no one"))
 
-    with pytest.raises(build_price_table.NotUnderstood, match="claude-opus-9 is new"):
-        build_price_table.rules(model, (), {})
+    with pytest.raises(build_price_table.NotUnderstood, match="claude-opus-5"):
+        build_price_table.rows()
 
 
 def test_nothing_is_imported_but_the_table() -> None:

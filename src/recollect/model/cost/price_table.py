@@ -3,7 +3,8 @@
 The tool names the sources of what that package does not say. A row of MODELS: the model; how its
 names are recognised (= is, ^ starts with, * contains, # starts with and then eight digits,
 ~ and then a date); the published rules that apply to it (half price for a batch; 1.1 times for
-US-only inference; 1.1 times at a regional endpoint of Amazon Bedrock); its prices; those of fast mode.
+US-only inference; 1.1 times at a regional endpoint of Amazon Bedrock; no higher price for long contexts on
+Anthropic's own API); its prices; those of fast mode. OWN_SOURCES: who says so of models the package lacks.
 
 Prices: (first quarter of an hour since 1970, ((above how many tokens of context, rates), ...)).
 Rates: pico-dollars (10**-12 USD) for a token of input, output, cache write of 5 minutes, of 1 hour,
@@ -11,6 +12,11 @@ cache read, and for a web search. None: no price is known.
 """
 
 SOURCE = "genai-prices 0.2.1"
+OWN_SOURCES = {
+    "claude-mythos-5": "client 2.1.325 and LiteLLM 1.108.4",
+    "claude-mythos-5-1": "client 2.1.325 and LiteLLM 1.108.4",
+    "claude-mythos-5-2": "client 2.1.325",
+}
 
 Rates = tuple[int | None, ...]
 Periods = tuple[tuple[int, tuple[tuple[int, Rates], ...]], ...]
@@ -191,7 +197,7 @@ MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ..
             "=claude-sonnet-4",
             "^claude-4-sonnet",
         ),
-        ("batch",),
+        ("batch", "flat"),
         (
             (
                 0,
@@ -206,7 +212,7 @@ MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ..
     (
         "claude-sonnet-4-5",
         ("^claude-sonnet-4-5", "^claude-sonnet-4.5"),
-        ("batch", "regional"),
+        ("batch", "regional", "flat"),
         (
             (
                 0,
@@ -267,6 +273,27 @@ MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ..
         ("=claude-v1",),
         (),
         ((0, ((0, (8_000_000, 24_000_000, None, None, None, 10_000_000_000)),)),),
+        (),
+    ),
+    (
+        "claude-mythos-5",
+        ("=claude-mythos-5", "#claude-mythos-5-"),
+        ("batch", "us", "regional"),
+        ((0, ((0, (10_000_000, 50_000_000, 12_500_000, 20_000_000, 1_000_000, 10_000_000_000)),)),),
+        (),
+    ),
+    (
+        "claude-mythos-5-1",
+        ("=claude-mythos-5-1", "#claude-mythos-5-1-"),
+        ("batch", "us", "regional"),
+        ((0, ((0, (10_000_000, 50_000_000, 12_500_000, 20_000_000, 250_000, 10_000_000_000)),)),),
+        (),
+    ),
+    (
+        "claude-mythos-5-2",
+        ("=claude-mythos-5-2", "#claude-mythos-5-2-"),
+        ("us",),
+        ((0, ((0, (8_000_000, 40_000_000, 10_000_000, 16_000_000, 200_000, 10_000_000_000)),)),),
         (),
     ),
 )

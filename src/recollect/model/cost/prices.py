@@ -12,15 +12,17 @@ no cache). Unpriced is None, and never 0.
 Names are matched as genai-prices matches those of provider anthropic. What stands around such a name is
 looked through, because the same model is meant, and only then: the client's ``[1m]`` says which context
 window was asked for, which costs nothing by itself; ``us.anthropic.`` and ``-v1:0`` are Amazon Bedrock's
-spelling, ``@20250929`` is that of Vertex. Bedrock's endpoints other than the global one cost 1.1 times
-the list price from Sonnet 4.5 on, so a name that says such an endpoint is priced so. A name that only
-resembles a known one stays unpriced.
+spelling, ``@20250929`` is that of Vertex. Bedrock's regional endpoints cost 1.1 times the list price from
+Sonnet 4.5 on and those of GovCloud 1.2 times; a name that says neither is at the list price. A name that
+only resembles a known one stays unpriced.
+
+Where sources disagree, ``describe`` names the one that is followed; docs/reference/prices.md lists them all.
 
 The status line starts this module at every turn: it imports nothing but the table, and both use nothing
 but what Python has built in.
 """
 
-from recollect.model.cost.price_table import MODELS, SOURCE, Periods, Rates
+from recollect.model.cost.price_table import MODELS, OWN_SOURCES, SOURCE, Periods, Rates
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
@@ -45,6 +47,11 @@ _USUAL_SPEED = (None, "", "standard")
 _USUAL_GEO = (None, "", "global", "not_available")
 _USUAL_TIER = (None, "", "standard")
 _MOST_REMEMBERED = 4_096
+
+# Where a response was served, as far as its model's name says so.
+_OWN_API, _VERTEX, _BEDROCK, _GLOBAL, _REGIONAL, _GOVERNMENT = range(6)
+_ENDPOINTS = {"": _BEDROCK, "global.": _GLOBAL, "us-gov.": _GOVERNMENT}
+_CLIENT, _LITELLM = "client 2.1.325", "LiteLLM 1.108.4"
 
 _Row = tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods]
 
@@ -173,11 +180,10 @@ class PriceList:
             return self._own[pattern], f'prices."{pattern}" of config.toml, as it stands'
         if variant & FAST and (pattern := self._pattern_for([one for one, _ in spellings], 0)):
             return None, f'no price: config.toml has prices."{pattern}" but no prices."{pattern}-fast"'
-        for spelling, is_regional in spellings:
-            for row in MODELS:
-                if any(_matches(matcher, spelling) for matcher in row[1]):
-                    return _listed(row, is_regional, quarter, variant)
-        return None, "no price: no model of this name is known"
+        found = _row_of(spellings)
+        return (
+            _listed(*found, quarter, variant) if found else (None, "no price: no model of this name is known")
+        )
 
     def _pattern_for(self, names: list[str], fast: int) -> str | None:
         """The key of the user's own price that fits best: the name, its undated form, the longest beginning."""
@@ -195,41 +201,71 @@ class PriceList:
         return max(beginnings)[1] if beginnings else None
 
 
-def _listed(row: _Row, is_regional: bool, quarter: int, variant: int) -> tuple[Price | None, str]:
+def canonical(model: str) -> str:
+    """The name of a model whatever it is called where it was served; a name that is not known as it stands."""
+    name = model.lower().removesuffix("[1m]").removesuffix("-fast")
+    found = _row_of(_spellings(name))
+    return found[0][0] if found else name
+
+
+def _row_of(spellings: list[tuple[str, int]]) -> tuple[_Row, int] | None:
+    for spelling, place in spellings:
+        for row in MODELS:
+            if any(_matches(matcher, spelling) for matcher in row[1]):
+                return row, place
+    return None
+
+
+def _listed(row: _Row, place: int, quarter: int, variant: int) -> tuple[Price | None, str]:
     name, _, rules, standard, fast = row
-    if variant & FAST and (not fast or variant & BATCH or is_regional):
-        place = " in a batch" if variant & BATCH else " on Amazon Bedrock" if is_regional else ""
-        return None, f"no price: none is published for fast mode of {name}{place}"
+    if variant & FAST and (not fast or variant & BATCH or place >= _BEDROCK):
+        where = " in a batch" if variant & BATCH else " on Amazon Bedrock" if place >= _BEDROCK else ""
+        return None, f"no price: none is published for fast mode of {name}{where}"
     if variant & BATCH and "batch" not in rules:
         return None, f"no price: none is published for {name} in a batch"
     # A clock before 1970 is a broken one, and still gets the first price.
     dated = [period for period in (fast if variant & FAST else standard) if period[0] <= max(quarter, 0)]
     since, tiers = dated[-1]
     step = (0, *CONTEXT_STEPS)[min(variant & CONTEXT_MASK, len(CONTEXT_STEPS))]
-    above, (*tokens, search) = [tier for tier in tiers if tier[0] <= step][-1]
+    is_flat = "flat" in rules and place == _OWN_API
+    above, (*tokens, search) = [tier for tier in tiers if tier[0] <= (0 if is_flat else step)][-1]
     notes = [
         name,
         f"since {_day(since)}" if since else "",
         f"above {above:,} tokens of context" if above else "",
         "fast mode" if variant & FAST else "",
     ]
-    numerator, denominator, changes = _changed_by(rules, variant, is_regional)
+    if is_flat and step >= CONTEXT_STEPS[-1]:
+        notes.append(
+            f"no more above {step:,} tokens of context ({_CLIENT}, {_LITELLM}; genai-prices has double)"
+        )
+    numerator, denominator, changes = _changed_by(rules, variant, place)
     # Exact: every rate of the table is a multiple of 20. A search costs the same however it is served.
     rates = (None if rate is None else rate * numerator // denominator for rate in tokens)
-    source = f"{SOURCE} and published rules" if changes or variant & FAST else SOURCE
+    source = OWN_SOURCES.get(name) or (
+        f"{SOURCE} and published rules" if changes or variant & FAST else SOURCE
+    )
     text = ", ".join(filter(None, notes + changes))
     return Price((*rates, search)), f"{text}; list price ({source})"
 
 
-def _changed_by(rules: tuple[str, ...], variant: int, is_regional: bool) -> tuple[int, int, list[str]]:
+def _changed_by(rules: tuple[str, ...], variant: int, place: int) -> tuple[int, int, list[str]]:
     """By what the token prices are multiplied, and why; the published multipliers stack."""
     numerator, denominator, notes = 1, 1, []
-    if variant & US_ONLY and "us" in rules:
+    if place == _GOVERNMENT:
+        numerator, denominator = 12, 10
+        notes.append(f"1.2 x in AWS GovCloud ({_LITELLM}; {_CLIENT} has the list price)")
+    elif variant & US_ONLY:
         numerator, denominator = 11, 10
-        notes.append("1.1 x for US-only inference")
-    elif is_regional and "regional" in rules:
+        doubt = "" if "us" in rules else f" ({_CLIENT}; the published page names 4.6 and later models)"
+        notes.append(f"1.1 x for US-only inference{doubt}")
+    elif place == _REGIONAL and "regional" in rules:
         numerator, denominator = 11, 10
-        notes.append("1.1 x at a regional endpoint of Amazon Bedrock")
+        notes.append(
+            f"1.1 x at a regional endpoint of Amazon Bedrock ({_LITELLM} too; {_CLIENT} has the list price)"
+        )
+    elif place == _BEDROCK and "regional" in rules:
+        notes.append(f"at the list price on Amazon Bedrock without a region ({_CLIENT}, {_LITELLM})")
     if variant & BATCH:
         denominator *= 2
         notes.append("half for a batch")
@@ -252,15 +288,15 @@ def _matches(matcher: str, name: str) -> bool:
     return True
 
 
-def _spellings(name: str) -> list[tuple[str, bool]]:
-    """The name, and what it says without the words of Amazon and Google; whether at a regional endpoint."""
-    found = [(name, False)]
+def _spellings(name: str) -> list[tuple[str, int]]:
+    """The name, and what it says without the words of Amazon and Google; with the place it names."""
+    found = [(name, _OWN_API)]
     endpoint, brand, rest = name.partition("anthropic.")
     if brand and (not endpoint or endpoint.endswith(".")):
-        found.append((_unversioned(rest), endpoint != "global."))
+        found.append((_unversioned(rest), _ENDPOINTS.get(endpoint, _REGIONAL)))
     plain, at, release = name.partition("@")
     if at and (release == "default" or _is_digits(release)):
-        found.append((plain, False))
+        found.insert(0, (plain, _VERTEX))
     return found
 
 
