@@ -159,7 +159,8 @@ def cost_states(index: IndexDatabase) -> list[Row]:
     return sorted(
         rows(
             index,
-            "SELECT path, at, (SELECT text FROM names WHERE id = model), recorded"
+            "SELECT path, at, started, (SELECT text FROM names WHERE id = model), recorded, input, output,"
+            " cache_write_5m, cache_write_1h, cache_read, web_searches"
             " FROM cost_states JOIN files ON files.id = file WHERE NOT gone",
         ),
         key=repr,

@@ -11,7 +11,7 @@ Only reads; knows nothing of prices or time zones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, QUARTER_MS, TOOL_OUTPUT
@@ -166,13 +166,21 @@ def models(database: IndexDatabase) -> list[int]:
     return _numbers(database, "SELECT DISTINCT model FROM rollup")
 
 
-def cost_states(database: IndexDatabase) -> list[tuple[int, int | None, int, int]]:
-    """The clients' own running totals: log, time, model, pico-dollars."""
-    found = database.rows(
-        "SELECT file, coalesce(cost_states.at, last_at), model, recorded"
-        " FROM cost_states JOIN files ON files.id = file"
+def cost_states(database: IndexDatabase) -> list[tuple[int, ...]]:
+    """The clients' own running totals: log, time, when the session began, model, pico-dollars, six counts."""
+    return _rows(
+        database,
+        f"SELECT file, coalesce(cost_states.at, last_at), started, model, recorded, {', '.join(_COUNTS)}"  # noqa: S608 - constants
+        " FROM cost_states JOIN files ON files.id = file",
     )
-    return cast("list[tuple[int, int | None, int, int]]", found)
+
+
+def logged_copies(database: IndexDatabase, files: Collection[int]) -> list[tuple[Any, ...]]:
+    """What some logs say of responses, counted or not, with their own amounts."""
+    return database.rows(
+        "SELECT file, message, request, speaker, output, has_stop, coalesce(at, 0), forked, model, variant,"  # noqa: S608 - whole numbers and constants
+        f" {', '.join(_COUNTS)} FROM usage JOIN responses ON responses.id = response WHERE file IN ({_listed(files)})"
+    )
 
 
 def gone(database: IndexDatabase, files: Collection[int] | None, since: int | None, until: int | None) -> int:

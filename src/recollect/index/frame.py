@@ -19,6 +19,11 @@ Columns = tuple[str | None, ...]
 CountValues = tuple[int | None, bool, str | None, str | None, str | None, int]
 
 
+# A model, its pico-dollars and six counts, of a client's running total.
+RecordedAmount = tuple[str, int, int, int, int, int, int, int]
+CostState = tuple[int | None, int | None, list[RecordedAmount]]  # when written, when the session began
+
+
 class MessageRow(NamedTuple):
     """A line with an id or with words. ``texts`` are for the tokenizer and are not stored."""
 
@@ -84,7 +89,7 @@ class Frame(NamedTuple):
     end: int
     messages: list[MessageRow]
     usage: list[UsageRow]
-    cost_state: tuple[int | None, list[tuple[str, int]]] | None = None
+    cost_state: CostState | None = None
     cwd: str | None = None
     branch: str | None = None
     session: str | None = None

@@ -28,7 +28,11 @@ _USAGE = (
     " LEFT JOIN names m ON m.id = model LEFT JOIN names b ON b.id = branch"
     " LEFT JOIN names v ON v.id = version LEFT JOIN names t ON t.id = tool WHERE file = ?"
 )
-_COST_STATES = "SELECT at, coalesce((SELECT text FROM names WHERE id = model), ''), recorded FROM cost_states WHERE file = ?"
+_COST_STATES = (
+    "SELECT at, {started}, coalesce((SELECT text FROM names WHERE id = model), ''), recorded, {counts}"
+    " FROM cost_states WHERE file = ?"
+)
+_COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 
 
 class GoneLog(NamedTuple):
@@ -42,6 +46,12 @@ class GoneLog(NamedTuple):
 
 def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]:
     """Every log of an index that is not ``there`` any more and has usage."""
+    # An index of version 2 has dollars only.
+    columns = {row[1] for row in index.rows("PRAGMA table_info(cost_states)")}
+    is_whole = "started" in columns
+    totals = _COST_STATES.format(
+        started="started" if is_whole else "NULL", counts=_COUNTS if is_whole else "0, 0, 0, 0, 0, 0"
+    )
     for row in index.rows(_FILES):
         (
             number,
@@ -62,10 +72,10 @@ def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]
         if role not in (SESSION, AGENT) or path in there:
             continue
         usage = [UsageRow(*values) for values in index.rows(_USAGE, number)]  # type: ignore[arg-type]
-        states = index.rows(_COST_STATES, number)
+        states = index.rows(totals, number)
         if not usage and not states:
             continue
-        total = (states[0][0], [(model, amount) for _, model, amount in states]) if states else None
+        total = (*states[0][:2], [state[2:] for state in states]) if states else None
         frame = Frame(0, consumed, [], usage, total, cwd, branch, session, agent, first, last)  # type: ignore[arg-type]
         log = ScannedLog(path, home, role, session, agent, *places)  # type: ignore[arg-type]
         yield GoneLog(log, frame, cast("int", messages), cast("int", damaged))

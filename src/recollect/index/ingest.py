@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from recollect.index import catalogue
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import KIND_CODES, Frame, MessageRow, UsageRow
+from recollect.index.frame import KIND_CODES, Frame, MessageRow, RecordedAmount, UsageRow
 from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
 from recollect.index.schema import SESSION, SPAN_BITS
@@ -349,12 +349,14 @@ class Ingest:
         for file, *values in self._db.rows(_BELONGING, response):
             self._rollup.add(cast("int", file), tuple(values), sign)
 
-    def _replace_cost_state(self, file: int, at: int | None, amounts: list[tuple[str, int]]) -> None:
+    def _replace_cost_state(
+        self, file: int, at: int | None, started: int | None, amounts: list[RecordedAmount]
+    ) -> None:
         """Replace the client's running total: it is restored when a session continues."""
         self._run("DELETE FROM cost_states WHERE file = ?", (file,))
         self._many(
-            "INSERT INTO cost_states VALUES(?, ?, ?, ?)",
-            [(file, at, self._name(model), amount) for model, amount in amounts],
+            "INSERT INTO cost_states VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+            [(file, at, started, self._name(model), *values) for model, *values in amounts],
         )
 
     def _name(self, text: str | None) -> int:

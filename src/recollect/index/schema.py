@@ -112,7 +112,11 @@ CREATE TABLE rollup(
   recorded INTEGER, unrecorded INTEGER,
   PRIMARY KEY(quarter, file, model, branch, variant)
 ) WITHOUT ROWID;
-CREATE TABLE cost_states(file INTEGER NOT NULL, at INTEGER, model INTEGER, recorded INTEGER NOT NULL);
+CREATE TABLE cost_states(
+  file INTEGER NOT NULL, at INTEGER, started INTEGER, model INTEGER, recorded INTEGER NOT NULL,
+  input INTEGER NOT NULL, output INTEGER NOT NULL, cache_write_5m INTEGER NOT NULL, cache_write_1h INTEGER NOT NULL,
+  cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL
+);
 CREATE INDEX cost_states_by_file ON cost_states(file);
 CREATE VIRTUAL TABLE texts USING fts5(
   prose, thinking, tool_input, tool_result, title, other,

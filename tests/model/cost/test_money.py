@@ -61,11 +61,11 @@ def test_searches_are_paid_by_the_piece() -> None:
 
 
 def test_everything_in_the_context_makes_it_long() -> None:
-    """1 + 100,000 + 100,000 tokens, cached or not, are above 200,000 on Sonnet 4.5: twice the price."""
+    """1 + 100,000 + 100,000 tokens, cached or not, are above 200,000 on Sonnet 4.6 of early March: twice the price."""
     usage = Usage(input_tokens=1, cache_read_input_tokens=100_000, cache_creation_input_tokens=100_000)
     tokens = 1 * 6_000_000 + 100_000 * 600_000 + 100_000 * 7_500_000
 
-    assert tokens == spent(usage, "claude-sonnet-4-5").pico_usd
+    assert tokens == spent(usage, "claude-sonnet-4-6", EARLY_MARCH).pico_usd
 
 
 def test_the_price_is_that_of_the_day() -> None:

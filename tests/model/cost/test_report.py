@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.calendar import Timeline
 from recollect.model.cost.prices import BATCH, UNCERTAIN, PriceList
+from recollect.model.cost.reconcile import RecordedCost
 from recollect.model.cost.report import (
     KEYS,
     CostAggregator,
     CostQuery,
     CostReport,
-    RecordedCost,
     UncertainUsage,
     UnpricedModel,
     UsageGroup,
     UsageLog,
+    one_total_a_session,
 )
 from recollect.model.cost.usage import Tokens
 
@@ -56,12 +57,13 @@ def report(
     by: Sequence[str] = (),
     mode: str = "calculate",
     records: Sequence[RecordedCost] = (),
+    rests: Sequence[RecordedCost] = (),
     **more: int,
 ) -> CostReport:
     quarters = [NOON - 30, NOON - 20, NOON, NOON + 25]
     timeline = Timeline(by, lambda _: 0, [NOON // 96 - 1, NOON // 96, NOON // 96 + 1], blocks(quarters))
     asked = CostQuery(tuple(by), timeline, PRICES, mode, **more)  # type: ignore[arg-type]
-    return CostAggregator(asked, LOGS, records).report(sums)
+    return CostAggregator(asked, LOGS, one_total_a_session(records, LOGS), rests).report(sums)
 
 
 def money(found: CostReport) -> list[tuple[str, ...]]:
@@ -194,11 +196,25 @@ def test_auto_takes_the_record_only_where_there_is_no_price() -> None:
 
 
 def test_auto_takes_a_running_total_for_models_without_a_price() -> None:
-    """Of the total only the part of the unknown model is taken."""
+    """Of the total only the part of the unknown model is taken, and its responses are not unpriced."""
     records = [RecordedCost(NOON, 1, SONNET, 400), RecordedCost(NOON, 1, NEW, 11)]
-    found = report([one(), one(NEW, unrecorded=1)], mode="auto", records=records)
+    found = report(
+        [one(), one(NEW, unrecorded=1)], ["model"], mode="auto", records=records, rests=records[1:]
+    )
 
     assert (3 * DOLLAR + 11, ()) == (found.totals.pico_usd, found.unpriced)
+    assert [(SONNET, "3"), (NEW, "1.1e-11")] == money(found)
+
+
+def test_what_only_the_client_knows_is_a_row_of_its_own() -> None:
+    """Beside the row of the same keys, with its tokens; the total holds both. Records are nothing to `calculate`."""
+    rest = RecordedCost(NOON, 1, OPUS, 2 * DOLLAR, counts=(7, 5, 0, 0, 0, 0), is_unlogged=True)
+    found = report([one(), one(OPUS)], ["model"], mode="auto", records=[rest], rests=[rest])
+
+    assert [(OPUS, "5"), (OPUS, "2"), (SONNET, "3")] == money(found)
+    assert [False, True, False] == [row.is_unlogged for row in found.rows]
+    assert (0, Tokens(7, 5)) == (found.rows[1].responses, found.rows[1].tokens)
+    assert 10 * DOLLAR == found.totals.pico_usd
 
 
 def test_auto_says_what_has_neither_price_nor_record() -> None:
@@ -299,7 +315,9 @@ def test_every_view_has_the_same_total(sums: list[UsageGroup], mode: str, is_rec
     """Whatever the keys: the rows add up to the total, and all totals are one."""
     records = [RecordedCost(NOON, 1, SONNET, 5), RecordedCost(NOON, 1, NEW, 7)] if is_recorded else []
     views = [(), *((key,) for key in KEYS), *itertools.islice(itertools.permutations(KEYS, 2), 20)]
-    reports = [report(sums, by, mode, records) for by in views]
+    unlogged = [RecordedCost(NOON, 1, OPUS, 3, counts=(1, 2, 3, 4, 5, 6), is_unlogged=True)]
+    rests = unlogged if is_recorded and mode == "auto" else []
+    reports = [report(sums, by, mode, records, rests) for by in views]
 
     totals = [(found.totals.responses, found.totals.tokens, found.totals.pico_usd) for found in reports]
     assert totals == [totals[0]] * len(views)

@@ -562,7 +562,20 @@ class TestUsage:
         recorded = facts(data).recorded
 
         assert recorded is not None
-        assert ("0.30000000000000004", {"a": "1e-7"}) == (recorded.total, recorded.by_model)
+        assert ("0.30000000000000004", {"a": ("1e-7", Tokens())}) == (recorded.total, recorded.by_model)
+
+    def test_the_client_s_own_total_says_tokens_and_when_the_session_began(self) -> None:
+        """Cache writes that are not said to live an hour live five minutes; a count no session can have is none."""
+        data = (
+            b'{"type":"cost-state","startTime":1794854730539,"modelUsage":{"a":{"inputTokens":22,"outputTokens":14,'
+            b'"cacheReadInputTokens":4000,"cacheCreationInputTokens":600,"cacheCreationEphemeral1hInputTokens":400,'
+            b'"webSearchRequests":2,"costUSD":0.5},"b":{"inputTokens":-1,"costUSD":1}}}'
+        )
+        recorded = facts(data).recorded
+
+        assert recorded is not None
+        assert recorded.started == 1_794_854_730_539
+        assert recorded.by_model == {"a": ("0.5", Tokens(22, 14, 200, 400, 4000, 2)), "b": ("1", Tokens())}
 
 
 @pytest.mark.parametrize(

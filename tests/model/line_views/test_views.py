@@ -14,6 +14,7 @@ from hypothesis import given
 from msgspec import Raw, UnsetType
 
 from recollect.model.codec import decode
+from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Damage, Line
 from recollect.model.json_text import deeper_than, loose_value
 from recollect.model.line_views.content import content_line
@@ -116,7 +117,7 @@ def test_an_odd_field_hides_no_usage() -> None:
         assert 5 == facts.response.usage.output_tokens
     total = facts_of(b'{"version":7,' + READ_IN_TWO_WAYS["a running total"][1:])
 
-    assert (None if total is None else total.recorded) == RecordedTotal({"m": "0.5"}, "0.5")
+    assert (None if total is None else total.recorded) == RecordedTotal({"m": ("0.5", Tokens())}, "0.5")
 
 
 @given(LINES)

@@ -240,13 +240,19 @@ class TestUsage:
         state = {
             "type": "cost-state",
             "totalCostUSD": 1,
-            "modelUsage": {"a": {"costUSD": 0.25}, "b": {"costUSD": 0.5}},
+            "startTime": 77,
+            "modelUsage": {"a": {"costUSD": 0.25, "inputTokens": 3}, "b": {"costUSD": 0.5}},
         }
         frame = the_frame(log, {**state, "totalCostUSD": 99}, user("u", None, 5, "x"), state)
 
         assert (
             None,
-            [("a", 250_000_000_000), ("b", 500_000_000_000), ("", 250_000_000_000)],
+            77,
+            [
+                ("a", 250_000_000_000, 3, 0, 0, 0, 0, 0),
+                ("b", 500_000_000_000, 0, 0, 0, 0, 0, 0),
+                ("", 250_000_000_000, 0, 0, 0, 0, 0, 0),
+            ],
         ) == frame.cost_state
 
     @pytest.mark.parametrize("number", ["1e400", "-1", "1e999999999", "123456789"])
@@ -256,7 +262,7 @@ class TestUsage:
             log, b'{"type":"cost-state","totalCostUSD":%s}\n' % number.encode(), user("u", None, 1, "x")
         )
 
-        assert ((None, []), 1) == (frame.cost_state, len(frame.messages))
+        assert ((None, None, []), 1) == (frame.cost_state, len(frame.messages))
 
 
 class TestCopies:

@@ -160,7 +160,7 @@ export interface CostExplanationDocument {
   difference_usd: string
 }
 
-/** One row, with the requested keys. A block has a start and an end, the current one a projection. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. */
+/** One row, with the requested keys. A block has a start and an end, the current one a projection. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto). */
 export interface CostRowDocument {
   day?: string
   week?: string
@@ -196,6 +196,7 @@ export interface CostRowDocument {
   tokens_per_second?: number | null
   tokens_per_dollar?: number | null
   explain?: CostExplanationDocument
+  is_unlogged?: boolean
 }
 
 /** Sessions with damage; ``complete`` if all logs were read. */

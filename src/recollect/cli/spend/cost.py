@@ -37,7 +37,15 @@ from recollect.errors import UsageError
 from recollect.model import timespan
 from recollect.model.cost.calendar import TIME_KEYS
 from recollect.model.cost.money import dollars
-from recollect.model.cost.report import KEYS, MODES, CostExplanation, CostReport, CostRow, UnpricedModel
+from recollect.model.cost.report import (
+    KEYS,
+    MODES,
+    UNLOGGED,
+    CostExplanation,
+    CostReport,
+    CostRow,
+    UnpricedModel,
+)
 from recollect.services.cost.report import costs, zone_of
 
 _SHOWN = 30
@@ -59,7 +67,11 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--model", help="only models whose name contains this")
     parser.add_argument("--session", metavar="S", help="only this session: id, start of an id, title, path")
     parser.add_argument(
-        "--mode", choices=MODES, default=MODES[0], help="how cost is determined (default calculate)"
+        "--mode",
+        choices=MODES,
+        default=MODES[0],
+        help="calculate: tokens times price (default); display: what the client recorded; auto: tokens times price,"
+        " and what only the client's total knows in lines of its own",
     )
     parser.add_argument("--explain", action="store_true", help="explain the figures of each row")
     parser.add_argument(
@@ -151,7 +163,8 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
         yield "No usage."
         return
     heads = [*(report.by or ("",)), *_heads(report)]
-    cells = [[*_names(report.by, row), *_figures(report, row)] for row in rows]
+    is_only = len(report.rows) == 1
+    cells = [[*_names(report.by, row, is_only=is_only), *_figures(report, row)] for row in rows]
     totals = [_TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
     names = max(len(report.by), 1)
     widths = [max(width(line[at]) for line in (heads, *cells, totals)) for at in range(len(heads))]
@@ -159,9 +172,9 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
     yield output.styled(_aligned(heads, widths, names), "bold")
     for row, line in zip(rows, cells, strict=True):
         yield f"{_aligned(line, widths, names)}  {_bar(row.pico_usd, most)}{_row_remark(row)}".rstrip()
-        if row.explanation is not None:
+        if row.explanation is not None and not row.is_unlogged:
             yield from _explained(row.explanation)
-    if report.by:
+    if report.by or not is_only:
         yield output.styled(_aligned(totals, widths, names) + _row_remark(report.totals), "bold")
         if report.totals.explanation is not None:
             yield from _explained(report.totals.explanation)
@@ -176,8 +189,10 @@ def _heads(report: CostReport) -> list[str]:
     return heads
 
 
-def _names(by: Sequence[str], row: CostRow) -> list[str]:
+def _names(by: Sequence[str], row: CostRow, *, is_only: bool) -> list[str]:
     names = [visible(row.keys[key][:8] if key == "session" else row.keys[key]) for key in by]
+    if not by and not is_only:
+        names = ["not in the log" if row.is_unlogged else "in the log"]
     return [shortened(name, _KEY_COLUMNS) for name in names] or [_TOTAL]
 
 
@@ -218,7 +233,8 @@ def _bar(amount: int, most: int) -> str:
 
 
 def _row_remark(row: CostRow) -> str:
-    remarks = [f"{row.unpriced_responses:,} unpriced"] * bool(row.unpriced_responses)
+    remarks = [UNLOGGED] * row.is_unlogged
+    remarks += [f"{row.unpriced_responses:,} unpriced"] * bool(row.unpriced_responses)
     remarks += [f"{row.unrecorded_responses:,} not recorded"] * bool(row.unrecorded_responses)
     block = row.block
     if block is not None and block.is_active:

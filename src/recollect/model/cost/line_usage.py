@@ -16,7 +16,7 @@ from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage
 
 # Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
-_MOST_TOKENS = (1 << 40) - 1
+_MOST_COUNT = (1 << 40) - 1
 _LONGEST_MS = 10**10
 _DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
 # Between the id of a response and the number of the advisor it asked.
@@ -124,12 +124,17 @@ def believable(usage: Usage) -> Usage:
     if tools is not None:
         together |= tools.web_search_requests or 0
     # One comparison for all of them: a sign or a high bit of any is one of the whole.
-    return usage if 0 <= together <= _MOST_TOKENS else _without_nonsense(usage)
+    return usage if 0 <= together <= _MOST_COUNT else _without_nonsense(usage)
+
+
+def is_believable(count: int) -> bool:
+    """Whether a response, or a session, can have so many."""
+    return 0 <= count <= _MOST_COUNT
 
 
 def _without_nonsense(usage: Usage) -> Usage:
     def kept(count: int | None) -> int | None:
-        return count if count is not None and 0 <= count <= _MOST_TOKENS else None
+        return count if count is not None and is_believable(count) else None
 
     split, tools = usage.cache_creation, usage.server_tool_use
     return msgspec.structs.replace(

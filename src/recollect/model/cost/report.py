@@ -7,8 +7,10 @@ either all or none of its responses use a class of tokens that has no price.
 
 Three modes say how cost is determined. ``calculate``: tokens times price. ``display``: what the client recorded,
 as a session's running total where there is one (it covers the session's agents, and is booked at the
-time it was written), else response by response. ``auto``: the record only where there is no price.
-What has no price, or no record, is counted and named, and is never zero silently (laws 6 and 11).
+time it was written), else response by response. ``auto``: tokens times price; the record where there is no
+price; and in rows of their own what a client recorded that its logs lack (``model.cost.reconcile``), so that the
+total is the client's. What has no price, or no record, is counted and named, and is never zero silently
+(laws 6 and 11).
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from msgspec import Struct
 from recollect.model.cost.billing_blocks import BurnRate
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
 from recollect.model.cost.money import NO_MODEL, PICO, usd
-from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, Price, PriceList
+from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, Price, PriceList, canonical
+from recollect.model.cost.reconcile import RecordedCost
 from recollect.model.cost.usage import Tokens
 
 KEYS = ("day", "week", "month", "session", "project", "model", "branch", "agent", "tool", "block")
 MODES = ("calculate", "display", "auto")
+# The label of a row of ``auto``: compaction, aborted streams, side questions.
+UNLOGGED = "recorded by the client, not in the log"
 NO_BRANCH, NO_TOOL, MAIN_AGENT = "(none)", "(no tool)", "main"
 _SHOWN_PATHS = 3
 
@@ -80,19 +85,6 @@ class UsageGroup(NamedTuple):
             self.cache_read,
             self.web_searches,
         )
-
-
-class RecordedCost(NamedTuple):
-    """What a client's running total of a session says of one model.
-
-    One that is not booked lies outside the report (in time, or by its model), but covers its session still.
-    """
-
-    quarter: int
-    log: int
-    model: str | None
-    pico_usd: int
-    is_booked: bool = True
 
 
 class CostExplanation(Struct, frozen=True):
@@ -152,7 +144,10 @@ class BillingBlock(Struct, frozen=True):
 
 
 class CostRow(Struct, frozen=True):
-    """One line of a report. ``pico_usd`` leaves out what ``unpriced_responses`` and ``unrecorded_responses`` count."""
+    """One line of a report. ``pico_usd`` leaves out what ``unpriced_responses`` and ``unrecorded_responses`` count.
+
+    ``is_unlogged``: what a client recorded and its logs lack; such a row stands beside the row of the same keys.
+    """
 
     keys: dict[str, str]
     responses: int
@@ -163,6 +158,7 @@ class CostRow(Struct, frozen=True):
     block: BillingBlock | None = None
     performance: Performance | None = None
     explanation: CostExplanation | None = None
+    is_unlogged: bool = False
 
     @property
     def usd(self) -> Decimal:
@@ -236,10 +232,11 @@ class CostTally:
         "timed_ms",
         "timed_output",
     )
-    __slots__ = (*_AMOUNTS, "logs", "prices", "quarter")
+    __slots__ = (*_AMOUNTS, "is_unlogged", "logs", "prices", "quarter")
 
     def __init__(self, quarter: int) -> None:
         self.quarter = quarter
+        self.is_unlogged = False
         self.responses = self.pico = self.priced_output = self.unpriced = self.unrecorded = self.uncertain = 0
         self.input = self.output = self.cache_write_5m = self.cache_write_1h = self.cache_read = 0
         self.web_searches = self.lines = self.recorded = self.unsaid = 0
@@ -263,6 +260,16 @@ class CostTally:
             self.web_searches,
         )
 
+    def add_counts(self, counts: tuple[int, int, int, int, int, int]) -> None:
+        """Add tokens of each class and searches."""
+        # Written out: a day of a year may have a dozen sums.
+        self.input += counts[0]
+        self.output += counts[1]
+        self.cache_write_5m += counts[2]
+        self.cache_write_1h += counts[3]
+        self.cache_read += counts[4]
+        self.web_searches += counts[5]
+
     def merge(self, other: CostTally) -> None:
         """Add what came together elsewhere."""
         for name in self._AMOUNTS:
@@ -272,18 +279,26 @@ class CostTally:
 
 
 class CostAggregator:
-    """Adds up sums for one report."""
+    """Adds up sums for one report. ``records``: one total a session; ``rests``: what they add to the logs."""
 
     def __init__(
-        self, asked: CostQuery, logs: Mapping[int, UsageLog], records: Sequence[RecordedCost] = ()
+        self,
+        asked: CostQuery,
+        logs: Mapping[int, UsageLog],
+        records: Sequence[RecordedCost] = (),
+        rests: Sequence[RecordedCost] = (),
     ) -> None:
         self._asked = asked
         self._logs = logs
-        self._records = _one_total_a_session(records, logs)
-        self._covered = {_owner(logs[record.log]) for record in self._records}
-        self._covered_models = {(_owner(logs[record.log]), record.model) for record in self._records}
+        self._records = records
+        self._rests = rests
+        self._covered = {owner_of(logs[record.log]) for record in records}
+        self._covered_models = {
+            (owner_of(logs[record.log]), canonical(record.model or "")) for record in records
+        }
         self._key = _key_maker(asked.by, asked.timeline, logs)
         self._rows: dict[tuple[str, ...], CostTally] = {}
+        self._unlogged: dict[tuple[str, ...], CostTally] = {}
         self._unpriced: dict[str, list[int]] = {}
         self._uncertain: dict[str, list[int]] = {}
         # Whether a sum held tokens of a class without a price: it must be taken apart to be exact.
@@ -296,13 +311,17 @@ class CostAggregator:
         for record in self._records:
             if record.is_booked:
                 self._add_record(record)
+        for rest in self._rests:
+            if rest.is_booked:
+                self._add_rest(rest)
         by = self._asked.by
         total = CostTally(0)
-        for tally in self._rows.values():
+        parts = (*self._rows.items(), *self._unlogged.items())
+        for _, tally in parts:
             total.merge(tally)
         rows = [
             self._row(dict(zip(by, key, strict=True)), tally)
-            for key, tally in sorted(self._rows.items(), key=_order(by, self._rows))
+            for key, tally in sorted(parts, key=_order(by, parts))
             if tally.is_shown
         ]
         return CostReport(
@@ -335,13 +354,7 @@ class CostAggregator:
         pico, unpriced, unrecorded = self._money(one, asked.mode)
         tally.responses += one.responses
         tally.pico += pico
-        # Written out: a day of a year may have a dozen sums.
-        tally.input += one.input
-        tally.output += one.output
-        tally.cache_write_5m += one.cache_write_5m
-        tally.cache_write_1h += one.cache_write_1h
-        tally.cache_read += one.cache_read
-        tally.web_searches += one.web_searches
+        tally.add_counts(one.counts)
         if unpriced:
             tally.unpriced += unpriced
             _grow(self._unpriced, one.model or NO_MODEL, (unpriced, *one.counts))
@@ -372,23 +385,29 @@ class CostAggregator:
         tally.unsaid += unrecorded
 
     def _add_record(self, record: RecordedCost) -> None:
-        mode = self._asked.mode
-        counts = mode == "display" or (mode == "auto" and self._has_no_price(record))
+        counts = self._asked.mode == "display"
         if not counts and not self._asked.is_explained:
             return
-        key = self._key(
-            UsageGroup(record.quarter, record.log, record.model, None, None, 0, 0, 0, 0, 0, 0, 0, 0)
-        )
-        tally = self._rows.setdefault(key, CostTally(record.quarter))
+        tally = self._rows.setdefault(self._key_of(record), CostTally(record.quarter))
         tally.pico += record.pico_usd * counts
         tally.recorded += record.pico_usd
 
-    def _has_no_price(self, record: RecordedCost) -> bool:
-        return bool(record.model) and self._price(record.model, record.quarter, 0) is None
+    def _add_rest(self, rest: RecordedCost) -> None:
+        rows = self._unlogged if rest.is_unlogged else self._rows
+        tally = rows.setdefault(self._key_of(rest), CostTally(rest.quarter))
+        tally.is_unlogged = rest.is_unlogged
+        tally.add_counts(rest.counts)
+        tally.pico += rest.pico_usd
+        tally.priced_output += rest.counts[1]
+
+    def _key_of(self, record: RecordedCost) -> tuple[str, ...]:
+        return self._key(
+            UsageGroup(record.quarter, record.log, record.model, None, None, 0, 0, 0, 0, 0, 0, 0, 0)
+        )
 
     def _money(self, one: UsageGroup, mode: str) -> tuple[int, int, int]:
         """Pico-dollars, responses without a price, responses without a record."""
-        owner = None if one.log is None else _owner(self._logs[one.log])
+        owner = None if one.log is None else owner_of(self._logs[one.log])
         if mode == "display":
             if owner in self._covered or one.model == SYNTHETIC_MODEL:
                 return 0, 0, 0
@@ -399,7 +418,7 @@ class CostAggregator:
             return pico, 0, 0
         self.has_gap = self.has_gap or price is not None
         if mode == "auto":
-            if (owner, one.model) in self._covered_models:
+            if (owner, canonical(one.model or "")) in self._covered_models:
                 return 0, 0, 0
             if not one.unrecorded:
                 return one.recorded, 0, 0
@@ -423,6 +442,7 @@ class CostAggregator:
             self._block(tally, tokens) if "block" in keys else None,
             _performance(tally) if asked.is_timed else None,
             self._explanation(tally) if asked.is_explained else None,
+            tally.is_unlogged,
         )
 
     def _block(self, tally: CostTally, tokens: Tokens) -> BillingBlock | None:
@@ -470,7 +490,7 @@ def _performance(tally: CostTally) -> Performance:
     )
 
 
-def _one_total_a_session(records: Sequence[RecordedCost], logs: Mapping[int, UsageLog]) -> list[RecordedCost]:
+def one_total_a_session(records: Sequence[RecordedCost], logs: Mapping[int, UsageLog]) -> list[RecordedCost]:
     """Copies of a log repeat its running total: the largest of a session stands, then that of the smallest path."""
     by_log: dict[int, list[RecordedCost]] = {}
     for record in records:
@@ -479,13 +499,13 @@ def _one_total_a_session(records: Sequence[RecordedCost], logs: Mapping[int, Usa
     best: dict[str, tuple[int, str, list[RecordedCost]]] = {}
     for log, total in by_log.items():
         rank = (-sum(record.pico_usd for record in total), logs[log].path, total)
-        owner = _owner(logs[log])
+        owner = owner_of(logs[log])
         if owner not in best or rank[:2] < best[owner][:2]:
             best[owner] = rank
     return [record for _, _, total in best.values() for record in total]
 
 
-def _owner(log: UsageLog) -> str:
+def owner_of(log: UsageLog) -> str:
     """Whose running total covers a log: its session's, or where none is known, its own."""
     return log.path if log.session == UNKNOWN else log.session
 
@@ -524,11 +544,11 @@ def _time_name(timeline: Timeline, place: int) -> Callable[[UsageGroup], str]:
 
 
 def _order(
-    by: Sequence[str], rows: Mapping[tuple[str, ...], CostTally]
+    by: Sequence[str], rows: Iterable[tuple[tuple[str, ...], CostTally]]
 ) -> Callable[[tuple[tuple[str, ...], CostTally]], tuple[object, ...]]:
     """Times rise; everything else goes from the dearest to the cheapest, in the same order under every time."""
     spent: list[dict[str, tuple[int, int]]] = [{} for _ in by]
-    for key, tally in rows.items():
+    for key, tally in rows:
         used = tally.tokens().total
         for place, name in enumerate(key):
             pico, tokens = spent[place].get(name, (0, 0))
@@ -542,6 +562,6 @@ def _order(
             else:
                 pico, tokens = spent[place][name]
                 ranks.append((-pico, -tokens, name))
-        return tuple(ranks)
+        return (*ranks, item[1].is_unlogged)
 
     return order

@@ -18,11 +18,12 @@ from recollect.model.cost.copies import AGENT_PROGRESS
 from recollect.model.cost.line_usage import (
     ResponseUsage,
     believable_total,
+    is_believable,
     is_billed,
     response_usage,
     said_by,
 )
-from recollect.model.cost.usage import Usage
+from recollect.model.cost.usage import Tokens, Usage
 from recollect.model.json_text import content_of, loose_object, loose_value
 from recollect.model.line_views.links import LineLinks
 from recollect.model.line_views.view import REFUSED, is_of_other_dialect
@@ -56,10 +57,14 @@ WITHOUT_TEXT = frozenset(
 
 
 class RecordedTotal(Struct, frozen=True, gc=False):
-    """The client's own running total of a session, by model, in dollars as written."""
+    """The client's own running total of a session, by model: dollars as written, and tokens.
 
-    by_model: dict[str, str]
+    ``started``: when the session began, in milliseconds since 1970; a fork takes it along with the total.
+    """
+
+    by_model: dict[str, tuple[str, Tokens]]
     total: str | None
+    started: int | None = None
 
 
 Texts = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
@@ -147,6 +152,32 @@ class _ModelCost(Struct, gc=False):
     cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
 
 
+class _ModelCounts(Struct, rename="camel", gc=False):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_creation_ephemeral_1h: int = field(default=0, name="cacheCreationEphemeral1hInputTokens")
+    web_search_requests: int = 0
+
+    def tokens(self) -> Tokens:
+        hour = min(self.cache_creation_ephemeral_1h, self.cache_creation_input_tokens)
+        counts = (
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_creation_input_tokens - hour,
+            hour,
+            self.cache_read_input_tokens,
+            self.web_search_requests,
+        )
+        return Tokens(*counts) if all(map(is_believable, counts)) else Tokens()
+
+
+class _CostStateCounts(Struct, rename="camel", gc=False):
+    model_usage: dict[str, _ModelCounts] = {}
+    start_time: int | None = None
+
+
 class _CostStateLine(Struct, rename="camel", gc=False):
     timestamp: str | None = None
     model_usage: dict[str, _ModelCost] | None = None
@@ -157,6 +188,9 @@ _line = msgspec.json.Decoder(FactLine)
 _source = msgspec.json.Decoder(_FactSource)
 _news = msgspec.json.Decoder(_AgentProgress)
 _cost_state = msgspec.json.Decoder(_CostStateLine)
+_cost_state_counts = msgspec.json.Decoder(_CostStateCounts)
+_NOTHING = _ModelCounts()
+_LATEST = 1 << 50  # milliseconds; what is later is no time
 _EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
 _SPEAKS = ("user", "assistant", "system")
 # Within blocks: names of things, and what is text to no one.
@@ -423,8 +457,12 @@ def recorded_total(data: bytes) -> RecordedTotal | None:
         state = _cost_state.decode(data)
     except REFUSED:
         return None
+    try:
+        counted = _cost_state_counts.decode(data)
+    except REFUSED:
+        counted = _CostStateCounts()  # the dollars are said all the same
     by_model = {
-        model: text
+        model: (text, counted.model_usage.get(model, _NOTHING).tokens())
         for model, cost in (state.model_usage or {}).items()
         if not isinstance(cost.cost_usd, UnsetType)
         and (text := believable_total(bytes(cost.cost_usd))) is not None
@@ -432,7 +470,8 @@ def recorded_total(data: bytes) -> RecordedTotal | None:
     whole = None
     if not isinstance(state.total_cost_usd, UnsetType):
         whole = believable_total(bytes(state.total_cost_usd))
-    return RecordedTotal(by_model, whole)
+    started = counted.start_time
+    return RecordedTotal(by_model, whole, started if started and 0 < started < _LATEST else None)
 
 
 def milliseconds(timestamp: str | None) -> int | None:

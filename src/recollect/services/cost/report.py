@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -19,6 +19,7 @@ from recollect.index.cost_queries import UsageLogRow
 from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
 from recollect.model.cost.prices import UNCERTAIN, PriceList
+from recollect.model.cost.reconcile import RecordedCost, rests
 from recollect.model.cost.report import (
     KEYS,
     MAIN_AGENT,
@@ -26,8 +27,9 @@ from recollect.model.cost.report import (
     CostAggregator,
     CostQuery,
     CostReport,
-    RecordedCost,
     UsageLog,
+    one_total_a_session,
+    owner_of,
 )
 from recollect.model.cost.response import PricedResponse
 from recollect.model.cost.usage import Tokens
@@ -274,9 +276,9 @@ class CostReportBuilder:
 
     def _added_up(self, query: UsageQuery, asked: CostQuery) -> CostReport:
         logs = self._logs if "file" in query.columns else {}
-        records = self._records() if asked.mode != "calculate" or asked.is_explained else ()
+        records, rests = self._records(asked) if asked.mode != "calculate" or asked.is_explained else ((), ())
         gone = self._source.gone(self._files, self._since, self._until)
-        accounts = CostAggregator(asked, logs, records)
+        accounts = CostAggregator(asked, logs, records, rests)
         report = accounts.report(self._source.sums(query), gone=gone, notes=self._notes)
         if accounts.has_gap and not query.is_granular:
             return self._added_up(query._replace(is_granular=True), asked)
@@ -293,13 +295,32 @@ class CostReportBuilder:
         active_since = None if first is None else source.first_at(first)
         return Timeline(by, offset, days, found, prices.changes()), active_since
 
-    def _records(self) -> list[RecordedCost]:
+    def _records(self, asked: CostQuery) -> tuple[list[RecordedCost], list[RecordedCost]]:
+        """The clients' totals of what was asked for, and what they add to the logs of their sessions."""
+        times = {}
+        records = []
+        for at, record in self._source.records():
+            times[record.log] = at
+            records.append(record)
+        found = one_total_a_session(records, self._logs)
         files = None if self._files is None else set(self._files)
-        return [
-            record._replace(is_booked=self._is_meant(at, record))
-            for at, record in self._source.records()
-            if files is None or record.log in files
-        ]
+
+        def chosen(records: Iterable[RecordedCost]) -> list[RecordedCost]:
+            return [
+                record._replace(is_booked=self._is_meant(times[record.log], record))
+                for record in records
+                if files is None or record.log in files
+            ]
+
+        rests = self._rests(found, asked.prices) if asked.mode == "auto" else ()
+        return chosen(found), chosen(rests)
+
+    def _rests(self, records: Sequence[RecordedCost], prices: PriceList) -> list[RecordedCost]:
+        """Over whole sessions: a part of one cannot be compared with its total."""
+        owners = {number: owner_of(log) for number, log in self._logs.items()}
+        recorded = {owners[record.log] for record in records}
+        paths = {number: log.path for number, log in self._logs.items() if owners[number] in recorded}
+        return rests(records, self._source.copies(paths), owners, prices) if records else []
 
     def _is_meant(self, at: int | None, record: RecordedCost) -> bool:
         if self._models is not None and record.model not in self._models:

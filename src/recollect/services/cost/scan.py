@@ -14,13 +14,15 @@ import gc
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from recollect.index.cost_queries import UsageLogRow
 from recollect.index.response_queries import CountedResponseRow
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
 from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
-from recollect.model.cost.report import RecordedCost, UsageGroup
+from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost
+from recollect.model.cost.report import UsageGroup
 from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple, usage_job
 from recollect.services.cost.source import UsageQuery, quarter_of
 from recollect.storage.home_walk import FoundLog, scan_logs
@@ -118,6 +120,7 @@ class LogUsageSource:
         unread = (answer.problem for answer in answers if answer.problem is not None)
         self.notes = [*problems, *(f"could not be read: {problem}" for problem in unread)]
         self._totals = [(number, answer.totals) for number, answer in enumerate(answers) if answer.totals]
+        self._answers = answers
         self._rows, self._dropped = _counted(logs, answers)
 
     def log_rows(self) -> list[UsageLogRow]:
@@ -159,9 +162,27 @@ class LogUsageSource:
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals."""
         return [
-            (at, RecordedCost(quarter_of(at), log, model or None, pico))
-            for log, (at, amounts) in self._totals
-            for model, pico in amounts
+            (
+                at,
+                RecordedCost(
+                    quarter_of(at),
+                    log,
+                    model or None,
+                    pico,
+                    counts=cast("Counts", tuple(counts)),
+                    started=started,
+                ),
+            )
+            for log, (at, started, amounts) in self._totals
+            for model, pico, *counts in amounts
+        ]
+
+    def copies(self, logs: Mapping[int, str]) -> list[LoggedCopy]:
+        """What some logs say of responses."""
+        return [
+            LoggedCopy(log, row[0], _copy(path, row), row[6], row[10], row[11:17])
+            for log, path in logs.items()
+            for row in self._answers[log].rows
         ]
 
     def gone(self, files: Collection[int] | None, since: int | None, until: int | None) -> int:

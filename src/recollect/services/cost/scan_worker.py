@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from recollect.errors import NotFound, StorageError
+from recollect.index.frame import CostState
 from recollect.model.cost.line_usage import counts_are_uncertain, is_billed, speaker_of
 from recollect.model.cost.prices import variant
 from recollect.model.cost.usage import cache_writes
@@ -63,7 +64,7 @@ class LogUsage(NamedTuple):
     session: str | None
     cwd: str | None
     rows: list[UsageTuple]
-    totals: tuple[int | None, list[tuple[str, int]]] | None = None
+    totals: CostState | None = None
     problem: str | None = None
 
 
@@ -331,7 +332,7 @@ def _times(log: OpenLog, wanted: set[str]) -> dict[str, int]:
     return found
 
 
-def _running_total(path: str) -> tuple[int | None, list[tuple[str, int]]] | None:
+def _running_total(path: str) -> CostState | None:
     """The client's last running total, read the long way: few logs have one, and fewer reports want it."""
     from recollect.services.indexing.extraction import frames
     from recollect.services.indexing.session_listing import ExtractionJob
@@ -340,7 +341,7 @@ def _running_total(path: str) -> tuple[int | None, list[tuple[str, int]]] | None
     for frame in frames(ExtractionJob(path)):
         found = frame.cost_state or found
         latest = max((at for at in (latest, frame.last_at) if at is not None), default=None)
-    return None if found is None else (latest if found[0] is None else found[0], found[1])
+    return None if found is None else (latest if found[0] is None else found[0], *found[1:])
 
 
 def usage_job(_: None) -> Run:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from recollect.index import cost_queries
 from recollect.index.cost_queries import Row, UsageLogRow, UsageRowFilter
 from recollect.index.database import IndexDatabase
 from recollect.index.response_queries import CountedResponseRow, counted_responses
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Timeline
+from recollect.model.cost.copies import ResponseCopy
 from recollect.model.cost.prices import UNCERTAIN
-from recollect.model.cost.report import RecordedCost, UsageGroup
+from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost
+from recollect.model.cost.report import UsageGroup
 
 
 class UsageQuery(NamedTuple):
@@ -60,6 +62,9 @@ class UsageSource(Protocol):
 
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals, each with its time."""
+
+    def copies(self, logs: Mapping[int, str]) -> list[LoggedCopy]:
+        """What some logs say of responses, counted or not. ``logs``: their paths by number."""
 
     def gone(self, files: Collection[int] | None, since: int | None, until: int | None) -> int:
         """How many deleted sessions are in the sums."""
@@ -154,8 +159,34 @@ class IndexUsageSource:
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals."""
         return [
-            (at, RecordedCost(quarter_of(at), log, self._names.get(model), pico))
-            for log, at, model, pico in cost_queries.cost_states(self._db)
+            (
+                at,
+                RecordedCost(
+                    quarter_of(at),
+                    log,
+                    self._names.get(model),
+                    pico,
+                    counts=cast("Counts", tuple(counts)),
+                    started=started,
+                ),
+            )
+            for log, at, started, model, pico, *counts in cost_queries.cost_states(self._db)
+        ]
+
+    def copies(self, logs: Mapping[int, str]) -> list[LoggedCopy]:
+        """What some logs say of responses."""
+        return [
+            LoggedCopy(
+                log,
+                message,
+                ResponseCopy(request, speaker, output, bool(stop), at, bool(forked), logs[log]),
+                self._names.get(model),
+                variant,
+                cast("Counts", tuple(counts)),
+            )
+            for log, message, request, speaker, output, stop, at, forked, model, variant, *counts in (
+                cost_queries.logged_copies(self._db, logs)
+            )
         ]
 
     def gone(self, files: Collection[int] | None, since: int | None, until: int | None) -> int:

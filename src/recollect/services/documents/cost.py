@@ -29,6 +29,7 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     """One row, with the requested keys. A block has a start and an end, the current one a projection.
 
     ``messages`` is the number of ``responses`` under its former name, which other programs rely on.
+    ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto).
     """
 
     day: str | UnsetType = UNSET
@@ -65,6 +66,7 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     tokens_per_second: float | UnsetType | None = UNSET
     tokens_per_dollar: float | UnsetType | None = UNSET
     explain: CostExplanationDocument | UnsetType = UNSET
+    is_unlogged: bool | UnsetType = UNSET
 
 
 class UnpricedModelDocument(TokensDocument, frozen=True, kw_only=True):
@@ -130,6 +132,8 @@ def _row(row: CostRow, mode: str) -> CostRowDocument:
             "tokens_per_second": speed.tokens_per_second,
             "tokens_per_dollar": speed.tokens_per_dollar,
         }
+    if row.is_unlogged:
+        more["is_unlogged"] = True
     if row.explanation is not None:
         more["explain"] = _explanation(row.explanation)
     return CostRowDocument(

@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from recollect.errors import NotFound, StorageError
 from recollect.index.frame import (
     KIND_CODES,
@@ -18,6 +20,7 @@ from recollect.index.frame import (
     Frame,
     Id,
     MessageRow,
+    RecordedAmount,
     UsageRow,
 )
 from recollect.model.conversation.agents import is_warm_up
@@ -202,7 +205,7 @@ class _FrameBuilder:
             kept["is_warm_up"] = facts.texts is not None and is_warm_up(facts.texts[PROSE] or "")
         if facts.recorded is not None:
             # Its own time or none: the time of the line before it would depend on where frames are cut.
-            kept["cost_state"] = (facts.at, _amounts(facts.recorded))
+            kept["cost_state"] = (facts.at, facts.recorded.started, _amounts(facts.recorded))
 
     def _row(self, facts: LineFacts, line: Line) -> MessageRow:
         texts = facts.texts
@@ -335,8 +338,11 @@ def _pico(dollars: str) -> int:
     return int((decimal.Decimal(dollars) * _PICO).to_integral_value())
 
 
-def _amounts(recorded: RecordedTotal) -> list[tuple[str, int]]:
+def _amounts(recorded: RecordedTotal) -> list[RecordedAmount]:
     """Amounts by model. The rest of the total has no model, so that the sum stays exact."""
-    amounts = [(model, _pico(text)) for model, text in recorded.by_model.items()]
-    rest = 0 if recorded.total is None else _pico(recorded.total) - sum(amount for _, amount in amounts)
-    return amounts if recorded.total is None or not rest else [*amounts, ("", rest)]
+    amounts: list[RecordedAmount] = [
+        (model, _pico(text), *msgspec.structs.astuple(tokens))
+        for model, (text, tokens) in recorded.by_model.items()
+    ]
+    rest = 0 if recorded.total is None else _pico(recorded.total) - sum(one[1] for one in amounts)
+    return amounts if recorded.total is None or not rest else [*amounts, ("", rest, 0, 0, 0, 0, 0, 0)]
