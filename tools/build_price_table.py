@@ -266,7 +266,7 @@ def _check_batch(model: ModelInfo, standard: Periods) -> None:
 def _check_fast(name: str, rates: Rates) -> None:
     dotted = re.sub(r"(\d)-(\d)", r"\1.\2", name)
     for fast in (f"anthropic/{dotted}-fast", f"{dotted}-fast"):
-        for provider in (_provider("openrouter"), _provider("github-copilot")):
+        for provider in (provider_of("openrouter"), provider_of("github-copilot")):
             for model in provider.models:
                 if model.id == fast and isinstance(model.prices, ModelPrice):
                     ((_, said),) = tiers(model.prices, fast)
@@ -277,7 +277,7 @@ def _check_fast(name: str, rates: Rates) -> None:
 def regional_premiums(rows: Sequence[tuple[ModelInfo, Periods]]) -> dict[str, bool]:
     """For which models Amazon Bedrock charges 1.1 times the list price outside its global endpoint."""
     found: dict[str, bool] = {}
-    for there in _provider("aws").models:
+    for there in provider_of("aws").models:
         if not there.id.startswith("regional.anthropic."):
             continue
         name = there.id.removeprefix("regional.anthropic.").partition("-v")[0]
@@ -291,7 +291,8 @@ def regional_premiums(rows: Sequence[tuple[ModelInfo, Periods]]) -> dict[str, bo
     return found
 
 
-def _provider(name: str) -> Provider:
+def provider_of(name: str) -> Provider:
+    """A provider of the package."""
     return next(provider for provider in providers if provider.id == name)
 
 
@@ -300,7 +301,7 @@ def _provider(name: str) -> Provider:
 
 def rows() -> list[Row]:
     """One row for every Claude model, in the order in which names are tried."""
-    models = [(model, periods(model)) for model in _provider("anthropic").models]
+    models = [(model, periods(model)) for model in provider_of("anthropic").models]
     regional = regional_premiums(models)
     known = {model.id for model, _ in models} & set(OWN_MODELS)
     if known:

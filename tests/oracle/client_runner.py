@@ -48,13 +48,21 @@ class ApiStub(ThreadingHTTPServer):
         """What was sent with tools on offer: the talk itself, not titles and other side questions."""
         return [body["messages"] for body in self.asked if body.get("tools")]
 
+    def reply_to(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The message that answers the newest request."""
+        return _message(body.get("model", "claude-stub"), len(self.asked))
+
+    def events(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """The stream that leads to a message."""
+        return _events(message)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up early is no fault of ours."""
 
 
 @contextlib.contextmanager
-def running_stub() -> Iterator[ApiStub]:
-    stub = ApiStub()
+def running_stub(stub: ApiStub | None = None) -> Iterator[ApiStub]:
+    stub = stub or ApiStub()
     thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -86,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.do_GET()
         else:
             self.server.asked.append(body)
-            message = _message(body.get("model", "claude-stub"), len(self.server.asked))
+            message = self.server.reply_to(body)
             self._stream(message) if body.get("stream") else self._reply(message)
 
     def _reply(self, value: object, status: int = 200) -> None:
@@ -102,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        for event in _events(message):
+        for event in self.server.events(message):
             self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
 
 
@@ -130,11 +138,24 @@ def _events(message: dict[str, Any]) -> list[dict[str, Any]]:
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     return [
         {"type": "message_start", "message": begun},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ANSWER}},
-        {"type": "content_block_stop", "index": 0},
+        *(event for index, block in enumerate(message["content"]) for event in _block_events(index, block)),
         {"type": "message_delta", "delta": end, "usage": message["usage"]},
         {"type": "message_stop"},
+    ]
+
+
+def _block_events(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:
+    if block["type"] == "text":
+        empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
+    else:
+        empty, delta = (
+            {**block, "input": {}},
+            {"type": "input_json_delta", "partial_json": json.dumps(block["input"])},
+        )
+    return [
+        {"type": "content_block_start", "index": index, "content_block": empty},
+        {"type": "content_block_delta", "index": index, "delta": delta},
+        {"type": "content_block_stop", "index": index},
     ]
 
 

@@ -253,6 +253,11 @@ def _usage() -> Iterator[Log]:
     # The client counts a split of nothing beside a sum as five-minute writes.
     yield _session(10, [ask, _used(reply(2, 1, said("a")), cache_creation_input_tokens=400,
                                    cache_creation={"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0})])  # fmt: skip
+    # An advisor that an answer asked has a model of its own.
+    advisor = {"type": "advisor_message", "model": "claude-opus-4-8", "input_tokens": 50, "output_tokens": 5}
+    yield _session(
+        12, [ask, _used(reply(2, 1, said("a")), iterations=[{**advisor, "type": "message"}, advisor])]
+    )
     flat = {"type": "assistant", "timestamp": "2026-11-15T10:00:02.000Z", "sessionId": "f", "uuid": uuid_of(2),
             "content": "flat answer", "model": "claude-sonnet-4-5-20250929", "stopReason": "end_turn",
             "usage": {"input_tokens": 7, "output_tokens": 9}}  # fmt: skip

@@ -16,7 +16,7 @@ from recollect.index.frame import KIND_CODES, Frame, MessageRow, RecordedAmount,
 from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
 from recollect.index.schema import SESSION, SPAN_BITS
-from recollect.model.cost.copies import BOTH, ResponseCopy, marks, preference
+from recollect.model.cost.copies import BOTH, ResponseCopy, line_rank, marks
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 _BELONGING = (
@@ -304,7 +304,7 @@ class Ingest:
         before = ResponseCopy(row.request, speaker, output, bool(has_stop), at or 0, bool(forked), "")  # type: ignore[arg-type]
         after = ResponseCopy(row.request, row.speaker, row.output, row.has_stop, row.at or 0, row.forked, "")
         # As within a frame: the result must not depend on where frames are cut.
-        if preference(after)[:4] >= preference(before)[:4]:
+        if line_rank(after) >= line_rank(before):
             self._run("DELETE FROM usage WHERE id = ?", (number,))
             self._insert_usage(response, file, row, is_counted=False)
             number = self._db.connection.last_insert_rowid()

@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from recollect.index.frame import UsageRow
-from recollect.model.cost.copies import ResponseCopy, preference
+from recollect.model.cost.copies import ResponseCopy, line_rank
 from recollect.model.damage import Line
 from recollect.model.line_split import is_plain, split_lines
 from recollect.model.line_views.facts import LineFacts, facts_of
@@ -149,7 +149,7 @@ class _AppendFacts:
 
 def replaces(row: UsageRow, known: UsageRow) -> bool:
     """Whether a later line of the same log and speaker replaces an earlier one for a response."""
-    return preference(copy_of(row, ""))[:4] >= preference(copy_of(known, ""))[:4]
+    return line_rank(copy_of(row, "")) >= line_rank(copy_of(known, ""))
 
 
 def copy_of(row: UsageRow, path: str) -> ResponseCopy:

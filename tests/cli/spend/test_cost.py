@@ -316,6 +316,31 @@ def test_what_the_client_recorded(own_home: Path, capsys: pytest.CaptureFixture[
     assert "--mode calculate" in err
 
 
+def test_what_only_the_client_knows_is_a_line_of_its_own(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A million tokens in the log, half a million more in the total the client wrote."""
+    used = {"inputTokens": 1_500_000, "outputTokens": 0, "costUSD": 1.5}
+    total = {"type": "cost-state", "sessionId": "3f2a", "totalCostUSD": 1.5, "modelUsage": {HAIKU: used}}
+    write(own_home / ".claude", "3f2a", answer("a", "2026-11-15T10:00:00.000Z"), total)
+    plain, auto = document(capsys), document(capsys, "--mode", "auto")
+    main(["cost", "--mode", "auto", "--by", "model", "--explain"])
+    by_model = capsys.readouterr().out.splitlines()
+    main(["cost", "--mode", "auto", "--by", "total"])
+    whole = capsys.readouterr().out.splitlines()
+
+    assert ("1", "1.5") == (plain["totals"]["cost_usd"], auto["totals"]["cost_usd"])
+    assert [(None, "1", 1_000_000), (True, "0.5", 500_000)] == [
+        (row.get("is_unlogged"), row["cost_usd"], row["input_tokens"]) for row in auto["rows"]
+    ]
+    assert [True] == [
+        "$0.50" in line for line in by_model if line.endswith("recorded by the client, not in the log")
+    ]
+    assert ["in the log", "not in the log", "total"] == [line.split("  ")[0] for line in whole[1:]]
+    assert whole[2].split("$0.50")[1].strip() == "recorded by the client, not in the log"
+    assert whole[3].endswith("$1.50")
+
+
 def test_what_was_deleted_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Still in the total, and where it comes from."""
     document(capsys)

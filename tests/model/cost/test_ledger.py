@@ -19,6 +19,7 @@ from recollect.model.cost.copies import (
     ResponseCopy,
     better,
     counted,
+    line_rank,
     marks,
     preference,
 )
@@ -70,13 +71,13 @@ def places(copies: list[ResponseCopy]) -> list[int]:
 
 
 def test_each_rule_decides_before_the_next() -> None:
-    """Speaker, output, stop reason, time, no fork, path: a copy ahead in one is behind in all that follow."""
+    """Speaker, no fork, output, stop reason, time, path: a copy ahead in one is behind in all that follow."""
     best_first = [
         ResponseCopy("r", MAIN, 1, False, 1, True, "z"),
+        ResponseCopy("r", SIDECHAIN, 7, False, 1, False, "z"),
         ResponseCopy("r", SIDECHAIN, 9, False, 1, True, "z"),
         ResponseCopy("r", SIDECHAIN, 8, True, 1, True, "z"),
         ResponseCopy("r", SIDECHAIN, 8, False, 9, True, "z"),
-        ResponseCopy("r", SIDECHAIN, 8, False, 8, False, "z"),
         ResponseCopy("r", SIDECHAIN, 8, False, 8, True, "a"),
         ResponseCopy("r", SIDECHAIN, 8, False, 8, True, "b"),
         ResponseCopy("r", AGENT_PROGRESS, 99, True, 99, False, ""),
@@ -90,6 +91,7 @@ def test_preference_is_the_order_without_the_path() -> None:
     """For those who compare copies of one file."""
     assert preference(ResponseCopy(output=2, path="b")) == preference(ResponseCopy(output=2, path="a"))
     assert preference(ResponseCopy(output=2)) > preference(ResponseCopy(output=1, has_stop=True, at=9))
+    assert line_rank(ResponseCopy("a", MAIN, 2, True, 3, True, "p")) == (2, True, 3)
 
 
 def test_a_response_that_spans_midnight_belongs_to_its_last_line() -> None:
@@ -119,6 +121,13 @@ def test_the_amounts_are_those_of_the_largest_output_whoever_speaks() -> None:
     assert [CountedResponse(0, 1)] == counted(copies)
     assert [BELONGS, AMOUNTS, 0] == marks(copies)
     assert [BOTH] == marks(copies[:1])
+
+
+def test_a_forks_copy_may_have_the_amounts_and_never_the_place() -> None:
+    """The conversation a response was made in keeps it, whatever another session's copy counted."""
+    copies = [ResponseCopy("r", MAIN, 5, path="z"), ResponseCopy("r", MAIN, 50, True, 9, True, "a")]
+
+    assert [CountedResponse(0, 1)] == counted(copies)
 
 
 def test_of_equal_outputs_one_with_a_stop_reason_is_believed() -> None:

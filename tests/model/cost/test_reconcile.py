@@ -138,10 +138,8 @@ def test_a_session_adds_no_more_than_its_total_exceeds_its_own_logs(
         if count
     ]
     for log, _, count, pico, is_unlogged in found(records, copies):
-        smallest: dict[str | None, int] = {}
-        for one in copies:
-            if OWNERS[one.log] == OWNERS[log]:
-                smallest[one.message] = min(one.counts[0], smallest.get(one.message, one.counts[0]))
+        own = {one.message for one in copies if OWNERS[one.log] == OWNERS[log]}
+        smallest = {name: min(one.counts[0] for one in copies if one.message == name) for name in own}
         total = next(record for record in records if record.log == log)
         assert is_unlogged
         assert 0 < pico <= total.pico_usd - sum(smallest.values()) * INPUT[OPUS]

@@ -237,8 +237,10 @@ def _true_ones(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for row in main or rows:
         groups[row["request"] if main else None].append(row)
     for group in groups.values():
-        best = max((row["rank"], row["at"], not row["is_copy"]) for row in group)
-        alike = [row for row in group if (row["rank"], row["at"], not row["is_copy"]) == best]
+        best = max((row["rank"][0], not row["is_copy"], *row["rank"][1:], row["at"]) for row in group)
+        alike = [
+            row for row in group if (row["rank"][0], not row["is_copy"], *row["rank"][1:], row["at"]) == best
+        ]
         yield min(alike, key=lambda row: row["path"])
 
 

@@ -503,6 +503,39 @@ class TestVersions:
             assert (before, []) == (totals(opened.database), faults(opened.database))
             assert [(1,)] == opened.database.rows("SELECT gone FROM files WHERE path LIKE '%/1.jsonl'")
 
+    def test_an_index_of_version_2_knows_dollars_of_a_total_and_no_tokens(
+        self, home: Path, cache: Path
+    ) -> None:
+        """What it knows of a deleted session's total is taken over all the same."""
+        total = {
+            "type": "cost-state",
+            "sessionId": "1",
+            "startTime": 7,
+            "totalCostUSD": 0.5,
+            "modelUsage": {"m": {"costUSD": 0.5, "inputTokens": 3}},
+        }
+        with (home / "projects/-srv/1.jsonl").open("ab") as log:
+            log.write(encoded([total]))
+        path = index_path([home], cache)
+        with open_index([home], cache=cache) as opened:
+            assert opened.database is not None
+            assert [(7, 500_000_000_000, 3)] == opened.database.rows(
+                "SELECT started, recorded, input FROM cost_states"
+            )
+        older = path.with_name(path.name.replace(f"v{VERSION}", "v2"))
+        path.rename(older)
+        with contextlib.closing(apsw.Connection(str(older))) as before:
+            before.execute("CREATE TABLE plain AS SELECT file, at, model, recorded FROM cost_states")
+            before.execute("DROP TABLE cost_states; ALTER TABLE plain RENAME TO cost_states")
+        (home / "projects/-srv/1.jsonl").unlink()
+
+        with open_index([home], cache=cache) as opened:
+            assert opened.database is not None
+            assert ["in the totals of the new index: 1 deleted sessions"] == opened.notes
+            assert [(None, 500_000_000_000, 0)] == opened.database.rows(
+                "SELECT started, recorded, input FROM cost_states"
+            )
+
     def test_an_older_index_that_cannot_be_read_is_said(self, home: Path, cache: Path) -> None:
         """Then nothing is left that knows what was deleted."""
         path = index_path([home], cache)

@@ -7,10 +7,11 @@ its agents as progress. Which copy counts is decided here, by pure functions of 
 order they are found, by a scan or by the index, the same one wins.
 
 Two questions are asked of the copies of a response. Where does it belong: to which session, agent and day?
-To the conversation's own copy before a side chain's before an agent's progress; then to the largest output;
-then to one with a stop reason; then to the latest, so that a response that spans midnight belongs to the day
-of its last line; then to one that no fork copied; then to the smallest path. And which counts are true? Those
-of the largest output, in the main log or an agent's: a line may hold what was counted when the stream began.
+To the conversation's own copy before a side chain's before an agent's progress; then to one that no fork
+copied; then to the largest output; then to one with a stop reason; then to the latest, so that a response that
+spans midnight belongs to the day of its last line; then to the smallest path. And which counts are true? Those of
+the largest output, in the main log, an agent's, its progress or another session's copy: a line may hold what was
+counted when the stream began.
 
 Where the conversation itself speaks of a message, each request of its own copies is a response, and copies
 of that request alone are asked. Where it does not, all copies are one response, whatever request ids the
@@ -50,9 +51,14 @@ class CountedResponse(NamedTuple):
     amounts: int
 
 
-def preference(copy: ResponseCopy) -> tuple[int, int, bool, int, bool]:
+def line_rank(copy: ResponseCopy) -> tuple[int, bool, int]:
+    """Which of several lines of one log and speaker stands for them: the larger, the later of equals."""
+    return copy.output, copy.has_stop, copy.at
+
+
+def preference(copy: ResponseCopy) -> tuple[int, bool, int, bool, int]:
     """The larger, the better; where equal, the smaller path decides."""
-    return copy.speaker, copy.output, copy.has_stop, copy.at, not copy.forked
+    return copy.speaker, not copy.forked, *line_rank(copy)
 
 
 def better(one: ResponseCopy, other: ResponseCopy) -> bool:

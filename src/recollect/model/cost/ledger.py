@@ -18,7 +18,7 @@ class Ledger:
 
     def __init__(self, prices: PriceList | None = None) -> None:
         self._prices = PriceList() if prices is None else prices
-        self._kept: dict[str, dict[tuple[str, int], _Said]] = {}
+        self._kept: dict[str, dict[tuple[str, int, bool], _Said]] = {}
         self._without_id: list[_Said] = []
 
     def add(self, facts: LineFacts | None, *, path: str = "") -> None:
@@ -38,11 +38,12 @@ class Ledger:
         if said.message_id is None:
             self._without_id.append((copy, said))
             return
-        # Of copies with the same request and speaker one is enough: the others can never count.
+        # Of copies with the same request, speaker and origin one is enough: the others can never count.
         kept = self._kept.setdefault(said.message_id, {})
-        known = kept.get((said.request_id, said.speaker))
+        key = (said.request_id, said.speaker, facts.is_forked)
+        known = kept.get(key)
         if known is None or not better(known[0], copy):
-            kept[said.request_id, said.speaker] = copy, said
+            kept[key] = copy, said
 
     @property
     def responses(self) -> int:

@@ -293,7 +293,8 @@ def _spellings(name: str) -> list[tuple[str, int]]:
     found = [(name, _OWN_API)]
     endpoint, brand, rest = name.partition("anthropic.")
     if brand and (not endpoint or endpoint.endswith(".")):
-        found.append((_unversioned(rest), _ENDPOINTS.get(endpoint, _REGIONAL)))
+        place = _ENDPOINTS.get(endpoint, _REGIONAL)
+        found += [(rest, place), (_unversioned(rest), place)]
     plain, at, release = name.partition("@")
     if at and (release == "default" or _is_digits(release)):
         found.insert(0, (plain, _VERTEX))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
-from recollect.model.cost.copies import AMOUNTS, BELONGS, BOTH, MAIN, ResponseCopy, marks, preference
+from recollect.model.cost.copies import AMOUNTS, BELONGS, BOTH, MAIN, ResponseCopy, line_rank, marks
 from recollect.server.database.records import AppendRequest, Moved, SessionAppend
 from recollect.server.database.sql_tables import COUNTS
 
@@ -178,7 +178,7 @@ def _settle(
     for row in new:
         known = now.get(row.place)
         # Within one log the later line wins, unless it knows less (as within one append).
-        if known is None or preference(row.copy())[:4] >= preference(known.copy())[:4]:
+        if known is None or line_rank(row.copy()) >= line_rank(known.copy()):
             now[row.place] = row
     chosen = marks([row.copy() for row in now.values()])
     after = [row._replace(counted=mark) for row, mark in zip(now.values(), chosen, strict=True)]
