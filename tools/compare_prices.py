@@ -1,6 +1,6 @@
 """Compare our price table with genai-prices and LiteLLM, row by row.
 
-    python tools/compare_prices.py [MODEL_PRICES.json]
+    python -m tools.compare_prices [MODEL_PRICES.json]
 
 The file is LiteLLM's ``model_prices_and_context_window.json``; without it the one of an installed litellm is taken,
 and without that only genai-prices is compared. Nothing is fetched. Prints a Markdown table of what differs, in

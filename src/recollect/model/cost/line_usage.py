@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from recollect.model.cost.copies import MAIN, SIDECHAIN
 from recollect.model.cost.prices import SYNTHETIC_MODEL
-from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage
+from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage, advisors
 
 # Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
 _MOST_COUNT = (1 << 40) - 1
@@ -63,7 +63,7 @@ def response_usage(
 ) -> ResponseUsage:
     """What a line that is billed says. ``cost``: the JSON number an old client recorded."""
     speaker, request, has_stop = speaker_of(is_sidechain), request_id or "", stop_reason is not None
-    advisors = [
+    asked = [
         ResponseUsage(
             believable(one.usage),
             speaker,
@@ -72,7 +72,7 @@ def response_usage(
             one.model,
             has_stop,
         )
-        for number, one in enumerate(usage.advisors(), start=1)
+        for number, one in enumerate(advisors(usage), start=1)
     ]
     return ResponseUsage(
         believable(usage),
@@ -84,14 +84,14 @@ def response_usage(
         tool,
         None if cost is None else believable_dollars(cost, _DEAREST_RESPONSE),
         believable_duration(duration_ms),
-        tuple(advisors),
+        tuple(asked),
     )
 
 
 def said_by(said: ResponseUsage, speaker: int) -> ResponseUsage:
     """The same, said by another speaker."""
-    advisors = tuple(said_by(one, speaker) for one in said.advisors)
-    return msgspec.structs.replace(said, speaker=speaker, advisors=advisors)
+    asked = tuple(said_by(one, speaker) for one in said.advisors)
+    return msgspec.structs.replace(said, speaker=speaker, advisors=asked)
 
 
 def speaker_of(is_sidechain: bool | None) -> int:

@@ -91,31 +91,6 @@ class Usage(Struct, frozen=True):
         """Searches the API made for this response."""
         return (self.server_tool_use.web_search_requests or 0) if self.server_tool_use else 0
 
-    def advisors(self) -> list[AdvisorUsage]:
-        """What the response asked of advisors; an iteration that names no model is billed by no one."""
-        if isinstance(self.iterations, UnsetType) or ADVISOR not in bytes(self.iterations):
-            return []
-        try:
-            found = _iterations(self.iterations)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return []
-        return [
-            AdvisorUsage(
-                one.model,
-                Usage(
-                    input_tokens=one.input_tokens,
-                    output_tokens=one.output_tokens,
-                    cache_creation_input_tokens=one.cache_creation_input_tokens,
-                    cache_read_input_tokens=one.cache_read_input_tokens,
-                    cache_creation=one.cache_creation,
-                    # An advisor answers at the usual speed, in the same place.
-                    inference_geo=self.inference_geo,
-                ),
-            )
-            for one in found
-            if one.type == "advisor_message" and one.model
-        ]
-
     def tokens(self) -> Tokens:
         """The counts that are added and priced. A count below zero must not lower a total."""
         five, hour = cache_writes(self.cache_creation_input_tokens, self.cache_creation)
@@ -147,6 +122,32 @@ class _Iteration(Struct, frozen=True):
 
 
 _iterations = msgspec.json.Decoder(list[_Iteration]).decode
+
+
+def advisors(usage: Usage) -> list[AdvisorUsage]:
+    """What a response asked of advisors; an iteration that names no model is billed to no one."""
+    if isinstance(usage.iterations, UnsetType) or ADVISOR not in bytes(usage.iterations):
+        return []
+    try:
+        found = _iterations(usage.iterations)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return [
+        AdvisorUsage(
+            one.model,
+            Usage(
+                input_tokens=one.input_tokens,
+                output_tokens=one.output_tokens,
+                cache_creation_input_tokens=one.cache_creation_input_tokens,
+                cache_read_input_tokens=one.cache_read_input_tokens,
+                cache_creation=one.cache_creation,
+                # An advisor answers at the usual speed, in the same place.
+                inference_geo=usage.inference_geo,
+            ),
+        )
+        for one in found
+        if one.type == "advisor_message" and one.model
+    ]
 
 
 class Tokens(Struct, frozen=True):
