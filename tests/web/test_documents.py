@@ -16,6 +16,7 @@ from recollect.services.documents.parts import FileDiffDocument, FileTextDocumen
 from recollect.web.app import OPEN_OPERATIONS
 from recollect.web.routes import OPERATIONS
 from tests.documents import require_fit
+from tests.oracle.money_runs import laid_out, recorded
 from tests.small_home import ONE, TWO, prompt, put, reply, said, uuid_of
 from tests.web.pages import Browser, served
 
@@ -101,6 +102,20 @@ def test_costs_are_those_of_the_command(
     printed = _printed(capfd, tmp_path, "cost", "--by", by, *options, "--json")
     query = "&".join(f"{name}={value}" for name, value in more.items())
     assert printed == sample.get(f"/api/cost?by={by}&{query}")
+
+
+def test_the_page_shows_what_only_the_client_knows(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A compacted session: the same rows as `cost --mode auto --json`, one of them not in the log."""
+    (record,) = (one for one in recorded() if one.name == "compacted")
+    home, data = laid_out(record.logs, tmp_path / "home"), tmp_path / "data"
+    with Browser(served(home, data)) as page:
+        shown = page.get("/api/cost?by=session&mode=auto")
+    capfd.readouterr()
+    main(["--home", str(home), "--data", str(data), "cost", "--by", "session", "--mode", "auto", "--json"])
+
+    assert json.loads(capfd.readouterr().out) == shown
+    assert [None, True] == [row.get("is_unlogged") for row in shown["rows"]]
+    assert float(shown["totals"]["cost_usd"]) == pytest.approx(record.total_usd, abs=1e-9)
 
 
 def test_the_list_has_the_numbers_of_the_command(
