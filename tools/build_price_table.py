@@ -87,7 +87,7 @@ FLAT_ON_OWN_API = frozenset(("claude-sonnet-4-0", "claude-sonnet-4-5"))
 
 # Models the package does not know: dollars for a million tokens of input, output, cache writes of 5 minutes and
 # of 1 hour, cache reads; the rules that apply; who says so.
-# Mythos 5.2 is known to the client only; nobody publishes a batch price or a regional one for it.
+# Mythos 5.2 is known to the client only; no source has a batch price or a regional one for it.
 OWN_MODELS = {
     "claude-mythos-5": (
         ("10", "50", "12.50", "20", "1"),
